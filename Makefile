@@ -1,0 +1,86 @@
+# Everything a developer or a first visitor types. Needs make and Python 3.11 or newer; all else is installed into .venv.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := /bin/sh
+
+# The interpreter that makes .venv: `make test PYTHON=python3.12`. By default the first one here that is new enough.
+PYTHON ?= $(shell for p in python3 python python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# Test processes: a number, or auto for one a core.
+WORKERS ?= auto
+# More words for pytest, the benchmarks or the demo: `make test ARGS="-k intervals"`.
+ARGS ?=
+
+.PHONY: help
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
+		|| sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1   \2/p' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(VENV)/.core ## show where the time of a step goes, on a real trace that comes with the package
+	@$(BIN)/kinetoscope demo $(ARGS)
+
+.PHONY: test
+test: $(VENV)/.dev ## the whole test suite; what it skips it says, and why
+	@$(BIN)/python -m pytest -n $(WORKERS) -rs $(ARGS)
+
+.PHONY: check
+check: $(VENV)/.dev ## lint, format, types, who imports whom, generated pages, news fragments
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python docs/generate.py --check
+	@$(BIN)/towncrier build --draft --version next >/dev/null
+
+.PHONY: format
+format: $(VENV)/.dev ## rewrite the code as `make check` wants it, and the generated pages
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/python docs/generate.py
+
+.PHONY: docs
+docs: $(VENV)/.docs ## the documentation, as pages under docs/_build/html
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+.PHONY: bench
+bench: $(VENV)/.dev ## speed and peak memory of reading and of each analysis
+	$(BIN)/python -m benchmarks $(ARGS)
+
+.PHONY: bench-peers
+bench-peers: $(VENV)/.dev ## the same beside HTA, torch-tb-profiler and TraceLens, which it installs from PyPI
+	$(BIN)/python -m benchmarks.peers $(ARGS)
+
+.PHONY: clean
+clean: ## remove .venv, caches, and what was built or downloaded
+	rm -rf $(VENV) build dist docs/_build benchmarks/.data benchmarks/.peers
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- .venv: one stamp for what each target needs, renewed when pyproject.toml changes ------------------------------
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Kinetoscope needs Python 3.11 or newer: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "making $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml | $(BIN)/python
+	@echo "installing kinetoscope into $(VENV)"
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@echo "installing kinetoscope and its development tools into $(VENV)"
+	@$(PIP) install --editable '.[dev]'
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	@echo "installing kinetoscope and the documentation tools into $(VENV)"
+	@$(PIP) install --editable '.[docs]'
+	@touch $@ $(VENV)/.core

@@ -1,0 +1,102 @@
+"""Writes one page for each analysis, and their index, from the facts that the analyses declare.
+
+`python docs/generate.py` writes docs/analyses/*.md; with `--check` it says which pages are stale, and exits with 1 if
+any is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from kinetoscope.analyses import ANALYSES
+from kinetoscope.schema import Analysis, Column, Parameter
+
+FOLDER = Path(__file__).parent / "analyses"
+
+_MADE = "<!-- Made by docs/generate.py from src/kinetoscope/analyses; do not edit. -->\n"
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a page is stale")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    wanted = pages()
+    stale = differing(wanted, args.folder)
+    if args.check:
+        for name in stale:
+            sys.stderr.write(f"{args.folder / name} is stale: run python docs/generate.py\n")
+        return 1 if stale else 0
+    args.folder.mkdir(parents=True, exist_ok=True)
+    for name in stale:
+        if name in wanted:
+            (args.folder / name).write_text(wanted[name], encoding="utf-8")
+        else:
+            (args.folder / name).unlink()
+    return 0
+
+
+def pages() -> dict[str, str]:
+    """What should be in the folder: file name to text."""
+    made = {f"{analysis.name}.md": page(analysis) for analysis in ANALYSES}
+    return made | {"index.md": index(ANALYSES)}
+
+
+def differing(wanted: dict[str, str], folder: Path) -> list[str]:
+    """Names of the pages that are missing, different, or no longer wanted."""
+    found = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
+    return sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+
+
+def index(analyses: tuple[Analysis, ...]) -> str:
+    rows = "\n".join(f"| [{each.name}]({each.name}.md) | {_cell(each.question)} |" for each in analyses)
+    entries = "\n".join(each.name for each in analyses)
+    return (
+        f"{_MADE}\n# Analyses\n\n| analysis | question |\n| --- | --- |\n{rows}\n\n"
+        f"```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
+    )
+
+
+def page(analysis: Analysis) -> str:
+    spelled = analysis.name.replace("_", "-")
+    parts = [
+        f"{_MADE}\n# {analysis.title}",
+        analysis.doc,
+        f"## Ask it\n\n```console\n$ kinetoscope show {spelled} PATH\n```",
+        f"```python\nimport kinetoscope\n\njob = kinetoscope.read(PATH)\nprint(kinetoscope.{analysis.name}(job))\n```",
+    ]
+    if analysis.parameters:
+        parts.append(f"## Parameters\n\n{_parameters(analysis.parameters)}")
+    parts.append(f"## Columns\n\n{_columns(analysis.schema.columns)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _parameters(parameters: tuple[Parameter, ...]) -> str:
+    rows = "\n".join(
+        f"| `{each.name}` | `--{each.name.replace('_', '-')}` | {_cell(_type(each))} | {each.unit} "
+        f"| `{each.default!r}` | {_cell(each.doc)} |"
+        for each in parameters
+    )
+    return f"| name | option | type | unit | default | meaning |\n| --- | --- | --- | --- | --- | --- |\n{rows}"
+
+
+def _type(parameter: Parameter) -> str:
+    if parameter.choices:
+        return ", ".join(f"`{choice}`" for choice in parameter.choices)
+    return f"`{getattr(parameter.type, '__name__', parameter.type)}`"
+
+
+def _columns(columns: tuple[Column, ...]) -> str:
+    rows = "\n".join(f"| `{each.name}` | {each.dtype} | {each.unit} | {_cell(each.doc)} |" for each in columns)
+    return f"| name | type | unit | meaning |\n| --- | --- | --- | --- |\n{rows}"
+
+
+def _cell(text: str) -> str:
+    """Text in a cell of a table: one line, no bars that would end the cell."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

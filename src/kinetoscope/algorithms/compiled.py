@@ -1,0 +1,133 @@
+"""The one place that decorates what Numba compiles, and that tells when it does.
+
+A compiled function gets arrays and writes into arrays: it allocates nothing, because `_nrt=False` leaves out the atomic
+reference counts that cost half of the time of a hot loop. It is cached on disk; the cache notices a change of the file
+that a function stands in, not of a function that it calls from another file. So helpers stand beside their callers.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numba
+import numpy as np
+from numba.core import event
+from numba.core.caching import FunctionCache
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_OPTIONS = {"nogil": True, "_nrt": False}
+_njit = cast(Any, numba.njit)
+_warned = threading.Event()
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """`function`, compiled for the types of its call; runs without the GIL; kept on disk where that is possible."""
+    dispatcher = _njit(**_OPTIONS)(function)
+    try:
+        dispatcher._cache = cast(Any, _ForgivingCache)(function)  # what cache=True does, with a cache of our own
+    except RuntimeError as error:
+        # A read-only installation whose user has no home, as containers have, leaves no folder for the cache.
+        if "no locator available" not in str(error):
+            raise
+        _warn_once(error)
+    return cast(Callable[P, R], dispatcher)
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """`function` as a part of those compiled functions of its file that call it: no call, no cache entry of its own."""
+    return cast(Callable[P, R], _njit(forceinline=True, **_OPTIONS)(function))
+
+
+def frozen(array: ArrayLike, dtype: DTypeLike) -> NDArray[Any]:
+    """`array` as what compiled functions take for input: one-dimensional, of `dtype`, contiguous, read-only.
+
+    Numba compiles anew for each combination of those; inputs that all look alike keep it at one. The array itself is
+    not changed, and copied only where its type or its layout differ.
+
+    Raises:
+        TypeError: a value might not survive the change of type.
+        ValueError: more than one dimension.
+    """
+    view = np.ascontiguousarray(np.asarray(array).astype(dtype, casting="safe", copy=False)).view()
+    if view.ndim != 1:
+        raise ValueError(f"expected an array of one dimension, got shape {view.shape}")
+    view.flags.writeable = False
+    return view
+
+
+def require_rows(rows: int, **arrays: NDArray[Any]) -> None:
+    """Make sure that arrays have so many rows: compiled code reads and writes without looking.
+
+    Raises:
+        ValueError: one has more or fewer.
+    """
+    for name, array in arrays.items():
+        if array.shape != (rows,):
+            raise ValueError(f"expected {rows} rows, got shape {array.shape} for {name}")
+
+
+@contextmanager
+def on_compile(callback: Callable[[str, bool], None]) -> Iterator[None]:
+    """While it is open, `callback(name, True)` before a function is compiled and `callback(name, False)` after it.
+
+    A function that is loaded from the cache is not reported, nor are those that are compiled as a part of another. The
+    callback runs in the thread that compiles, and Numba compiles in one thread at a time.
+    """
+    with event.install_listener("numba:compile", _Outermost(callback)):
+        yield
+
+
+def _warn_once(reason: Exception) -> None:
+    if not _warned.is_set():
+        _warned.set()
+        message = (
+            f"{reason}; set NUMBA_CACHE_DIR to a folder that can be written, or each run compiles for some seconds"
+        )
+        warnings.warn(message, CompileCacheWarning, stacklevel=3)
+
+
+def _name(what: Any) -> str:
+    return str(what.data["dispatcher"].py_func.__name__)
+
+
+class CompileCacheWarning(UserWarning):
+    """Compiled code cannot be kept on disk, so each process compiles anew."""
+
+
+class _ForgivingCache(FunctionCache):
+    """A cache on a full disk or beyond a quota loses what it was given, not the run."""
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            cast(Any, super()).save_overload(sig, data)
+        except OSError as error:
+            _warn_once(error)
+
+
+class _Outermost(event.Listener):
+    def __init__(self, callback: Callable[[str, bool], None]) -> None:
+        self._callback = callback
+        self._depth = 0
+
+    def on_start(self, what: Any) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self._callback(_name(what), True)
+
+    def on_end(self, what: Any) -> None:
+        if self._depth == 0:  # began in another thread before we listened
+            return
+        self._depth -= 1
+        if self._depth == 0:
+            self._callback(_name(what), False)

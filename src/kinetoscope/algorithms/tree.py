@@ -1,0 +1,163 @@
+"""Call trees: which row encloses which on its track, and what follows from that for sums and look-ups.
+
+Rows come in the order of `ordering.track_order`. A row that ends before it starts counts as empty.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinetoscope.algorithms.compiled import Bools, Int32s, Int64s, compiled, frozen, require_rows
+from kinetoscope.algorithms.grouping import sum_by
+
+NO_ROW = -1
+_UNKNOWN = -2
+
+
+def nest(start: Int64s, end: Int64s, order: Int32s, offsets: Int64s) -> tuple[Int32s, Int32s, int]:
+    """The parent of each row, by the rule of torch's `key_averages`.
+
+    Rows of a track are taken in order. Each closes, from the innermost outwards, the open rows that are over when it
+    starts or that end before it does; the first one that stays open is its parent. What is closed stays closed: a row
+    that overlaps another only partly is not its child, and no later row is either.
+
+    Returns:
+        `parent`, int32 [n]: row number, NO_ROW for outermost rows; `depth`, int32 [n]: 0 for outermost rows; both are
+        -1 for rows that `order` leaves out. And the number of rows that closed one which was not over.
+    """
+    require_rows(start.size, start=start, end=end)
+    parent = np.full(start.size, NO_ROW, np.int32)
+    depth = np.full(start.size, -1, np.int32)
+    partial = _nest(frozen(start, np.int64), frozen(end, np.int64), *_tracks(order, offsets), parent, depth)
+    return parent, depth, partial
+
+
+def children_sum(values: Int64s, parent: Int32s) -> Int64s:
+    """Sum of `values` over the direct children of each row: int64 [n]."""
+    return sum_by(parent, parent.size, values)
+
+
+def subtree_sum(values: Int64s, parent: Int32s, order: Int32s) -> Int64s:
+    """Sum of `values` over each row and all that it encloses: int64 [n]; `order` has parents before children."""
+    require_rows(parent.size, parent=parent, values=values)
+    total = np.array(values, np.int64)
+    _add_to_parents(frozen(order, np.int32), frozen(parent, np.int32), total)
+    return total
+
+
+def ancestor(parent: Int32s, is_wanted: Bools) -> Int32s:
+    """The row itself if it is wanted, else the nearest wanted row that encloses it, else NO_ROW: int32 [n]."""
+    require_rows(parent.size, parent=parent, is_wanted=is_wanted)
+    found = np.full(parent.size, _UNKNOWN, np.int32)
+    _find_ancestors(frozen(parent, np.int32), frozen(is_wanted, np.bool_), found)
+    return found
+
+
+def enclosing(
+    order: Int32s,
+    offsets: Int64s,
+    start: Int64s,
+    end: Int64s,
+    parent: Int32s,
+    query_track: Int32s,
+    query_time: Int64s,
+) -> Int32s:
+    """The innermost row that runs on a track at a time, else NO_ROW: int32 [queries].
+
+    Of the rows with start <= time < end it is the last in order; `parent` is what `nest` made of the same rows. A track
+    that does not exist has no rows.
+    """
+    require_rows(start.size, start=start, end=end, parent=parent)
+    require_rows(query_time.size, query_track=query_track, query_time=query_time)
+    found = np.empty(query_time.size, np.int32)
+    _find_enclosing(
+        *_tracks(order, offsets),
+        frozen(start, np.int64),
+        frozen(end, np.int64),
+        frozen(parent, np.int32),
+        frozen(query_track, np.int32),
+        frozen(query_time, np.int64),
+        found,
+    )
+    return found
+
+
+def _tracks(order: Int32s, offsets: Int64s) -> tuple[Int32s, Int64s]:
+    return frozen(order, np.int32), frozen(offsets, np.int64)
+
+
+@compiled
+def _nest(start: Int64s, end: Int64s, order: Int32s, offsets: Int64s, parent: Int32s, depth: Int32s) -> int:
+    partial = 0
+    for track in range(offsets.size - 1):
+        # The open rows are a chain of parents: below the top lies its parent, and closing it is a step up.
+        top = NO_ROW
+        for place in range(offsets[track], offsets[track + 1]):
+            row = order[place]
+            begin = start[row]
+            overlaps = False
+            while top != NO_ROW and (begin >= end[top] or end[row] > end[top]):
+                overlaps |= begin < end[top]
+                top = parent[top]
+            if overlaps:
+                partial += 1
+            parent[row] = top
+            depth[row] = 0 if top == NO_ROW else depth[top] + 1
+            top = row
+    return partial
+
+
+@compiled
+def _add_to_parents(order: Int32s, parent: Int32s, total: Int64s) -> None:
+    for place in range(order.size - 1, -1, -1):
+        row = order[place]
+        if parent[row] != NO_ROW:
+            total[parent[row]] += total[row]
+
+
+@compiled
+def _find_ancestors(parent: Int32s, is_wanted: Bools, found: Int32s) -> None:
+    """A row is climbed over once: what was found above it is written to all of the path."""
+    for row in range(parent.size):
+        above = row
+        while above != NO_ROW and found[above] == _UNKNOWN and not is_wanted[above]:
+            above = parent[above]
+        answer = above
+        if above != NO_ROW and found[above] != _UNKNOWN:
+            answer = found[above]
+        step = row
+        while step != above:
+            found[step] = answer
+            step = parent[step]
+        if above != NO_ROW:
+            found[above] = answer
+
+
+@compiled
+def _find_enclosing(
+    order: Int32s,
+    offsets: Int64s,
+    start: Int64s,
+    end: Int64s,
+    parent: Int32s,
+    track: Int32s,
+    time: Int64s,
+    found: Int32s,
+) -> None:
+    for query in range(time.size):
+        row = NO_ROW
+        if 0 <= track[query] < offsets.size - 1:
+            low, first = offsets[track[query]], offsets[track[query]]
+            high = offsets[track[query] + 1]
+            while low < high:
+                probe = (low + high) >> 1
+                if start[order[probe]] <= time[query]:
+                    low = probe + 1
+                else:
+                    high = probe
+            if low > first:
+                row = order[low - 1]
+                # A row before this one that still runs encloses it, or one that does was cut short by one that does.
+                while row != NO_ROW and end[row] <= time[query]:
+                    row = parent[row]
+        found[query] = row

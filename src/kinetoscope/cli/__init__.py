@@ -1,0 +1,86 @@
+"""The command `kinetoscope`: one module a verb, each with `run(arguments) -> exit code`.
+
+This is the outermost layer, the only one that turns an error into a line and an exit code: 0 done, 1 the user's input
+is wrong, 2 usage, 3 the gate failed. Importing it is cheap: what a verb needs is imported when the verb runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from kinetoscope.errors import KinetoscopeError, UsageError
+from kinetoscope.views.text import nearest, printable
+
+VERBS = {
+    "summary": "the answer on one screen: where a step goes, and the largest loss",
+    "show": "any analysis as a table, JSON, CSV or Parquet; alone, the list of them",
+    "doctor": "what is wrong or odd about the traces themselves",
+    "convert": "write a trace as JSON (lossless), or its tables as Parquet",
+    "demo": "the summary of a real trace that comes with the package",
+    "warm": "compile everything now, so that no later run waits for it",
+}
+
+_INTERRUPTED = 130  # 128 + SIGINT, as shells count
+_PIPE_CLOSED = 141  # 128 + SIGPIPE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with the arguments `argv` (those of the process where None), and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):  # a stream that someone put in its place
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    try:
+        code = _run(sys.argv[1:] if argv is None else list(argv))
+        sys.stdout.flush()
+    except KinetoscopeError as error:
+        sys.stderr.write(f"kinetoscope: {printable(str(error))}\n")
+        return error.exit_code
+    except MemoryError:
+        sys.stderr.write(
+            "kinetoscope: not enough memory; fewer traces at a time (--jobs 1) or fewer --ranks need less\n"
+        )
+        return 1
+    except BrokenPipeError:
+        # Whoever read has enough; nor may the interpreter complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except SystemExit as ended:  # argparse, after it printed the help
+        return ended.code if isinstance(ended.code, int) else 0
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        sys.stdout.write(_help())
+        return 0 if arguments else 2
+    verb, *rest = arguments
+    if verb in ("-V", "--version"):
+        from importlib.metadata import version
+
+        sys.stdout.write(f"kinetoscope {version('kinetoscope')}\n")
+        return 0
+    if verb not in VERBS:
+        raise UsageError(f"there is no verb {verb!r}{nearest(verb, VERBS)}; the verbs are {', '.join(VERBS)}")
+    code: int = importlib.import_module(f"kinetoscope.cli.{verb}").run(rest)
+    return code
+
+
+def _help() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:<{width}}  {sentence}" for verb, sentence in VERBS.items())
+    return f"""\
+usage: kinetoscope VERB ...
+
+Tells why a PyTorch job is slow, from the traces that torch.profiler writes.
+
+{verbs}
+
+Begin with   kinetoscope summary PATH   (a trace, a folder of them, a glob, or a URL)
+Options of a verb:   kinetoscope VERB --help
+"""

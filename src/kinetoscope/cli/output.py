@@ -1,0 +1,83 @@
+"""Where a result goes: a table on the terminal, bytes in a pipe or a file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from kinetoscope.cli.options import FORMATS
+from kinetoscope.errors import InputError, UsageError
+from kinetoscope.schema import Result
+from kinetoscope.views import files, terminal
+from kinetoscope.views.lines import Line, without_colour, write
+from kinetoscope.views.rows import arranged
+from kinetoscope.views.text import printable
+
+
+def deliver(result: Result, args: argparse.Namespace, *, title: str = "") -> None:
+    """Write `result` as the options of `options.add_table` say.
+
+    Raises:
+        UsageError: a column or expression that cannot be, or binary data for a terminal.
+        InputError: the file cannot be written.
+    """
+    form = _format(args)
+    if form == "table":
+        result = arranged(result, where=args.where, sort=args.sort)
+        limit = terminal.ROWS if args.limit is None else args.limit
+        write_lines(terminal.lines(result, width=_width(args.output), limit=limit, title=title), args.output)
+        return
+    if form == "parquet" and not args.output and sys.stdout.isatty():
+        raise UsageError("Parquet is no text for a terminal: name a file with -o, or pipe it on")
+    result = arranged(result, where=args.where, sort=args.sort, limit=args.limit or 0)
+    _write_bytes(files.to_bytes(result, form), args.output)
+
+
+def write_lines(lines: Iterable[Line], output: str | None = None) -> None:
+    """Print lines, coloured on a terminal; or write them as text to the file `output`."""
+    if output:
+        _write_bytes(without_colour(lines).encode(), output)
+    else:
+        write(lines, sys.stdout)
+
+
+def width() -> int:
+    """Cells in a line of standard output; a pipe has no end, unless COLUMNS says so."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return shutil.get_terminal_size().columns
+    return terminal.UNBOUNDED
+
+
+def _width(output: str | None) -> int:
+    return terminal.UNBOUNDED if output else width()
+
+
+def _format(args: argparse.Namespace) -> str:
+    if args.format:
+        return str(args.format)
+    ending = Path(args.output).suffix.lstrip(".") if args.output else ""
+    return ending if ending in FORMATS else "table"
+
+
+def _write_bytes(data: bytes, output: str | None) -> None:
+    if output:
+        try:
+            Path(output).write_bytes(data)
+        except OSError as error:
+            raise InputError(f"{output}: cannot be written: {error.strerror}; does its folder exist?") from error
+    elif sys.stdout.isatty():
+        sys.stdout.writelines(_safe(data))
+    elif buffer := getattr(sys.stdout, "buffer", None):
+        sys.stdout.flush()
+        buffer.write(data)
+    else:
+        sys.stdout.write(data.decode())
+
+
+def _safe(data: bytes) -> Iterator[str]:
+    """Lines for a terminal: JSON and CSV keep what a trace says as it is, and that may hold escapes."""
+    return (printable(line) + "\n" for line in data.decode().split("\n")[:-1])

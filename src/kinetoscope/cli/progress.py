@@ -1,0 +1,101 @@
+"""What a person sees while they wait: bytes read, and that code is being compiled, which happens once.
+
+A thread looks at the state a few times a second. Nothing is shown, and nothing imported, for what is done in an
+instant. On a terminal it is a bar on standard error that disappears again; in a pipe only a long compilation is said.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_INSTANT = 0.4  # seconds during which nothing is shown
+_LONG = 1.0  # seconds of compiling after which a pipe is told
+_REFRESH = 0.1
+
+COMPILING = "compiling (first run only)"
+
+
+class Meter:
+    """What has been done so far; told by readers and by the compiler, from any thread."""
+
+    def __init__(self, total: int | None = None) -> None:
+        self.total = total
+        self.read = 0
+        self.compiling = ""
+        self._lock = threading.Lock()
+        self._compiled = 0.0
+        self._since: float | None = None
+
+    def __call__(self, count: int) -> None:
+        """`count` more bytes of the files have been read."""
+        with self._lock:
+            self.read += count
+
+    def compiles(self, name: str, begins: bool) -> None:
+        """A function begins, or ends, to be compiled."""
+        now = time.perf_counter()
+        with self._lock:
+            if not begins and self._since is not None:
+                self._compiled += now - self._since
+            self._since = now if begins else None
+            self.compiling = name if begins else ""
+
+    @property
+    def seconds_compiling(self) -> float:
+        """So far, the running compilation included."""
+        with self._lock:
+            return self._compiled + (time.perf_counter() - self._since if self._since is not None else 0.0)
+
+
+@contextmanager
+def shown(meter: Meter) -> Iterator[None]:
+    """While it is open, `meter` is shown on standard error."""
+    from kinetoscope.algorithms.compiled import on_compile
+
+    over = threading.Event()
+    show = _bar if sys.stderr.isatty() else _sentence
+    thread = threading.Thread(target=show, args=(meter, over), name="kinetoscope-progress", daemon=True)
+    thread.start()
+    try:
+        with on_compile(meter.compiles):
+            yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _sentence(meter: Meter, over: threading.Event) -> None:
+    """One line, once, if compiling takes long."""
+    while not over.wait(_REFRESH):
+        if meter.seconds_compiling > _LONG:
+            sys.stderr.write(f"kinetoscope: {COMPILING} …\n")
+            sys.stderr.flush()
+            return
+
+
+def _bar(meter: Meter, over: threading.Event) -> None:
+    if over.wait(_INSTANT):
+        return
+    with _progress() as progress:
+        reading = progress.add_task("reading", total=meter.total)
+        compiling = progress.add_task(COMPILING, total=None, visible=False)
+        while not over.wait(_REFRESH):
+            progress.update(reading, completed=meter.read)
+            progress.update(compiling, visible=bool(meter.compiling), description=f"{COMPILING}: {meter.compiling}")
+
+
+def _progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn
+
+    # A task of unknown length has no bytes to count: a spinner and words are all there is to say.
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
+    return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -1,0 +1,123 @@
+"""`kinetoscope show NAME PATH`: any analysis; alone, the list of them."""
+
+from __future__ import annotations
+
+import argparse
+import types
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+from kinetoscope.cli.finding import found
+from kinetoscope.cli.opening import opened, selection
+from kinetoscope.cli.options import Parser, add_reading, add_selection, add_table, size, time_of, typed
+from kinetoscope.cli.output import deliver, width, write_lines
+from kinetoscope.errors import UsageError
+from kinetoscope.schema import Analysis, Parameter
+from kinetoscope.views.lines import Line, plain
+from kinetoscope.views.text import wrapped
+
+
+def run(arguments: list[str]) -> int:
+    """List the analyses, or run one and write its table."""
+    name = _name(arguments)
+    if name is None and not {"-h", "--help"} & set(arguments):
+        write_lines(_list())
+        return 0
+    if name is None:
+        _parser(None).print_help()
+        return 0
+    analysis = found(name)
+    args = _parser(analysis).parse_args(arguments)
+    params = {each.name: getattr(args, f"param_{each.name}") for each in analysis.parameters}
+    params = {key: value for key, value in params.items() if value is not None}
+    with opened(args) as job:
+        result = analysis(job, **selection(args), **params)
+    deliver(result, args, title=analysis.question)
+    return 0
+
+
+def _name(arguments: list[str]) -> str | None:
+    """The first argument that is neither an option nor the value of one that all analyses have."""
+    _, rest = _common(add_help=False).parse_known_args(arguments)
+    return next((word for word in rest if not word.startswith("-")), None)
+
+
+def _common(**kwargs: Any) -> Parser:
+    parser = Parser(prog="kinetoscope show", **kwargs)
+    add_reading(parser, path=False)
+    add_selection(parser)
+    add_table(parser)
+    return parser
+
+
+def _parser(analysis: Analysis | None) -> Parser:
+    if analysis is None:
+        parser = Parser(prog="kinetoscope show", description=__doc__)
+        parser.add_argument("name", metavar="NAME", help="an analysis, or a module of your own: ./mine.py")
+        parser.add_argument("path", metavar="PATH", help="a trace, a folder of them, a glob, or a URL")
+        parser.epilog = "`kinetoscope show` lists the analyses; `kinetoscope show NAME --help` says what one can do."
+    else:
+        spelled = analysis.name.replace("_", "-")
+        parser = Parser(prog=f"kinetoscope show {spelled}", usage=f"kinetoscope show {spelled} PATH [options]")
+        parser.description = analysis.doc
+        parser.epilog = "columns:\n" + "\n".join(_columns(analysis))
+        parser.add_argument("name", help=argparse.SUPPRESS)
+        parser.add_argument("path", metavar="PATH", help="a trace, a folder of them, a glob, or a URL")
+        own = parser.add_argument_group("of this analysis") if analysis.parameters else parser
+        for parameter in analysis.parameters:
+            _add(own, parameter)
+    add_reading(parser, path=False)
+    add_selection(parser)
+    add_table(parser)
+    return parser
+
+
+def _add(group: argparse._ArgumentGroup | argparse.ArgumentParser, parameter: Parameter) -> None:
+    """One option from one parameter; None means that it was not given."""
+    option, dest = "--" + parameter.name.replace("_", "-"), f"param_{parameter.name}"
+    default = "" if parameter.default is None else f" (default: {parameter.default})"
+    text = (parameter.doc + default).replace("%", "%%")
+    if parameter.type is bool:
+        group.add_argument(option, dest=dest, action=argparse.BooleanOptionalAction, default=None, help=text)
+        return
+    choices = parameter.choices or None
+    convert = typed(_converter(parameter))
+    metavar = None if choices else parameter.unit.upper() or None
+    group.add_argument(option, dest=dest, type=convert, choices=choices, metavar=metavar, help=text)
+
+
+def _converter(parameter: Parameter) -> Callable[[str], Any]:
+    """Text to a value of the parameter's type; a time takes `30us`, a size `1MB`."""
+    kind: Any = parameter.type
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        kind = next(each for each in typing.get_args(kind) if each is not type(None))
+    if kind is int and parameter.unit == "ns":
+        return time_of
+    if kind is int and parameter.unit == "bytes":
+        return size
+    if kind in (int, float):
+        return cast(Callable[[str], Any], kind)
+    if kind is str:
+        return str
+    raise UsageError(f"parameter {parameter.name} has the type {kind}, for which the command line has no option")
+
+
+def _columns(analysis: Analysis) -> Iterator[str]:
+    room = max(len(column.name) for column in analysis.schema)
+    for column in analysis.schema:
+        first, *rest = wrapped(column.doc + (f" ({column.unit})" if column.unit else ""), 96 - room)
+        yield f"  {column.name:<{room}}  {first}"
+        yield from (" " * (room + 4) + line for line in rest)
+
+
+def _list() -> Iterator[Line]:
+    from kinetoscope.analyses import ANALYSES
+
+    room = max(len(analysis.name) for analysis in ANALYSES)
+    for analysis in ANALYSES:
+        first, *rest = wrapped(analysis.question, max(width() - room - 4, 30))
+        yield ((f"{analysis.name.replace('_', '-'):<{room}}  ", "bold"), (first, ""))
+        yield from (plain(" " * (room + 2) + line) for line in rest)
+    yield plain()
+    yield plain("kinetoscope show NAME PATH runs one; kinetoscope show NAME --help says what it has to offer.", "dim")

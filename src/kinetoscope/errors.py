@@ -1,0 +1,55 @@
+"""Every exception that Kinetoscope raises on purpose.
+
+    KinetoscopeError              something went wrong that we can name
+    ├── InputError                the user's input is wrong: one line says what, and what to do (exit code 1)
+    │   ├── NotFoundError         no such file, or a folder without traces
+    │   ├── NotATraceError        the file is something else; the message says what it looks like
+    │   ├── BrokenTraceError      a trace of which nothing could be kept
+    │   └── LimitError            a stated, adjustable limit was exceeded (size, length of one event)
+    ├── UsageError                a parameter or option is wrong (exit code 2)
+    └── MissingExtraError         an optional dependency is not installed; the message says which extra
+
+A message names the value that was wrong and ends with what to do about it. It may hold text from a trace: whoever
+prints it on a terminal passes it through `views.text.printable` first.
+"""
+
+from __future__ import annotations
+
+
+class KinetoscopeError(Exception):
+    """Base of everything below."""
+
+    exit_code = 1
+
+
+class InputError(KinetoscopeError):
+    """The user's input is wrong."""
+
+
+class NotFoundError(InputError):
+    """There is no such file, or nothing in the folder that looks like a trace."""
+
+
+class NotATraceError(InputError):
+    """The file was read and is not a Kineto trace."""
+
+
+class BrokenTraceError(InputError):
+    """The file is a trace, but no event of it could be kept."""
+
+
+class LimitError(InputError):
+    """A stated limit was exceeded; the message says which option raises it."""
+
+
+class UsageError(KinetoscopeError):
+    """A parameter or option has a value that it cannot have."""
+
+    exit_code = 2
+
+
+class MissingExtraError(KinetoscopeError):
+    """An optional dependency is missing."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an extra: pip install 'kinetoscope[{extra}]'")

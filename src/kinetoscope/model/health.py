@@ -1,0 +1,62 @@
+"""What is wrong or odd about a trace, said before any number is taken from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["error", "warning", "note"]
+"""error: data was lost. warning: numbers are affected. note: good to know; some questions cannot be answered."""
+
+_ORDER: dict[str, int] = {"error": 0, "warning": 1, "note": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """One thing that was found.
+
+    Attributes:
+        code: stable name in capitals, for scripts.
+        severity: error, warning or note.
+        message: one sentence with the numbers in it, and what follows from it.
+        count: how many events (or bytes, strings, …) it concerns.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """All symptoms of a trace, worst first."""
+
+    symptoms: tuple[Symptom, ...] = ()
+
+    @classmethod
+    def of(cls, *groups: Iterable[Symptom]) -> Health:
+        """The symptoms of all groups, sorted by severity and otherwise in the order given."""
+        found = [symptom for group in groups for symptom in group]
+        return cls(tuple(sorted(found, key=lambda symptom: _ORDER[symptom.severity])))
+
+    def __iter__(self) -> Iterator[Symptom]:
+        return iter(self.symptoms)
+
+    def __len__(self) -> int:
+        return len(self.symptoms)
+
+    def __contains__(self, code: object) -> bool:
+        return any(symptom.code == code for symptom in self.symptoms)
+
+    def __getitem__(self, code: str) -> Symptom:
+        for symptom in self.symptoms:
+            if symptom.code == code:
+                return symptom
+        raise KeyError(code)
+
+    @property
+    def worst(self) -> Severity | None:
+        """Severity of the first symptom; None when there is none."""
+        return self.symptoms[0].severity if self.symptoms else None

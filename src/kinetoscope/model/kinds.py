@@ -1,0 +1,141 @@
+"""What each event is, whatever the era and the vendor that wrote it: one table of facts, tested against real traces."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import Final
+
+
+class EventKind(IntEnum):
+    """What an event is."""
+
+    OTHER = 0
+    HOST_OP = 1
+    """An operator of torch, or a range that code of torch records."""
+    ANNOTATION = 2
+    """A range that the user or a library named (`record_function`), on the host."""
+    PYTHON = 3
+    """A Python or C function call, recorded with stacks."""
+    RUNTIME = 4
+    """A call of the device's runtime or driver library on the host."""
+    KERNEL = 5
+    MEMCPY = 6
+    MEMSET = 7
+    DEVICE_ANNOTATION = 8
+    """The shadow of an annotation on a stream: an overlay, never device work."""
+    DEVICE_SYNC = 9
+    """A wait recorded on a stream (`cuda_sync`, `cuda_event`): no device work either."""
+    MEMORY = 10
+    """An instant at which the allocator gave or took memory."""
+    OVERHEAD = 11
+    """Time that the profiler itself took."""
+    SPAN = 12
+    """The window that was recorded."""
+    FLOW_START = 13
+    FLOW_END = 14
+    METADATA = 15
+    """Names of processes and threads."""
+    COUNTER = 16
+    INSTANT = 17
+    COUNTER_RANGE = 18
+    """A kernel replayed for its hardware counters."""
+
+
+_COMPLETE: Final = ord("X")
+
+CATEGORIES: Final[dict[str, EventKind]] = {
+    "cpu_op": EventKind.HOST_OP,
+    "operator": EventKind.HOST_OP,
+    "hpu_op": EventKind.HOST_OP,
+    "user_annotation": EventKind.ANNOTATION,
+    "python_function": EventKind.PYTHON,
+    "cuda_runtime": EventKind.RUNTIME,
+    "cuda_driver": EventKind.RUNTIME,
+    "runtime": EventKind.RUNTIME,
+    "mtia_runtime": EventKind.RUNTIME,
+    "xpu_runtime": EventKind.RUNTIME,
+    "xpu_driver": EventKind.RUNTIME,
+    "glow_runtime": EventKind.RUNTIME,
+    "privateuse1_runtime": EventKind.RUNTIME,
+    "privateuse1_driver": EventKind.RUNTIME,
+    "kernel": EventKind.KERNEL,
+    "mtia_ccp_events": EventKind.KERNEL,
+    "gpu_memcpy": EventKind.MEMCPY,
+    "memcpy": EventKind.MEMCPY,
+    "gpu_memset": EventKind.MEMSET,
+    "memset": EventKind.MEMSET,
+    "gpu_user_annotation": EventKind.DEVICE_ANNOTATION,
+    "cuda_sync": EventKind.DEVICE_SYNC,
+    "xpu_sync": EventKind.DEVICE_SYNC,
+    "cuda_event": EventKind.DEVICE_SYNC,
+    "overhead": EventKind.OVERHEAD,
+    "trace": EventKind.SPAN,
+    "cuda_profiler_range": EventKind.COUNTER_RANGE,
+}
+"""Kind of the complete events (ph X) of a category, in lower case."""
+
+MEMORY_NAME: Final = "[memory]"
+
+DEVICE_WORK: Final = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)
+HOST_KINDS: Final = (EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.PYTHON, EventKind.RUNTIME)
+"""Kinds that nest in the call tree of a host thread."""
+
+_PHASES: Final[dict[int, EventKind]] = {
+    ord("s"): EventKind.FLOW_START,
+    ord("f"): EventKind.FLOW_END,
+    ord("M"): EventKind.METADATA,
+    ord("C"): EventKind.COUNTER,
+    ord("i"): EventKind.INSTANT,
+    ord("I"): EventKind.INSTANT,
+}
+
+WAITS_ON_DEVICE: Final = ("event_wait",)
+"""Names on MTIA's streams that are waits and not work."""
+
+
+def kind_of(phase: int, category: str, name: str) -> EventKind:
+    """What an event with this phase (a byte), category and name is."""
+    category = category.lower()
+    if name == MEMORY_NAME and (category in ("cpu_instant_event", "") or phase in (ord("i"), ord("I"))):
+        return EventKind.MEMORY  # a complete event where torch's Python exporter wrote it
+    if category == "cpu_instant_event":
+        return EventKind.INSTANT
+    if phase != _COMPLETE:
+        return _PHASES.get(phase, EventKind.OTHER)
+    if category == "mtia_ccp_events" and name in WAITS_ON_DEVICE:
+        return EventKind.DEVICE_SYNC
+    return CATEGORIES.get(category, EventKind.OTHER)
+
+
+class WorkKind(IntEnum):
+    """What a piece of device work does, in the order in which METRICS gives priority to."""
+
+    COMPUTATION = 0
+    COMMUNICATION = 1
+    MEMCPY = 2
+    MEMSET = 3
+
+
+COLLECTIVE_KERNELS: Final[dict[str, str]] = {
+    "NCCL": r"nccl(?:Dev)?Kernel|^nccl",
+    "RCCL": r"rccl",
+    "oneCCL": r"oneccl|^ccl_",
+    "HCCL": r"^hccl|^hcom_",
+    "NVSHMEM": r"nvshmem",
+    "DeepEP": r"deep_?ep::|^deep_ep",
+    "custom all-reduce": r"cross_device_reduce|multimem_|custom_all_?reduce|one_shot_all_reduce|two_shot_all_reduce|"
+    r"allreduce_(?:fusion|kernel)|lamport",
+    "MTIA": r"^collective_subgraph_execution",
+}
+"""Names of the kernels of collective libraries, one pattern a library; searched for anywhere in the name."""
+
+COLLECTIVE_KERNEL: Final = re.compile("|".join(f"(?:{pattern})" for pattern in COLLECTIVE_KERNELS.values()))
+
+COLLECTIVE_OPS: Final = re.compile(r"^(?:record_param_comms$|nccl:|gloo:|hccl:|xccl:|ucc:|c10d::)")
+"""Host ops and annotations that are collectives."""
+
+
+def is_collective_kernel(name: str) -> bool:
+    """Is this the name of a kernel that a collective library launches?"""
+    return COLLECTIVE_KERNEL.search(name) is not None

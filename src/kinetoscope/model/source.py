@@ -1,0 +1,51 @@
+"""Where a trace comes from: facts that can be sent to another process, which loads it there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+DEFAULT_MAX_SIZE: Final = 64 << 30
+"""Bytes of text in one file, after decompression, beyond which reading stops: a guard against gzip bombs."""
+
+DEFAULT_MAX_EVENT: Final = 256 << 20
+"""Bytes of one event or of one top-level value, beyond which reading stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to read.
+
+    Attributes:
+        max_size: see DEFAULT_MAX_SIZE.
+        max_event: see DEFAULT_MAX_EVENT.
+        threads: threads that parse one file; 1 when many ranks are read at once.
+    """
+
+    max_size: int = DEFAULT_MAX_SIZE
+    max_event: int = DEFAULT_MAX_EVENT
+    threads: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file of a job.
+
+    Attributes:
+        url: local path or fsspec URL.
+        rank: the rank that it holds.
+        cycle: which cycle of the profiler's schedule, from 0.
+        reader: name of the reader in READERS.
+        options: how to read it.
+    """
+
+    url: str
+    rank: int = 0
+    cycle: int = 0
+    reader: str = "kineto"
+    options: Options = field(default_factory=Options)
+
+    @property
+    def name(self) -> str:
+        """The last part of the path, for people."""
+        return self.url.rstrip("/").rpartition("/")[2] or self.url

@@ -1,0 +1,1 @@
+"""Bytes → Trace: one module a format. The registry of readers stands in `reading.py`."""

@@ -1,0 +1,258 @@
+"""The growing columns of one tokenizer, and how those of several become one set.
+
+A `Tokenizer` owns its tables (strings, shapes, tracks) and a scratch area for rows. When the scratch is full, its rows
+are copied out as a chunk of exact size; chunks are joined once, at the end, column by column, so that a column never
+exists twice beyond itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.model.shapes import NUMBER_TEXT, RAW, SLOTS, SPECIAL_KEYS, STRING
+from kinetoscope.readers import tokenizer as tk
+
+ROWS: Final = 1 << 16
+"""Rows in the scratch area."""
+
+COLUMNS: Final[dict[str, Any]] = {
+    "ph": np.uint8,
+    "category": np.int32,
+    "name": np.int32,
+    "track": np.int32,
+    "start": np.int64,
+    "end": np.int64,
+    "shape": np.int32,
+}
+"""The columns of an event, in the order in which the tokenizer takes them."""
+
+_CODED: Final = ("category", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Consecutive rows, as a tokenizer left them."""
+
+    columns: dict[str, NDArray[Any]]
+    values: NDArray[np.int64]
+
+
+class Tables:
+    """Strings, shapes and tracks: what rows refer to by code. Arrays double when they are full."""
+
+    def __init__(self) -> None:
+        self.at = np.zeros(tk.COUNTERS, np.int64)
+        self.string_slots = np.zeros(1 << 13, np.uint64)
+        self.string_offsets = np.zeros(1 << 12, np.int64)
+        self.arena = np.zeros(1 << 18, np.uint8)
+        self.shape_slots = np.zeros(1 << 10, np.uint64)
+        self.shape_ends = np.zeros(1 << 9, np.int64)
+        self.items = np.zeros(1 << 14, np.int64)
+        self.track_slots = np.zeros(1 << 8, np.uint64)
+        self.tracks = np.zeros((1 << 7, 4), np.int64)
+        for key in SPECIAL_KEYS:
+            self.intern(key.encode())
+
+    def intern(self, content: bytes) -> int:
+        """Code of a string, as it stands between its quotation marks in the text."""
+        text = padded(content)
+        while True:
+            code = int(
+                tk.intern(text, 0, len(content), self.at, self.string_slots, self.string_offsets, self.arena)
+            )
+            if code >= 0:
+                return code
+            self.grow(-code, len(content))
+
+    def grow(self, status: int, length: int = 0) -> None:
+        """Make room for what a status asks for; `length` is the size of the string that did not fit, if known."""
+        at = self.at
+        if status == tk.ROOM_STRINGS:
+            self.string_offsets = _longer(self.string_offsets, 2 * self.string_offsets.size)
+            self.string_slots = np.zeros(2 * self.string_slots.size, np.uint64)
+            tk.rehash(at[tk.STRINGS], self.string_slots, self.string_offsets, self.arena)
+        elif status == tk.ROOM_ARENA:
+            self.arena = _longer(self.arena, 2 * self.arena.size + length)
+        elif status == tk.ROOM_SHAPES:
+            self.items = _longer(self.items, 2 * self.items.size)
+            if 2 * (at[tk.SHAPES] + 1) > self.shape_ends.size:
+                self.shape_ends = _longer(self.shape_ends, 2 * self.shape_ends.size)
+                self.shape_slots = np.zeros(2 * self.shape_slots.size, np.uint64)
+                tk.enter_shapes(at[tk.SHAPES], self.items, self.shape_ends, self.shape_slots)
+        elif status == tk.ROOM_TRACKS:
+            larger = np.zeros((2 * len(self.tracks), 4), np.int64)
+            larger[: len(self.tracks)] = self.tracks
+            self.tracks = larger
+            self.track_slots = np.zeros(2 * self.track_slots.size, np.uint64)
+            tk.enter_tracks(at[tk.TRACKS], self.tracks, self.track_slots)
+
+    def adopt(self, other: Tables) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        """Take over what another set of tables holds: the codes here of its strings, shapes and tracks."""
+        strings = np.empty(other.at[tk.STRINGS], np.int32)
+        done = 0
+        while done < len(strings):
+            done, status = tk.adopt(
+                len(strings), done, other.string_offsets, other.arena, strings,
+                self.at, self.string_slots, self.string_offsets, self.arena,
+            )  # fmt: skip
+            if status:
+                self.grow(int(status), int(other.arena.size))
+        shapes = np.empty(other.at[tk.SHAPES], np.int32)
+        begin = 0
+        for code in range(len(shapes)):
+            items = other.items[begin : other.shape_ends[code]]
+            begin = int(other.shape_ends[code])
+            shapes[code] = self._shape((strings[items >> 8].astype(np.int64) << 8) | (items & 255))
+        tracks = np.empty(other.at[tk.TRACKS], np.int32)
+        for code in range(len(tracks)):
+            tracks[code] = self._track(*other._translated(code, strings))
+        return strings, shapes, tracks
+
+    def _shape(self, items: NDArray[np.int64]) -> int:
+        while True:
+            first = int(self.at[tk.ITEMS])
+            if first + len(items) < self.items.size:
+                self.items[first : first + len(items)] = items
+                code = int(
+                    tk.shape_code(
+                        np.uint64(tk.shape_hash(self.items, first, len(items))), first, len(items),
+                        self.at, self.items, self.shape_ends, self.shape_slots,
+                    )
+                )  # fmt: skip
+                if code >= 0:
+                    return code
+            self.grow(tk.ROOM_SHAPES)
+
+    def _translated(self, code: int, strings: NDArray[np.int32]) -> tuple[int, int, int, int]:
+        pid_kind, pid, tid_kind, tid = (int(x) for x in self.tracks[code])
+        coded = (STRING, RAW, NUMBER_TEXT)
+        return (
+            pid_kind,
+            int(strings[pid]) if pid_kind in coded else pid,
+            tid_kind,
+            int(strings[tid]) if tid_kind in coded else tid,
+        )
+
+    def _track(self, pid_kind: int, pid: int, tid_kind: int, tid: int) -> int:
+        while True:
+            code = int(tk.track_code(pid_kind, pid, tid_kind, tid, self.at, self.tracks, self.track_slots))
+            if code >= 0:
+                return code
+            self.grow(tk.ROOM_TRACKS)
+
+    @property
+    def shape_items(self) -> list[NDArray[np.int64]]:
+        """The items of each shape: key << 8 | kind << 2 | level."""
+        ends = self.shape_ends[: self.at[tk.SHAPES]]
+        return np.split(self.items[: self.at[tk.ITEMS]], ends[:-1])
+
+
+class Tokenizer:
+    """Tables, predictions and scratch of one thread of parsing."""
+
+    def __init__(self) -> None:
+        self.tables = Tables()
+        self.chunks: list[Chunk] = []
+        self._rows: dict[str, NDArray[Any]] = {name: np.empty(ROWS, dtype) for name, dtype in COLUMNS.items()}
+        self._values = np.empty(8 * ROWS, np.int64)
+        self._predictions = [np.full(tk.PREDICTIONS, -1, np.int32) for _ in range(3)]
+
+    def feed(self, text: NDArray[np.uint8], limit: int, position: int, expect: int) -> tuple[int, int, int]:
+        """Parse `text[position:limit]`, which PADDING quotation marks follow.
+
+        Returns:
+            MORE, DONE or BROKEN; the position it came to, between two elements; and what may come next there.
+        """
+        tables = self.tables
+        at = tables.at
+        at[tk.POSITION], at[tk.EXPECT] = position, expect
+        while True:
+            status = int(
+                tk.tokenize(
+                    text, limit, at, *self._rows.values(), self._values, self._values.view(np.float64),
+                    tables.string_slots, tables.string_offsets, tables.arena, tables.shape_slots, tables.shape_ends,
+                    tables.items, tables.track_slots, tables.tracks, *self._predictions,
+                )
+            )  # fmt: skip
+            if status <= tk.BROKEN:
+                return status, int(at[tk.POSITION]), int(at[tk.EXPECT])
+            if status == tk.ROOM_VALUES and at[tk.EVENTS] == 0:  # one event has more values than the scratch
+                self._values = np.empty(2 * self._values.size, np.int64)
+            elif status in (tk.ROOM_EVENTS, tk.ROOM_VALUES):
+                self.flush()
+            else:
+                tables.grow(status, limit - int(at[tk.POSITION]))
+
+    def flush(self) -> None:
+        """Move the rows of the scratch to a chunk of their own."""
+        at = self.tables.at
+        rows, values = int(at[tk.EVENTS]), int(at[tk.VALUES])
+        if rows:
+            columns = {name: column[:rows].copy() for name, column in self._rows.items()}
+            self.chunks.append(Chunk(columns, self._values[:values].copy()))
+        at[tk.EVENTS] = at[tk.VALUES] = 0
+
+    def take(self) -> list[Chunk]:
+        """The chunks since the last call."""
+        self.flush()
+        chunks, self.chunks = self.chunks, []
+        return chunks
+
+
+def padded(content: bytes) -> NDArray[np.uint8]:
+    """Bytes as the tokenizer takes them: an array with the PADDING behind (writable, or Numba would compile anew)."""
+    return np.frombuffer(bytearray(content + b'"' * tk.PADDING), np.uint8)
+
+
+def translate(chunk: Chunk, codes: tuple[NDArray[np.int32], ...], slots: NDArray[np.int64]) -> None:
+    """Rewrite a chunk, in place, from the codes of its tokenizer to those of the one that adopted its tables.
+
+    slots: which items of each shape (of its own tokenizer) hold a string code, as `string_slots` gives them.
+    """
+    strings, shapes, tracks = codes
+    columns = chunk.columns
+    tk.translate_values(columns["shape"], slots, strings, chunk.values)
+    for name in _CODED:
+        column = columns[name]
+        np.copyto(column, np.where(column >= 0, strings[column], np.int32(-1)))
+    columns["shape"] = shapes[columns["shape"]]
+    columns["track"] = tracks[columns["track"]]
+
+
+def string_slots(tables: Tables) -> NDArray[np.int64]:
+    """For each shape, in one flat array: how many values it has, how many are string codes, and which."""
+    header = np.zeros(2 * len(tables.shape_items), np.int64)
+    body: list[int] = []
+    for code, items in enumerate(tables.shape_items):
+        kinds = (items >> 2) & 63
+        kinds = kinds[kinds < SLOTS]
+        found = np.flatnonzero((kinds == STRING) | (kinds == RAW) | (kinds == NUMBER_TEXT))
+        header[2 * code] = len(kinds)
+        header[2 * code + 1] = len(header) + len(body)
+        body += [len(found), *found.tolist()]
+    return np.concatenate([header, np.array(body, np.int64)])
+
+
+def join(chunks: list[Chunk]) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+    """All chunks as one set of columns; the list is emptied, and each column freed as soon as it is joined."""
+    joined = {name: _concatenate((chunk.columns.pop(name) for chunk in chunks), len(chunks)) for name in COLUMNS}
+    values = cast("NDArray[np.int64]", np.concatenate([chunk.values for chunk in chunks] or [np.empty(0, np.int64)]))
+    chunks.clear()
+    return {
+        name: column if len(column) else np.empty(0, COLUMNS[name]) for name, column in joined.items()
+    }, values
+
+
+def _concatenate(parts: Iterable[NDArray[Any]], count: int) -> NDArray[Any]:
+    return np.concatenate(list(parts)) if count else np.empty(0)
+
+
+def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
+    larger = np.zeros(size, array.dtype)
+    larger[: array.size] = array
+    return larger

@@ -1,0 +1,237 @@
+"""Columns that know their type, unit and meaning, and the facts that an analysis declares about itself.
+
+Everything that a face (terminal, page, report, docs) shows about a table comes from here, so that no face knows an
+analysis by name. This module knows Polars and nothing else of ours but errors.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import polars as pl
+
+from kinetoscope.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    import pandas
+
+Unit = Literal["", "ns", "bytes", "bytes/s", "fraction"]
+"""Of a column's numbers as stored: integer nanoseconds, bytes, bytes a second, a share of 1; "" is a plain count or text."""
+
+DType = pl.DataType | type[pl.DataType]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name, its Polars type, what it means in one sentence, and its unit."""
+
+    name: str
+    dtype: DType
+    doc: str
+    unit: Unit = ""
+
+
+class Schema:
+    """An ordered set of columns with distinct names."""
+
+    __slots__ = ("columns",)
+
+    def __init__(self, *columns: Column) -> None:
+        names = [column.name for column in columns]
+        if len(set(names)) != len(names):
+            raise ValueError(f"a schema names a column twice: {names}")
+        self.columns: tuple[Column, ...] = columns
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __contains__(self, name: object) -> bool:
+        return any(column.name == name for column in self.columns)
+
+    def __getitem__(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+    def __repr__(self) -> str:
+        return f"Schema({', '.join(self.names)})"
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns, in order."""
+        return [column.name for column in self.columns]
+
+    def without(self, *names: str) -> Schema:
+        """The same schema less the named columns."""
+        return Schema(*(column for column in self.columns if column.name not in names))
+
+    def only(self, names: Sequence[str]) -> Schema:
+        """The columns named, in the order of `names`."""
+        return Schema(*(self[name] for name in names))
+
+    def empty(self) -> pl.DataFrame:
+        """A frame of these columns with no rows."""
+        return pl.DataFrame(schema={column.name: column.dtype for column in self.columns})
+
+    def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """`frame` with exactly these columns, in this order, of these types.
+
+        Enum columns become text here, because the Enums of two ranks have different categories and cannot be joined.
+
+        Raises:
+            ValueError: a declared column is missing, or the frame has one that is not declared.
+        """
+        if set(frame.columns) != set(self.names):
+            missing = sorted(set(self.names) - set(frame.columns))
+            extra = sorted(set(frame.columns) - set(self.names))
+            raise ValueError(f"frame does not fit its schema: missing {missing}, undeclared {extra}")
+        return frame.select(pl.col(column.name).cast(column.dtype) for column in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """What a parameter of an analysis means, for `Annotated[type, Param(...)]`."""
+
+    doc: str
+    unit: Unit = ""
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of an analysis, as its signature declares it."""
+
+    name: str
+    type: type
+    default: Any
+    doc: str
+    unit: Unit
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """A bar for each row: the first `limit` rows as the analysis orders them."""
+
+    category: str
+    value: str
+    limit: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class StackedBars:
+    """A bar for each `category`, stacked from the columns in `parts`; each part has the colour of its kind."""
+
+    category: str
+    parts: tuple[str, ...]
+
+
+Chart = Bars | StackedBars
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an analysis answers: a frame, its schema, and what the numbers leave out.
+
+    Attributes:
+        frame: the rows; times are integer nanoseconds, sizes bytes, shares fractions of 1; what is not known is null.
+        schema: type, unit and meaning of each column of `frame`.
+        notes: what was left out, assumed or odd, one sentence each.
+        analysis: name of the analysis that made it, "" for a table that none made.
+        params: the parameters it was asked with, as text-like values.
+        chart_facts: how it is drawn, if it is.
+    """
+
+    frame: pl.DataFrame
+    schema: Schema
+    notes: tuple[str, ...] = ()
+    analysis: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    chart_facts: Chart | None = None
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a pandas frame; a nullable integer column keeps its integers (Arrow-backed).
+
+        Raises:
+            MissingExtraError: pandas or pyarrow is not installed.
+        """
+        try:
+            return self.frame.to_pandas(use_pyarrow_extension_array=True)
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("to_pandas()", "pandas") from error
+
+    def chart(self) -> dict[str, Any]:
+        """The Vega-Lite specification that draws this result, its data included."""
+        from kinetoscope.views.chart import specification
+
+        return specification(self)
+
+    def __str__(self) -> str:
+        from kinetoscope.views.terminal import to_text
+
+        return to_text(self)
+
+    def _repr_html_(self) -> str:
+        from kinetoscope.views.notebook import to_html
+
+        return to_html(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """One question that can be asked of a job, and all that the faces need to know about it.
+
+    `function` takes a Job first and only keywords after it; its docstring opens with the question, then says method,
+    how to read the answer, and limits.
+    """
+
+    title: str
+    function: Callable[..., Result]
+    schema: Schema
+    chart: Chart | None = None
+
+    @property
+    def name(self) -> str:
+        """`step_breakdown`: as a Python name; the command line also takes `step-breakdown`."""
+        return self.function.__name__
+
+    @property
+    def doc(self) -> str:
+        """The whole docstring, without indentation."""
+        return inspect.getdoc(self.function) or ""
+
+    @property
+    def question(self) -> str:
+        """The first line of the docstring."""
+        return self.doc.partition("\n")[0]
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters that are this analysis's own: all keywords but `select`."""
+        hints = typing.get_type_hints(self.function, include_extras=True)
+        found = []
+        for name, parameter in inspect.signature(self.function).parameters.items():
+            if parameter.kind is not parameter.KEYWORD_ONLY or name == "select":
+                continue
+            base, *facts = typing.get_args(hints[name])
+            param = next(fact for fact in facts if isinstance(fact, Param))
+            found.append(
+                Parameter(name, cast(type, base), parameter.default, param.doc, param.unit, param.choices)
+            )
+        return tuple(found)
+
+    def __call__(self, job: Any, **params: Any) -> Result:
+        """Run it, and stamp name, parameters and chart on the result."""
+        result = self.function(job, **params)
+        return Result(result.frame, result.schema, result.notes, self.name, params, self.chart)

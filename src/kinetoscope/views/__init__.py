@@ -1,0 +1,1 @@
+"""Result and schema → terminal, chart, notebook, files. Draws and never computes; knows no analysis by name."""

@@ -1,0 +1,45 @@
+"""Bars made of characters: lengths, stacks and sparklines. Numbers in, text and kinds out; colour comes later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_HEIGHTS = "▁▂▃▄▅▆▇█"
+
+
+def bar(value: float | None, largest: float, width: int) -> str:
+    """A bar of at most `width` cells, in eighths of a cell; a value that is not 0 is never invisible."""
+    if value is None or not value > 0 or not largest > 0:
+        return ""
+    eighths = max(1, round(min(value / largest, 1.0) * width * 8))
+    return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
+
+
+def stacked(values: Sequence[float | None], width: int) -> list[int]:
+    """How many cells each value gets of a stack of `width`: whole cells that sum to it, by largest remainder.
+
+    All zeros, or nothing to draw, gives zeros.
+    """
+    sizes = [max(value or 0.0, 0.0) for value in values]
+    total = sum(sizes)
+    if not total > 0:
+        return [0] * len(sizes)
+    exact = [size / total * width for size in sizes]
+    whole = [int(each) for each in exact]
+    by_remainder = sorted(range(len(sizes)), key=lambda index: whole[index] - exact[index])
+    for index in by_remainder[: width - sum(whole)]:
+        whole[index] += 1
+    return whole
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """One character a value, its height from 0 to the largest; a missing value is a space."""
+    largest = max((value for value in values if value is not None), default=0)
+    return "".join(_height(value, largest) for value in values)
+
+
+def _height(value: float | None, largest: float) -> str:
+    if value is None:
+        return " "
+    return _HEIGHTS[round(value / largest * 7)] if largest > 0 and value > 0 else _HEIGHTS[0]

@@ -1,0 +1,143 @@
+"""The declared chart of a result as a Vega-Lite specification, data included: one for browser, report and notebook.
+
+Every number and label in it is computed here; the drawing side computes nothing. Fields have names of our own, because
+Vega-Lite reads dots and brackets in a field's name as a path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from kinetoscope.schema import Bars, Column, Result, StackedBars
+from kinetoscope.views.numbers import Scale, scale
+from kinetoscope.views.palette import ink, kind_of
+from kinetoscope.views.text import middle, printable
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+
+LIMIT = 400
+"""Bars in a chart of stacks; the table has the others."""
+
+_LABEL = 48  # cells of a name beside a bar
+
+Row = dict[str, Any]
+
+
+def specification(result: Result, *, dark: bool = False) -> dict[str, Any]:
+    """The Vega-Lite v6 specification that draws `result`.
+
+    Args:
+        result: what to draw, with `chart_facts`.
+        dark: in the colours for dark pages.
+
+    Raises:
+        ValueError: the analysis declares no chart.
+    """
+    facts = result.chart_facts
+    if isinstance(facts, Bars):
+        return _bars(result, facts, dark)
+    if isinstance(facts, StackedBars):
+        return _stacked(result, facts, dark)
+    raise ValueError(f"{result.analysis or 'this result'} declares no chart")
+
+
+def _bars(result: Result, facts: Bars, dark: bool) -> dict[str, Any]:
+    frame = result.frame.filter(pl.col(facts.value).is_not_null()).head(facts.limit)
+    column = result.schema[facts.value]
+    values = frame.get_column(facts.value).to_list()
+    unit = scale(values, column.unit)
+    kinds = frame.get_column("kind").to_list() if "kind" in frame.columns else [facts.value] * frame.height
+    rows = [
+        _row(name, label, column.name, value, unit, column.doc) | {"colour": _colour(str(kind), dark)}
+        for (name, label), value, kind in zip(_labels(frame, facts.category), values, kinds, strict=True)
+    ]
+    return _chart(
+        rows,
+        y=_names(facts.category),
+        x={"field": "value", "type": "quantitative", "title": _title(column, unit)},
+        color={"field": "colour", "type": "nominal", "scale": None},
+    )
+
+
+def _stacked(result: Result, facts: StackedBars, dark: bool) -> dict[str, Any]:
+    frame = result.frame.head(LIMIT)
+    columns = [result.schema[part] for part in facts.parts]
+    unit = scale([value for part in facts.parts for value in frame.get_column(part)], columns[0].unit)
+    labels = _labels(frame, facts.category)
+    rows = [
+        _row(name, label, column.name, value, unit, column.doc) | {"order": order}
+        for order, column in enumerate(columns)
+        for (name, label), value in zip(labels, frame.get_column(column.name), strict=True)
+        if value is not None
+    ]
+    upright = frame.get_column(facts.category).dtype.is_numeric()
+    size = {"field": "value", "type": "quantitative", "title": unit.label, "stack": "zero"}
+    colours = {"domain": list(facts.parts), "range": [_colour(part, dark) for part in facts.parts]}
+    return _chart(
+        rows,
+        x=_names(facts.category) if upright else size,
+        y=size if upright else _names(facts.category),
+        color={"field": "part", "type": "nominal", "title": None, "scale": colours},
+        order={"field": "order", "type": "quantitative"},
+    )
+
+
+def _chart(rows: Sequence[Row], **encoding: Any) -> dict[str, Any]:
+    upright = encoding["x"].get("field") == "label"
+    tooltip = [
+        {"field": "name", "type": "nominal", "title": encoding["x" if upright else "y"]["title"]},
+        {"field": "part", "type": "nominal", "title": "what"},
+        {"field": "text", "type": "nominal", "title": "value"},
+        {"field": "meaning", "type": "nominal", "title": "meaning"},
+    ]
+    return {
+        "$schema": SCHEMA,
+        "data": {"values": list(rows)},
+        "mark": {"type": "bar"},
+        "width": "container" if not upright else max(240, min(900, 24 * len(rows))),
+        "encoding": {**encoding, "tooltip": tooltip},
+        "config": {"view": {"stroke": None}, "background": None, "font": "system-ui, sans-serif"},
+    }
+
+
+def _row(name: str, label: str, part: str, value: float, unit: Scale, meaning: str) -> Row:
+    """One mark: the number in the unit of its axis, and the words for who points at it."""
+    return {
+        "name": name,
+        "label": label,
+        "part": part,
+        "value": value / unit.divisor,
+        "text": unit.with_unit(value),
+        "meaning": meaning,
+    }
+
+
+def _names(category: str) -> dict[str, Any]:
+    """The axis of names, in the order of the rows."""
+    return {"field": "label", "type": "nominal", "title": category, "sort": None, "axis": {"labelLimit": 360}}
+
+
+def _labels(frame: pl.DataFrame, category: str) -> list[tuple[str, str]]:
+    """Full and short name of each row; the short ones differ wherever rows do, or their bars would be one."""
+    names = [printable(str(value)) for value in frame.get_column(category)]
+    if len(set(names)) < len(names) and "rank" in frame.columns and category != "rank":
+        names = [f"{name} · rank {rank}" for name, rank in zip(names, frame.get_column("rank"), strict=True)]
+    seen: dict[str, int] = {}
+    found = []
+    for name in names:
+        short = middle(name, _LABEL)
+        seen[short] = seen.get(short, 0) + 1
+        found.append((name, short if seen[short] == 1 else f"{short} ({seen[short]})"))
+    return found
+
+
+def _title(column: Column, unit: Scale) -> str:
+    return f"{column.name} ({unit.label})" if unit.label else column.name
+
+
+def _colour(name: str, dark: bool) -> str:
+    found = ink(name if kind_of(name) else "host")
+    return found.dark if dark else found.light

@@ -1,0 +1,72 @@
+"""The columns of a result as text, for whatever shows tables to people: terminal, notebook, page.
+
+A column is formatted as a whole: one unit for all its numbers, and that unit in the header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from kinetoscope.schema import Column, Schema
+from kinetoscope.views.numbers import MISSING, Scale, grouped, scale, significant
+from kinetoscope.views.text import printable
+
+# Numbers that name something are not grouped: thread 12345 is not 12 345 of anything.
+_NAMES_SOMETHING = frozenset({"rank", "device", "stream", "step", "pid", "tid", "thread", "correlation", "row", "line"})
+
+
+@dataclass(frozen=True, slots=True)
+class Formatted:
+    """A column ready to be shown.
+
+    Attributes:
+        column: what it is.
+        unit: the unit of the shown numbers, "" for text and plain counts.
+        texts: one per row, safe for a terminal, not shortened.
+        right: numbers stand at the right.
+        empty: no row has a value.
+    """
+
+    column: Column
+    unit: str
+    texts: list[str]
+    right: bool
+    empty: bool
+
+
+def formatted(frame: pl.DataFrame, schema: Schema) -> list[Formatted]:
+    """Each column of `frame`, in the order of `schema`."""
+    return [_formatted(frame.get_column(column.name), column) for column in schema]
+
+
+def _formatted(series: pl.Series, column: Column) -> Formatted:
+    number = series.dtype.is_numeric()
+    unit = scale(series.to_list(), column.unit) if number else Scale("")
+    text = _number(column, unit) if number else _text
+    texts = [text(value) for value in series]
+    return Formatted(column, unit.label, texts, number, series.null_count() == len(series))
+
+
+def _number(column: Column, unit: Scale) -> Callable[[Any], str]:
+    if column.name in _NAMES_SOMETHING and not column.unit:
+        return lambda value: MISSING if value is None else str(value)
+    return unit.text
+
+
+def _text(value: Any) -> str:
+    """A value that is no number; a list is shown as its members are, each in its own best form."""
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return grouped(value)
+    if isinstance(value, float):
+        return significant(value)
+    if isinstance(value, (list, pl.Series)):
+        return "[" + ", ".join(_text(member) for member in value) + "]"
+    return printable(str(value))

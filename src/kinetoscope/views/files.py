@@ -1,0 +1,102 @@
+"""A result as a file: JSON (a stable contract), CSV, Parquet. Exact values; the same result gives the same bytes.
+
+JSON is `{"analysis", "params", "columns": [{"name", "dtype", "unit", "doc"}], "rows": [[...]], "notes": [...]}`: one
+row a line, integers whole however long, what is missing or not a number null, everything beyond ASCII escaped.
+
+CSV has one header line and empty fields for what is missing. A text that a spreadsheet would run as a formula (it
+begins with `=`, `+`, `-`, `@`, a tab or a carriage return) gets a `'` before it, because a trace is untrusted; JSON and
+Parquet keep it as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from kinetoscope.schema import Result
+
+FORMATS = ("json", "csv", "parquet")
+
+_FORMULA = r"^[=+\-@\t\r]"
+
+
+def to_bytes(result: Result, form: str) -> bytes:
+    """The whole file in one of `FORMATS`."""
+    return {"json": to_json, "csv": to_csv, "parquet": to_parquet}[form](result)
+
+
+def to_json(result: Result) -> bytes:
+    """The stable contract; the module's docstring says how it looks."""
+    columns = ",\n".join("  " + _dumps(column) for column in _columns(result))
+    rows = ",\n".join("  " + _dumps([_plain(value) for value in row]) for row in result.frame.iter_rows())
+    parts = [
+        f'"analysis": {_dumps(result.analysis)}',
+        f'"params": {_dumps(_plain(result.params))}',
+        f'"columns": [\n{columns}\n ]',
+        f'"rows": [\n{rows}\n ]' if rows else '"rows": []',
+        f'"notes": {_dumps(list(result.notes))}',
+    ]
+    return ("{" + ",\n ".join(parts) + "}\n").encode("ascii")
+
+
+def to_csv(result: Result) -> bytes:
+    """Comma-separated values in UTF-8, lines ended by a newline alone."""
+    nested = [name for name, dtype in result.frame.schema.items() if dtype.is_nested()]
+    flat = result.frame.with_columns(
+        pl.col(name).map_elements(lambda value: _dumps(_plain(value)), return_dtype=pl.String) for name in nested
+    )
+    safe = flat.with_columns(_guarded(name) for name, dtype in flat.schema.items() if dtype == pl.String)
+    safe = safe.with_columns(pl.col(pl.Float64, pl.Float32).fill_nan(None))
+    return safe.write_csv().encode("utf-8", "surrogatepass")
+
+
+def _guarded(name: str) -> pl.Expr:
+    """The text column, with what a spreadsheet would run as a formula made text."""
+    text = pl.col(name)
+    return pl.when(text.str.contains(_FORMULA)).then(pl.concat_str(pl.lit("'"), text)).otherwise(text).alias(name)
+
+
+def to_parquet(result: Result) -> bytes:
+    """Parquet with what the columns mean in its metadata, under the keys that the JSON contract has."""
+    metadata = {
+        "analysis": result.analysis,
+        "params": _dumps(_plain(result.params)),
+        "columns": _dumps(_columns(result)),
+        "notes": _dumps(list(result.notes)),
+    }
+    stream = io.BytesIO()
+    result.frame.write_parquet(stream, metadata=metadata)
+    return stream.getvalue()
+
+
+def _columns(result: Result) -> list[dict[str, str]]:
+    return [
+        {"name": column.name, "dtype": str(column.dtype), "unit": column.unit, "doc": column.doc}
+        for column in result.schema
+    ]
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON holds it: no NaN or infinity; of a dataclass the fields that differ from their defaults."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset, pl.Series, range)):
+        return [_plain(each) for each in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = ((field.name, getattr(value, field.name), field.default) for field in dataclasses.fields(value))
+        return {name: _plain(each) for name, each, default in fields if each != default}
+    return str(value)

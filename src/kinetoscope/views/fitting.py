@@ -1,0 +1,65 @@
+"""Which columns fit into a width, and how wide each becomes. Counts cells; draws nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kinetoscope.views.columns import Formatted
+from kinetoscope.views.text import cells
+
+GAP = 2
+"""Cells between two columns."""
+
+SHORTEST = 16
+"""A text column is left out rather than made narrower than this."""
+
+READABLE = 36
+"""A text column gives way to a picture beside the table down to this."""
+
+
+def total(widths: Sequence[int]) -> int:
+    """Cells that columns of these widths fill, gaps included."""
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def chosen(columns: Sequence[Formatted], width: int) -> tuple[list[Formatted], list[str]]:
+    """The columns that fit, and the names of the others: those without values go first, then the last."""
+    shown = list(columns)
+    while len(shown) > 1 and total([_least(each) for each in shown]) > width:
+        shown.remove(next((each for each in reversed(shown) if each.empty), shown[-1]))
+    return shown, [each.column.name for each in columns if each not in shown]
+
+
+def widths(columns: Sequence[Formatted], width: int, *, picture: int = 0) -> list[int]:
+    """What each column gets: numbers all they need, texts what is left, the longest giving way first.
+
+    `picture` cells are left over for a picture beside the table where names stay readable.
+    """
+    natural = [_natural(each) for each in columns]
+    texts = [size for size, each in zip(natural, columns, strict=True) if not each.right]
+    room = width - total(natural) + sum(texts)
+    cap = shared(texts, room - picture - GAP) if picture else shared(texts, room)
+    if picture and cap < min(READABLE, max(texts, default=0)):
+        cap = shared(texts, room)
+    return [size if each.right else min(size, cap) for size, each in zip(natural, columns, strict=True)]
+
+
+def shared(wanted: Sequence[int], room: int) -> int:
+    """The greatest cap for which the capped widths fill no more than `room`; at least 1."""
+    left = room
+    for index, size in enumerate(sorted(wanted)):
+        share = left // (len(wanted) - index)
+        if size > share:
+            return max(share, 1)
+        left -= size
+    return max(wanted, default=1)
+
+
+def _natural(column: Formatted) -> int:
+    """The width in which nothing of a column is shortened."""
+    return max(cells(column.column.name), cells(column.unit), *map(cells, column.texts))
+
+
+def _least(column: Formatted) -> int:
+    """The width below which a column is not worth showing; a number is never shortened."""
+    return _natural(column) if column.right else min(_natural(column), SHORTEST)

@@ -1,0 +1,72 @@
+"""What colour means: the one place where a kind of time has its colour, glyph and label.
+
+Terminal, charts and pages take their colours from here. A column is coloured by the kind that its name stands for;
+a name that stands for none is drawn in the neutral colour, never in one that would mean something else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Ink:
+    """How one kind is drawn: on light and dark pages, on a terminal of unknown background, and without any colour.
+
+    `glyph` fills a bar that has no colour, `solid` one that has.
+    """
+
+    light: str
+    dark: str
+    terminal: str
+    glyph: str
+    solid: str = "█"
+
+
+# Okabe and Ito's colours, which colour-blind eyes tell apart. The terminal's are the dark page's, because they also
+# read on white, except the neutral one, which must be seen on both.
+KINDS: dict[str, Ink] = {
+    "computation": Ink("#0072b2", "#3d9bd6", "#3d9bd6", "█"),
+    "communication": Ink("#e69f00", "#f0b429", "#f0b429", "▓"),
+    "memory": Ink("#009e73", "#2bbd92", "#2bbd92", "▒"),
+    "data_loading": Ink("#cc79a7", "#db92bb", "#db92bb", "▞"),
+    "runtime": Ink("#56b4e9", "#7fc8f3", "#7fc8f3", "▚"),
+    "host": Ink("#8a94a6", "#7d8798", "#8a94a6", "░"),
+    "waiting": Ink("#d55e00", "#f0763a", "#f0763a", "╳"),
+    "idle": Ink("#e8e9e7", "#2b2f35", "#6c727d", "·", "░"),
+}
+
+# The column and category names of tables that stand for a kind.
+_MEANS: dict[str, str] = {
+    "kernel": "computation",
+    "compute": "computation",
+    "exposed_communication": "communication",
+    "overlap": "communication",
+    "collective": "communication",
+    "memcpy": "memory",
+    "memset": "memory",
+    "exposed_memory": "memory",
+    "dataloader": "data_loading",
+    "runtime_calls": "runtime",
+    "driver": "runtime",
+    "cpu": "host",
+    "cpu_exec": "host",
+    "host_ops": "host",
+    "other_host": "host",
+    "other_host_ops": "host",
+    "exposed_waiting": "waiting",
+    "at_stake_low": "waiting",
+    "at_stake_high": "waiting",
+    "other": "idle",
+}
+
+
+def kind_of(name: str) -> str:
+    """The kind that a column or category name stands for; "" if it stands for none."""
+    word = name.strip().lower().replace(" ", "_").replace("-", "_")
+    return word if word in KINDS else _MEANS.get(word, "")
+
+
+def ink(name: str) -> Ink:
+    """How to draw what `name` stands for; neutral if that is no kind of time."""
+    return KINDS[kind_of(name) or "idle"]

@@ -1,0 +1,151 @@
+"""A result on a terminal: the question, a table that fits, and what the numbers leave out.
+
+Names are shortened in the middle; where that is not enough, columns without a single value go first, then the last
+ones, and the foot says which. Where room is left, the chart that the analysis declares is drawn beside the rows.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from kinetoscope.schema import Bars, Chart, Result, StackedBars
+from kinetoscope.views import bars, fitting
+from kinetoscope.views.columns import Formatted, formatted
+from kinetoscope.views.lines import FILL, Line, Piece, emit, plain, with_colour, without_colour
+from kinetoscope.views.numbers import grouped
+from kinetoscope.views.palette import KINDS, kind_of
+from kinetoscope.views.text import middle, padded, printable, wrapped
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+ROWS = 30
+"""Rows shown where nobody asks for another number."""
+
+UNBOUNDED = 1 << 30
+"""A width in which nothing is shortened."""
+
+_PICTURE = 14, 40  # least and most cells of the picture beside the rows
+_COLOURED = ("kind", "category")  # text columns whose values are kinds of time
+
+
+def to_text(
+    result: Result, *, width: int | None = None, colour: bool = False, limit: int = ROWS, title: str = ""
+) -> str:
+    """The whole view of `result` as text.
+
+    Args:
+        result: what to show.
+        width: cells to fit in; None takes the terminal's, or 120 where there is none.
+        colour: with ANSI codes.
+        limit: rows to show; 0 shows all.
+        title: the question that it answers.
+    """
+    found = lines(result, width=width or shutil.get_terminal_size((120, 40)).columns, limit=limit, title=title)
+    return with_colour(found) if colour else without_colour(found)
+
+
+def show(result: Result, console: Console, *, limit: int = ROWS, title: str = "") -> None:
+    """Print `result` on a Rich console, as wide as that is."""
+    emit(lines(result, width=console.width, limit=limit, title=title), console)
+
+
+def lines(result: Result, *, width: int, limit: int = ROWS, title: str = "") -> Iterator[Line]:
+    """The lines of the view: title, table, foot, notes."""
+    if title:
+        yield from (plain(each, "bold") for each in wrapped(printable(title), width))
+        yield plain()
+    yield from table(result, width=width, limit=limit)
+    if result.notes:
+        yield plain()
+    for note in result.notes:
+        yield from (plain(each, "dim") for each in wrapped(f"· {printable(note)}", width, indent="  "))
+
+
+def table(result: Result, *, width: int, limit: int = ROWS) -> Iterator[Line]:
+    """Header, rows and foot; no title, no notes."""
+    if not result.frame.height:
+        yield plain("No rows.", "dim")
+        return
+    frame = result.frame.head(limit) if limit else result.frame
+    shown, hidden = fitting.chosen(formatted(frame, result.schema), width)
+    sizes = fitting.widths(shown, width, picture=_PICTURE[0] if result.chart_facts else 0)
+    drawn = _pictures(frame, result.chart_facts, width - fitting.total(sizes) - fitting.GAP)
+    yield from _header(shown, sizes)
+    for row in range(frame.height):
+        cells = [_cell(column, row, size) for column, size in zip(shown, sizes, strict=True)]
+        yield *_joined(cells), *drawn[row]
+    yield from _foot(result.frame.height - frame.height, hidden, width)
+
+
+def _header(columns: Sequence[Formatted], sizes: Sequence[int]) -> Iterator[Line]:
+    """Names, coloured where they stand for a kind of time; below them the units, where there are any."""
+    pairs = list(zip(columns, sizes, strict=True))
+    yield _joined(
+        [
+            (padded(middle(each.column.name, size), size, right=each.right), kind_of(each.column.name) or "bold")
+            for each, size in pairs
+        ]
+    )
+    if any(each.unit for each in columns):
+        yield _joined([(padded(each.unit, size, right=each.right), "dim") for each, size in pairs])
+    yield plain("─" * fitting.total(sizes), "dim")
+
+
+def _cell(column: Formatted, row: int, size: int) -> Piece:
+    text = column.texts[row]
+    style = kind_of(text) if column.column.name in _COLOURED else ""
+    return padded(middle(text, size), size, right=column.right), style
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces of one row with the gaps between them."""
+    return [part for piece in pieces for part in ((" " * fitting.GAP, ""), piece)][1:]
+
+
+def _foot(more: int, hidden: Sequence[str], width: int) -> Iterator[Line]:
+    if more:
+        yield plain(f"… {grouped(more)} more row{'s' * (more > 1)} (--limit 0 shows all)", "dim")
+    if hidden:
+        text = f"… no room for {', '.join(hidden)} (a wider terminal, or --format csv, shows them)"
+        yield from (plain(each, "dim") for each in wrapped(text, width, indent="  "))
+
+
+def _pictures(frame: pl.DataFrame, facts: Chart | None, room: int) -> list[list[Piece]]:
+    """What is drawn at the end of each row, in at most `room` cells; nothing where that is too little."""
+    width = min(room, _PICTURE[1])
+    if facts is None or width < _PICTURE[0] or room > UNBOUNDED // 2:
+        return [[] for _ in range(frame.height)]
+    return _bars(frame, facts, width) if isinstance(facts, Bars) else _stacks(frame, facts, width)
+
+
+def _bars(frame: pl.DataFrame, facts: Bars, width: int) -> list[list[Piece]]:
+    values = frame.get_column(facts.value).to_list()
+    largest = max((value for value in values if value is not None), default=0)
+    kinds = frame.get_column("kind").to_list() if "kind" in frame.columns else [facts.value] * len(values)
+    return [
+        [(" " * fitting.GAP, ""), (bars.bar(value, largest, width), kind_of(str(kind)))]
+        for value, kind in zip(values, kinds, strict=True)
+    ]
+
+
+def _stacks(frame: pl.DataFrame, facts: StackedBars, width: int) -> list[list[Piece]]:
+    """The stack of the longest row fills `width`."""
+    rows = frame.select(facts.parts).rows()
+    totals = [sum(max(value or 0, 0) for value in row) for row in rows]
+    largest = max(totals, default=0) or 1
+    return [
+        [(" " * fitting.GAP, ""), *stack(facts.parts, row, round(width * total / largest))]
+        for row, total in zip(rows, totals, strict=True)
+    ]
+
+
+def stack(parts: Sequence[str], values: Sequence[float | None], width: int) -> list[Piece]:
+    """One stacked bar: each part in the colour of its kind, and in its glyph, so that it reads without colour too."""
+    counts = bars.stacked(values, width)
+    kinds = [kind_of(part) or "idle" for part in parts]
+    return [(KINDS[kind].glyph * count, FILL + kind) for kind, count in zip(kinds, counts, strict=True) if count]

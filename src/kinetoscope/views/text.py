@@ -1,0 +1,93 @@
+"""Text from a trace, made safe and short enough to be shown.
+
+A trace is untrusted: its names may hold terminal escapes, characters that reverse the reading order, or halves of
+surrogate pairs. Everything that goes to a person passes through `printable`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Iterable
+
+_UNSAFE = re.compile(
+    "["
+    "\x00-\x1f\x7f-\x9f"  # C0, DEL and C1: cursor, colour, title, clipboard
+    "\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"  # reversed or invisible text, line separators
+    "\ufff9-\ufffb\U000e0000-\U000e007f"  # interlinear annotation, tags
+    "\ud800-\udfff"  # halves of surrogate pairs, which no encoding takes
+    "]"
+)
+
+ELLIPSIS = "…"
+
+
+def printable(text: str) -> str:
+    r"""`text` with all that could act on a terminal or mislead a reader spelled out, as `\x1b` or `\u202e`."""
+    return _UNSAFE.sub(_spelled, text)
+
+
+def _spelled(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def cells(text: str) -> int:
+    """How many cells of a terminal `text` fills: two for a wide character, none for a combining mark."""
+    if text.isascii():
+        return len(text)
+    return sum(_cells_of(character) for character in text)
+
+
+def _cells_of(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def middle(text: str, width: int) -> str:
+    """`text` in at most `width` cells: the middle goes, because names of kernels differ at both ends."""
+    if cells(text) <= width:
+        return text
+    if width <= 1:
+        return ELLIPSIS[:width]
+    left = _fitting(text, width // 2)
+    right = _fitting(text[::-1], width - 1 - cells(left))[::-1]
+    return left + ELLIPSIS + right
+
+
+def _fitting(text: str, width: int) -> str:
+    """The longest beginning of `text` that fills at most `width` cells."""
+    if text.isascii():
+        return text[: max(width, 0)]
+    used = 0
+    for index, character in enumerate(text):
+        used += _cells_of(character)
+        if used > width:
+            return text[:index]
+    return text
+
+
+def padded(text: str, width: int, *, right: bool = False) -> str:
+    """`text` filled with spaces to `width` cells, at the right or, with `right`, at the left of them."""
+    space = " " * (width - cells(text))
+    return space + text if right else text + space
+
+
+def wrapped(text: str, width: int, *, indent: str = "") -> list[str]:
+    """`text` as lines of at most `width` cells, broken at spaces; lines after the first begin with `indent`."""
+    lines = [""]
+    for word in text.split(" "):
+        start = indent if len(lines) > 1 else ""
+        joined = f"{lines[-1]} {word}" if lines[-1] else start + word
+        if lines[-1] and cells(joined) > width:
+            lines.append(indent + word)
+        else:
+            lines[-1] = joined
+    return lines
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """` (did you mean 'operators'?)`, for the end of a sentence that says a name is unknown; "" if none is near."""
+    found = difflib.get_close_matches(word.lower(), list(words), n=1, cutoff=0.6)
+    return f" (did you mean {found[0]!r}?)" if found else ""

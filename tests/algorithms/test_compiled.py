@@ -1,0 +1,115 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms import compiled, grouping, intervals
+
+KERNEL = """
+import numpy as np
+from kinetoscope.algorithms.compiled import compiled
+
+@compiled
+def _inner(values):
+    return values[0] + 1
+
+@compiled
+def outer(values):
+    return _inner(values) * 2
+"""
+
+REPORT = """
+import warnings
+from kinetoscope.algorithms.compiled import on_compile
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import kernel
+    with on_compile(lambda name, begins: print(name, begins)):
+        print(kernel.outer(kernel.np.ones(1, "int64")))
+    print(kernel._inner(kernel.np.ones(1, "float64")))
+for warning in caught:
+    print(warning.category.__name__, warning.message)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    return tmp_path
+
+
+def run(code: str, folder: Path, **environment: str) -> list[str]:
+    """Lines that `code` prints in a process of its own, which can keep compiled code nowhere but beside the source."""
+    source = Path(compiled.__file__).parents[2]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_"))}
+    # Below a device no folder can be made, not even by root.
+    kept |= {"PYTHONPATH": f"{source}{os.pathsep}{folder}", "HOME": "/dev/null", **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=kept, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_tells_of_compilations_and_only_of_those(folder: Path) -> None:
+    assert run(REPORT, folder) == ["outer True", "outer False", "4", "2.0"]
+    assert run(REPORT, folder) == ["4", "2.0"]
+
+
+def test_goes_on_without_a_cache_and_says_so_once(folder: Path) -> None:
+    # A file where the folder should be: what a read-only installation means to everyone but root.
+    (folder / "__pycache__").write_text("")
+    *printed, warning = run(REPORT, folder)
+    assert printed == ["outer True", "outer False", "4", "2.0"]
+    assert warning.startswith("CompileCacheWarning cannot cache function")
+    assert "NUMBA_CACHE_DIR" in warning
+
+
+def test_full_disk_costs_the_cache_and_not_the_run(folder: Path) -> None:
+    full = "import resource, signal\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+    *printed, warning = run(full + REPORT, folder)
+    assert printed == ["outer True", "outer False", "4", "2.0"]
+    assert warning.startswith("CompileCacheWarning [Errno")
+
+
+def test_numba_is_loaded_with_the_first_compiled_module_only(folder: Path) -> None:
+    code = "import sys, kinetoscope.algorithms, kinetoscope.algorithms.intervals; print('numba' in sys.modules)"
+    assert run(code, folder) == ["False"]
+
+
+def test_all_kinds_of_input_share_one_compiled_version() -> None:
+    key = np.arange(6, dtype=np.int64)
+    grouping.group(key)
+    grouping.group(key[::2])
+    grouping.group(key.astype(np.int32))
+    grouping.group(compiled.frozen(key, np.int64))
+    assert len(vars(grouping)["_group_rows"].signatures) == 1
+
+
+def test_frozen_leaves_the_array_alone() -> None:
+    array = np.arange(3, dtype=np.int64)
+    view = compiled.frozen(array, np.int64)
+    assert np.shares_memory(view, array)
+    assert array.flags.writeable
+    assert not view.flags.writeable
+
+
+@pytest.mark.parametrize("array", [np.zeros(1), np.zeros(1, np.uint64)])
+def test_frozen_loses_no_value(array: NDArray[Any]) -> None:
+    with pytest.raises(TypeError):
+        compiled.frozen(array, np.int64)
+
+
+def test_frozen_takes_one_dimension() -> None:
+    with pytest.raises(ValueError, match="one dimension"):
+        compiled.frozen(np.zeros((2, 2), np.int64), np.int64)
+
+
+def test_aliases_are_the_same() -> None:
+    assert intervals.Int64s == compiled.Int64s

@@ -1,0 +1,69 @@
+"""Declared charts as Vega-Lite."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kinetoscope.views.chart import specification
+from kinetoscope.views.palette import KINDS, ink, kind_of
+from tests.views.results import BARS, STACK, kernels, steps
+
+
+def values(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = spec["data"]["values"]
+    return found
+
+
+def test_bars_have_unit_colour_and_meaning() -> None:
+    rows = [("gemm", "computation", 1, 2_000_000, 0.6), ("nccl", "communication", 1, 1_500_000, 0.4)]
+    spec = specification(kernels(*rows, ("none", "memory", 1, None, None), chart=BARS))
+    assert spec["$schema"].endswith("vega-lite/v6.json")
+    assert spec["encoding"]["x"]["title"] == "total (ms)"
+    assert [(row["label"], row["value"], row["text"]) for row in values(spec)] == [
+        ("gemm", 2.0, "2.00\u00a0ms"),
+        ("nccl", 1.5, "1.50\u00a0ms"),
+    ]
+    assert [row["colour"] for row in values(spec)] == ["#0072b2", "#e69f00"]
+    assert {row["meaning"] for row in values(spec)} == {"Time of all calls."}
+
+
+def test_stacks_have_the_colours_of_their_kinds() -> None:
+    spec = specification(steps((10, 5, 1), (20, 0, 2)), dark=True)
+    scale = spec["encoding"]["color"]["scale"]
+    assert scale == {"domain": list(STACK.parts), "range": ["#3d9bd6", "#f0b429", "#2b2f35"]}
+    assert [(row["label"], row["part"], row["value"]) for row in values(spec)][:3] == [
+        ("0", "computation", 10),
+        ("1", "computation", 20),
+        ("0", "communication", 5),
+    ]
+    assert spec["encoding"]["x"]["field"] == "label", "numbers run from left to right"
+
+
+def test_names_that_look_alike_keep_bars_of_their_own() -> None:
+    long = "void at::native::" + "x" * 100
+    rows = [(long + "A" + "y" * 60, "memory", 1, 1, 1.0), (long + "B" + "y" * 60, "memory", 1, 1, 1.0)]
+    labels = [row["label"] for row in values(specification(kernels(*rows, chart=BARS)))]
+    assert len(set(labels)) == 2
+
+
+def test_ranks_are_told_apart() -> None:
+    one, two = steps((1, 2, 3)), steps((4, 5, 6), rank=7)
+    both = one.__class__(one.frame.vstack(two.frame), one.schema, chart_facts=STACK)
+    assert {row["name"] for row in values(specification(both))} == {"0 · rank 0", "0 · rank 7"}
+
+
+def test_a_chart_is_json_and_says_where_there_is_none() -> None:
+    json.dumps(specification(steps((1, 2, 3))), allow_nan=False)
+    with pytest.raises(ValueError, match="declares no chart"):
+        specification(kernels())
+
+
+def test_a_name_means_a_kind_or_nothing() -> None:
+    assert kind_of("Exposed communication") == "communication"
+    assert kind_of("memcpy") == "memory"
+    assert kind_of("calls") == ""
+    assert ink("calls") == KINDS["idle"]
+    assert len({each.light for each in KINDS.values()}) == len({each.glyph for each in KINDS.values()}) == len(KINDS)

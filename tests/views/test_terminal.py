@@ -1,0 +1,113 @@
+"""A result on a terminal."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kinetoscope.schema import Result
+from kinetoscope.views.terminal import UNBOUNDED, to_text
+from kinetoscope.views.text import cells
+from tests.views.results import BARS, kernels, steps
+
+EVIL = "\x1b]0;owned\x07\x1b[31m[bold red]x[/] \u202etxt"
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def test_question_table_foot_and_notes() -> None:
+    result = kernels(
+        ("gemm", "computation", 1200, 1_500_000_000, 0.75),
+        ("ncclAllReduce", "communication", 3, 500_000_000, 0.25),
+        notes=("2 kernels have no launch.",),
+    )
+    assert to_text(result, width=80, title="Which kernels?") == (
+        "Which kernels?\n"
+        "\n"
+        "rank  name           kind           calls  total  share\n"
+        "                                               s      %\n"
+        "───────────────────────────────────────────────────────\n"
+        "   0  gemm           computation    1\u202f200   1.50   75.0\n"
+        "   0  ncclAllReduce  communication      3  0.500   25.0\n"
+        "\n"
+        "· 2 kernels have no launch.\n"
+    )
+
+
+def test_long_names_lose_their_middle_only_where_room_ends() -> None:
+    name = "void at::native::" + "x" * 100 + "<float>(int)"
+    result = kernels((name, "computation", 1, 1, 1.0))
+    assert name in to_text(result, width=UNBOUNDED)
+    narrow = to_text(result, width=80)
+    assert max(cells(line) for line in narrow.splitlines()) <= 80
+    assert "void at::nati" in narrow
+    assert "…" in narrow
+    assert "<float>(int)" in narrow
+
+
+def test_columns_without_values_go_first_and_the_foot_names_them() -> None:
+    result = kernels(("n" * 40, None, 1, 1, 1.0))
+    text = to_text(result, width=46)
+    assert "share" in text.splitlines()[0]
+    assert "no room for kind " in text
+
+
+@given(st.integers(20, 200), st.text(max_size=80), st.booleans())
+def test_a_table_never_leaves_its_width(width: int, name: str, chart: bool) -> None:
+    result = kernels((name, name, 5, 10**12, 0.5), (name[::-1], "memory", None, 7, None), chart=BARS if chart else None)
+    for line in to_text(result, width=width).splitlines():
+        assert cells(line) <= width
+
+
+def test_rows_are_limited_and_counted() -> None:
+    result = kernels(*[(f"k{index}", "computation", 1, 1, 0.1) for index in range(35)])
+    assert "… 5 more rows (--limit 0 shows all)" in to_text(result, width=80)
+    assert "… 34 more rows" in to_text(result, width=80, limit=1)
+    assert "more row" not in to_text(result, width=80, limit=0)
+    assert to_text(kernels()) == "No rows.\n"
+
+
+def test_missing_is_a_dash_and_identities_are_not_grouped() -> None:
+    result = kernels(("a", None, None, None, None))
+    row = to_text(result.__class__(result.frame.with_columns(rank=12345), result.schema), width=80).splitlines()[-1]
+    assert row.split() == ["12345", "a", "–", "–", "–", "–"]
+
+
+def test_a_name_can_neither_act_on_the_terminal_nor_be_markup() -> None:
+    result = kernels((EVIL, EVIL, 1, 1, 1.0), notes=(EVIL,))
+    seen = "\\x1b]0;owned\\x07\\x1b[31m[bold red]x[/] \\u202etxt"
+    for text in (
+        to_text(result, width=200, title=EVIL),
+        ANSI.sub("", to_text(result, width=200, title=EVIL, colour=True)),
+    ):
+        assert text.count(seen) == 4
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
+
+
+def test_colour_changes_nothing_but_colour() -> None:
+    result = kernels(("a", "computation", 1, 10, 1.0), notes=("note",), chart=BARS)
+    assert ANSI.sub("", to_text(result, width=100, colour=True)) == to_text(result, width=100)
+    assert "\x1b[38;2;61;155;214m" in to_text(result, width=100, colour=True), "computation in its blue"
+
+
+def test_bars_are_drawn_where_there_is_room() -> None:
+    result = kernels(("a", "computation", 1, 10, 1.0), ("b", "memory", 1, 5, 0.5), chart=BARS)
+    assert [line.count("█") for line in to_text(result, width=100).splitlines()[-2:]] == [40, 20]
+    assert "█" not in to_text(result, width=56)
+    assert "█" not in to_text(result, width=UNBOUNDED)
+
+
+def test_stacks_show_the_parts_of_each_row_to_one_scale() -> None:
+    lines = to_text(steps((30, 10, 0), (10, 5, 5)), width=120).splitlines()[-2:]
+    assert lines[0].endswith("█" * 30 + "▓" * 10)
+    assert lines[1].endswith("█" * 10 + "▓" * 5 + "·" * 5)
+
+
+def test_an_empty_stack_is_nothing() -> None:
+    assert "█" not in to_text(steps((0, 0, 0)), width=120)
+
+
+def test_print_shows_the_table() -> None:
+    result: Result = kernels(("a", "computation", 1, 10, 1.0))
+    assert str(result) == to_text(result)
