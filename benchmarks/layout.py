@@ -80,11 +80,19 @@ def _as_torch(event: Mapping[str, Any]) -> Iterator[Piece]:
             yield from _members(value, "torch", 0)
             yield "\n    }"
         elif key == "dur" and type(value) is Number:
-            yield lead + microseconds(nanoseconds(value))
+            yield lead + _three_decimals(value)
         else:
             yield lead
             yield from _value(value, "torch", 0)
     yield "\n  }"
+
+
+def _three_decimals(value: Number) -> str:
+    """A duration as the exporter spells it, unless it says more than that."""
+    try:
+        return microseconds(nanoseconds(value))
+    except ValueError:
+        return value
 
 
 def _members(members: Mapping[str, Any], style: Style, depth: int) -> Iterator[Piece]:

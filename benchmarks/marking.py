@@ -7,9 +7,11 @@ threads, streams, addresses and sizes are the same in each copy, as they are in 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import IntEnum
 from typing import Any
 
@@ -136,8 +138,7 @@ def marked(event: Mapping[str, Any], spaces: Spaces, decimals: Form) -> dict[str
     """
     out = dict(event)
     if "ts" in event:
-        length = nanoseconds(event["dur"]) if isinstance(event.get("dur"), int | str) else 0
-        out["ts"] = _time(event["ts"], spaces, decimals, max(length, 0))
+        out["ts"] = _time(event["ts"], spaces, decimals, _length(event.get("dur")))
     if "id" in event:
         category = str(event.get("cat", ""))
         out["id"] = _id(event["id"], "correlation" if category in LAUNCH_FLOWS else f"flow {category}", spaces)
@@ -153,6 +154,14 @@ def _argument(key: str, value: Any, spaces: Spaces, decimals: Form) -> Any:
     if key in SPACE_OF_KEY:
         return _id(value, SPACE_OF_KEY[key], spaces)
     return _time(value, spaces, decimals, 0) if key in TIME_ARGUMENTS else value
+
+
+def _length(value: Any) -> int:
+    """A duration, which stays as it is and may be anything, in ns and rounded up; 0 for what is none."""
+    try:
+        return max(math.ceil(Decimal(value) * 1000), 0)
+    except (ArithmeticError, TypeError, ValueError):
+        return 0
 
 
 def _time(value: Any, spaces: Spaces, decimals: Form, length: int) -> Slot | Quoted:

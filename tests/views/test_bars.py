@@ -11,10 +11,10 @@ SIZES = st.lists(st.one_of(st.none(), st.floats(0, 1e12)), min_size=1)
 
 
 def test_a_bar_is_as_long_as_its_share() -> None:
-    assert bar(10, 10, 4) == "████"
-    assert bar(5, 10, 4) == "██"
-    assert bar(1, 16, 4) == "▎"
-    assert bar(1, 10**9, 4) == "▏", "what is not 0 is seen"
+    assert bar(10, 10, 4) == "━━━━"
+    assert bar(5, 10, 4) == "━━"
+    assert bar(6, 16, 4) == "━╸"
+    assert bar(1, 10**9, 4) == "╸", "what is not 0 is seen"
     assert bar(0, 10, 4) == bar(None, 10, 4) == bar(0, 0, 4) == ""
 
 

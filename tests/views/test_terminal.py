@@ -93,9 +93,9 @@ def test_colour_changes_nothing_but_colour() -> None:
 
 def test_bars_are_drawn_where_there_is_room() -> None:
     result = kernels(("a", "computation", 1, 10, 1.0), ("b", "memory", 1, 5, 0.5), chart=BARS)
-    assert [line.count("█") for line in to_text(result, width=100).splitlines()[-2:]] == [40, 20]
-    assert "█" not in to_text(result, width=56)
-    assert "█" not in to_text(result, width=UNBOUNDED)
+    assert [line.count("━") for line in to_text(result, width=100).splitlines()[-2:]] == [40, 20]
+    assert "━" not in to_text(result, width=56)
+    assert "━" not in to_text(result, width=UNBOUNDED)
 
 
 def test_stacks_show_the_parts_of_each_row_to_one_scale() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +12,49 @@ from kinetoscope.cli.progress import Meter, shown
 
 if TYPE_CHECKING:
     from kinetoscope.model.job import Job
+    from kinetoscope.model.source import Source
+
+_NO_LIMIT = 1 << 62
 
 
 @contextmanager
-def opened(args: argparse.Namespace) -> Iterator[Job]:
-    """The job at `args.path`. Traces are read while it is used, so the wait is shown for as long as it is open.
+def opened(args: argparse.Namespace) -> Iterator[tuple[Job, Meter]]:
+    """The job at `args.path`, and the meter that counts what is read of it.
+
+    Traces are read while the job is asked, so the wait is shown for as long as it is open.
 
     Raises:
         InputError: there is no trace, or it cannot be read.
     """
-    from kinetoscope.reading import read
-
-    limits = {} if args.max_size is None else {"max_size": args.max_size or _NO_LIMIT}
     meter = Meter()
     with shown(meter):
+        from kinetoscope.reading import read
+
+        limits = {} if args.max_size is None else {"max_size": args.max_size or _NO_LIMIT}
         job = read(args.path, ranks=args.ranks, jobs=args.jobs, progress=meter, **limits)
-        meter.total = _stored(source.url for source in job.sources)
-        yield job
+        meter.total = stored(job.sources)
+        yield job, meter
+
+
+def stored(sources: Sequence[Source]) -> int | None:
+    """Bytes of the files; None where one is not on this machine."""
+    try:
+        return sum(os.stat(source.url).st_size for source in sources)
+    except OSError:
+        return None
+
+
+def selection(args: argparse.Namespace) -> dict[str, Any]:
+    """The keyword `select` for an analysis, if an option selects anything."""
+    from kinetoscope.model.selection import ALL, Selection
+
+    chosen = Selection(
+        steps=args.steps,
+        time=args.time_range,
+        devices=args.device,
+        streams=args.stream,
+        threads=args.thread,
+        annotation=args.annotation,
+        steps_by=args.steps_by,
+    )
+    return {} if chosen == ALL else {"select": chosen}

@@ -51,7 +51,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--device", type=typed(integers), metavar="LIST", help="only these devices")
     group.add_argument("--stream", type=typed(integers), metavar="LIST", help="only these streams")
-    group.add_argument("--thread", metavar="LIST", help="only these host threads, by number or name")
+    group.add_argument("--thread", type=typed(integers), metavar="LIST", help="only these host threads")
     group.add_argument("--annotation", metavar="TEXT", help="only what lies within annotations of this name")
     group.add_argument("--steps-by", metavar="NAME", help="annotations of this name are the steps")
 

@@ -31,7 +31,7 @@ def run(arguments: list[str]) -> int:
     args = _parser(analysis).parse_args(arguments)
     params = {each.name: getattr(args, f"param_{each.name}") for each in analysis.parameters}
     params = {key: value for key, value in params.items() if value is not None}
-    with opened(args) as job:
+    with opened(args) as (job, _):
         result = analysis(job, **selection(args), **params)
     deliver(result, args, title=analysis.question)
     return 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -71,7 +71,7 @@ class Trace:
         self.reading = reading
         for array in (*columns.values(), values):
             array.flags.writeable = False
-        self._derived: dict[Callable[[Trace], Any], Any] = {}
+        self._derived: dict[tuple[Hashable, ...], Any] = {}
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -85,15 +85,16 @@ class Trace:
 
     # --- what follows from the columns
 
-    def of(self, derive: Callable[[Trace], T]) -> T:
-        """`derive(self)`, computed once: the way to ask for anything that follows from a trace.
+    def of(self, derive: Callable[..., T], *details: Hashable) -> T:
+        """`derive(self, *details)`, computed once: the way to ask for anything that follows from a trace.
 
         Threads that share a trace wait for one another here. The answer is shared too: nobody may change it.
         """
+        question = (derive, *details)
         with self._lock:
-            if derive not in self._derived:
-                self._derived[derive] = derive(self)
-            return cast(T, self._derived[derive])
+            if question not in self._derived:
+                self._derived[question] = derive(self, *details)
+            return cast(T, self._derived[question])
 
     def forget(self) -> None:
         """Drop everything that was derived, to free memory; it is computed again when asked for."""

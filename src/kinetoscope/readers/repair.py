@@ -52,7 +52,7 @@ TOP_LEVEL_KEYS: Final = frozenset(
     b"schemaVersion deviceProperties displayTimeUnit baseTimeNanoseconds traceEvents traceName distributedInfo "
     b"record_shapes with_stack profile_memory with_modules with_flops trace_id group_trace_id host_name username "
     b"cupti_version cuda_runtime_version cuda_driver_version hip_runtime_version hip_driver_version roctracer_version "
-    b"INFO WARNING ERROR STAGE DISABLE_CUPTI_LAZY_REINIT metadata otherData systemTraceEvents stackFrames samples".split()
+    b"INFO WARNING ERROR STAGE DISABLE_CUPTI_LAZY_REINIT metadata otherData stackFrames samples".split()
 )
 """Keys that PyTorch and the Chrome format write beside `traceEvents`."""
 
@@ -162,11 +162,11 @@ def end_of_events(buffer: Buffer, after: int, *, final: bool = False) -> int:
 def next_member(buffer: Buffer, after: int) -> int:
     """Offset of the next top-level `"key":` behind `after`, -1 if there is none in the buffer.
 
-    It stands behind a comma or at the start of a line, and outside brackets opened since `after` (or is a key that
-    only the top level has); where brackets never close, the first that stands right is taken.
+    It stands behind a comma or at the start of a line, and outside brackets opened since `after`, or is one of
+    `TOP_LEVEL_KEYS`.
     """
     view = memoryview(buffer)
-    first, seen, depth = -1, max(after, 0), 0
+    seen, depth = max(after, 0), 0
     for found in _MEMBER.finditer(view, seen):
         start = found.start(3)
         if start <= after or not (found[1] == b"," or b"\n" in found[2]):
@@ -176,9 +176,7 @@ def next_member(buffer: Buffer, after: int) -> int:
         seen = start
         if depth <= 0 or found[4] in TOP_LEVEL_KEYS:
             return start
-        if first < 0:
-            first = start
-    return first
+    return -1
 
 
 def repair_event(text: Buffer) -> Repaired | None:
@@ -412,7 +410,7 @@ class _Mender:
         text, start = self.text, self.pos
         found = _SCALAR.match(text, start)
         end = found.end() if found else self._end_of_word()
-        word = text[start:end].strip()
+        word = text[start:end].rstrip(" \t\n\r")
         if end == len(text) and not _LITERAL.fullmatch(word):
             self._drop("cut")  # the digits that followed may be missing
         elif _LITERAL.fullmatch(word) or (_NUMBER.fullmatch(word) and len(word) <= _MAX_DIGITS):
@@ -487,7 +485,8 @@ class _Mender:
     def _fits(self, pos: int, after: _Next) -> bool:
         """Whether a value may end at `pos`: brackets that close what is open, then another member or item.
 
-        The text may end behind a bracket or a comma; right at `pos` that proves nothing. `after` are the patterns of the key and of the list item that may follow the comma.
+        The text may end behind a bracket or a comma; right at `pos` that proves nothing. `after` are the patterns of
+        the key and of the list item that may follow the comma.
         """
         text, depth = self.text, len(self.stack)
         key, item = after

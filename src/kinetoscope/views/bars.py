@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
 def bar(value: float | None, largest: float, width: int) -> str:
-    """A bar of at most `width` cells, in eighths of a cell; a value that is not 0 is never invisible."""
+    """A line of at most `width` cells, in halves of a cell; a value that is not 0 is never invisible."""
     if value is None or not value > 0 or not largest > 0:
         return ""
-    eighths = max(1, round(min(value / largest, 1.0) * width * 8))
-    return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
+    halves = max(1, round(min(value / largest, 1.0) * width * 2))
+    return "━" * (halves // 2) + "╸" * (halves % 2)
 
 
 def stacked(values: Sequence[float | None], width: int) -> list[int]:

@@ -1,8 +1,9 @@
 """Lines of styled text: what every terminal view is made of, and the only place that turns them into output.
 
-A style is "" (plain), `bold`, `dim`, `warn`, or the name of a kind of time, which has its colour in the palette; with
-`FILL` before it, the text is the glyphs of a bar, which colour makes solid. Text is never read as markup. Without
-colour nothing but text comes out, and Rich is not even imported.
+A style is "" (plain), `bold`, `dim`, `warn`, or the name of a kind of time, which has its colour in the palette. After
+`FILL`, `THIN` or `MARK` and a space the text is the glyphs of a bar, of a line or of a legend, which have a better form
+where there is colour. Text is never read as markup. Without colour nothing but text comes out, and Rich is not even
+imported.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 Piece = tuple[str, str]
 """Text, and its style."""
 
-FILL = "fill "
+FILL, THIN, MARK = "fill", "thin", "mark"
+
+_FORMS = {FILL: "█░", THIN: "━─", MARK: "■□"}  # of a kind of time, and of the neutral one
 
 Line = Sequence[Piece]
 
@@ -72,8 +75,9 @@ def write(lines: Iterable[Line], stream: TextIO) -> None:
 
 
 def _inked(text: str, style: str) -> Piece:
-    """A piece as Rich takes it: the colour for the kind, and a solid bar for its glyphs."""
-    kind = "waiting" if style == "warn" else style.removeprefix(FILL)
+    """A piece as Rich takes it: the colour of its kind, and the form that it has where there is colour."""
+    form, _, kind = style.rpartition(" ")
+    kind = "waiting" if kind == "warn" else kind
     if kind not in KINDS:
         return text, style
-    return KINDS[kind].solid * len(text) if style.startswith(FILL) else text, KINDS[kind].terminal
+    return _FORMS[form][kind == "idle"] * len(text) if form else text, KINDS[kind].terminal

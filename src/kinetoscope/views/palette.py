@@ -11,16 +11,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Ink:
-    """How one kind is drawn: on light and dark pages, on a terminal of unknown background, and without any colour.
-
-    `glyph` fills a bar that has no colour, `solid` one that has.
-    """
+    """How a kind is drawn: on light and dark pages, on a terminal (of unknown background), and without colour."""
 
     light: str
     dark: str
     terminal: str
     glyph: str
-    solid: str = "█"
 
 
 # Okabe and Ito's colours, which colour-blind eyes tell apart. The terminal's are the dark page's, because they also
@@ -33,7 +29,7 @@ KINDS: dict[str, Ink] = {
     "runtime": Ink("#56b4e9", "#7fc8f3", "#7fc8f3", "▚"),
     "host": Ink("#8a94a6", "#7d8798", "#8a94a6", "░"),
     "waiting": Ink("#d55e00", "#f0763a", "#f0763a", "╳"),
-    "idle": Ink("#e8e9e7", "#2b2f35", "#6c727d", "·", "░"),
+    "idle": Ink("#e8e9e7", "#2b2f35", "#6c727d", "·"),
 }
 
 # The column and category names of tables that stand for a kind.

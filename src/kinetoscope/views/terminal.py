@@ -15,7 +15,7 @@ import polars as pl
 from kinetoscope.schema import Bars, Chart, Result, StackedBars
 from kinetoscope.views import bars, fitting
 from kinetoscope.views.columns import Formatted, formatted
-from kinetoscope.views.lines import FILL, Line, Piece, emit, plain, with_colour, without_colour
+from kinetoscope.views.lines import THIN, Line, Piece, emit, plain, with_colour, without_colour
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.palette import KINDS, kind_of
 from kinetoscope.views.text import middle, padded, printable, wrapped
@@ -144,8 +144,8 @@ def _stacks(frame: pl.DataFrame, facts: StackedBars, width: int) -> list[list[Pi
     ]
 
 
-def stack(parts: Sequence[str], values: Sequence[float | None], width: int) -> list[Piece]:
+def stack(parts: Sequence[str], values: Sequence[float | None], width: int, *, form: str = THIN) -> list[Piece]:
     """One stacked bar: each part in the colour of its kind, and in its glyph, so that it reads without colour too."""
     counts = bars.stacked(values, width)
     kinds = [kind_of(part) or "idle" for part in parts]
-    return [(KINDS[kind].glyph * count, FILL + kind) for kind, count in zip(kinds, counts, strict=True) if count]
+    return [(KINDS[kind].glyph * count, f"{form} {kind}") for kind, count in zip(kinds, counts, strict=True) if count]

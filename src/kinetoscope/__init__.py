@@ -1,0 +1,75 @@
+"""Kinetoscope tells why a PyTorch job is slow, and what to change.
+
+    >>> import kinetoscope
+    >>> job = kinetoscope.read("runs/baseline")        # a file, a folder, a glob, a URL
+    >>> kinetoscope.step_breakdown(job)                # where the time of each step goes
+
+Importing this is cheap: names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kinetoscope.analyses import (
+        ANALYSES,
+        kernels,
+        operators,
+        step_breakdown,
+        temporal_breakdown,
+        trace_info,
+    )
+    from kinetoscope.errors import KinetoscopeError
+    from kinetoscope.model.job import Job
+    from kinetoscope.model.selection import ALL, Selection
+    from kinetoscope.model.trace import Trace
+    from kinetoscope.reading import read
+    from kinetoscope.schema import Result
+
+__version__ = "0.1.0.dev0"
+
+_HOMES = {
+    "ALL": "model.selection",
+    "ANALYSES": "analyses",
+    "Job": "model.job",
+    "KinetoscopeError": "errors",
+    "Result": "schema",
+    "Selection": "model.selection",
+    "Trace": "model.trace",
+    "kernels": "analyses",
+    "operators": "analyses",
+    "read": "reading",
+    "step_breakdown": "analyses",
+    "temporal_breakdown": "analyses",
+    "trace_info": "analyses",
+}
+
+__all__ = [
+    "ALL",
+    "ANALYSES",
+    "Job",
+    "KinetoscopeError",
+    "Result",
+    "Selection",
+    "Trace",
+    "kernels",
+    "operators",
+    "read",
+    "step_breakdown",
+    "temporal_breakdown",
+    "trace_info",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,16 @@
+"""The questions that can be asked of a job: one module each, one line each here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kinetoscope.analyses.temporal_breakdown import temporal_breakdown
+from kinetoscope.analyses.temporal_breakdown import ANALYSIS as _temporal_breakdown
+from kinetoscope.schema import Analysis
+
+ANALYSES: Final[tuple[Analysis, ...]] = (
+    _temporal_breakdown,
+)
+"""All analyses, in the order in which people ask."""
+
+__all__ = ["ANALYSES", "temporal_breakdown"]

@@ -1,0 +1,116 @@
+"""`kinetoscope doctor PATH`: what is wrong or odd about the traces themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kinetoscope.cli.opening import opened
+from kinetoscope.cli.options import Parser, add_reading, add_table
+from kinetoscope.errors import InputError
+
+if TYPE_CHECKING:
+    from kinetoscope.model.job import Job
+    from kinetoscope.model.health import Symptom
+    from kinetoscope.schema import Result
+    from kinetoscope.views.lines import Line
+
+Found = tuple[int, str, "Symptom"]
+"""A rank, the name of its file, and one thing that is odd about it."""
+
+
+def run(arguments: list[str]) -> int:
+    """Read every trace and print what was found."""
+    from kinetoscope.cli.output import deliver, width, write_lines
+
+    parser = Parser(prog="kinetoscope doctor", description=__doc__)
+    add_reading(parser)
+    add_table(parser)
+    args = parser.parse_args(arguments)
+    with opened(args) as (job, _):
+        found = list(_found(job))
+    if args.format in (None, "table") and not (args.where or args.sort or args.output):
+        write_lines(report(found, traces=len(job), width=min(width(), 100)))
+    else:
+        deliver(as_result(found), args)
+    return 0
+
+
+def _found(job: Job) -> Iterator[Found]:
+    """What is odd about each trace; of many, one that cannot be read is a finding too."""
+    from kinetoscope.model.health import Symptom
+
+    for source in job.sources:
+        try:
+            health = job.trace(source.rank, cycle=source.cycle).health
+        except InputError as error:
+            if len(job) == 1:
+                raise
+            yield source.rank, source.name, Symptom("UNREADABLE", "error", str(error))
+            continue
+        yield from ((source.rank, source.name, symptom) for symptom in health)
+
+
+def as_result(found: Sequence[Found]) -> Result:
+    """The same as a table, for scripts."""
+    import polars as pl
+
+    from kinetoscope.schema import Column, Result, Schema
+
+    schema = Schema(
+        Column("rank", pl.Int64, "Rank of the trace."),
+        Column("file", pl.String, "Name of its file."),
+        Column("severity", pl.String, "error: data was lost; warning: numbers are affected; note: good to know."),
+        Column("code", pl.String, "Stable name of what was found."),
+        Column("count", pl.Int64, "How many events (or bytes, strings, …) it concerns."),
+        Column("message", pl.String, "What was found, and what follows from it."),
+    )
+    rows = [(rank, name, each.severity, each.code, each.count, each.message) for rank, name, each in found]
+    types = {column.name: column.dtype for column in schema}
+    return Result(pl.DataFrame(rows, schema=types, orient="row"), schema, (), "doctor")
+
+
+def report(found: Sequence[Found], *, traces: int, width: int) -> Iterator[Line]:
+    """Each finding once, with the ranks that have it; the worst first."""
+    from kinetoscope.views.lines import plain
+    from kinetoscope.views.text import printable, wrapped
+
+    what = f"{traces} trace{'s' * (traces != 1)} read"
+    if not found:
+        yield plain(f"{what}: nothing is wrong or odd.", "bold")
+        return
+    counts = {severity: sum(each.severity == severity for _, _, each in found) for severity in _ORDER}
+    said = ", ".join(f"{count} {severity}{'s' * (count != 1)}" for severity, count in counts.items() if count)
+    yield plain(f"{what}: {said}.", "bold")
+    for symptom, ranks in _together(found):
+        yield plain()
+        where = f"  {_ranks(ranks)}" if traces > 1 else ""
+        yield ((symptom.severity, _STYLES[symptom.severity]), (f"  {symptom.code}", "bold"), (where, "dim"))
+        yield from (plain("  " + line) for line in wrapped(printable(symptom.message), width - 2))
+
+
+_ORDER = ("error", "warning", "note")
+_STYLES = {"error": "warn", "warning": "communication", "note": "dim"}
+
+
+def _together(found: Sequence[Found]) -> list[tuple[Symptom, list[int]]]:
+    """Findings that say the same, with their ranks."""
+    ranks: dict[tuple[str, str], list[int]] = {}
+    first: dict[tuple[str, str], Symptom] = {}
+    for rank, _, symptom in found:
+        key = symptom.code, symptom.message
+        first.setdefault(key, symptom)
+        ranks.setdefault(key, []).append(rank)
+    return sorted(((first[key], ranks[key]) for key in first), key=lambda pair: _ORDER.index(pair[0].severity))
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    """`ranks 0, 8–15`."""
+    runs: list[list[int]] = []
+    for rank in sorted(set(ranks)):
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    spans = [str(first) if first == last else f"{first}–{last}" for first, last in runs]
+    return f"rank{'s' * (len(set(ranks)) > 1)} {', '.join(spans)}"

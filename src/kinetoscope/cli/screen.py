@@ -1,0 +1,149 @@
+"""The summary as lines: one sentence, one bar, small steps, two short tables, what is odd, what to type next.
+
+Draws what `digest` found and computes nothing but lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kinetoscope.cli.digest import Digest, Part, Top
+from kinetoscope.views.bars import bar, sparkline
+from kinetoscope.views.lines import FILL, MARK, Line, Piece, plain
+from kinetoscope.views.numbers import grouped, scale, shown
+from kinetoscope.views.palette import KINDS, kind_of
+from kinetoscope.views.terminal import stack
+from kinetoscope.views.text import cells, middle, padded, printable, wrapped
+
+WIDEST = 100
+"""Cells; longer lines are hard to read."""
+
+_SAID = 3  # remarks on health that are shown; doctor shows all
+_LABELLED = 4, 16  # cells of a step, and how many steps have their number below
+
+
+def lines(digest: Digest, *, width: int) -> Iterator[Line]:
+    """The whole screen, in at most `width` cells."""
+    width = min(width, WIDEST)
+    sections = (_head, _words, _step, _steps, _tops, _health, _next)
+    begun = False
+    for section in sections:
+        drawn = list(section(digest, width))
+        if drawn and begun:
+            yield plain()
+        yield from drawn
+        begun = begun or bool(drawn)
+
+
+def _head(digest: Digest, width: int) -> Iterator[Line]:
+    yield plain(middle(printable(digest.name), width), "bold")
+    yield from (plain(line, "dim") for line in wrapped(printable(" · ".join(digest.facts)), width))
+
+
+def _words(digest: Digest, width: int) -> Iterator[Line]:
+    yield from (plain(line, "bold") for line in wrapped(printable(digest.headline), width))
+    if digest.advice:
+        yield from (plain(line) for line in wrapped(printable(digest.advice), width))
+
+
+def _step(digest: Digest, width: int) -> Iterator[Line]:
+    """One bar for the average step, and under it what its colours mean, the largest first."""
+    parts = [part for part in digest.parts if part.time > 0]
+    if parts:
+        yield stack([part.name for part in parts], [part.time for part in parts], width, form=FILL)
+        yield from _legend(sorted(parts, key=lambda part: -part.time), width)
+
+
+def _legend(parts: Sequence[Part], width: int) -> Iterator[Line]:
+    total = sum(part.time for part in parts)
+    unit = scale([part.time for part in parts], "ns")
+    times = _right([unit.with_unit(part.time) for part in parts])
+    shares = _right([_share(part.time / total) for part in parts])
+    label = max(cells(part.label) for part in parts)
+    entries = [
+        [_mark(part), (f" {padded(part.label, label)}  {time}  ", ""), (share, "dim")]
+        for part, time, share in zip(parts, times, shares, strict=True)
+    ]
+    size = sum(cells(text) for text, _ in entries[0]) + 4
+    down = -(-len(entries) // max(1, (width + 4) // size))
+    for row in range(down):
+        yield [piece for entry in entries[row::down] for piece in (*entry, ("    ", ""))]
+
+
+def _mark(part: Part) -> Piece:
+    kind = kind_of(part.name) or "idle"
+    return KINDS[kind].glyph, f"{MARK} {kind}"
+
+
+def _steps(digest: Digest, width: int) -> Iterator[Line]:
+    """All steps as columns of one line, from zero, so that an uneven one is seen; few have their numbers below."""
+    if len(digest.steps) < 2:
+        return
+    cell, most = _LABELLED
+    title = padded(digest.steps_are, 8)
+    if len(digest.steps) <= min(most, (width - 40) // cell):
+        columns = "".join(each * (cell - 1) + " " for each in sparkline([step.time for step in digest.steps]))
+        yield ((title, "bold"), (columns, "host"), (f" {digest.spread}", ""))
+        yield plain(" " * 8 + "".join(f"{middle(step.label, cell - 1):^{cell - 1}} " for step in digest.steps), "dim")
+        return
+    words = middle(digest.spread, width - 28)
+    columns = sparkline(_thinned([step.time for step in digest.steps], width - cells(words) - 10))
+    yield ((title, "bold"), (columns, "host"), (f"  {words}", ""))
+
+
+def _thinned(values: Sequence[float], room: int) -> list[float]:
+    """At most `room` values, each the largest of those it stands for: a slow step must not get lost."""
+    size = -(-len(values) // room)
+    return [max(values[start : start + size]) for start in range(0, len(values), size)]
+
+
+def _tops(digest: Digest, width: int) -> Iterator[Line]:
+    begun = False
+    for title, rows in digest.tops:
+        if rows and begun:
+            yield plain()
+        if rows:
+            yield from _top(title, rows, width)
+            begun = True
+
+
+def _top(title: str, rows: Sequence[Top], width: int) -> Iterator[Line]:
+    unit = scale([row.time for row in rows], "ns")
+    calls = _right(["calls", *(grouped(row.calls) for row in rows)])
+    times = _right(["time", *(unit.with_unit(row.time) for row in rows)])
+    shares = _right(["share", *(_share(row.share) for row in rows)])
+    picture = width // 6
+    name = width - picture - cells(calls[0]) - cells(times[0]) - cells(shares[0]) - 8
+    numbers = [f"  {call}  {time}  {share}  " for call, time, share in zip(calls, times, shares, strict=True)]
+    largest = max(row.share for row in rows)
+    yield ((padded(middle(title, name), name), "bold"), (numbers[0], "dim"))
+    for row, number in zip(rows, numbers[1:], strict=True):
+        text = padded(middle(printable(row.name), name), name) + number
+        yield ((text, ""), (bar(row.share, largest, picture), row.kind))
+
+
+def _health(digest: Digest, width: int) -> Iterator[Line]:
+    for severity, message in digest.health[:_SAID]:
+        first, *rest = wrapped(printable(message), width - 2)
+        mark: Piece = ("! ", "warn") if severity in ("error", "warning") else ("· ", "dim")
+        yield (mark, (first, ""))
+        yield from (plain("  " + line) for line in rest)
+    if len(digest.health) > _SAID:
+        yield plain(f"· {len(digest.health) - _SAID} more: see kinetoscope doctor", "dim")
+
+
+def _next(digest: Digest, width: int) -> Iterator[Line]:
+    room = max(cells(command) for command, _ in digest.commands)
+    for command, why in digest.commands:
+        text = middle(padded(command, room), width)
+        yield ((text, ""), (middle("   " + why, width - cells(text)), "dim"))
+
+
+def _share(share: float) -> str:
+    return shown(share, "fraction") if share >= 0.001 or share == 0 else "<0.1%"
+
+
+def _right(texts: Sequence[str]) -> list[str]:
+    """The texts, as wide as the widest, at the right."""
+    size = max(map(cells, texts))
+    return [padded(text, size, right=True) for text in texts]

@@ -1,0 +1,85 @@
+"""Threads of this process: the reader, the algorithms and Polars leave the GIL, so ranks run side by side.
+
+At most `jobs` traces are alive at a time while many are asked; a job of one trace keeps it, so that the next question
+is answered at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+from kinetoscope.errors import KinetoscopeError
+from kinetoscope.model.job import Combine, Failure, Partial, Task
+from kinetoscope.model.source import Source
+from kinetoscope.model.trace import Trace
+
+Load = Callable[[Source], Trace]
+
+
+class Threads:
+    """The engine for one machine.
+
+    Args:
+        load: reads a trace.
+        jobs: how many traces are worked on at once.
+        keep: how many traces stay in memory for the next question.
+    """
+
+    def __init__(self, load: Load, *, jobs: int, keep: int = 1) -> None:
+        self._load = load
+        self._jobs = max(1, jobs)
+        self._keep = keep
+        self._kept: dict[Source, Trace] = {}
+
+    def trace(self, source: Source) -> Trace:
+        """The trace, from memory if it was kept there."""
+        trace = self._kept.get(source)
+        if trace is None:
+            trace = self._load(source)
+            self._kept[source] = trace
+            while len(self._kept) > self._keep:
+                del self._kept[next(iter(self._kept))]
+        return trace
+
+    def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
+        """See `Engine.map`."""
+        if len(sources) == 1:
+            yield sources[0], self._ask(sources[0], task)
+            return
+        waiting = iter(sources)
+        with ThreadPoolExecutor(self._jobs, "kinetoscope-rank") as pool:
+            running: dict[Future[Partial | Failure], Source] = {}
+            try:
+                while True:
+                    while len(running) < self._jobs and (source := next(waiting, None)) is not None:
+                        running[pool.submit(self._ask, source, task)] = source
+                    if not running:
+                        return
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield running.pop(future), future.result()
+            finally:
+                for future in running:
+                    future.cancel()
+
+    def reduce(
+        self, sources: Sequence[Source], task: Task, combine: Combine
+    ) -> tuple[Partial | None, dict[Source, Failure]]:
+        """See `Engine.reduce`: answers are folded as they come, so that only one is held."""
+        folded: Partial | None = None
+        failures: dict[Source, Failure] = {}
+        for source, answer in self.map(sources, task):
+            if isinstance(answer, Failure):
+                failures[source] = answer
+            elif folded is None:
+                folded = answer
+            else:
+                folded = Partial(combine(folded.frame, answer.frame), (*folded.notes, *answer.notes))
+        return folded, failures
+
+    def _ask(self, source: Source, task: Task) -> Partial | Failure:
+        try:
+            return task(self.trace(source) if self._keep else self._load(source))
+        except KinetoscopeError as error:
+            return Failure(str(error))

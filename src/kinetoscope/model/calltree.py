@@ -1,0 +1,116 @@
+"""The call tree of each host thread: which operator, annotation, Python call or runtime call encloses which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms import ordering, tree
+from kinetoscope.model.kinds import HOST_KINDS, EventKind
+from kinetoscope.model.trace import Trace
+
+OWN_MARKS: Final = (
+    "profiler::_record_function_enter",
+    "profiler::_record_function_enter_new",
+    "profiler::_record_function_exit",
+    "aten::is_leaf",
+    "aten::output_nr",
+    "aten::_version",
+)
+"""Ops that torch's own tables leave out: marks of the profiler itself and getters that cost nothing."""
+
+ASYNCHRONOUS: Final = ("gloo:",)
+"""Annotations of work that ends on another thread than it began on. They lie on a thread without nesting there."""
+
+MODULE: Final = "nn.Module: "
+"""How the names of Python calls begin that are a module's forward."""
+
+
+@dataclass(frozen=True)
+class CallTree:
+    """The host's calls.
+
+    Attributes:
+        member: bool [events], which events take part.
+        order: int32 [members], their rows by track, start, and the longer first; offsets: int64 [tracks + 1].
+        parent: int32 [events], row of the call around it, −1 for outermost calls and events that take no part.
+        depth: int32 [events], 0 for outermost calls, −1 for events that take no part.
+        partial: how many calls overlap another one without lying inside it.
+    """
+
+    member: NDArray[np.bool_]
+    order: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    parent: NDArray[np.int32]
+    depth: NDArray[np.int32]
+    partial: int
+
+
+def call_tree(trace: Trace) -> CallTree:
+    """Nest the host's calls, by the rule of torch's `key_averages`: a call that overlaps only partly is no child."""
+    member = np.isin(trace.kind, HOST_KINDS) & (trace.ph == ord("X"))
+    member &= ~np.isin(trace.name, trace.strings.codes(OWN_MARKS))
+    member &= ~is_asynchronous(trace)
+    order, offsets = ordering.track_order(
+        trace.track, trace.start, trace.end, tracks=len(trace.tracks), selected=member
+    )
+    parent, depth, partial = tree.nest(trace.start, trace.end, order, offsets)
+    return CallTree(member, order, offsets, parent, depth, partial)
+
+
+def is_asynchronous(trace: Trace) -> NDArray[np.bool_]:
+    """Which annotations only begin on the thread that they are recorded on: bool [events]."""
+    rows = np.flatnonzero(trace.kind == EventKind.ANNOTATION)
+    codes = np.unique(trace.name[rows])
+    codes = codes[[trace.strings.label(int(code)).startswith(ASYNCHRONOUS) for code in codes]] if len(codes) else codes
+    result = np.zeros(len(trace), np.bool_)
+    result[rows] = np.isin(trace.name[rows], codes)
+    return result
+
+
+def enclosing_op(trace: Trace) -> NDArray[np.int32]:
+    """The operator that each event is, or is called by: int32 [events], −1 for none."""
+    return tree.ancestor(trace.of(call_tree).parent, trace.kind == EventKind.HOST_OP)
+
+
+def enclosing_annotation(trace: Trace) -> NDArray[np.int32]:
+    """The innermost annotation that each event is, or lies in: int32 [events], −1 for none."""
+    return tree.ancestor(trace.of(call_tree).parent, trace.kind == EventKind.ANNOTATION)
+
+
+def enclosing_frame(trace: Trace) -> NDArray[np.int32]:
+    """The Python call that each event is, or is called by: int32 [events], −1 for none."""
+    return tree.ancestor(trace.of(call_tree).parent, trace.kind == EventKind.PYTHON)
+
+
+def enclosing_module(trace: Trace) -> NDArray[np.int32]:
+    """The call of a module's forward that each event is, or is called by: int32 [events], −1 for none."""
+    wanted = np.zeros(len(trace), np.bool_)
+    rows = np.flatnonzero(trace.kind == EventKind.PYTHON)
+    codes = [code for code in np.unique(trace.name[rows]).tolist() if trace.strings.label(code).startswith(MODULE)]
+    wanted[rows] = np.isin(trace.name[rows], codes)
+    return tree.ancestor(trace.of(call_tree).parent, wanted)
+
+
+def self_times(trace: Trace) -> NDArray[np.int64]:
+    """Duration of each call less that of the calls directly inside it, ns: int64 [events], 0 where it takes no part."""
+    calls = trace.of(call_tree)
+    duration = np.where(calls.member, np.maximum(trace.end - trace.start, 0), 0)
+    return duration - tree.children_sum(duration, calls.parent)
+
+
+def main_thread(trace: Trace) -> int:
+    """The track that the training loop runs on: the one with the most steps, else with the most time in calls; −1: none."""
+    calls = trace.of(call_tree)
+    outermost = np.flatnonzero(calls.depth == 0)
+    if not len(outermost):
+        return -1
+    annotations = np.flatnonzero(trace.kind == EventKind.ANNOTATION)
+    steps = [row for row in annotations.tolist() if trace.strings.label(int(trace.name[row])).startswith("ProfilerStep#")]
+    if steps:
+        return int(np.bincount(trace.track[steps]).argmax())
+    time = np.bincount(trace.track[outermost], weights=(trace.end - trace.start)[outermost])
+    return int(time.argmax())

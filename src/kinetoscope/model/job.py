@@ -1,0 +1,169 @@
+"""A job: the traces of one run, one for each rank, and how a question is put to all of them.
+
+A Job is handed its reader and its engine; it knows how to ask, not how to read or where the work runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import polars as pl
+
+from kinetoscope.errors import InputError, UsageError
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.source import Source
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Result, Schema
+
+RANK = "rank"
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """What a per-rank function answers: its rows, and what they leave out."""
+
+    frame: pl.DataFrame
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A rank that could not be read or asked: the message of the error."""
+
+    message: str
+
+
+OfTrace = Callable[..., Partial]
+"""A pure function of a Trace and a Selection, and of keywords; importable, so that it can be sent to a worker."""
+
+Combine = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
+Finish = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A question to one rank, as it is sent to where the trace is."""
+
+    of_trace: OfTrace
+    select: Selection
+    params: Mapping[str, Any]
+
+    def __call__(self, trace: Trace) -> Partial:
+        """Ask it."""
+        return self.of_trace(trace, self.select, **self.params)
+
+
+class Engine(Protocol):
+    """Where work on many ranks runs. Two verbs, so that every analysis runs anywhere without knowing it."""
+
+    def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
+        """Ask each rank; answers come as they are ready."""
+        ...
+
+    def reduce(
+        self, sources: Sequence[Source], task: Task, combine: Combine
+    ) -> tuple[Partial | None, dict[Source, Failure]]:
+        """Ask each rank and fold the answers with an associative `combine`; None where no rank answered."""
+        ...
+
+    def trace(self, source: Source) -> Trace:
+        """The trace itself, where it can be had in this process."""
+        ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """The traces of one run.
+
+    Attributes:
+        path: what the user named.
+        sources: the files, by rank and cycle.
+        engine: where questions are answered.
+        notes: what was noticed when the files were found.
+    """
+
+    path: str
+    sources: tuple[Source, ...]
+    engine: Engine
+    notes: tuple[str, ...] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks, ascending."""
+        return tuple(sorted({source.rank for source in self.sources}))
+
+    def trace(self, rank: int | None = None, *, cycle: int = 0) -> Trace:
+        """The trace of a rank; of the only or the first one if none is named.
+
+        Raises:
+            UsageError: the job has no such rank or cycle.
+        """
+        rank = self.ranks[0] if rank is None else rank
+        for source in self.sources:
+            if source.rank == rank and source.cycle == cycle:
+                return self.engine.trace(source)
+        raise UsageError(f"there is no rank {rank}, cycle {cycle} in {self.path}; ranks: {_listed(self.ranks)}")
+
+    def map(self, of_trace: OfTrace, schema: Schema, select: Selection = ALL, **params: Any) -> Result:
+        """Ask each rank and join the answers, ordered by rank, with a first column `rank`.
+
+        `schema` declares that column too. Ranks that fail are named in the notes.
+
+        Raises:
+            InputError: no rank could be read.
+        """
+        answers = dict(self.engine.map(self.sources, Task(of_trace, select, params)))
+        frames, notes, failures = [], [*self.notes], {}
+        for source in self.sources:
+            answer = answers[source]
+            if isinstance(answer, Failure):
+                failures[source] = answer
+                continue
+            frame = answer.frame.with_columns(pl.lit(source.rank, pl.Int64).alias(RANK))
+            frames.append(schema.conform(frame))
+            notes += [note if len(self.sources) == 1 else f"rank {source.rank}: {note}" for note in answer.notes]
+        self._require(failures, len(frames))
+        frame = pl.concat(frames) if frames else schema.empty()
+        return Result(frame, schema, (*_distinct(notes), *_failed(failures)))
+
+    def reduce(
+        self,
+        of_trace: OfTrace,
+        combine: Combine,
+        finish: Finish,
+        schema: Schema,
+        select: Selection = ALL,
+        **params: Any,
+    ) -> Result:
+        """Ask each rank, fold the answers with `combine`, and make the result of it with `finish`.
+
+        Raises:
+            InputError: no rank could be read.
+        """
+        folded, failures = self.engine.reduce(self.sources, Task(of_trace, select, params), combine)
+        self._require(failures, 0 if folded is None else 1)
+        frame = schema.empty() if folded is None else schema.conform(finish(folded.frame))
+        notes = () if folded is None else folded.notes
+        return Result(frame, schema, (*_distinct([*self.notes, *notes]), *_failed(failures)))
+
+    def _require(self, failures: Mapping[Source, Failure], answers: int) -> None:
+        if failures and not answers:
+            raise InputError(next(iter(failures.values())).message)
+
+
+def _failed(failures: Mapping[Source, Failure]) -> tuple[str, ...]:
+    return tuple(f"rank {source.rank} is left out: {failure.message}" for source, failure in failures.items())
+
+
+def _distinct(notes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(notes))
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    shown = ", ".join(map(str, ranks[:10]))
+    return shown if len(ranks) <= 10 else f"{shown}, … ({len(ranks)} ranks)"

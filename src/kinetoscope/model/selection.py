@@ -1,0 +1,34 @@
+"""Which part of a trace a question is about: steps, a time range, devices, streams, threads, an annotation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """One argument of every analysis; what is None selects everything.
+
+    Attributes:
+        steps: numbers of the steps. Device work belongs to the step that contains its launch (work whose launch was
+            not recorded: its start) and is not clipped.
+        time: start and end in ns after the first event of the trace. Intervals are clipped to it; what is counted are
+            events that start in it.
+        devices, streams: numbers of devices and streams; they choose device work only.
+        threads: numbers of host threads; they choose host events, and device work launched from them.
+        annotation: name of an annotation; chooses what happens inside it on its thread, and device work launched there.
+        steps_by: name of the annotation that is a step, instead of the profiler's own `ProfilerStep#N`.
+    """
+
+    steps: tuple[int, ...] | None = None
+    time: tuple[int, int] | None = None
+    devices: tuple[int, ...] | None = None
+    streams: tuple[int, ...] | None = None
+    threads: tuple[int, ...] | None = None
+    annotation: str | None = None
+    steps_by: str | None = None
+
+
+ALL: Final = Selection()
+"""Everything that was recorded."""

@@ -1,0 +1,212 @@
+"""Steps: the iterations of the training loop, as the host and as the device sees them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.device import DeviceWork, device_work
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.trace import Trace
+
+Origin = Literal["profiler", "annotation", "repetition", "window"]
+"""profiler: `ProfilerStep#N`. annotation: the user named one. repetition: proposed from what repeats. window: one step."""
+
+_PROFILER_STEP: Final = re.compile(r"ProfilerStep#(\d{1,18})$")
+_DIGITS: Final = re.compile(r"\d+")
+_FEWEST: Final = 3
+"""Repetitions from which a pattern is proposed as the step."""
+
+_LAUNCHES: Final = 100
+"""Launches that a repeated sequence must have to be proposed: shorter ones are layers of a model."""
+
+_COVERAGE: Final = 0.6
+"""Share of the window that a repeated annotation must cover to be proposed."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a trace, in order of time.
+
+    Attributes:
+        number: int64 [steps], as in `ProfilerStep#N`; counted from 0 where nothing numbers them.
+        host: when the host was in each step, ns.
+        device: when the device was: from the later of the host's start and the end of the step before, to the later of
+            the host's end and the last end of the device work launched in it (the TensorBoard plugin's formula).
+        origin: what they rest on.
+        note: what must be said about that; "" if nothing.
+    """
+
+    number: NDArray[np.int64]
+    host: Intervals
+    device: Intervals
+    origin: Origin
+    note: str = ""
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+def steps(trace: Trace, steps_by: str | None = None) -> Steps:
+    """The steps of a trace; `steps_by` names the annotation that is one, or begins the names of those that are."""
+    work = trace.of(device_work)
+    found = _named(trace, steps_by) if steps_by is not None else _profiler_steps(trace)
+    origin: Origin = "annotation" if steps_by is not None else "profiler"
+    note = ""
+    if found is None and steps_by is not None:
+        note = f"No annotation is called {steps_by!r}. "
+        found = _profiler_steps(trace)
+        origin = "profiler"
+    if found is None:
+        found, said = _proposed(trace, work)
+        note += said
+        origin = "repetition" if len(found[0]) > 1 else "window"
+    number, host = found
+    return Steps(number, host, device_steps(trace, work, host), origin, note)
+
+
+def step_of(windows: Intervals, time: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which window (they are disjoint and in order) each time lies in: int64, −1 for none."""
+    index = np.searchsorted(windows.start, time, side="right") - 1
+    inside = (index >= 0) & (time < windows.end[np.maximum(index, 0)]) if len(windows.start) else np.zeros(len(time), bool)
+    return np.where(inside, index, -1)
+
+
+def device_steps(trace: Trace, work: DeviceWork, host: Intervals) -> Intervals:
+    """The plugin's formula; see `Steps.device`."""
+    launched = work.launch >= 0
+    step = np.where(launched, step_of(host, trace.start[work.launch]), -1)
+    last = np.full(len(host.start), np.iinfo(np.int64).min)
+    first = np.full(len(host.start), np.iinfo(np.int64).max)
+    inside = step >= 0
+    np.maximum.at(last, step[inside], work.end[inside])
+    np.minimum.at(first, step[inside], work.start[inside])
+    start, end = host.start.copy(), np.maximum(host.end, last)
+    if not len(start):
+        return Intervals(start, end)
+    # What was launched before the first step and still ran when that began delays it.
+    before = work.end[~launched & (work.end <= first[0])]
+    start[0] = max(int(start[0]), int(before.max())) if len(before) and inside.any() else start[0]
+    end[0] = max(int(end[0]), int(start[0]))
+    for step_number in range(1, len(start)):
+        start[step_number] = max(start[step_number], end[step_number - 1])
+        end[step_number] = max(end[step_number], start[step_number])
+    return Intervals(start, end)
+
+
+Found = tuple[NDArray[np.int64], Intervals]
+
+
+def _disjoint(trace: Trace, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> Found:
+    """Rows in order of time, without those that begin inside the one before (another thread's, or nested)."""
+    order = np.lexsort((-trace.end[rows], trace.start[rows]))
+    kept: list[int] = []
+    until = None
+    for place in order.tolist():
+        row = rows[place]
+        if until is None or trace.start[row] >= until:
+            kept.append(place)
+            until = max(int(trace.end[row]), int(trace.start[row]))
+    chosen = rows[kept]
+    return numbers[kept], Intervals(trace.start[chosen], np.maximum(trace.end[chosen], trace.start[chosen]))
+
+
+def _profiler_steps(trace: Trace) -> Found | None:
+    rows = np.flatnonzero(np.isin(trace.kind, (EventKind.ANNOTATION, EventKind.HOST_OP)))
+    numbers = {}
+    for code in np.unique(trace.name[rows]).tolist():
+        match = _PROFILER_STEP.match(trace.strings.label(code))
+        if match:
+            numbers[code] = int(match.group(1))
+    rows = rows[np.isin(trace.name[rows], list(numbers))]
+    if not len(rows):
+        return None
+    return _disjoint(trace, rows, np.array([numbers[int(code)] for code in trace.name[rows]], np.int64))
+
+
+def _named(trace: Trace, name: str) -> Found | None:
+    rows = np.flatnonzero(np.isin(trace.kind, (EventKind.ANNOTATION, EventKind.HOST_OP)))
+    codes = np.unique(trace.name[rows]).tolist()
+    same = [code for code in codes if trace.strings.label(code) == name]
+    same = same or [code for code in codes if trace.strings.label(code).startswith(name)]
+    rows = rows[np.isin(trace.name[rows], same)]
+    if not len(rows):
+        return None
+    _, host = _disjoint(trace, rows, np.arange(len(rows)))
+    return np.arange(len(host.start), dtype=np.int64), host
+
+
+# --- nobody marked any
+
+
+def _proposed(trace: Trace, work: DeviceWork) -> tuple[Found, str]:
+    window = host_window(trace, work)
+    for propose in (_repeated_annotation, _optimizer_boundaries, _repeated_kernels):
+        proposal = propose(trace, work, window)
+        if proposal is not None:
+            host, why = proposal
+            number = np.arange(len(host.start), dtype=np.int64)
+            return (number, host), f"No steps were marked; {len(number)} are proposed from {why}."
+    one = Intervals(np.array([window[0]], np.int64), np.array([window[1]], np.int64))
+    return (np.zeros(1, np.int64), one), "No steps were marked and none could be told: the whole window is one step."
+
+
+def host_window(trace: Trace, work: DeviceWork) -> tuple[int, int]:
+    """From the first to the last instant of host calls; of device work where there are none."""
+    rows = trace.of(call_tree).order
+    if len(rows):
+        return int(trace.start[rows].min()), int(trace.end[rows].max())
+    return (int(work.start.min()), int(work.end.max())) if len(work) else (0, 0)
+
+
+def _repeated_annotation(trace: Trace, work: DeviceWork, window: tuple[int, int]) -> tuple[Intervals, str] | None:
+    rows = np.flatnonzero((trace.kind == EventKind.ANNOTATION) & (trace.of(call_tree).depth >= 0))
+    families: dict[str, list[int]] = {}
+    for code in np.unique(trace.name[rows]).tolist():
+        families.setdefault(_DIGITS.sub("#", trace.strings.label(code)), []).append(code)
+    best: tuple[int, Intervals, str] | None = None
+    for family, codes in families.items():
+        chosen = rows[np.isin(trace.name[rows], codes)]
+        _, host = _disjoint(trace, chosen, np.zeros(len(chosen), np.int64))
+        covered = int((host.end - host.start).sum())
+        enough = len(host.start) >= _FEWEST and covered >= _COVERAGE * (window[1] - window[0])
+        if enough and (best is None or covered > best[0]):
+            best = covered, host, family
+    return (best[1], f"the annotation {best[2]!r}") if best else None
+
+
+def _optimizer_boundaries(trace: Trace, work: DeviceWork, window: tuple[int, int]) -> tuple[Intervals, str] | None:
+    rows = np.flatnonzero(trace.kind == EventKind.ANNOTATION)
+    codes = [c for c in np.unique(trace.name[rows]).tolist() if trace.strings.label(c).startswith("Optimizer.step")]
+    rows = rows[np.isin(trace.name[rows], codes)]
+    _, host = _disjoint(trace, rows, np.zeros(len(rows), np.int64))
+    if len(host.start) < _FEWEST:
+        return None
+    start = np.concatenate([[min(window[0], int(host.start[0]))], host.end[:-1]]).astype(np.int64)
+    return Intervals(start, host.end.copy()), "the ends of Optimizer.step"
+
+
+def _repeated_kernels(trace: Trace, work: DeviceWork, window: tuple[int, int]) -> tuple[Intervals, str] | None:
+    """Steps between the launches of a kernel that divides the launches into equal sequences of names."""
+    launched = np.flatnonzero(work.launch >= 0)
+    launched = launched[np.argsort(trace.start[work.launch[launched]], kind="stable")]
+    names = trace.name[work.rows[launched]]
+    codes, counts = np.unique(names, return_counts=True)
+    for count, code in sorted(zip(counts.tolist(), codes.tolist(), strict=True)):
+        if count < _FEWEST:
+            continue
+        if (count - 1) * _LAUNCHES > len(names):  # from here on the sequences are too short to be steps
+            break
+        places = np.flatnonzero(names == code)
+        sequences = [names[a:b].tobytes() for a, b in zip(places[:-1], places[1:], strict=True)]
+        most = max(set(sequences), key=sequences.count)
+        if sequences.count(most) >= 0.8 * len(sequences) and (places[-1] - places[0]) >= _COVERAGE * len(names):
+            times = trace.start[work.launch[launched[places]]]
+            return Intervals(times[:-1], times[1:]), f"{count - 1} equal sequences of kernel launches"
+    return None
