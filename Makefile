@@ -33,7 +33,7 @@ check: $(VENV)/.dev ## lint, format, types, who imports whom, generated pages, n
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/python docs/generate.py --check
 	@$(BIN)/towncrier build --draft --version next >/dev/null
 

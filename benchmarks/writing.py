@@ -21,6 +21,8 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
+__all__ = ["chunks", "opened", "size_of_copy", "zstd"]
+
 _INTEGER, _MICROSECONDS, _THREE, _SHORT, _TEXT = (int(form) for form in Form)
 _DIGITS = 24  # more than an int64, a sign, a point and a filled-up fraction take
 

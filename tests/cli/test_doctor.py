@@ -29,7 +29,7 @@ def test_the_worst_comes_first_and_names_are_harmless() -> None:
 def test_what_many_ranks_have_is_said_once() -> None:
     found = [(rank, f"{rank}.json", LOST) for rank in (0, 1, 2, 5)]
     assert "error  TRUNCATED  ranks 0–2, 5\n" in told(*found, (7, "7.json", ODD), traces=8)
-    assert "note  NO_STACKS  rank 7\n" in told(*found, (7, "7.json", ODD), traces=8)
+    assert "note  NO_STACKS  rank 7: 7.json\n" in told(*found, (7, "7.json", ODD), traces=8)
 
 
 def test_nothing_found_is_said() -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from kinetoscope.analyses.step_breakdown import ANALYSIS as _step_breakdown
+from kinetoscope.analyses.step_breakdown import step_breakdown
 from kinetoscope.analyses.temporal_breakdown import temporal_breakdown
 from kinetoscope.analyses.temporal_breakdown import ANALYSIS as _temporal_breakdown
 from kinetoscope.schema import Analysis
 
 ANALYSES: Final[tuple[Analysis, ...]] = (
+    _step_breakdown,
     _temporal_breakdown,
 )
 """All analyses, in the order in which people ask."""
 
-__all__ = ["ANALYSES", "temporal_breakdown"]
+__all__ = ["ANALYSES", "step_breakdown", "temporal_breakdown"]

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+import kinetoscope
 from kinetoscope.errors import KinetoscopeError, UsageError
 from kinetoscope.views.text import nearest, printable
 
@@ -61,9 +62,7 @@ def _run(arguments: list[str]) -> int:
         return 0 if arguments else 2
     verb, *rest = arguments
     if verb in ("-V", "--version"):
-        from importlib.metadata import version
-
-        sys.stdout.write(f"kinetoscope {version('kinetoscope')}\n")
+        sys.stdout.write(f"kinetoscope {kinetoscope.__version__}\n")
         return 0
     if verb not in VERBS:
         raise UsageError(f"there is no verb {verb!r}{nearest(verb, VERBS)}; the verbs are {', '.join(VERBS)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kinetoscope.cli.opening import opened
@@ -29,8 +29,9 @@ def run(arguments: list[str]) -> int:
     args = parser.parse_args(arguments)
     with opened(args) as (job, _):
         found = list(_found(job))
+        remarks = job.notes
     if args.format in (None, "table") and not (args.where or args.sort or args.output):
-        write_lines(report(found, traces=len(job), width=min(width(), 100)))
+        write_lines(report(found, remarks, traces=len(job), width=min(width(), 100)))
     else:
         deliver(as_result(found), args)
     return 0
@@ -70,47 +71,48 @@ def as_result(found: Sequence[Found]) -> Result:
     return Result(pl.DataFrame(rows, schema=types, orient="row"), schema, (), "doctor")
 
 
-def report(found: Sequence[Found], *, traces: int, width: int) -> Iterator[Line]:
-    """Each finding once, with the ranks that have it; the worst first."""
+def report(found: Sequence[Found], remarks: Sequence[str] = (), *, traces: int, width: int) -> Iterator[Line]:
+    """Each finding once, with the ranks that have it, the worst first; then remarks on the files as a whole."""
     from kinetoscope.views.lines import plain
     from kinetoscope.views.text import printable, wrapped
 
     what = f"{traces} trace{'s' * (traces != 1)} read"
-    if not found:
-        yield plain(f"{what}: nothing is wrong or odd.", "bold")
-        return
     counts = {severity: sum(each.severity == severity for _, _, each in found) for severity in _ORDER}
     said = ", ".join(f"{count} {severity}{'s' * (count != 1)}" for severity, count in counts.items() if count)
-    yield plain(f"{what}: {said}.", "bold")
-    for symptom, ranks in _together(found):
+    yield plain(f"{what}: {said or 'nothing is wrong or odd'}.", "bold")
+    for symptom, where in _together(found):
         yield plain()
-        where = f"  {_ranks(ranks)}" if traces > 1 else ""
-        yield ((symptom.severity, _STYLES[symptom.severity]), (f"  {symptom.code}", "bold"), (where, "dim"))
+        text = f"  {printable(_where(where))}" if traces > 1 else ""
+        yield ((symptom.severity, _STYLES[symptom.severity]), (f"  {symptom.code}", "bold"), (text, "dim"))
         yield from (plain("  " + line) for line in wrapped(printable(symptom.message), width - 2))
+    for remark in remarks:
+        yield plain()
+        yield from (plain(line, "dim") for line in wrapped(f"· {printable(remark)}", width, indent="  "))
 
 
 _ORDER = ("error", "warning", "note")
 _STYLES = {"error": "warn", "warning": "communication", "note": "dim"}
 
 
-def _together(found: Sequence[Found]) -> list[tuple[Symptom, list[int]]]:
-    """Findings that say the same, with their ranks."""
-    ranks: dict[tuple[str, str], list[int]] = {}
+def _together(found: Sequence[Found]) -> list[tuple[Symptom, dict[int, str]]]:
+    """Findings that say the same, with their ranks and files, the worst first."""
+    where: dict[tuple[str, str], dict[int, str]] = {}
     first: dict[tuple[str, str], Symptom] = {}
-    for rank, _, symptom in found:
+    for rank, name, symptom in found:
         key = symptom.code, symptom.message
         first.setdefault(key, symptom)
-        ranks.setdefault(key, []).append(rank)
-    return sorted(((first[key], ranks[key]) for key in first), key=lambda pair: _ORDER.index(pair[0].severity))
+        where.setdefault(key, {})[rank] = name
+    return sorted(((first[key], where[key]) for key in first), key=lambda pair: _ORDER.index(pair[0].severity))
 
 
-def _ranks(ranks: Sequence[int]) -> str:
-    """`ranks 0, 8–15`."""
+def _where(files: Mapping[int, str]) -> str:
+    """`ranks 0, 8–15`; of one rank also its file."""
     runs: list[list[int]] = []
-    for rank in sorted(set(ranks)):
+    for rank in sorted(files):
         if runs and rank == runs[-1][1] + 1:
             runs[-1][1] = rank
         else:
             runs.append([rank, rank])
-    spans = [str(first) if first == last else f"{first}–{last}" for first, last in runs]
-    return f"rank{'s' * (len(set(ranks)) > 1)} {', '.join(spans)}"
+    if len(files) == 1:
+        return f"rank {runs[0][0]}: {next(iter(files.values()))}"
+    return "ranks " + ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in runs)

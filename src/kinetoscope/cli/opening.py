@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kinetoscope.cli.progress import Meter, shown
+from kinetoscope.errors import UsageError
 
 if TYPE_CHECKING:
     from kinetoscope.model.job import Job
@@ -19,19 +20,24 @@ _NO_LIMIT = 1 << 62
 
 @contextmanager
 def opened(args: argparse.Namespace) -> Iterator[tuple[Job, Meter]]:
-    """The job at `args.path`, and the meter that counts what is read of it.
+    """The job at the one path in `args.path`, and the meter that counts what is read of it.
 
     Traces are read while the job is asked, so the wait is shown for as long as it is open.
 
     Raises:
         InputError: there is no trace, or it cannot be read.
+        UsageError: several paths.
     """
+    if len(args.path) > 1:
+        raise UsageError(
+            f"{len(args.path)} paths, where one is taken: name their folder, or put the glob in quotes, '*.json.gz'"
+        )
     meter = Meter()
     with shown(meter):
         from kinetoscope.reading import read
 
         limits = {} if args.max_size is None else {"max_size": args.max_size or _NO_LIMIT}
-        job = read(args.path, ranks=args.ranks, jobs=args.jobs, progress=meter, **limits)
+        job = read(args.path[0], ranks=args.ranks, jobs=args.jobs, progress=meter, **limits)
         meter.total = stored(job.sources)
         yield job, meter
 

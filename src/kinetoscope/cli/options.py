@@ -27,10 +27,15 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; `{self.prog} --help` lists the options")
 
 
+def add_path(parser: argparse.ArgumentParser) -> None:
+    """What to read. Several are taken so that they can be refused with advice: an unquoted glob becomes many."""
+    parser.add_argument("path", metavar="PATH", nargs="+", help="a trace, a folder of them, a quoted glob, or a URL")
+
+
 def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
     """PATH, and how it is read."""
     if path:
-        parser.add_argument("path", metavar="PATH", help="a trace, a folder of them, a glob, or a URL")
+        add_path(parser)
     group = parser.add_argument_group("reading")
     group.add_argument("--ranks", type=typed(integers), metavar="LIST", help="only these ranks: 0,8-15")
     group.add_argument("--jobs", type=typed(positive), metavar="N", help="traces read at a time")
@@ -42,7 +47,7 @@ def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """What part of the traces is asked about."""
     group = parser.add_argument_group("selection")
-    group.add_argument("--steps", type=typed(integers), metavar="LIST", help="only these steps: 2-4; -1 is the last")
+    group.add_argument("--steps", type=typed(integers), metavar="LIST", help="only these steps: 2-4")
     group.add_argument(
         "--time-range",
         type=typed(time_range),

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from kinetoscope.cli.finding import found
 from kinetoscope.cli.opening import opened, selection
-from kinetoscope.cli.options import Parser, add_reading, add_selection, add_table, size, time_of, typed
+from kinetoscope.cli.options import Parser, add_path, add_reading, add_selection, add_table, size, time_of, typed
 from kinetoscope.cli.output import deliver, width, write_lines
 from kinetoscope.errors import UsageError
 from kinetoscope.schema import Analysis, Parameter
@@ -55,7 +55,7 @@ def _parser(analysis: Analysis | None) -> Parser:
     if analysis is None:
         parser = Parser(prog="kinetoscope show", description=__doc__)
         parser.add_argument("name", metavar="NAME", help="an analysis, or a module of your own: ./mine.py")
-        parser.add_argument("path", metavar="PATH", help="a trace, a folder of them, a glob, or a URL")
+        add_path(parser)
         parser.epilog = "`kinetoscope show` lists the analyses; `kinetoscope show NAME --help` says what one can do."
     else:
         spelled = analysis.name.replace("_", "-")
@@ -63,7 +63,7 @@ def _parser(analysis: Analysis | None) -> Parser:
         parser.description = analysis.doc
         parser.epilog = "columns:\n" + "\n".join(_columns(analysis))
         parser.add_argument("name", help=argparse.SUPPRESS)
-        parser.add_argument("path", metavar="PATH", help="a trace, a folder of them, a glob, or a URL")
+        add_path(parser)
         own = parser.add_argument_group("of this analysis") if analysis.parameters else parser
         for parameter in analysis.parameters:
             _add(own, parameter)

@@ -123,8 +123,9 @@ def _names(category: str) -> dict[str, Any]:
 def _labels(frame: pl.DataFrame, category: str) -> list[tuple[str, str]]:
     """Full and short name of each row; the short ones differ wherever rows do, or their bars would be one."""
     names = [printable(str(value)) for value in frame.get_column(category)]
-    if len(set(names)) < len(names) and "rank" in frame.columns and category != "rank":
-        names = [f"{name} · rank {rank}" for name, rank in zip(names, frame.get_column("rank"), strict=True)]
+    for key in ("rank", "device"):
+        if len(set(names)) < len(names) and key in frame.columns and key != category:
+            names = [f"{name} · {key} {value}" for name, value in zip(names, frame.get_column(key), strict=True)]
     seen: dict[str, int] = {}
     found = []
     for name in names:

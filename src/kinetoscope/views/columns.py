@@ -25,6 +25,7 @@ class Formatted:
 
     Attributes:
         column: what it is.
+        header: its name, in one line or two.
         unit: the unit of the shown numbers, "" for text and plain counts.
         texts: one per row, safe for a terminal, not shortened.
         right: numbers stand at the right.
@@ -32,6 +33,7 @@ class Formatted:
     """
 
     column: Column
+    header: tuple[str, ...]
     unit: str
     texts: list[str]
     right: bool
@@ -48,7 +50,7 @@ def _formatted(series: pl.Series, column: Column) -> Formatted:
     unit = scale(series.to_list(), column.unit) if number else Scale("")
     text = _number(column, unit) if number else _text
     texts = [text(value) for value in series]
-    return Formatted(column, unit.label, texts, number, series.null_count() == len(series))
+    return Formatted(column, (column.name,), unit.label, texts, number, series.null_count() == len(series))
 
 
 def _number(column: Column, unit: Scale) -> Callable[[Any], str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kinetoscope.views.columns import Formatted
 from kinetoscope.views.text import cells
@@ -23,11 +24,16 @@ def total(widths: Sequence[int]) -> int:
 
 
 def chosen(columns: Sequence[Formatted], width: int) -> tuple[list[Formatted], list[str]]:
-    """The columns that fit, and the names of the others: those without values go first, then the last."""
-    shown = list(columns)
+    """The columns that fit, and the names of the others: those without values go first, then the last.
+
+    Where room is short, long names are set in two lines.
+    """
+    crowded = total([_natural(each) for each in columns]) > width
+    shown = [_in_two_lines(each) for each in columns] if crowded else list(columns)
     while len(shown) > 1 and total([_least(each) for each in shown]) > width:
         shown.remove(next((each for each in reversed(shown) if each.empty), shown[-1]))
-    return shown, [each.column.name for each in columns if each not in shown]
+    names = {each.column.name for each in shown}
+    return shown, [each.column.name for each in columns if each.column.name not in names]
 
 
 def widths(columns: Sequence[Formatted], width: int, *, picture: int = 0) -> list[int]:
@@ -55,9 +61,17 @@ def shared(wanted: Sequence[int], room: int) -> int:
     return max(wanted, default=1)
 
 
+def _in_two_lines(column: Formatted) -> Formatted:
+    """The column with its name broken after the underscore that leaves the least width, if it has one."""
+    words = column.column.name.split("_")
+    ways = [("_".join(words[:at]) + "_", "_".join(words[at:])) for at in range(1, len(words))]
+    best = min(ways, key=lambda way: max(map(len, way)), default=column.header)
+    return replace(column, header=best)
+
+
 def _natural(column: Formatted) -> int:
     """The width in which nothing of a column is shortened."""
-    return max(cells(column.column.name), cells(column.unit), *map(cells, column.texts))
+    return max(map(cells, (*column.header, column.unit, *column.texts)))
 
 
 def _least(column: Formatted) -> int:

@@ -85,12 +85,14 @@ def table(result: Result, *, width: int, limit: int = ROWS) -> Iterator[Line]:
 def _header(columns: Sequence[Formatted], sizes: Sequence[int]) -> Iterator[Line]:
     """Names, coloured where they stand for a kind of time; below them the units, where there are any."""
     pairs = list(zip(columns, sizes, strict=True))
-    yield _joined(
-        [
-            (padded(middle(each.column.name, size), size, right=each.right), kind_of(each.column.name) or "bold")
-            for each, size in pairs
-        ]
-    )
+    for line in range(-max(len(each.header) for each in columns), 0):
+        names = [(each, size, each.header[line] if len(each.header) >= -line else "") for each, size in pairs]
+        yield _joined(
+            [
+                (padded(middle(name, size), size, right=each.right), kind_of(each.column.name) or "bold")
+                for each, size, name in names
+            ]
+        )
     if any(each.unit for each in columns):
         yield _joined([(padded(each.unit, size, right=each.right), "dim") for each, size in pairs])
     yield plain("─" * fitting.total(sizes), "dim")

@@ -1,0 +1,158 @@
+"""Where the time of each step goes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals import Intervals, exclusive, merge, union
+from kinetoscope.model.calltree import is_asynchronous
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import EventKind, WorkKind
+from kinetoscope.model.loading import is_data_loading, step_gaps
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.scope import Scope, origin_of_time, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.steps import Steps
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Column, Param, Result, Schema, StackedBars
+
+Order = Literal["default", "plugin"]
+
+CATEGORIES: Final = (
+    "computation",
+    "communication",
+    "memcpy",
+    "memset",
+    "runtime",
+    "data_loading",
+    "host",
+    "other",
+)
+"""In order of priority: each instant belongs to the first of them that happens."""
+
+_PLUGIN_PRIORITY: Final = ("computation", "memcpy", "memset", "communication", "runtime", "data_loading", "host", "other")
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("step", pl.Int64, "Number of the step, as in ProfilerStep#N."),
+    Column("start", pl.Int64, "Start of the device step, from the first event of the trace on.", "ns"),
+    Column("duration", pl.Int64, "Length of the device step; the eight categories sum to it.", "ns"),
+    Column("computation", pl.Int64, "A computation kernel runs.", "ns"),
+    Column("communication", pl.Int64, "A collective runs, and nothing above.", "ns"),
+    Column("memcpy", pl.Int64, "A copy to, from or on a device runs, and nothing above.", "ns"),
+    Column("memset", pl.Int64, "A memset runs on a device, and nothing above.", "ns"),
+    Column("runtime", pl.Int64, "The host is in a call of the device's runtime or driver, and nothing above.", "ns"),
+    Column("data_loading", pl.Int64, "The host is in torch's data loader, and nothing above.", "ns"),
+    Column("host", pl.Int64, "The host is in another operator, and nothing above.", "ns"),
+    Column("other", pl.Int64, "Nothing of all this: Python between operators, waiting, or what was not recorded.", "ns"),
+    Column("host_duration", pl.Int64, "Length of the host's step.", "ns"),
+    Column("step_gap", pl.Int64, "Between the last op of the step before and this step's forward pass, device idle.", "ns"),
+    Column("step_gap_cause", pl.String, "data wait, where there is evidence of data loading in the gap; else host gap."),
+)
+
+
+def step_breakdown(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    order: Annotated[
+        Order, Param("Priority of the categories; plugin: as the TensorBoard plugin.", choices=("default", "plugin"))
+    ] = "default",
+) -> Result:
+    """Where does the time of each step go?
+
+    Method. A step is the device's: it begins when the host begins it and the device has finished the step before, and
+    ends when the host has ended it and the device has finished what was launched in it. Each instant of a step is
+    charged to one category: the first in the order of the columns that happens at that instant on any thread, stream or
+    device of the rank. So the categories sum to the step exactly. Communication is device work of a collective library,
+    and gloo's spans on the host. `step_gap` stands beside the sum: the time from the last op of the step before to the
+    first op of this step's forward pass on the main thread, while no device work runs.
+
+    How to read it. Computation is what you pay the device for. All after it is what computation does not hide: exposed
+    communication, exposed copies, and a host that does not keep the device busy (runtime, data_loading, host, other).
+
+    Limits. Loaders that are not torch's leave no span: look at step_gap. On a trace without device work, all work of the
+    operators is `host`. With `order="plugin"`, as the TensorBoard plugin has it: copies and sets before communication, the
+    host's spans of collectives count as communication, and annotations as host.
+    """
+    return job.map(_of_trace, RESULT, select, order=order)
+
+
+ANALYSIS = Analysis("Step breakdown", step_breakdown, RESULT, chart=StackedBars("step", CATEGORIES))
+
+
+def _of_trace(trace: Trace, select: Selection, *, order: Order) -> Partial:
+    view = scope(trace, select)
+    steps = view.steps
+    windows = view.clipped(steps.device.start, steps.device.end)
+    classes = _classes(view, order)
+    priority = CATEGORIES if order == "default" else _PLUGIN_PRIORITY
+    charged = exclusive(windows, [classes[name] for name in priority[:-1]])
+    gap, cause = step_gaps(trace, steps)
+    frame = pl.DataFrame(
+        {
+            "step": steps.number,
+            "start": windows.start - trace.of(origin_of_time),
+            "duration": windows.end - windows.start,
+            **{name: charged[:, place] for place, name in enumerate(priority)},
+            "host_duration": steps.host.end - steps.host.start,
+            "step_gap": gap,
+            "step_gap_cause": cause,
+        }
+    )
+    return Partial(frame, (*view.notes, *_notes(view, steps)))
+
+
+def _classes(view: Scope, order: Order) -> dict[str, Intervals]:
+    """The union of each category's intervals."""
+    trace, work = view.trace, view.device_work
+
+    def device(*kinds: WorkKind) -> Intervals:
+        rows = view.work & work.of(*kinds)
+        return union(work.start[rows], work.end[rows])
+
+    def host(rows: NDArray[np.bool_]) -> Intervals:
+        rows = rows & view.host
+        return union(trace.start[rows], trace.end[rows])
+
+    spans = (EventKind.HOST_OP, EventKind.ANNOTATION)
+    loading = trace.of(is_data_loading)
+    collective = trace.of(is_asynchronous)
+    ops = trace.kind == EventKind.HOST_OP
+    if order == "plugin":
+        collective = collective | rows_named(trace, _is_collective, *spans)
+        ops = np.isin(trace.kind, spans) & ~collective
+    return {
+        "computation": device(WorkKind.COMPUTATION),
+        "communication": merge(device(WorkKind.COMMUNICATION), host(collective)),
+        "memcpy": device(WorkKind.MEMCPY),
+        "memset": device(WorkKind.MEMSET),
+        "runtime": host(trace.kind == EventKind.RUNTIME),
+        "data_loading": host(loading),
+        "host": host(ops & ~loading & ~rows_named(trace, _is_step, *spans)),
+    }
+
+
+def _is_step(name: str) -> bool:
+    return name.startswith("ProfilerStep#")
+
+
+def _is_collective(name: str) -> bool:
+    return name.startswith(("nccl:", "gloo:"))
+
+
+def _notes(view: Scope, steps: Steps) -> list[str]:
+    notes = []
+    if not view.work.any():
+        notes.append("No device work was recorded: the work of the operators is the host's.")
+    unlinked = int((view.device_work.launch < 0)[view.work].sum())
+    if unlinked and view.select.steps is not None:
+        notes.append(f"{unlinked} pieces of device work have no recorded launch and were given to steps by their start.")
+    empty = int((steps.device.end == steps.device.start).sum())
+    if empty:
+        notes.append(f"{empty} steps are empty: the device finished them before it finished the step before.")
+    return notes

@@ -1,0 +1,98 @@
+"""Data loading: torch's own spans, and the gap at the start of a step where a loader of another make leaves none."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals import Intervals, covered, union
+from kinetoscope.model.calltree import MODULE, main_thread
+from kinetoscope.model.device import DeviceWork, device_work
+from kinetoscope.model.kinds import EventKind, WorkKind
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.steps import Steps, step_of
+from kinetoscope.model.trace import Trace
+
+_LOADER: Final = "enumerate(DataLoader)#"
+_PIPE: Final = "enumerate(DataPipe)#"
+_NEXT: Final = ".__next__"
+
+DATA_WAIT: Final = "data wait"
+HOST_GAP: Final = "host gap"
+
+
+def is_data_loading(trace: Trace) -> NDArray[np.bool_]:
+    """Which events are spans of torch's data loader on the host: bool [events]."""
+
+    def fits(name: str) -> bool:
+        return (name.startswith(_LOADER) and name.endswith(_NEXT)) or name.startswith(_PIPE)
+
+    return rows_named(trace, fits, EventKind.ANNOTATION, EventKind.HOST_OP)
+
+
+def step_gaps(trace: Trace, steps: Steps) -> tuple[list[int | None], list[str | None]]:
+    """For each step the idle time between the last op of the step before and its own forward pass, ns, and its cause.
+
+    The first step's gap begins with the step. Null where no forward pass can be told: a call of a module, or an op
+    that is linked to its backward pass.
+    """
+    begin, end = _gaps(trace, steps)
+    known = (begin >= 0) & (end >= begin)
+    work = trace.of(device_work)
+    busy = union(work.start, work.end)
+    gaps = Intervals(np.where(known, begin, 0), np.where(known, end, 0))
+    idle = (gaps.end - gaps.start) - covered(gaps, busy)
+    evidence = _has_evidence(trace, work, gaps)
+    length = [int(x) if there else None for x, there in zip(idle, known, strict=True)]
+    cause = [
+        None if not there else DATA_WAIT if found else HOST_GAP for there, found in zip(known, evidence, strict=True)
+    ]
+    return length, cause
+
+
+def _gaps(trace: Trace, steps: Steps) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each step's gap begins and ends, ns; −1 where it has none."""
+    on_main = trace.track == trace.of(main_thread)
+    loading = trace.of(is_data_loading)
+    ops = np.flatnonzero((trace.kind == EventKind.HOST_OP) & on_main & ~loading)
+    step = step_of(steps.host, trace.start[ops])
+    last = np.full(len(steps), -1, np.int64)
+    np.maximum.at(last, step[step >= 0], trace.end[ops[step >= 0]])
+    forward = np.flatnonzero(_is_forward(trace) & on_main)
+    step = step_of(steps.host, trace.start[forward])
+    first = np.full(len(steps), np.iinfo(np.int64).max)
+    np.minimum.at(first, step[step >= 0], trace.start[forward[step >= 0]])
+    begin = np.concatenate([steps.host.start[:1], last[:-1]])
+    return begin, np.where(first < np.iinfo(np.int64).max, first, -1)
+
+
+def _is_forward(trace: Trace) -> NDArray[np.bool_]:
+    """Which events begin something of a forward pass: calls of modules, and starts of forward–backward links."""
+    modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON)
+    links = rows_named(trace, lambda name: name in ("fwdbwd", "forward_backward"), EventKind.FLOW_START)
+    return modules | links
+
+
+def _has_evidence(trace: Trace, work: DeviceWork, gaps: Intervals) -> NDArray[np.bool_]:
+    """In which gaps something speaks for data loading: a loader's span or frame, a queue's get, a copy to the device."""
+    frames = rows_named(trace, _is_waiting_for_data, EventKind.PYTHON)
+    spans = trace.of(is_data_loading) | frames
+    evidence = np.zeros(len(gaps.start), np.bool_)
+    if spans.any():
+        evidence |= covered(gaps, union(trace.start[spans], trace.end[spans])) > 0
+    copies = work.of(WorkKind.MEMCPY) & (work.launch >= 0)
+    to_device = rows_named(trace, lambda name: "HtoD" in name or "HOST_TO_DEVICE" in name.upper(), EventKind.MEMCPY)
+    launches = np.sort(trace.start[work.launch[copies & to_device[work.rows]]])
+    counts = np.searchsorted(launches, gaps.end, side="right") - np.searchsorted(launches, gaps.start, side="left")
+    return evidence | (counts > 0)
+
+
+def _is_waiting_for_data(name: str) -> bool:
+    lower = name.lower()
+    if "dataloader" in lower and lower.endswith("__next__"):
+        return True
+    return ("queue" in lower or "connection.py" in lower) and lower.rpartition(" ")[2] in ("get", "recv", "recv_bytes")
+
+
