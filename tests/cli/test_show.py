@@ -44,10 +44,10 @@ def mine(
 
 def _of_trace(trace, select, *, prefix, longer, reverse, order):
     keep = (trace.end - trace.start) > longer
-    names = [trace.strings.text(code) for code in trace.name[keep & (trace.name >= 0)].tolist()]
+    names = [trace.strings.label(code) for code in trace.name[keep & (trace.name >= 0)].tolist()]
     frame = pl.DataFrame({"name": [name for name in names if name.startswith(prefix)]}, schema={"name": pl.String})
-    counted = frame.group_by("name").agg(pl.len().alias("calls")).sort("name").sort(order, descending=not reverse, maintain_order=True)
-    return Partial(counted)
+    counted = frame.group_by("name").agg(pl.len().alias("calls")).sort("name")
+    return Partial(counted.sort(order, descending=not reverse, maintain_order=True))
 '''
 
 

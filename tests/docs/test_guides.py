@@ -2,7 +2,7 @@
 
 In each page under docs/, in README.md and in CONTRIBUTING.md, in a folder where `trace.json.gz` is the demo trace:
 
-- fenced `python` blocks run in order in one namespace a page; a block that opens with `# file: NAME` is also written there;
+- fenced `python` blocks run in order in one namespace a page; one that opens with `# file: NAME` is written there too;
 - in fenced `console` blocks each line `$ kinetoscope ...` goes to the command line's main(); the lines below it must be
   what it prints, where a line of dots stands for any lines. `$ echo $?` shows the exit code; other commands are for
   the reader only.
@@ -80,7 +80,7 @@ def test_a_page_does_what_it_says(page: Path, folder: Path, capsys: pytest.Captu
         if language == "python":
             if text.startswith("# file: "):
                 (folder / text.partition("\n")[0].removeprefix("# file: ")).write_text(text, encoding="utf-8")
-            exec(compile(text, str(page), "exec"), namespace)  # noqa: S102 - our own pages
+            exec(compile(text, str(page), "exec", dont_inherit=True), namespace)  # noqa: S102 - our own pages
             continue
         for command, said in commands(text):
             capsys.readouterr()

@@ -6,14 +6,17 @@ from typing import Final
 
 from kinetoscope.analyses.step_breakdown import ANALYSIS as _step_breakdown
 from kinetoscope.analyses.step_breakdown import step_breakdown
-from kinetoscope.analyses.temporal_breakdown import temporal_breakdown
 from kinetoscope.analyses.temporal_breakdown import ANALYSIS as _temporal_breakdown
+from kinetoscope.analyses.temporal_breakdown import temporal_breakdown
+from kinetoscope.analyses.trace_info import ANALYSIS as _trace_info
+from kinetoscope.analyses.trace_info import trace_info
 from kinetoscope.schema import Analysis
 
 ANALYSES: Final[tuple[Analysis, ...]] = (
+    _trace_info,
     _step_breakdown,
     _temporal_breakdown,
 )
 """All analyses, in the order in which people ask."""
 
-__all__ = ["ANALYSES", "step_breakdown", "temporal_breakdown"]
+__all__ = ["ANALYSES", "step_breakdown", "temporal_breakdown", "trace_info"]

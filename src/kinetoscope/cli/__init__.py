@@ -51,8 +51,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _PIPE_CLOSED
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except SystemExit as ended:  # argparse, after it printed the help
-        return ended.code if isinstance(ended.code, int) else 0
     return code
 
 
@@ -66,7 +64,10 @@ def _run(arguments: list[str]) -> int:
         return 0
     if verb not in VERBS:
         raise UsageError(f"there is no verb {verb!r}{nearest(verb, VERBS)}; the verbs are {', '.join(VERBS)}")
-    code: int = importlib.import_module(f"kinetoscope.cli.{verb}").run(rest)
+    try:
+        code: int = importlib.import_module(f"kinetoscope.cli.{verb}").run(rest)
+    except SystemExit:  # argparse, after it printed the help
+        return 0
     return code
 
 

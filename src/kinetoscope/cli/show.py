@@ -98,7 +98,7 @@ def _converter(parameter: Parameter) -> Callable[[str], Any]:
         return size
     if kind in (int, float):
         return cast(Callable[[str], Any], kind)
-    if kind is str:
+    if kind is str or typing.get_origin(kind) is typing.Literal:
         return str
     raise UsageError(f"parameter {parameter.name} has the type {kind}, for which the command line has no option")
 

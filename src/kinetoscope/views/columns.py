@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from kinetoscope.schema import Column, Schema
+from kinetoscope.schema import Chart, Column, Schema, StackedBars
 from kinetoscope.views.numbers import MISSING, Scale, grouped, scale, significant
 from kinetoscope.views.text import printable
 
@@ -40,14 +40,18 @@ class Formatted:
     empty: bool
 
 
-def formatted(frame: pl.DataFrame, schema: Schema) -> list[Formatted]:
-    """Each column of `frame`, in the order of `schema`."""
-    return [_formatted(frame.get_column(column.name), column) for column in schema]
+def formatted(frame: pl.DataFrame, schema: Schema, chart: Chart | None = None) -> list[Formatted]:
+    """Each column of `frame`, in the order of `schema`; the parts of a stack share a unit, so that they compare."""
+    parts = chart.parts if isinstance(chart, StackedBars) else ()
+    common = scale(frame.select(pl.sum_horizontal(parts)).to_series().to_list(), schema[parts[0]].unit) if parts else None
+    return [
+        _formatted(frame.get_column(column.name), column, common if column.name in parts else None) for column in schema
+    ]
 
 
-def _formatted(series: pl.Series, column: Column) -> Formatted:
+def _formatted(series: pl.Series, column: Column, common: Scale | None) -> Formatted:
     number = series.dtype.is_numeric()
-    unit = scale(series.to_list(), column.unit) if number else Scale("")
+    unit = common or (scale(series.to_list(), column.unit) if number else Scale(""))
     text = _number(column, unit) if number else _text
     texts = [text(value) for value in series]
     return Formatted(column, (column.name,), unit.label, texts, number, series.null_count() == len(series))

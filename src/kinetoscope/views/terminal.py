@@ -72,7 +72,7 @@ def table(result: Result, *, width: int, limit: int = ROWS) -> Iterator[Line]:
         yield plain("No rows.", "dim")
         return
     frame = result.frame.head(limit) if limit else result.frame
-    shown, hidden = fitting.chosen(formatted(frame, result.schema), width)
+    shown, hidden = fitting.chosen(formatted(frame, result.schema, result.chart_facts), width)
     sizes = fitting.widths(shown, width, picture=_PICTURE[0] if result.chart_facts else 0)
     drawn = _pictures(frame, result.chart_facts, width - fitting.total(sizes) - fitting.GAP)
     yield from _header(shown, sizes)

@@ -1,0 +1,162 @@
+"""What was recorded, and on what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.model.device import device_work
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import EventKind, WorkKind
+from kinetoscope.model.scope import origin_of_time
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.steps import steps
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Column, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("topic", pl.String, "What it is about: file, run, options, device, time, events, health."),
+    Column("item", pl.String, "What is told."),
+    Column("value", pl.String, "What it is; numbers in full, units named."),
+)
+
+Row = tuple[str, str, str]
+
+OPTIONS = ("record_shapes", "profile_memory", "with_stack", "with_modules", "with_flops")
+"""Options of torch.profiler that it writes into the file: 1 or absent."""
+
+_VERSIONS = (
+    "cuda_runtime_version",
+    "cuda_driver_version",
+    "cupti_version",
+    "hip_runtime_version",
+    "hip_driver_version",
+    "roctracer_version",
+)
+
+
+def trace_info(job: Job, *, select: Selection = ALL) -> Result:
+    """What was recorded, on what, and is anything wrong with it?
+
+    Method. Facts that the file states (options, devices, versions, distributed set-up) and counts of its events by what
+    they are. Health lists what was repaired, lost or odd; see `kinetoscope doctor` for the sentences alone.
+
+    How to read it. Read health first: a number taken from a trace is as good as the trace. An option that is not on
+    means that some questions have no answer: memory, shapes, stacks.
+
+    Limits. The selection does not matter here: the whole file is described. What the file does not state is left out.
+    """
+    return job.map(_of_trace, RESULT, select)
+
+
+ANALYSIS = Analysis("Trace info", trace_info, RESULT)
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    rows = [*_file(trace), *_run(trace), *_options(trace), *_devices(trace), *_time(trace), *_events(trace), *_health(trace)]
+    return Partial(pl.DataFrame(rows, schema=["topic", "item", "value"], orient="row"))
+
+
+def _file(trace: Trace) -> Iterator[Row]:
+    yield "file", "name", trace.source.name
+    yield "file", "text", f"{trace.text_bytes} bytes"
+    yield "file", "events", str(len(trace))
+    yield "file", "memory", f"{trace.nbytes} bytes"
+
+
+def _run(trace: Trace) -> Iterator[Row]:
+    facts = trace.metadata
+    for key in ("host_name", "trace_id", *_VERSIONS):
+        if key in facts:
+            yield "run", key, _text(facts[key])
+    distributed = facts.get("distributedInfo")
+    if isinstance(distributed, dict):
+        for key in ("rank", "world_size", "backend", "nccl_version", "pg_count"):
+            if key in distributed:
+                yield "run", key, _text(distributed[key])
+
+
+def _options(trace: Trace) -> Iterator[Row]:
+    for key in OPTIONS:
+        yield "options", key, "on" if trace.metadata.get(key) == 1 else "not stated"
+
+
+def _devices(trace: Trace) -> Iterator[Row]:
+    used = set(np.unique(trace.of(device_work).device).tolist())
+    listed = trace.metadata.get("deviceProperties")
+    for properties in listed if isinstance(listed, list) else []:
+        if not isinstance(properties, dict):
+            continue
+        number = properties.get("id")
+        memory = properties.get("totalGlobalMem")
+        parts = [
+            _text(properties.get("name", "unnamed")),
+            f"{memory} bytes" if isinstance(memory, int) else "",
+            f"{properties['numSms']} SMs" if "numSms" in properties else "",
+            f"compute {properties['computeMajor']}.{properties.get('computeMinor', 0)}" if "computeMajor" in properties else "",
+            "used" if number in used else "",
+        ]
+        yield "device", _text(number), ", ".join(part for part in parts if part)
+
+
+def _time(trace: Trace) -> Iterator[Row]:
+    timed = ~np.isin(trace.kind, (EventKind.METADATA, EventKind.OTHER))
+    if not timed.any():
+        return
+    first, last = trace.of(origin_of_time), int(trace.end[timed].max())
+    try:
+        yield "time", "start", datetime.fromtimestamp((trace.base + first) / 1e9, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        yield "time", "start", f"{trace.base + first} ns after 1970"
+    yield "time", "window", f"{last - first} ns"
+    found = trace.of(steps)
+    numbers = f"{found.number[0]} to {found.number[-1]}" if len(found) else "none"
+    yield "time", "steps", f"{len(found)} ({numbers}), {_ORIGINS[found.origin]}"
+
+
+_ORIGINS = {
+    "profiler": "marked by the profiler",
+    "annotation": "marked by an annotation",
+    "repetition": "proposed from what repeats",
+    "window": "none marked: the whole window",
+}
+
+_COUNTED: dict[EventKind, str] = {
+    EventKind.HOST_OP: "operators",
+    EventKind.ANNOTATION: "annotations",
+    EventKind.PYTHON: "Python calls",
+    EventKind.RUNTIME: "runtime and driver calls",
+    EventKind.MEMORY: "memory events",
+    EventKind.DEVICE_SYNC: "waits on streams",
+    EventKind.COUNTER: "counter samples",
+}
+
+
+def _events(trace: Trace) -> Iterator[Row]:
+    for kind, words in _COUNTED.items():
+        count = int((trace.kind == kind).sum())
+        if count:
+            yield "events", words, str(count)
+    work = trace.of(device_work)
+    for work_kind in WorkKind:
+        count = int((work.kind == work_kind).sum())
+        if count:
+            yield "events", f"{work_kind.name.lower()} on devices", str(count)
+    if len(work):
+        yield "events", "streams used", str(len(np.unique(np.stack([work.device, work.stream]), axis=1).T))
+    host = np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME))
+    yield "events", "host threads", str(len(np.unique(trace.track[host])))
+
+
+def _health(trace: Trace) -> Iterator[Row]:
+    for symptom in trace.health:
+        yield "health", f"{symptom.severity} {symptom.code}", symptom.message
+
+
+def _text(value: Any) -> str:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else str(value)
