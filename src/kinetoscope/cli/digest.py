@@ -1,25 +1,61 @@
-"""What the summary says: a few numbers and sentences, found in the results of five analyses."""
+"""What the summary says: a few numbers and sentences, found in the results of the analyses that it asks."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import polars as pl
+
+from kinetoscope.cli.advice import advice, headline
+from kinetoscope.schema import Result
+from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.palette import kind_of
+
+ASKED = ("trace_info", "step_breakdown", "operators", "kernels")
+"""The analyses whose results are needed."""
+
+_TOP = 5  # rows of a short table
+_UNEVEN = 1.15  # a step so much longer than the middle one is named
+_NOTABLE = 0.05  # share of a step from which something is worth a word
+
+LABELS = {
+    "computation": "computation",
+    "communication": "exposed communication",
+    "memory": "exposed copies",
+    "runtime": "runtime calls",
+    "data_loading": "data loading",
+    "host": "host operators",
+    "idle": "nothing recorded",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A share of the average step: the column of `step_breakdown`, its words, nanoseconds."""
+    """A share of the average step: a kind of time, its words, nanoseconds."""
 
-    name: str
+    kind: str
     label: str
     time: float
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A step, or a rank where there are many: its words and its nanoseconds."""
+class Column:
+    """A step, or a rank where there are many: its number and its nanoseconds."""
 
     label: str
     time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How even the steps, or the ranks, are."""
+
+    title: str
+    kind: str
+    columns: tuple[Column, ...]
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +78,167 @@ class Digest:
     headline: str
     advice: str
     parts: tuple[Part, ...]
-    steps_are: str
-    steps: tuple[Step, ...]
-    spread: str
+    spread: Spread | None
     tops: tuple[tuple[str, tuple[Top, ...]], ...]
     health: tuple[tuple[str, str], ...]
     commands: tuple[tuple[str, str], ...]
+
+
+def digest(path: str, results: Mapping[str, Result]) -> Digest:
+    """The digest of a job.
+
+    Args:
+        path: what the user named, for the commands that are proposed.
+        results: the results of `ASKED`, by name, over all ranks.
+    """
+    info, steps = results["trace_info"].frame, results["step_breakdown"]
+    parts = _parts(steps)
+    ranks = steps.frame.get_column("rank").n_unique()
+    device = results["kernels"].frame.height > 0
+    marked = not any("none marked" in value for value in _values(info, "time", "steps"))
+    return Digest(
+        name=_name(info, path),
+        facts=_facts(info, steps.frame),
+        headline=headline(parts, ranks=ranks, device=device, marked=marked),
+        advice=advice(parts, device=device, gap=_gap(steps.frame)),
+        parts=parts,
+        spread=_of_ranks(steps.frame, parts) if ranks > 1 else _of_steps(steps.frame),
+        tops=_tops(results, device=device),
+        health=_health(info),
+        commands=_commands(path, device=device),
+    )
+
+
+def _parts(steps: Result) -> tuple[Part, ...]:
+    """The average step by kinds of time, in the order in which instants are charged."""
+    from kinetoscope.schema import StackedBars
+
+    facts = steps.chart_facts
+    names = facts.parts if isinstance(facts, StackedBars) else ()
+    times: dict[str, float] = {}
+    for name in names:
+        mean = steps.frame.get_column(name).mean()
+        kind = kind_of(name) or "idle"
+        times[kind] = times.get(kind, 0.0) + (mean if isinstance(mean, (int, float)) else 0.0)
+    return tuple(Part(kind, LABELS.get(kind, kind), time) for kind, time in times.items())
+
+
+# --- what was recorded
+
+
+def _values(info: pl.DataFrame, topic: str, item: str) -> list[str]:
+    return info.filter((pl.col("topic") == topic) & (pl.col("item") == item)).get_column("value").to_list()
+
+
+def _name(info: pl.DataFrame, path: str) -> str:
+    files = _values(info, "file", "name")
+    return files[0] if len(files) == 1 else path
+
+
+def _facts(info: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
+    ranks = steps.get_column("rank").unique().sort().to_list()
+    world = max((int(value) for value in _values(info, "run", "world_size") if value.isdecimal()), default=0)
+    of = f" of {grouped(world)}" if world > max(len(ranks), 1) else ""
+    events = sum(int(value) for value in _values(info, "file", "events"))
+    window = max((int(value.split()[0]) for value in _values(info, "time", "window")), default=0)
+    count = steps.height // max(len(ranks), 1)
+    facts = (
+        f"rank {ranks[0]}{of}" if len(ranks) == 1 else f"{grouped(len(ranks))}{of} ranks",
+        _devices(info),
+        f"{grouped(count)} step{'s' * (count != 1)}",
+        f"{grouped(events)} events in {shown(window, 'ns')}",
+        *(value[:10] for value in _values(info, "time", "start")[:1]),
+    )
+    return tuple(fact for fact in facts if fact)
+
+
+def _devices(info: pl.DataFrame) -> str:
+    """`8 × NVIDIA H100`: the devices that did something; "" where none is described."""
+    used = pl.col("value").str.ends_with("used")
+    rows = info.filter((pl.col("topic") == "device") & used).with_columns(name=pl.col("value").str.split(", ").list[0])
+    counted = rows.group_by("name", maintain_order=True).len()
+    return ", ".join(f"{count} × {name}" if count > 1 else name for name, count in counted.rows())
+
+
+def _health(info: pl.DataFrame) -> tuple[tuple[str, str], ...]:
+    """Severity and sentence, each sentence once, the worst first."""
+    rows = info.filter(pl.col("topic") == "health").unique("value", maintain_order=True)
+    said = [(item.partition(" ")[0], value) for item, value in rows.select("item", "value").rows()]
+    return tuple(sorted(said, key=lambda each: ("error", "warning", "note").index(each[0])))
+
+
+# --- steps and ranks
+
+
+def _gap(steps: pl.DataFrame) -> float:
+    """The mean gap before a step's forward pass that looks like waiting for data; 0 where most do not."""
+    waits = steps.filter(pl.col("step_gap_cause") == "data wait").get_column("step_gap")
+    known = steps.get_column("step_gap").count()
+    mean = waits.mean()
+    return float(mean) if isinstance(mean, (int, float)) and len(waits) * 2 > known else 0.0
+
+
+def _of_steps(steps: pl.DataFrame) -> Spread | None:
+    times = steps.get_column("duration").to_list()
+    if len(times) < 2:
+        return None
+    columns = tuple(Column(str(step), time) for step, time in steps.select("step", "duration").rows())
+    longest = max(columns, key=lambda column: column.time)
+    words = f"{shown(min(times), 'ns')} – {shown(max(times), 'ns')}"
+    if longest.time > _UNEVEN * sorted(times)[len(times) // 2]:
+        words += f"; step {longest.label} is the longest"
+    return Spread("Steps", "host", columns, words)
+
+
+def _of_ranks(steps: pl.DataFrame, parts: Sequence[Part]) -> Spread:
+    """Ranks by what tells them apart: who communicates least is the one for whom the others wait."""
+    total = sum(part.time for part in parts)
+    communicating = next((part.time for part in parts if part.kind == "communication"), 0.0)
+    what = "communication" if communicating > _NOTABLE * total else "duration"
+    means = steps.group_by("rank").agg(pl.col(what).mean()).sort("rank").rows()
+    columns = tuple(Column(str(rank), time) for rank, time in means)
+    low, high = min(columns, key=lambda each: each.time), max(columns, key=lambda each: each.time)
+    words = f"{shown(low.time, 'ns')} – {shown(high.time, 'ns')} a step"
+    if high.time <= _UNEVEN * low.time:
+        return Spread("Ranks", "host" if what == "duration" else what, columns, words)
+    if what == "duration":
+        return Spread("Ranks", "host", columns, f"{words}; rank {high.label} is the slowest")
+    return Spread("Ranks", what, columns, f"{words} in communication; rank {low.label} is waited for")
+
+
+# --- what takes the time
+
+
+def _tops(results: Mapping[str, Result], *, device: bool) -> tuple[tuple[str, tuple[Top, ...]], ...]:
+    operators, kernels = results["operators"].frame, results["kernels"].frame
+    if not device:
+        return (("Operators, by their own time on the host", _top(operators, "host_self")),)
+    return (
+        ("Operators, by the time of the device work they launch", _top(operators, "device_self")),
+        ("Kernels, copies and sets", _top(kernels, "total")),
+    )
+
+
+def _top(frame: pl.DataFrame, time: str) -> tuple[Top, ...]:
+    """The rows that take most, over all ranks together."""
+    total = frame.get_column(time).sum()
+    kind = pl.col("kind").first() if "kind" in frame.columns else pl.lit("")
+    summed = frame.group_by("name").agg(kind.alias("kind"), pl.col("calls", time).sum())
+    rows = summed.filter(pl.col(time) > 0).sort([time, "name"], descending=[True, False]).head(_TOP)
+    otherwise = "host" if time.startswith("host") else "computation"
+    return tuple(
+        Top(name, kind_of(kind) or otherwise, calls, spent, spent / total)
+        for name, kind, calls, spent in rows.select("name", "kind", "calls", time).rows()
+    )
+
+
+def _commands(path: str, *, device: bool) -> tuple[tuple[str, str], ...]:
+    """What to type next."""
+    quoted = shlex.quote(path)
+    show = "kinetoscope show"
+    return (
+        (f"{show} step-breakdown {quoted}", "each step"),
+        (f"{show} operators {quoted}", "all operators"),
+        *(((f"{show} kernels {quoted}", "all kernels"),) if device else ()),
+        (f"kinetoscope doctor {quoted}", "the trace itself"),
+    )

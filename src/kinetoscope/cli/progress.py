@@ -24,12 +24,20 @@ COMPILING = "compiling (first run only)"
 
 
 class Meter:
-    """What has been done so far; told by readers and by the compiler, from any thread."""
+    """What has been done so far; told by readers and by the compiler, from any thread.
+
+    Attributes:
+        total: bytes of all files, None where that is not known.
+        read: bytes read.
+        compiling: the function that is being compiled, "" where none is.
+        count: functions compiled, that one included.
+    """
 
     def __init__(self, total: int | None = None) -> None:
         self.total = total
         self.read = 0
         self.compiling = ""
+        self.count = 0
         self._lock = threading.Lock()
         self._compiled = 0.0
         self._since: float | None = None
@@ -46,6 +54,7 @@ class Meter:
             if not begins and self._since is not None:
                 self._compiled += now - self._since
             self._since = now if begins else None
+            self.count += begins
             self.compiling = name if begins else ""
 
     @property

@@ -11,7 +11,7 @@ from kinetoscope.cli.digest import Digest, Part, Top
 from kinetoscope.views.bars import bar, sparkline
 from kinetoscope.views.lines import FILL, MARK, Line, Piece, plain
 from kinetoscope.views.numbers import grouped, scale, shown
-from kinetoscope.views.palette import KINDS, kind_of
+from kinetoscope.views.palette import KINDS
 from kinetoscope.views.terminal import stack
 from kinetoscope.views.text import cells, middle, padded, printable, wrapped
 
@@ -25,7 +25,7 @@ _LABELLED = 4, 16  # cells of a step, and how many steps have their number below
 def lines(digest: Digest, *, width: int) -> Iterator[Line]:
     """The whole screen, in at most `width` cells."""
     width = min(width, WIDEST)
-    sections = (_head, _words, _step, _steps, _tops, _health, _next)
+    sections = (_head, _words, _step, _spread, _tops, _health, _next)
     begun = False
     for section in sections:
         drawn = list(section(digest, width))
@@ -50,7 +50,7 @@ def _step(digest: Digest, width: int) -> Iterator[Line]:
     """One bar for the average step, and under it what its colours mean, the largest first."""
     parts = [part for part in digest.parts if part.time > 0]
     if parts:
-        yield stack([part.name for part in parts], [part.time for part in parts], width, form=FILL)
+        yield stack([part.kind for part in parts], [part.time for part in parts], width, form=FILL)
         yield from _legend(sorted(parts, key=lambda part: -part.time), width)
 
 
@@ -71,24 +71,26 @@ def _legend(parts: Sequence[Part], width: int) -> Iterator[Line]:
 
 
 def _mark(part: Part) -> Piece:
-    kind = kind_of(part.name) or "idle"
-    return KINDS[kind].glyph, f"{MARK} {kind}"
+    return KINDS[part.kind].glyph, f"{MARK} {part.kind}"
 
 
-def _steps(digest: Digest, width: int) -> Iterator[Line]:
-    """All steps as columns of one line, from zero, so that an uneven one is seen; few have their numbers below."""
-    if len(digest.steps) < 2:
+def _spread(digest: Digest, width: int) -> Iterator[Line]:
+    """Steps or ranks as columns of one line, from zero, so that an uneven one is seen; few have their numbers below."""
+    spread = digest.spread
+    if spread is None:
         return
     cell, most = _LABELLED
-    title = padded(digest.steps_are, 8)
-    if len(digest.steps) <= min(most, (width - 40) // cell):
-        columns = "".join(each * (cell - 1) + " " for each in sparkline([step.time for step in digest.steps]))
-        yield ((title, "bold"), (columns, "host"), (f" {digest.spread}", ""))
-        yield plain(" " * 8 + "".join(f"{middle(step.label, cell - 1):^{cell - 1}} " for step in digest.steps), "dim")
+    title: Piece = padded(spread.title, 8), "bold"
+    times = [column.time for column in spread.columns]
+    words = middle(spread.words, width - 28)
+    if len(times) <= min(most, (width - 10 - cells(words)) // cell):
+        columns = "".join(each * (cell - 1) + " " for each in sparkline(times))
+        yield (title, (columns, spread.kind), (f" {words}", ""))
+        labels = [f"{middle(column.label, cell - 1):^{cell - 1}} " for column in spread.columns]
+        yield plain(" " * 8 + "".join(labels), "dim")
         return
-    words = middle(digest.spread, width - 28)
-    columns = sparkline(_thinned([step.time for step in digest.steps], width - cells(words) - 10))
-    yield ((title, "bold"), (columns, "host"), (f"  {words}", ""))
+    columns = sparkline(_thinned(times, width - cells(words) - 10))
+    yield (title, (columns, spread.kind), (f"  {words}", ""))
 
 
 def _thinned(values: Sequence[float], room: int) -> list[float]:

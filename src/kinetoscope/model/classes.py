@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.model.kinds import DEVICE_WORK, MEMORY_NAME, WAITS_ON_DEVICE, kind_of
+from kinetoscope.model.kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, kind_of
 from kinetoscope.model.trace import Trace
 
 
@@ -22,13 +22,13 @@ def event_kinds(trace: Trace) -> NDArray[np.int8]:
     for pair in np.flatnonzero(present).tolist():
         kinds[pair] = kind_of(pair & 255, trace.strings.label(int(categories[pair >> 8])), "")
     kind = kinds[pairs]
-    for name in (MEMORY_NAME, *WAITS_ON_DEVICE):  # the names that decide
-        code = trace.strings.code(name)
-        if code >= 0:
-            rows = np.flatnonzero(trace.name == code)
-            for pair in np.unique(pairs[rows]).tolist():
-                category = trace.strings.label(int(categories[pair >> 8]))
-                kind[rows[pairs[rows] == pair]] = kind_of(pair & 255, category, name)
+    decided_by_name = np.isin(trace.category, trace.strings.code(NAMES_DECIDE)) & (trace.category >= 0)
+    decided_by_name |= (trace.name == trace.strings.code(MEMORY_NAME)) & (trace.name >= 0)
+    rows = np.flatnonzero(decided_by_name)
+    for pair, name in np.unique(np.stack([pairs[rows], trace.name[rows]]), axis=1).T.tolist():
+        same = rows[(pairs[rows] == pair) & (trace.name[rows] == name)]
+        category = trace.strings.label(int(categories[pair >> 8]))
+        kind[same] = kind_of(pair & 255, category, trace.strings.label(name))
     kind.flags.writeable = False
     return kind
 

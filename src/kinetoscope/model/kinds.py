@@ -90,8 +90,11 @@ _PHASES: Final[dict[int, EventKind]] = {
     ord("I"): EventKind.INSTANT,
 }
 
-WAITS_ON_DEVICE: Final = ("event_wait",)
-"""Names on MTIA's streams that are waits and not work."""
+NAMES_DECIDE: Final = "mtia_ccp_events"
+"""The category of MTIA's streams, where only the name tells work from waiting."""
+
+_MTIA_EVENTS: Final = ("event_wait", "event_record")
+_MTIA_COPY: Final = "dma"
 
 
 def kind_of(phase: int, category: str, name: str) -> EventKind:
@@ -103,8 +106,10 @@ def kind_of(phase: int, category: str, name: str) -> EventKind:
         return EventKind.INSTANT
     if phase != _COMPLETE:
         return _PHASES.get(phase, EventKind.OTHER)
-    if category == "mtia_ccp_events" and name in WAITS_ON_DEVICE:
+    if category == NAMES_DECIDE and name in _MTIA_EVENTS:
         return EventKind.DEVICE_SYNC
+    if category == NAMES_DECIDE and name.startswith(_MTIA_COPY):
+        return EventKind.MEMCPY
     return CATEGORIES.get(category, EventKind.OTHER)
 
 

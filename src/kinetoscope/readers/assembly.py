@@ -14,7 +14,7 @@ from kinetoscope.model.source import Source
 from kinetoscope.model.strings import Strings
 from kinetoscope.model.trace import Trace
 from kinetoscope.model.tracks import Tracks
-from kinetoscope.readers.columns import Chunk, Tables, join, string_slots, translate
+from kinetoscope.readers.columns import Columns, Tables, string_slots, translate
 from kinetoscope.readers.document import Document
 from kinetoscope.readers.tokenizer import STRINGS, TRACKS
 
@@ -26,21 +26,18 @@ def assemble(
     source: Source,
     document: Document,
     team: list[Tables],
-    chunks: list[tuple[int, Chunk]],
+    made: Columns,
     symptoms: list[Symptom],
     text_bytes: int,
 ) -> Trace:
-    """Put a trace together; `chunks` is emptied."""
+    """Put a trace together; `made` is used up."""
     tables = team[0]
     for k in range(1, len(team)):
         slots = string_slots(team[k])
         codes = tables.adopt(team[k])
-        for owner, chunk in chunks:
-            if owner == k:
-                translate(chunk, codes, slots)
-    rows = [chunk for _, chunk in chunks]
-    chunks.clear()
-    columns, values = join(rows)
+        for chunk in made.made_by(k):
+            translate(chunk, codes, slots)
+    columns, values = (whole := made.whole()).columns, whole.values
     shapes = Shapes(tables.shape_items)
     strings = Strings(tables.arena, tables.string_offsets[: tables.at[STRINGS]])
     tracks = Tracks(tables.tracks[: tables.at[TRACKS]].copy(), strings)

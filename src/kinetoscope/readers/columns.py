@@ -1,15 +1,15 @@
-"""The growing columns of one tokenizer, and how those of several become one set.
+"""The growing columns of a trace, the tables that their codes refer to, and the tokenizer's scratch.
 
-A `Tokenizer` owns its tables (strings, shapes, tracks) and a scratch area for rows. When the scratch is full, its rows
-are copied out as a chunk of exact size; chunks are joined once, at the end, column by column, so that a column never
-exists twice beyond itself.
+A `Tokenizer` owns its tables (strings, shapes, tracks) and a scratch area for rows, which is small enough to stay in
+the cache. Full scratch goes to a *sink*: straight into the `Columns` of the trace, or, where several tokenizers work on
+pieces of one text, into chunks that wait for their turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,63 @@ class Chunk:
 
     columns: dict[str, NDArray[Any]]
     values: NDArray[np.int64]
+
+    def copy(self) -> Chunk:
+        """The same rows in memory of their own: those that a sink is given lie in the scratch."""
+        return Chunk({name: column.copy() for name, column in self.columns.items()}, self.values.copy())
+
+
+Sink = Callable[[Chunk], None]
+"""Takes rows from a tokenizer's scratch; they are gone when it returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows of `Columns` that one tokenizer made: where they and their values begin."""
+
+    row: int
+    value: int
+    tokenizer: int
+
+
+class Columns:
+    """The columns of all events and their values, which grow at the end.
+
+    They are byte arrays until they are whole: those grow by `realloc`, which moves pages instead of copying them, where
+    growing an array of NumPy would hold the old and the new one at once.
+    """
+
+    def __init__(self) -> None:
+        self.segments: list[Segment] = []
+        self._columns = {name: bytearray() for name in COLUMNS}
+        self._values = bytearray()
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self._columns["ph"])
+
+    def append(self, chunk: Chunk, tokenizer: int = 0) -> None:
+        """Add rows at the end."""
+        if not self.segments or self.segments[-1].tokenizer != tokenizer:
+            self.segments.append(Segment(self.rows, len(self._values) // 8, tokenizer))
+        for name, column in self._columns.items():
+            column += memoryview(chunk.columns[name]).cast("B")
+        self._values += memoryview(chunk.values).cast("B")
+
+    def whole(self) -> Chunk:
+        """All rows, without a copy; nothing can be appended any more."""
+        columns = {name: np.frombuffer(self._columns[name], dtype) for name, dtype in COLUMNS.items()}
+        return Chunk(columns, np.frombuffer(self._values, np.int64))
+
+    def made_by(self, tokenizer: int) -> Iterator[Chunk]:
+        """The rows that a tokenizer made, without a copy: what is written into them is written into the columns."""
+        whole = self.whole()
+        ends = [*self.segments[1:], Segment(self.rows, len(whole.values), -1)]
+        for begin, end in zip(self.segments, ends, strict=True):
+            if begin.tokenizer == tokenizer:
+                columns = {name: column[begin.row : end.row] for name, column in whole.columns.items()}
+                yield Chunk(columns, whole.values[begin.value : end.value])
 
 
 class Tables:
@@ -157,13 +214,14 @@ class Tokenizer:
 
     def __init__(self) -> None:
         self.tables = Tables()
-        self.chunks: list[Chunk] = []
         self._rows: dict[str, NDArray[Any]] = {name: np.empty(ROWS, dtype) for name, dtype in COLUMNS.items()}
         self._values = np.empty(8 * ROWS, np.int64)
         self._predictions = [np.full(tk.PREDICTIONS, -1, np.int32) for _ in range(3)]
 
-    def feed(self, text: NDArray[np.uint8], limit: int, position: int, expect: int) -> tuple[int, int, int]:
-        """Parse `text[position:limit]`, which PADDING quotation marks follow.
+    def feed(
+        self, text: NDArray[np.uint8], limit: int, position: int, expect: int, sink: Sink
+    ) -> tuple[int, int, int]:
+        """Parse `text[position:limit]`, which PADDING quotation marks follow; rows stay in the scratch until `flush`.
 
         Returns:
             MORE, DONE or BROKEN; the position it came to, between two elements; and what may come next there.
@@ -184,24 +242,17 @@ class Tokenizer:
             if status == tk.ROOM_VALUES and at[tk.EVENTS] == 0:  # one event has more values than the scratch
                 self._values = np.empty(2 * self._values.size, np.int64)
             elif status in (tk.ROOM_EVENTS, tk.ROOM_VALUES):
-                self.flush()
+                self.flush(sink)
             else:
                 tables.grow(status, limit - int(at[tk.POSITION]))
 
-    def flush(self) -> None:
-        """Move the rows of the scratch to a chunk of their own."""
+    def flush(self, sink: Sink) -> None:
+        """Give the rows of the scratch to a sink."""
         at = self.tables.at
         rows, values = int(at[tk.EVENTS]), int(at[tk.VALUES])
         if rows:
-            columns = {name: column[:rows].copy() for name, column in self._rows.items()}
-            self.chunks.append(Chunk(columns, self._values[:values].copy()))
+            sink(Chunk({name: column[:rows] for name, column in self._rows.items()}, self._values[:values]))
         at[tk.EVENTS] = at[tk.VALUES] = 0
-
-    def take(self) -> list[Chunk]:
-        """The chunks since the last call."""
-        self.flush()
-        chunks, self.chunks = self.chunks, []
-        return chunks
 
 
 def padded(content: bytes) -> NDArray[np.uint8]:
@@ -236,20 +287,6 @@ def string_slots(tables: Tables) -> NDArray[np.int64]:
         header[2 * code + 1] = len(header) + len(body)
         body += [len(found), *found.tolist()]
     return np.concatenate([header, np.array(body, np.int64)])
-
-
-def join(chunks: list[Chunk]) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
-    """All chunks as one set of columns; the list is emptied, and each column freed as soon as it is joined."""
-    joined = {name: _concatenate((chunk.columns.pop(name) for chunk in chunks), len(chunks)) for name in COLUMNS}
-    values = cast("NDArray[np.int64]", np.concatenate([chunk.values for chunk in chunks] or [np.empty(0, np.int64)]))
-    chunks.clear()
-    return {
-        name: column if len(column) else np.empty(0, COLUMNS[name]) for name, column in joined.items()
-    }, values
-
-
-def _concatenate(parts: Iterable[NDArray[Any]], count: int) -> NDArray[Any]:
-    return np.concatenate(list(parts)) if count else np.empty(0)
 
 
 def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:

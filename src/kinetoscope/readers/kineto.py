@@ -20,7 +20,7 @@ from kinetoscope.model.trace import Trace
 from kinetoscope.readers import recognise, repair
 from kinetoscope.readers import tokenizer as tk
 from kinetoscope.readers.assembly import assemble
-from kinetoscope.readers.columns import Chunk, Tokenizer, padded
+from kinetoscope.readers.columns import Chunk, Columns, Tokenizer, padded
 from kinetoscope.readers.document import Document, next_events, open_document
 from kinetoscope.readers.stream import BLOCK, Blocks
 from kinetoscope.readers.window import Window
@@ -35,7 +35,7 @@ class _Events:
     """What the tokenizers have made so far.
 
     Attributes:
-        chunks: rows in file order, each with the number of the tokenizer that made them.
+        columns: the rows, in file order.
         repaired, lost: kinds of damage and how often; lost_places: where, for the first few.
         odd_commas: commas missing or doubled between events.
         serial_from: where in the text parsing in pieces was given up, if it was.
@@ -43,7 +43,7 @@ class _Events:
     """
 
     team: list[Tokenizer]
-    chunks: list[tuple[int, Chunk]] = field(default_factory=list)
+    columns: Columns = field(default_factory=Columns)
     repaired: Counter[str] = field(default_factory=Counter)
     lost: int = 0
     lost_places: list[int] = field(default_factory=list)
@@ -80,9 +80,9 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
         symptoms = _symptoms(blocks, document, events, len(trailing))
         if not document.has_events:
             raise NotATraceError(_not_a_trace(source, document, blocks))
-        if not events.chunks and (events.lost or events.cut):
+        if not events.columns.rows and (events.lost or events.cut):
             raise BrokenTraceError(f"{source.url}: broken, and no event of it could be kept; record it again")
-        return assemble(source, document, [t.tables for t in events.team], events.chunks, symptoms, blocks.length)
+        return assemble(source, document, [t.tables for t in events.team], events.columns, symptoms, blocks.length)
 
 
 def _refuse_other_formats(source: Source, window: Window) -> None:
@@ -116,7 +116,9 @@ def _read_serially(window: Window, events: _Events, expect: int) -> None:
     tokenizer = events.team[0]
     before = int(tokenizer.tables.at[tk.ODD_COMMAS])
     while True:
-        status, window.position, expect = tokenizer.feed(window.array, window.limit, window.position, expect)
+        status, window.position, expect = tokenizer.feed(
+            window.array, window.limit, window.position, expect, events.columns.append
+        )
         if status == tk.DONE:
             break
         if status == tk.BROKEN:
@@ -131,7 +133,7 @@ def _read_serially(window: Window, events: _Events, expect: int) -> None:
             window.position = window.limit
             break
     events.odd_commas += int(tokenizer.tables.at[tk.ODD_COMMAS]) - before
-    events.chunks += [(0, chunk) for chunk in tokenizer.take()]
+    tokenizer.flush(events.columns.append)
 
 
 def _mend(window: Window, events: _Events) -> int:
@@ -146,7 +148,7 @@ def _mend(window: Window, events: _Events) -> int:
     else:
         events.repaired[mended.what] += 1
         content = mended.json + b","
-        events.team[0].feed(padded(content), len(content), 0, tk.ELEMENT)
+        events.team[0].feed(padded(content), len(content), 0, tk.ELEMENT, events.columns.append)
     window.position = end
     if last:
         window.position = end + 1
@@ -214,8 +216,14 @@ def _read_in_pieces(window: Window, events: _Events) -> tuple[int, int]:
 
 def _parse(tokenizer: Tokenizer, text: bytearray, limit: int, expect: int) -> tuple[int, int, int, list[Chunk], int]:
     before = int(tokenizer.tables.at[tk.ODD_COMMAS])
-    status, position, expect = tokenizer.feed(np.frombuffer(text, np.uint8), limit, 0, expect)
-    return status, position, expect, tokenizer.take(), int(tokenizer.tables.at[tk.ODD_COMMAS]) - before
+    chunks: list[Chunk] = []
+
+    def keep(chunk: Chunk) -> None:
+        chunks.append(chunk.copy())
+
+    status, position, expect = tokenizer.feed(np.frombuffer(text, np.uint8), limit, 0, expect, keep)
+    tokenizer.flush(keep)
+    return status, position, expect, chunks, int(tokenizer.tables.at[tk.ODD_COMMAS]) - before
 
 
 def _settle(pending: deque[_Piece], events: _Events) -> tuple[bool, int, int]:
@@ -225,7 +233,8 @@ def _settle(pending: deque[_Piece], events: _Events) -> tuple[bool, int, int]:
     """
     piece = pending[0]
     status, position, expect, chunks, odd = piece.outcome.result()
-    events.chunks += [(piece.tokenizer, chunk) for chunk in chunks]
+    for chunk in chunks:
+        events.columns.append(chunk, piece.tokenizer)
     events.odd_commas += odd
     if status == tk.MORE and position == piece.limit and (expect == tk.ELEMENT):
         pending.popleft()

@@ -1,0 +1,72 @@
+"""Several questions to one job, with each trace read once.
+
+Ranks are worked on side by side, each as a job of its own that keeps its trace until it has answered everything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from kinetoscope.analyses import ANALYSES
+from kinetoscope.engines.threads import Threads
+from kinetoscope.errors import InputError
+from kinetoscope.model.job import Job
+from kinetoscope.model.source import Source
+from kinetoscope.reading import load
+from kinetoscope.readers.stream import Progress
+from kinetoscope.schema import Analysis, Result
+
+Answers = dict[str, Result]
+
+
+def ask(job: Job, names: Sequence[str], progress: Progress, *, jobs: int | None = None, **select: Any) -> Answers:
+    """The results of the named analyses, over all ranks that can be read.
+
+    Raises:
+        InputError: no rank can be read.
+    """
+    wanted = [analysis for analysis in ANALYSES if analysis.name in names]
+    if len(job) == 1:
+        return _asked(job, wanted, select)
+    of_rank = partial(_of_source, job, wanted, progress, select)
+    with ThreadPoolExecutor(jobs or os.cpu_count() or 1, "kinetoscope-rank") as pool:
+        answers = list(pool.map(of_rank, job.sources))
+    read = [answer for answer in answers if not isinstance(answer, InputError)]
+    if not read:
+        raise next(answer for answer in answers if isinstance(answer, InputError))
+    notes = (*job.notes, *_failures(job.sources, answers))
+    return {analysis.name: _joined(read, analysis.name, notes) for analysis in wanted}
+
+
+def _asked(job: Job, wanted: Sequence[Analysis], select: dict[str, Any]) -> Answers:
+    return {analysis.name: analysis(job, **select) for analysis in wanted}
+
+
+def _of_source(
+    job: Job, wanted: Sequence[Analysis], progress: Progress, select: dict[str, Any], source: Source
+) -> Answers | InputError:
+    engine = Threads(partial(load, progress=progress), jobs=1)
+    try:
+        return _asked(dataclasses.replace(job, sources=(source,), engine=engine, notes=()), wanted, select)
+    except InputError as error:
+        return error
+
+
+def _failures(sources: Sequence[Source], answers: Sequence[Answers | InputError]) -> Iterator[str]:
+    for source, answer in zip(sources, answers, strict=True):
+        if isinstance(answer, InputError):
+            yield f"rank {source.rank} is left out: {answer}"
+
+
+def _joined(answers: Sequence[Answers], name: str, notes: Sequence[str]) -> Result:
+    first = answers[0][name]
+    frame = pl.concat([answer[name].frame for answer in answers])
+    said = dict.fromkeys([*notes, *(note for answer in answers for note in answer[name].notes)])
+    return dataclasses.replace(first, frame=frame, notes=tuple(said))

@@ -1,0 +1,73 @@
+"""`kinetoscope warm`: compile everything now, so that no later run waits for it.
+
+Good to run when an image is built. Compiled code is kept beside the package, or in NUMBA_CACHE_DIR.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kinetoscope.cli.options import Parser
+from kinetoscope.cli.progress import Meter, shown
+
+_REPEATS = 6_000  # enough text for two threads, and enough strings, shapes and tracks that each table of the reader grows
+
+
+def run(arguments: list[str]) -> int:
+    """Ask every analysis about a small trace that has a bit of everything: a function is compiled at its first call."""
+    import sys
+
+    Parser(prog="kinetoscope warm", description=__doc__).parse_args(arguments)
+    begin = time.perf_counter()
+    meter = Meter()
+    with shown(meter), tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "small.json"
+        path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": list(_events())}))
+        _use(path, meter)
+    seconds = time.perf_counter() - begin
+    sys.stdout.write(f"{meter.count} functions compiled in {seconds:.1f} s.\n" if meter.count else "All was compiled.\n")
+    return 0
+
+
+def _use(path: Path, meter: Meter) -> None:
+    from kinetoscope.analyses import ANALYSES
+    from kinetoscope.reading import read
+
+    for jobs in (1, 2):  # one thread parses, then two, whose tables are joined
+        job = read(path, jobs=jobs, progress=meter)
+        for analysis in ANALYSES:
+            analysis(job)
+
+
+def _events() -> Iterator[dict[str, Any]]:
+    """Steps with nested operators, Python calls, launches, device work of each kind, memory events and links."""
+    for step in range(_REPEATS):
+        at, link = step * 100.0, step * 3
+        yield _span("user_annotation", f"ProfilerStep#{step}", at, 99.5, tid=1)
+        yield _span("python_function", f"train.py({step}): step", at, 90, tid=1, **{"Python id": step})
+        yield _span("cpu_op", "aten::mm", at + 1, 40, tid=1 + step % 300, **{"External id": step, f"key {step % 900}": step / 7})
+        yield _span("cpu_op", f"aten::inner{step}", at + 2, 20.123, tid=1 + step % 300, **{"Input Dims": [[2, step]]})
+        for number, (category, name) in enumerate(_WORK):
+            yield _span("cuda_runtime", "cudaLaunchKernel", at + 3 + number, 0.5, tid=1, correlation=link + number)
+            where = {"device": 0, "stream": 7 + number, "correlation": link + number, "grid": [1, 1, 1]}
+            yield _span(category, name, at + 5 + 4 * number, 5, pid=0, tid=7 + number, **where)
+        yield {"ph": "s", "id": link, "pid": 9, "tid": 1, "ts": at + 3, "cat": "ac2g", "name": "ac2g"}
+        yield {"ph": "f", "id": link, "pid": 0, "tid": 7, "ts": at + 5, "cat": "ac2g", "name": "ac2g", "bp": "e"}
+        memory = {"Total Allocated": step, "Bytes": 512, "Addr": step, "Device Id": 0, "Device Type": 1}
+        yield {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 9, "tid": 1, "ts": at, "args": memory}
+
+
+_WORK = (
+    ("kernel", "gemm"),
+    ("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+    ("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)"),
+)
+
+
+def _span(category: str, name: str, start: float, length: float, *, pid: int = 9, tid: int, **args: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": start, "dur": length, "args": args}
