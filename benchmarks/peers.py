@@ -5,12 +5,12 @@
     make bench-peers ARGS="--trace T"                  and the large files, made of T
     make bench-peers ARGS="--tracelens CHECKOUT"       with TraceLens, which PyPI does not have
 
-Peers are installed from PyPI, each into an environment of its own under benchmarks/.peers. Each measurement is a process
-of its own, of which time, processor time and the peak of memory are taken, with its children; the stages in it are timed
-by itself. A peer that cannot be installed, fails, or meets a limit stands in the table with the reason.
+Peers are installed from PyPI, each into an environment of its own under benchmarks/.peers. Each measurement is a
+process of its own, of which time, processor time and the peak of memory are taken, with its children; the stages in it
+are timed by itself. A peer that cannot be installed, fails, or meets a limit stands in the table with the reason.
 
-"load" is the way from the file to the tool's memory, without importing the tool; ours in a process that has read a trace
-before. "whole" is a process from its start to its answer. The last column divides the wall time by ours.
+"load" is the way from the file to the tool's memory, without importing the tool; ours in a process that has read a
+trace before. "whole" is a process from its start to its answer. The last column divides the wall time by ours.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -31,46 +30,14 @@ if not __package__:
 from benchmarks import data
 from benchmarks.generate import parsed_size
 from benchmarks.measure import Measured, measured
+from benchmarks.peer_tools import PEERS, Peer, install, last_line, version
 from benchmarks.peer_work import MARK
 from benchmarks.run import RESULTS, machine
 
-HOME = Path(__file__).resolve().parent / ".peers"
 _WORK = Path(__file__).with_name("peer_work.py")
 _COMMAND = "import sys; from kinetoscope.cli import main; sys.exit(main())"  # what the script `kinetoscope` does
 _SMALL = 56_000_000
 _STRINGS, _SHAPES = 500_000, 2000
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """A tool: its name in `peer_work`, for people, and as a module; how pip installs it; what it answers."""
-
-    key: str
-    label: str
-    module: str
-    requirements: tuple[str, ...]
-    answer: str
-    unavailable: str = ""
-
-
-PEERS = (
-    Peer("hta", "HTA", "hta", ("traceinsight",), "temporal breakdown"),
-    Peer(
-        "tb_profiler",
-        "torch-tb-profiler",
-        "torch_tb_profiler",
-        ("torch-tb-profiler", "tensorboard", "setuptools<81"),  # later ones have no pkg_resources, which it imports
-        "all its tables",
-    ),
-    Peer(
-        "tracelens",
-        "TraceLens",
-        "TraceLens",
-        (),
-        "GPU timeline",
-        "not on PyPI, where tracelens is something else; --tracelens installs a checkout",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,41 +66,12 @@ class File:
     memory: int
 
 
-def python_of(peer: Peer) -> Path:
-    """The interpreter of the environment of a peer."""
-    return HOME / peer.label / "bin" / "python"
-
-
-def install(peer: Peer) -> str:
-    """Makes the environment of a peer if there is none that works; returns why there is none afterwards, or ""."""
-    if _imports(peer):
-        return ""
-    if not peer.requirements:
-        return peer.unavailable
-    print(f"installing {peer.label} into {HOME / peer.label}", file=sys.stderr)
-    subprocess.run([sys.executable, "-m", "venv", "--clear", HOME / peer.label], check=True)
-    pip = [python_of(peer), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *peer.requirements]
-    done = subprocess.run(pip, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return f"pip could not install it: {_last_line(done.stderr)}"
-    return "" if _imports(peer) else f"was installed, but `import {peer.module}` fails"
-
-
-def _imports(peer: Peer) -> bool:
-    if not python_of(peer).exists():
-        return False
-    return (
-        subprocess.run([python_of(peer), "-c", f"import {peer.module}"], capture_output=True, check=False).returncode
-        == 0
-    )
-
-
 def rows(file: File, reasons: dict[str, str]) -> Iterator[Row]:
     """All measurements on one file, ours first; `reasons` says of each peer why it is left out, or ""."""
     show = [sys.executable, "-c", _COMMAND, "show", "step-breakdown", str(file.path)]
-    whole = _row(file, "kinetoscope", "whole: show step-breakdown", measured(show, **_limits(file)))
+    whole = _row(file, "kinetoscope", "whole: show step-breakdown", _measured(file, show))
     warm = list(_run(file, "kinetoscope", "kinetoscope", "step breakdown", Path(sys.executable)))
-    ours = {"whole": whole.wall, **{row.what: row.wall for row in warm}}
+    ours = {row.what.partition(":")[0]: row.wall for row in [whole, *warm] if not row.note}
     for row in [whole, *warm]:
         yield _beside(row, ours)
     for row in _run(file, "json", "json.loads", "dicts", Path(sys.executable)):
@@ -142,19 +80,18 @@ def rows(file: File, reasons: dict[str, str]) -> Iterator[Row]:
         if reasons[peer.key]:
             yield Row(file.name, peer.label, "", note=reasons[peer.key])
             continue
-        for row in _run(file, peer.key, peer.label, peer.answer, python_of(peer)):
+        for row in _run(file, peer.key, peer.label, peer.answer, peer.python):
             yield _beside(row, ours)
 
 
 def _run(file: File, key: str, label: str, answer: str, python: Path) -> Iterator[Row]:
     """The load and the whole process of one tool. Of ours the process reads twice, and counts in stages only."""
-    run = measured([python, "-P", _WORK, key, file.path], **_limits(file))
+    run = _measured(file, [python, "-P", _WORK, key, file.path])
     lines = [line.removeprefix(MARK) for line in run.out.splitlines() if line.startswith(MARK)]
     took = {stage["stage"]: stage for stage in map(json.loads, lines)}
     if "load" in took:
-        yield Row(
-            file.name, label, "load", took["load"]["wall"], took["load"]["cpu"], file.size / 1e6 / took["load"]["wall"]
-        )
+        wall, cpu = (took["load"][clock] for clock in ("wall", "cpu"))
+        yield Row(file.name, label, "load", wall, cpu, file.size / 1e6 / wall)
     if key == "kinetoscope" and run.status == "done":
         wall, cpu = (took["load"][clock] + took["breakdown"][clock] for clock in ("wall", "cpu"))
         yield Row(file.name, label, f"load + {answer}", wall, cpu, file.size / 1e6 / wall)
@@ -162,8 +99,8 @@ def _run(file: File, key: str, label: str, answer: str, python: Path) -> Iterato
     yield _row(file, label, f"whole: load + {answer}", run)
 
 
-def _limits(file: File) -> dict[str, float | int]:
-    return {"timeout": file.timeout, "memory": file.memory}
+def _measured(file: File, command: Sequence[str | Path]) -> Measured:
+    return measured(command, timeout=file.timeout, memory=file.memory)
 
 
 def _row(file: File, tool: str, what: str, run: Measured) -> Row:
@@ -171,7 +108,7 @@ def _row(file: File, tool: str, what: str, run: Measured) -> Row:
     if run.status == "done":
         return replace(row, rate=file.size / 1e6 / run.wall)
     limits = {"timeout": f"ended after {file.timeout:.0f} s", "memory": f"ended at {file.memory / 1e9:.1f} GB"}
-    return replace(row, note=limits.get(run.status) or f"failed: {_last_line(run.error)}")
+    return replace(row, note=limits.get(run.status) or f"failed: {last_line(run.error)}")
 
 
 def _beside(row: Row, ours: dict[str, float | None]) -> Row:
@@ -180,10 +117,6 @@ def _beside(row: Row, ours: dict[str, float | None]) -> Row:
     if base is None or row.wall is None or row.note:
         return row
     return replace(row, ratio=row.wall / base)
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it did not say why"])[-1][:160]
 
 
 _HEAD = f"{'':<9} {'tool':<18} {'what':<38} {'wall s':>8} {'CPU s':>8} {'MB/s':>7} {'peak MB':>8} {'× ours':>7}"
@@ -205,12 +138,11 @@ def files(given: argparse.Namespace) -> Iterator[File]:
     """The files to read, made when their turn comes."""
     suffix = ".json" if given.plain else ".json.gz"
     source = given.trace or data.source()
-    makers = {
-        "small": lambda: given.trace or data.large(source, suffix, size=_SMALL),
+    varied = {"distinct_strings": _STRINGS, "distinct_shapes": _SHAPES}
+    makers: dict[str, Callable[[], Path]] = {
+        "small": lambda: data.ranked(given.trace) if given.trace else data.large(source, suffix, size=_SMALL),
         "large": lambda: data.large(source, suffix, size=given.size),
-        "varied": lambda: data.large(
-            source, suffix, size=given.size, distinct_strings=_STRINGS, distinct_shapes=_SHAPES
-        ),
+        "varied": lambda: data.large(source, suffix, size=given.size, **varied),
     }
     for name in given.only:
         path = makers[name]()
@@ -239,18 +171,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--memory", type=parsed_size, default=total * 4 // 5, help="for one process (4/5 of all)")
     parser.add_argument("--tracelens", metavar="SPEC", help="what pip installs as TraceLens: a folder or a URL")
     given = parser.parse_args(arguments)
-    peers = [
-        replace(peer, requirements=(given.tracelens,)) if given.tracelens and not peer.requirements else peer
-        for peer in PEERS
-    ]
+    peers = [_from(peer, given.tracelens) for peer in PEERS]
     reasons = {peer.key: install(peer) for peer in peers}
+    versions = {peer.label: version(peer) for peer in peers if not reasons[peer.key]}
+    print("\n".join(f"{label}: {numbers}" for label, numbers in versions.items()))
     _warm_up()
     found = report(files(given), reasons)
     RESULTS.mkdir(exist_ok=True)
     kept = RESULTS / f"peers-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    kept.write_text(json.dumps({"machine": machine(), "rows": [asdict(row) for row in found]}, indent=1))
+    facts = {"machine": machine(), "versions": versions}
+    kept.write_text(json.dumps({**facts, "rows": [asdict(row) for row in found]}, indent=1))
     print(f"kept in {kept}")
     return 0
+
+
+def _from(peer: Peer, spec: str | None) -> Peer:
+    """The peer as pip can install it, if the user says from where."""
+    return replace(peer, requirements=(spec,)) if spec and not peer.requirements else peer
 
 
 def _warm_up() -> None:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,12 +161,11 @@ class Sketch:
     def __init__(self, text: bytes) -> None:
         self._text: Bytes = np.frombuffer(text, np.uint8)
         self._start = text.index(b"[", text.index(b'"traceEvents"')) + 1
-        tokens = len(text) // _BYTES_A_TOKEN
-        self._columns: list[Any] = [np.empty(tokens, np.int64) for _ in range(3)]
+        self.keys, self.values, self.first = np.empty((3, len(text) // _BYTES_A_TOKEN), np.int64)
 
     def run(self) -> int:
         """Reads the trace; returns how many events it has."""
-        return tokenize(self._text, self._start, np.zeros(_TABLE, np.int64), *self._columns)
+        return tokenize(self._text, self._start, np.zeros(_TABLE, np.int64), self.keys, self.values, self.first)
 
 
 def run_all(sketches: Sequence[Sketch]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
@@ -12,16 +13,9 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.charging import charge
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.model.allocations import allocations
-from kinetoscope.model.calls import (
-    Calls,
-    call_label,
-    call_names,
-    calls,
-    input_dims,
-    input_dims_label,
-    is_outside_calls,
-)
+from kinetoscope.model import arguments
+from kinetoscope.model.allocations import Allocations, device_allocations, host_allocations
+from kinetoscope.model.calls import Calls, call_name, call_names, calls, is_outside_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.scope import Scope, scope
@@ -33,7 +27,7 @@ Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Values = dict[str, Int64s | None]
-"""Columns by name: int64 [groups] each, or null."""
+"""Columns by name: int64 [groups] each; None for a column of nulls."""
 
 GroupBy = Literal["name", "shapes"]
 Runtime = Literal["separate", "include"]
@@ -66,6 +60,9 @@ RESULT = Schema(
 )
 
 
+_SCHEMA: Final = RESULT.without("rank").empty().schema
+
+
 def operators(
     job: Job,
     *,
@@ -96,15 +93,19 @@ def operators(
     A launch call has in device_total what it launched; in device_self only what was launched outside all other calls.
 
     Limits. Python calls have no rows unless `python=True`: their time is self time of the call around them. Work that a
-    call starts on another thread is not inside it (the backward pass is not inside `backward`). A call counts where it
-    begins: of one that begins before a selected range of time nothing counts, one that outlasts it is cut at its end.
-    With several devices, busy time is that of each device, summed. With `python=True` equal to torch's `key_averages` on
-    host activity. Operators equal the TensorBoard plugin's, except TBD.
+    call starts on another thread is not inside it: the backward pass is not inside `backward`. With a time range, times
+    are of what lies inside it, and calls those that begin in it. Device work of several devices adds up, also where they
+    are busy at once. An operator that was recorded with the name of its overload is counted without it.
+
+    With `python=True` the host's numbers and memory are those of torch's `key_averages`. Operators, by name and by shapes,
+    are those of the TensorBoard plugin on the samples that it came with. On newer traces it differs: it leaves out calls
+    that overlap another one partly (ViewBackward0: 140 of 145 calls), counts an operator inside one of its own overloads
+    again, and links launches by External id, which files of 2022 and 2023 do not have.
     """
     return job.map(_of_trace, RESULT, select, group_by=group_by, python=python, runtime=runtime)
 
 
-ANALYSIS = Analysis("Operators", operators, RESULT, chart=Bars("name", "host_self"))
+ANALYSIS = Analysis("Operators", operators, RESULT, chart=Bars("name", "device_self"))
 
 
 @dataclass(frozen=True)
@@ -129,41 +130,41 @@ class _Groups:
 
 def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: bool, runtime: Runtime) -> Partial:
     view = scope(trace, select)
-    found = calls(trace, *_hidden(python, runtime))
+    hidden = [kind for kind, hide in ((EventKind.PYTHON, not python), (EventKind.RUNTIME, runtime == "include")) if hide]
+    found = calls(trace, *hidden)
     groups = _grouped(view, found, by_shapes=group_by == "shapes")
-    linked, device_time = _device_time(view, found, groups)
+    row = _launched_by(view, found)
+    own = _past_runtime(trace, found, row)
     values = {
-        "calls": sum_by(groups.code, len(groups), np.ones(len(trace), np.int64)),
-        **_host_time(view, found, groups),
-        **device_time,
-        **_memory(view, found, groups, on_device=False),
-        **_memory(view, found, groups, on_device=True),
+        "calls": np.bincount(groups.code[view.host & (groups.code >= 0)], minlength=len(groups)),
+        **_host_time(view, groups),
+        **_device_time(view, found, groups, row, own),
+        **_memory("host_memory", view, found, groups, trace.of(host_allocations)),
+        **_memory("device_memory", view, found, groups, trace.of(device_allocations)),
     }
-    frame = pl.concat([_frame(trace, groups, values), _outside(view)], how="diagonal")
-    frame = frame.sort("device_self", "host_self", "name", descending=[True, True, False], nulls_last=True)
-    return Partial(frame, tuple(_notes(view, python, group_by, groups, linked)))
-
-
-def _hidden(python: bool, runtime: Runtime) -> list[EventKind]:
-    return ([] if python else [EventKind.PYTHON]) + ([EventKind.RUNTIME] if runtime == "include" else [])
+    notes = list(view.notes) if select.steps is not None else []
+    notes += [*_device_notes(view, groups, own), *_notes(view, groups, group_by, python)]
+    return Partial(_sorted(view, _frame(trace, groups, values)), tuple(notes))
 
 
 def _grouped(view: Scope, found: Calls, *, by_shapes: bool) -> _Groups:
-    trace = view.trace
-    rows = np.flatnonzero(found.shown & view.host).astype(np.int32)
-    keys: list[Any] = [trace.of(call_names)[rows], trace.kind[rows]]
-    if by_shapes:
-        keys.append(input_dims(trace, rows))
-    codes, first = group(*keys)
+    trace, select = view.trace, view.select
+    # Of a call that only reaches into a range of time, the part inside counts, though not the call.
+    selected = view.host if select.time is None else scope(trace, replace(select, time=None)).host
+    rows = np.flatnonzero(found.shown & selected).astype(np.int32)
+    shapes = arguments.codes(trace, "input_dims", rows) if by_shapes else np.full(len(rows), -1, np.int64)
+    codes, first = group(trace.of(call_names)[rows], trace.kind[rows], *([shapes] if by_shapes else []))
     code = np.full(len(trace), -1, np.int32)
     code[rows] = codes
     around = np.where(found.parent >= 0, code[found.parent], np.int32(-1))
     around[found.asynchronous] = code[found.asynchronous]  # as if inside itself: nothing of it is self
-    shapes = keys[2][first] if by_shapes else np.full(len(first), -1, np.int64)
-    return _Groups(code, around, rows[first], shapes)
+    return _Groups(code, around, rows[first], shapes[first])
 
 
-def _host_time(view: Scope, found: Calls, groups: _Groups) -> Values:
+# --- columns
+
+
+def _host_time(view: Scope, groups: _Groups) -> Values:
     start, end = view.clipped(view.trace.start, view.trace.end)
     return _total_and_self("host", np.maximum(end - start, 0), groups)
 
@@ -174,100 +175,115 @@ def _total_and_self(what: str, values: Int64s, groups: _Groups) -> Values:
     return {f"{what}_total": total, f"{what}_self": total - sum_by(groups.around, len(groups), values)}
 
 
-def _device_time(view: Scope, found: Calls, groups: _Groups) -> tuple[Bools, Values]:
-    """Which of the selected device work counts to a call, and the columns; null where none does."""
-    trace, work = view.trace, view.device_work
-    launched_by = np.where(work.launch >= 0, work.launch, work.op)[view.work]
-    row = np.where(launched_by >= 0, found.around[launched_by], np.int32(-1))
-    linked = row >= 0
-    names = ("device_total", "device_self", "device_total_busy", "device_self_busy")
-    if not linked.any():
-        return linked, dict.fromkeys(names)
-    start, end = view.clipped(work.start[view.work], work.end[view.work])
-    device = work.device[view.work]
-    own = _past_runtime(trace, found, row)
-    result = {name: np.zeros(len(groups), np.int64) for name in names}
-    for each in np.unique(device).tolist():
-        on = device == each
-        for what, rows, climb in (("total", row, True), ("self", own, False)):
-            charged = charge(
-                start[on], end[on], rows[on], found.parent, groups.code, len(groups), climb=climb
-            )
-            result[f"device_{what}"] += charged.total
-            result[f"device_{what}_busy"] += charged.covered
-    return linked, {**result}
+def _launched_by(view: Scope, found: Calls) -> Int32s:
+    """The innermost call with a row in which each selected piece of device work was launched: int32, −1 for none."""
+    work = view.device_work
+    event = np.where(work.launch >= 0, work.launch, work.op)[view.work]
+    return np.where(event >= 0, found.around[event], np.int32(-1))
 
 
 def _past_runtime(trace: Trace, found: Calls, row: Int32s) -> Int32s:
-    """The call that launches: not the call of the runtime by which it does, unless that stands alone."""
+    """The call that launches by means of a call of the runtime; that one itself where it stands in no other."""
     own = row.copy()
-    while True:
-        runtime = (own >= 0) & (trace.kind[own] == EventKind.RUNTIME)
-        if not runtime.any():
-            return np.where(own >= 0, own, row)
+    while (runtime := (own >= 0) & (trace.kind[own] == EventKind.RUNTIME)).any():
         own[runtime] = found.parent[own[runtime]]
+    return np.where(own >= 0, own, row)
 
 
-def _memory(view: Scope, found: Calls, groups: _Groups, *, on_device: bool) -> Values:
-    trace = view.trace
-    what = "device_memory" if on_device else "host_memory"
-    changes = allocations(trace, on_device=on_device)
+def _device_time(view: Scope, found: Calls, groups: _Groups, row: Int32s, own: Int32s) -> Values:
+    """Columns of device time; null where no device work counts to any call."""
+    names = ("device_total", "device_self", "device_total_busy", "device_self_busy")
+    if not (row >= 0).any():
+        return dict.fromkeys(names)
+    work = view.device_work
+    start, end = view.clipped(work.start[view.work], work.end[view.work])
+    device = work.device[view.work]
+    sums = {name: np.zeros(len(groups), np.int64) for name in names}
+    for each in np.unique(device).tolist():
+        on = device == each
+        for what, rows, climb in (("total", row, True), ("self", own, False)):
+            charged = charge(start[on], end[on], rows[on], found.parent, groups.code, len(groups), climb=climb)
+            sums[f"device_{what}"] += charged.total
+            sums[f"device_{what}_busy"] += charged.covered
+    return {**sums}
+
+
+def _memory(what: str, view: Scope, found: Calls, groups: _Groups, changes: Allocations) -> Values:
+    """Columns of memory; null where nothing was recorded of it."""
     if not len(changes):
         return {f"{what}_total": None, f"{what}_self": None}
+    trace = view.trace
     rows = np.flatnonzero(found.shown)
-    start, end = trace.start[rows], trace.end[rows]
+    first, last = trace.start[rows], trace.end[rows]
     if view.clip is not None:
-        start, end = np.maximum(start, view.clip[0]), np.minimum(end, view.clip[1] - 1)
+        first, last = np.maximum(first, view.clip[0]), np.minimum(last, view.clip[1] - 1)
     values = np.zeros(len(trace), np.int64)
-    values[rows] = changes.change_within(start, end)
+    values[rows] = changes.change_within(first, last)
     return _total_and_self(what, values, groups)
 
 
+# --- rows and notes
+
+
 def _frame(trace: Trace, groups: _Groups, values: Values) -> pl.DataFrame:
-    names = trace.of(call_names)[groups.first].tolist()
-    shapes = [input_dims_label(trace, code) for code in groups.shapes.tolist()]
-    texts = {
-        "name": [call_label(trace, code) for code in names],
-        "kind": [KINDS[kind] for kind in trace.kind[groups.first].tolist()],
-        "input_shapes": pl.Series(shapes, dtype=pl.String),
+    names = trace.strings.labels(trace.name[groups.first].tolist())
+    kinds = trace.kind[groups.first].tolist()
+    shapes = [json.dumps(trace.strings.nested(code)) if code >= 0 else None for code in groups.shapes.tolist()]
+    texts: dict[str, Any] = {
+        "name": [call_name(name, kind) for name, kind in zip(names, kinds, strict=True)],
+        "kind": [KINDS[kind] for kind in kinds],
+        "input_shapes": shapes,
     }
-    columns = {
-        name: pl.Series(np.full(len(groups), None) if column is None else column, dtype=pl.Int64)
-        for name, column in values.items()
-    }
-    return pl.DataFrame({**texts, **columns}, schema=RESULT.without("rank").empty().schema)
+    numbers = {name: [None] * len(groups) if column is None else column for name, column in values.items()}
+    return pl.DataFrame({**texts, **numbers}, schema=_SCHEMA)
+
+
+def _sorted(view: Scope, frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows in order, those of memory outside all calls among them; without those that have nothing in the range."""
+    if view.clip is not None:
+        frame = frame.filter(pl.any_horizontal(pl.col(name) != 0 for name in ("calls", "host_total", "device_total")))
+    frame = pl.concat([frame, _outside(view)])
+    order = ["device_self", "host_self", "name", "kind", "input_shapes"]
+    return frame.sort(order, descending=[True, True, False, False, False], nulls_last=True)
 
 
 def _outside(view: Scope) -> pl.DataFrame:
-    """One row for the selected allocations inside no call, none if there are none."""
-    schema = RESULT.without("rank").empty().schema
+    """A row for the selected allocations that happened while no call ran, if there are any."""
     row: dict[str, Any] = {"name": MEMORY_NAME, "kind": KINDS[EventKind.MEMORY], "calls": 0}
-    for what, on_device in (("host", False), ("device", True)):
-        changes = allocations(view.trace, on_device=on_device)
+    for what, of in (("host_memory", host_allocations), ("device_memory", device_allocations)):
+        changes = view.trace.of(of)
         alone = view.host[changes.rows] & is_outside_calls(view.trace, changes.time)
         row["calls"] += int(alone.sum())
         if len(changes):
-            row[f"{what}_memory_total"] = row[f"{what}_memory_self"] = int(changes.size[alone].sum())
-    return pl.DataFrame([row] if row["calls"] else [], schema=schema)
+            row[f"{what}_total"] = row[f"{what}_self"] = int(changes.size[alone].sum())
+    return pl.DataFrame([row] if row["calls"] else [], schema=_SCHEMA)
 
 
-def _notes(view: Scope, python: bool, group_by: GroupBy, groups: _Groups, linked: Bools) -> Iterator[str]:
-    trace, work = view.trace, view.device_work
-    if view.select.steps is not None:
-        yield from view.notes
-    if not view.work.any():
-        yield "No device work was recorded, or none is selected: the device columns are empty."
-    elif not linked.all():
-        time = work.duration[view.work]
-        share = time[~linked].sum() / max(int(time.sum()), 1)
-        yield (
-            f"{(~linked).sum():,} of {len(linked):,} pieces of device work ({share:.1%} of device time) are in no row: "
-            "the call that launched them was not recorded."
-        )
+def _device_notes(view: Scope, groups: _Groups, own: Int32s) -> Iterator[str]:
+    if not len(own):
+        yield "There is no device work, or none is selected: the columns of device time are empty."
+        return
+    work = view.device_work
+    start, end = view.clipped(work.start[view.work], work.end[view.work])
+
+    def counted(which: Bools) -> str:
+        share = int((end - start)[which].sum()) / max(int((end - start).sum()), 1)
+        return f"{which.sum():,} of {len(own):,} pieces of device work ({share:.1%} of device time)"
+
+    lost = (own < 0) | (groups.code[own] < 0)
+    if lost.any():
+        yield f"{counted(lost)} are in no row: what launched them was not recorded, not selected, or has no row."
+    alone = ~lost & (view.trace.kind[own] == EventKind.RUNTIME)
+    if alone.any():
+        yield f"{counted(alone)} were launched outside all operators: they are device_self of the launch calls."
+
+
+def _notes(view: Scope, groups: _Groups, group_by: GroupBy, python: bool) -> Iterator[str]:
+    trace = view.trace
     if group_by == "shapes" and (groups.shapes < 0).all():
-        yield "Input shapes were not recorded: rows are by name only. record_shapes=True records them."
-    if not len(trace.rows(EventKind.MEMORY)):
-        yield "Memory was not recorded: its columns are empty. profile_memory=True records it."
+        yield "Input shapes were not recorded (record_shapes=True records them): rows are by name only."
+    if not (trace.kind == EventKind.MEMORY).any():
+        yield "Memory was not recorded (profile_memory=True records it): its columns are empty."
     frames = 0 if python else int((view.host & (trace.kind == EventKind.PYTHON)).sum())
     if frames:
-        yield f"{frames:,} Python calls have no rows: their time is self time of the calls around them."
+        yield f"{frames:,} Python calls have no row (python=True): their time is self time of the calls around them."

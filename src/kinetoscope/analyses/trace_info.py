@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.model.device import device_work
+from kinetoscope.model.devices import devices
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.scope import origin_of_time
@@ -88,20 +89,15 @@ def _options(trace: Trace) -> Iterator[Row]:
 
 def _devices(trace: Trace) -> Iterator[Row]:
     used = set(np.unique(trace.of(device_work).device).tolist())
-    listed = trace.metadata.get("deviceProperties")
-    for properties in listed if isinstance(listed, list) else []:
-        if not isinstance(properties, dict):
-            continue
-        number = properties.get("id")
-        memory = properties.get("totalGlobalMem")
+    for device in trace.of(devices):
         parts = [
-            _text(properties.get("name", "unnamed")),
-            f"{memory} bytes" if isinstance(memory, int) else "",
-            f"{properties['numSms']} SMs" if "numSms" in properties else "",
-            f"compute {properties['computeMajor']}.{properties.get('computeMinor', 0)}" if "computeMajor" in properties else "",
-            "used" if number in used else "",
+            _text(device.name) or "unnamed",
+            "" if device.memory is None else f"{device.memory} bytes",
+            "" if device.multiprocessors is None else f"{device.multiprocessors} SMs",
+            "" if device.capability is None else f"compute capability {device.capability[0]}.{device.capability[1]}",
+            "used" if device.number in used else "",
         ]
-        yield "device", _text(number), ", ".join(part for part in parts if part)
+        yield "device", str(device.number), ", ".join(part for part in parts if part)
 
 
 def _time(trace: Trace) -> Iterator[Row]:

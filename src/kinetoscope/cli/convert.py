@@ -65,9 +65,9 @@ def _write_json(job: Job, source: Source, target: Path) -> None:
 
 
 def _write_tables(job: Job, source: Source, target: Path) -> None:
-    from kinetoscope.model.tables import TABLES
+    from kinetoscope.model.tables import TABLES, table
 
     trace = job.trace(source.rank, cycle=source.cycle)
     target.mkdir(exist_ok=True)
-    for table in TABLES:
-        trace.table(table.name).write_parquet(target / f"{table.name}.parquet")
+    for name, declared in TABLES.items():
+        declared.schema.conform(table(trace, name)).write_parquet(target / f"{name}.parquet")

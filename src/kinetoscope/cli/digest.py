@@ -94,7 +94,7 @@ def digest(path: str, results: Mapping[str, Result]) -> Digest:
     info, steps = results["trace_info"].frame, results["step_breakdown"]
     parts = _parts(steps)
     ranks = steps.frame.get_column("rank").n_unique()
-    device = results["kernels"].frame.height > 0
+    device = info.filter(pl.col("item").str.ends_with("on devices")).height > 0
     marked = not any("none marked" in value for value in _values(info, "time", "steps"))
     return Digest(
         name=_name(info, path),
@@ -222,8 +222,8 @@ def _tops(results: Mapping[str, Result], *, device: bool) -> tuple[tuple[str, tu
 def _top(frame: pl.DataFrame, time: str) -> tuple[Top, ...]:
     """The rows that take most, over all ranks together."""
     total = frame.get_column(time).sum()
-    kind = pl.col("kind").first() if "kind" in frame.columns else pl.lit("")
-    summed = frame.group_by("name").agg(kind.alias("kind"), pl.col("calls", time).sum())
+    listed = frame.filter(~pl.col("name").str.starts_with("ProfilerStep"))  # what no call explains is no call's
+    summed = listed.group_by("name").agg(pl.col("kind").first(), pl.col("calls", time).sum())
     rows = summed.filter(pl.col(time) > 0).sort([time, "name"], descending=[True, False]).head(_TOP)
     otherwise = "host" if time.startswith("host") else "computation"
     return tuple(

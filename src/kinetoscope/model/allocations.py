@@ -8,16 +8,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.model import arguments
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.trace import Trace
 
 _HOST: Final = 0
-"""`Device Type` of the host's memory."""
+"""Type of device of the host's memory."""
 
 
 @dataclass(frozen=True)
 class Allocations:
-    """What the allocators of the host, or of all devices, did; in order of time.
+    """What the allocator of the host did, or those of the devices, in order of time.
 
     Attributes:
         rows: int32 [instants], their rows.
@@ -38,15 +39,24 @@ class Allocations:
         A span whose last instant is before its first has none.
         """
         before = np.concatenate([[0], np.cumsum(self.size)])
-        begin = before[np.searchsorted(self.time, first, side="left")]
-        end = before[np.searchsorted(self.time, last, side="right")]
-        return np.where(last >= first, end - begin, 0)
+        begin = np.searchsorted(self.time, first, side="left")
+        end = np.searchsorted(self.time, last, side="right")
+        return before[np.maximum(begin, end)] - before[begin]
 
 
-def allocations(trace: Trace, *, on_device: bool) -> Allocations:
-    """The allocations of the host's memory, or of all devices'."""
+def host_allocations(trace: Trace) -> Allocations:
+    """Those of the host's memory."""
+    return _allocations(trace, of_host=True)
+
+
+def device_allocations(trace: Trace) -> Allocations:
+    """Those of the memory of all devices."""
+    return _allocations(trace, of_host=False)
+
+
+def _allocations(trace: Trace, *, of_host: bool) -> Allocations:
     rows = trace.rows(EventKind.MEMORY)
-    is_host = trace.integers("Device Type", rows, missing=_HOST) == _HOST
-    rows = rows[is_host != on_device]
+    is_host = arguments.integers(trace, "memory_device_type", rows, missing=_HOST) == _HOST
+    rows = rows[is_host == of_host]
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
-    return Allocations(rows, trace.start[rows], trace.integers("Bytes", rows, missing=0))
+    return Allocations(rows, trace.start[rows], arguments.integers(trace, "memory_bytes", rows, missing=0))

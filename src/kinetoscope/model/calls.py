@@ -1,8 +1,8 @@
-"""The host's calls as tables count them: under which name, with which shapes, and which are one call recorded twice."""
+"""The host's calls as tables count them: under which name, which are shown, and which are one call recorded twice."""
 
 from __future__ import annotations
 
-import json
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.tree import NO_ROW, ancestor
 from kinetoscope.model.calltree import call_tree, is_asynchronous
-from kinetoscope.model.kinds import HOST_KINDS, EventKind
+from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.trace import Trace
 
 _STEP: Final = "ProfilerStep#"
 _ANY_STEP: Final = "ProfilerStep*"
 
-_INPUT_DIMS: Final = ("Input Dims", "Input dims")
-"""The shapes of the inputs, as the eras spell it."""
+_OVERLOAD: Final = re.compile(r"(\w+(?:::\w+)+)\.\w+")
+"""The name of an operator with that of one of its overloads, as the profiler's option for them writes it."""
 
 
 @dataclass(frozen=True)
 class Calls:
-    """The calls that a table shows, as if no others had been recorded.
+    """The calls that a table shows, nested as if no others had been recorded.
 
     Attributes:
         shown: bool [events], which they are.
@@ -42,27 +42,12 @@ class Calls:
 def calls(trace: Trace, *hidden: EventKind) -> Calls:
     """All calls but those of hidden kinds and those that repeat the call around them."""
     tree = trace.of(call_tree)
-    nested = tree.member & ~trace.of(is_repeat) & ~np.isin(trace.kind, hidden)
+    is_hidden = np.isin(trace.kind, hidden)
+    nested = tree.member & ~trace.of(is_repeat) & ~is_hidden
+    asynchronous = trace.of(is_asynchronous) & ~is_hidden
     around = ancestor(tree.parent, nested)
     parent = np.where(nested & (tree.parent >= 0), around[tree.parent], np.int32(NO_ROW))
-    asynchronous = trace.of(is_asynchronous) & ~np.isin(trace.kind, hidden)
     return Calls(nested | asynchronous, around, parent, asynchronous)
-
-
-def call_names(trace: Trace) -> NDArray[np.int32]:
-    """A code for the name of each event: int32 [events]. Names of one text have one code, and so have all steps."""
-    steps = trace.name[rows_named(trace, lambda name: name.startswith(_STEP), *HOST_KINDS)]
-    if not len(steps) and not trace.strings.has_synonyms:
-        return trace.name
-    codes = np.append(trace.strings.canonical, np.int32(-1))  # the last is the code of no name
-    codes[steps] = steps[:1]
-    return codes[trace.name]
-
-
-def call_label(trace: Trace, code: int) -> str:
-    """The text of a code of `call_names`: `ProfilerStep*` for all steps, as torch's own tables have it."""
-    text = trace.strings.label(code)
-    return _ANY_STEP if text.startswith(_STEP) else text
 
 
 def is_repeat(trace: Trace) -> NDArray[np.bool_]:
@@ -73,24 +58,14 @@ def is_repeat(trace: Trace) -> NDArray[np.bool_]:
     """
     parent, names = trace.of(call_tree).parent, trace.of(call_names)
     inside = np.flatnonzero(parent >= 0)
+    same = inside[names[inside] == names[parent[inside]]]
+    concerned = np.zeros(len(trace), np.bool_)
+    concerned[parent[same]] = True
     around = parent[inside]
-    children = np.bincount(around, minlength=len(trace))
+    children = np.bincount(around[concerned[around]], minlength=len(trace))
     found = np.zeros(len(trace), np.bool_)
-    found[inside] = (children[around] == 1) & (names[inside] == names[around])
+    found[same] = children[parent[same]] == 1
     return found
-
-
-def input_dims(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int64]:
-    """The shapes of each row's inputs as a string code, −1 where they were not recorded: int64 [rows]."""
-    found = trace.codes_of(_INPUT_DIMS[0], rows)
-    missing = np.flatnonzero(found < 0)
-    found[missing] = trace.codes_of(_INPUT_DIMS[1], rows[missing])
-    return found
-
-
-def input_dims_label(trace: Trace, code: int) -> str | None:
-    """The text of a code of `input_dims`: a list with the shape of each input; null for −1."""
-    return json.dumps(trace.strings.nested(code)) if code >= 0 else None
 
 
 def is_outside_calls(trace: Trace, time: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -99,3 +74,47 @@ def is_outside_calls(trace: Trace, time: NDArray[np.int64]) -> NDArray[np.bool_]
     start, end = np.sort(trace.start[outermost]), np.sort(trace.end[outermost])
     begun = np.searchsorted(start, time, side="right")
     return begun == np.searchsorted(end, time, side="left")
+
+
+# --- names
+
+
+def call_name(text: str, kind: int) -> str:
+    """The name under which tables know a call: `ProfilerStep*` for all steps, and an operator without its overload.
+
+    Torch's `key_averages` does the same.
+    """
+    if kind == EventKind.HOST_OP and (match := _OVERLOAD.fullmatch(text)):
+        return match.group(1)
+    if kind in (EventKind.HOST_OP, EventKind.ANNOTATION) and text.startswith(_STEP):
+        return _ANY_STEP
+    return text
+
+
+def call_names(trace: Trace) -> NDArray[np.int32]:
+    """A code for the name of each event: int32 [events], −1 for none; events of one `call_name` have one code."""
+    names = trace.name
+    if trace.strings.has_synonyms:
+        names = np.append(trace.strings.canonical, np.int32(-1))[names]  # the last is what −1 becomes
+    for kind in (EventKind.HOST_OP, EventKind.ANNOTATION):
+        renamed = _renamed(trace, kind)
+        if renamed.any():
+            names = np.where(renamed, _merged(trace, names[renamed], kind)[names], names)
+    return names
+
+
+def _renamed(trace: Trace, kind: EventKind) -> NDArray[np.bool_]:
+    return rows_named(trace, lambda text: call_name(text, kind) != text, kind)
+
+
+def _merged(trace: Trace, names: NDArray[np.int32], kind: EventKind) -> NDArray[np.int32]:
+    """For each code the one that stands for it: int32 [strings + 1], where the last is for −1."""
+    codes = np.append(np.arange(len(trace.strings), dtype=np.int32), np.int32(-1))
+    chosen: dict[str, int] = {}
+    for code in np.unique(names).tolist():
+        name = call_name(trace.strings.label(code), kind)
+        if name not in chosen:
+            plain = trace.strings.code(name)
+            chosen[name] = plain if plain >= 0 else code
+        codes[code] = chosen[name]
+    return codes

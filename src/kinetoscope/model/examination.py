@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
-from kinetoscope.model.health import Health
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from kinetoscope.model import damage, omissions
+from kinetoscope.model.health import Health, Symptom
 from kinetoscope.model.trace import Trace
+
+Check = Callable[[Trace], Iterator[Symptom]]
+
+CHECKS: Final[tuple[Check, ...]] = (
+    omissions.no_events,
+    damage.impossible_durations,
+    damage.negative_durations,
+    damage.grid_of_times,
+    damage.overlapping_work,
+    damage.partial_overlap,
+    damage.kernel_replay,
+    damage.unlinked_work,
+    damage.no_device_number,
+    damage.graphs,
+    damage.unfinished,
+    omissions.no_device_work,
+    omissions.no_steps,
+    omissions.no_distributed_info,
+    omissions.recorder_messages,
+    omissions.several_spans,
+    omissions.python_export,
+    omissions.no_shapes,
+    omissions.no_stacks,
+    omissions.no_memory,
+)
+"""Every check, in the order in which findings of one severity are told."""
 
 
 def examine(trace: Trace) -> Health:
-    return Health.of(trace.reading)
+    """All that is wrong or odd: what reading found, and what the checks find. Codes: `symptoms.SYMPTOMS`."""
+    return Health.of(trace.reading, *(check(trace) for check in CHECKS))

@@ -6,10 +6,11 @@ not sent to other processes: a `Source` is, and is loaded there.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from kinetoscope.model.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING, Shape
 from kinetoscope.model.source import Source
 from kinetoscope.model.strings import Strings
 from kinetoscope.model.tracks import Tracks
+
+if TYPE_CHECKING:
+    import polars as pl
 
 T = TypeVar("T")
 
@@ -93,7 +97,7 @@ class Trace:
         question = (derive, *details)
         with self._lock:
             if question not in self._derived:
-                self._derived[question] = derive(self, *details)
+                self._derived[question] = _frozen(derive(self, *details))
             return cast(T, self._derived[question])
 
     def forget(self) -> None:
@@ -131,6 +135,16 @@ class Trace:
         from kinetoscope.model.examination import examine
 
         return self.of(examine)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """A declared table of `model.tables`, by name.
+
+        Raises:
+            UsageError: there is no such table.
+        """
+        from kinetoscope.model.tables import table
+
+        return table(self, name)
 
     def rows(self, *kinds: EventKind) -> NDArray[np.int32]:
         """The rows of these kinds, in file order."""
@@ -194,6 +208,19 @@ class Trace:
     def events(self) -> Iterator[Any]:
         """All of them, in order. Slow: for writing a trace out and for tests."""
         return (self.event(row) for row in range(len(self)))
+
+
+def _frozen(value: T) -> T:
+    """What is shared must not change: arrays, also those in dataclasses and tuples, become read-only."""
+    if isinstance(value, np.ndarray):
+        value.flags.writeable = False
+    elif isinstance(value, tuple):
+        for part in value:
+            _frozen(part)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for fact in dataclasses.fields(value):
+            _frozen(getattr(value, fact.name))
+    return value
 
 
 def _metadata(trace: Trace) -> Mapping[str, Any]:

@@ -271,8 +271,8 @@ def translate(chunk: Chunk, codes: tuple[NDArray[np.int32], ...], slots: NDArray
     for name in _CODED:
         column = columns[name]
         np.copyto(column, np.where(column >= 0, strings[column], np.int32(-1)))
-    columns["shape"] = shapes[columns["shape"]]
-    columns["track"] = tracks[columns["track"]]
+    columns["shape"][:] = shapes[columns["shape"]]
+    columns["track"][:] = tracks[columns["track"]]
 
 
 def string_slots(tables: Tables) -> NDArray[np.int64]:

@@ -1,0 +1,231 @@
+"""Which kernels take the devices' time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
+from kinetoscope.model import arguments, arrays
+from kinetoscope.model.device import DeviceWork
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import WorkKind
+from kinetoscope.model.matrix_units import matrix_unit
+from kinetoscope.model.scope import Scope, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("name", pl.String, "Name of the kernel."),
+    Column("kind", pl.String, "computation, communication, memcpy or memset."),
+    Column("calls", pl.Int64, "How often it ran."),
+    Column("total", pl.Int64, "Sum of the durations of all calls.", "ns"),
+    Column("share", pl.Float64, "Total / sum of the durations of all device work, copies and sets included.", "fraction"),
+    Column("mean", pl.Int64, "Mean duration of a call, rounded to the nanosecond.", "ns"),
+    Column("median", pl.Int64, "The least duration that half of the calls do not exceed.", "ns"),
+    Column("min", pl.Int64, "Shortest call.", "ns"),
+    Column("max", pl.Int64, "Longest call.", "ns"),
+    Column("p99", pl.Int64, "The least duration that 99 % of the calls do not exceed.", "ns"),
+    Column("blocks_per_sm", pl.Float64, "Blocks / multiprocessors of the device, weighted by duration."),
+    Column("occupancy", pl.Float64, "Estimated achieved occupancy, weighted by duration.", "fraction"),
+    Column("matrix_unit", pl.String, "Does it compute on tensor or matrix cores: yes, no, unknown (told by its name)."),
+    Column("operator", pl.String, "Operator that launched it; null if several or unknown."),
+    Column("grid", pl.String, "Blocks in x, y and z; null if they differ between calls."),
+    Column("block", pl.String, "Threads of a block in x, y and z; null if they differ."),
+    Column("registers", pl.Int64, "Registers per thread; null if they differ."),
+    Column("shared_memory", pl.Int64, "Shared memory per block; null if it differs.", "bytes"),
+)
+
+GroupBy = Literal["name", "launch"]
+
+
+def kernels(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    group_by: Annotated[
+        str, Param("A row for each name, or for each launch configuration and operator.", choices=("name", "launch"))
+    ] = "name",
+    copies: Annotated[bool, Param("List memory copies and sets, too.")] = False,
+) -> Result:
+    """Which kernels take the devices' time, how often do they run, and how well do they fill the device?
+
+    Method. Calls of one name are one row; with `group_by="launch"` only those that also agree in operator, grid, block,
+    registers and shared memory. A name that occurs both as computation and as communication has a row for each. Median
+    and 99th percentile are durations that did occur (nearest rank). Blocks per multiprocessor and occupancy are means
+    weighted by duration over the calls that have them; the notes count those that do not. The rows are sorted by total,
+    then by name.
+
+    How to read it. Begin where the share is large. A mean far above the median says that some calls are far longer: other
+    shapes (group by launch), or waiting inside a collective. Less than one block per multiprocessor leaves part of the
+    device empty. `matrix_unit` no in a model that should run in half precision is worth a question.
+
+    Limits. Totals are sums: kernels that run at the same time on several streams count each in full. Matrix units are told
+    by names, from a table that names vendors' libraries; generated kernels (Triton) are mostly unknown. ROCm records no
+    blocks per multiprocessor, occupancy or registers. With a time range, totals are of the time inside it, and calls and
+    statistics of those that start in it. Unlike the TensorBoard plugin, what is missing does not count as 0 in the
+    means, launches that were not recorded keep their kernels in the table by launch, and copies can be listed.
+    """
+    return job.map(_of_trace, RESULT, select, group_by=group_by, copies=copies)
+
+
+ANALYSIS = Analysis("Kernels", kernels, RESULT, chart=Bars("name", "total"))
+
+_P99: Final = (99, 100)
+_MEDIAN: Final = (1, 2)
+
+
+@dataclass(frozen=True)
+class _Attributes:
+    """What a launch is configured by: int64 [work] each; string codes, or numbers with −1 where not recorded."""
+
+    operator: NDArray[np.int64]
+    grid: NDArray[np.int64]
+    block: NDArray[np.int64]
+    registers: NDArray[np.int64]
+    shared_memory: NDArray[np.int64]
+
+    def all(self) -> tuple[NDArray[np.int64], ...]:
+        return self.operator, self.grid, self.block, self.registers, self.shared_memory
+
+
+def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: bool) -> Partial:
+    view = scope(trace, select)
+    work = view.device_work
+    notes = list(view.notes) if select.steps is not None else []
+    begins, durations = _durations(view, work)
+    listed = view.work if copies else view.work & work.of(WorkKind.COMPUTATION, WorkKind.COMMUNICATION)
+    chosen = np.flatnonzero(listed)
+    if not len(chosen):
+        return Partial(RESULT.without("rank").empty(), (*notes, _nothing(work)))
+    rows, kind = work.rows[chosen], work.kind[chosen]
+    attributes = _attributes(trace, work, chosen)
+    keys = (trace.name[rows], kind) + (attributes.all() if group_by == "launch" else ())
+    codes, first = group(*keys)
+    frame = pl.DataFrame(
+        {
+            "name": arrays.texts(trace.strings, trace.name[rows[first]]).cast(pl.String),
+            "kind": arrays.labelled(kind[first], lambda code: WorkKind(code).name.lower()).cast(pl.String),
+            **_statistics(codes, len(first), work.duration[chosen], begins[chosen]),
+            "total": sum_by(codes, len(first), durations[chosen]),
+            **_means(trace, rows, codes, len(first), durations[chosen]),
+            "matrix_unit": [matrix_unit(name) for name in trace.strings.labels(trace.name[rows[first]].tolist())],
+            **_common(trace, attributes, codes, len(first)),
+        }
+    )
+    everything = int(durations[view.work].sum())
+    frame = frame.with_columns(share=pl.col("total") / everything if everything else pl.lit(None, pl.Float64))
+    return Partial(_sorted(frame), (*notes, *_missing(trace, work, chosen, durations)))
+
+
+def _durations(view: Scope, work: DeviceWork) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which work starts in the selected time, and how much of each lies in it, ns."""
+    inside = view.clipped(work.start, work.end)
+    begins = np.ones(len(work), np.bool_)
+    if view.clip is not None:
+        begins = (work.start >= view.clip[0]) & (work.start < view.clip[1])
+    return begins, np.asarray(inside.end - inside.start)
+
+
+def _attributes(trace: Trace, work: DeviceWork, chosen: NDArray[np.int64]) -> _Attributes:
+    rows, op = work.rows[chosen], work.op[chosen]
+    return _Attributes(
+        operator=np.where(op >= 0, trace.name[op], -1).astype(np.int64),
+        grid=arguments.codes(trace, "grid", rows),
+        block=arguments.codes(trace, "block", rows),
+        registers=arguments.integers(trace, "registers", rows),
+        shared_memory=arguments.integers(trace, "shared_memory", rows),
+    )
+
+
+def _statistics(
+    codes: NDArray[np.int32], groups: int, duration: NDArray[np.int64], counted: NDArray[np.bool_]
+) -> dict[str, pl.Series]:
+    """Order statistics of the durations of each group; null where none of its calls is counted."""
+    codes, duration = codes[counted], duration[counted]
+    found = reduce_by(codes, groups, duration)
+    there = found.rows > 0
+    ordered = duration[np.lexsort((duration, codes))]
+    first = np.cumsum(found.rows) - found.rows
+
+    def quantile(numerator: int, denominator: int) -> pl.Series:
+        rank = -(-found.rows * numerator // denominator) - 1  # the nearest rank, from 0
+        place = np.where(there, first + rank, 0)
+        return arrays.column(ordered[place] if len(ordered) else place, there)
+
+    calls = np.maximum(found.rows, 1)
+    return {
+        "calls": arrays.column(found.rows),
+        "mean": arrays.column((2 * found.total + calls) // (2 * calls), there),
+        "median": quantile(*_MEDIAN),
+        "min": arrays.column(found.least, there),
+        "max": arrays.column(found.greatest, there),
+        "p99": quantile(*_P99),
+    }
+
+
+def _means(
+    trace: Trace, rows: NDArray[np.int32], codes: NDArray[np.int32], groups: int, duration: NDArray[np.int64]
+) -> dict[str, pl.Series]:
+    """Means weighted by duration over the calls that have a value; over all of those where each took no time."""
+    result = {}
+    for name, scale in (("blocks_per_sm", 1.0), ("occupancy", 0.01)):
+        values = arguments.floats(trace, name, rows) * scale
+        there = ~np.isnan(values)
+        of, values, weight = codes[there], values[there], duration[there].astype(np.float64)
+        total = np.bincount(of, weight, groups)
+        weight[total[of] == 0] = 1.0
+        total = np.bincount(of, weight, groups)
+        mean = np.bincount(of, values * weight, groups) / np.where(total > 0, total, np.nan)
+        result[name] = arrays.numbers(mean)
+    return result
+
+
+def _common(trace: Trace, attributes: _Attributes, codes: NDArray[np.int32], groups: int) -> dict[str, pl.Series]:
+    """Each attribute where all calls of a group agree, else null."""
+    agreed = []
+    for values in attributes.all():
+        found = reduce_by(codes, groups, values)
+        agreed.append(np.where(found.least == found.greatest, found.least, -1))
+    operator, grid, block, registers, shared_memory = agreed
+    return {
+        "operator": arrays.texts(trace.strings, operator).cast(pl.String),
+        "grid": arrays.texts(trace.strings, grid).cast(pl.String),
+        "block": arrays.texts(trace.strings, block).cast(pl.String),
+        "registers": arrays.rows(registers),
+        "shared_memory": arrays.rows(shared_memory),
+    }
+
+
+def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
+    order = ["total", "name", "operator", "grid", "block", "registers", "shared_memory", "kind"]
+    return frame.sort(order, descending=[True] + [False] * (len(order) - 1), nulls_last=True)
+
+
+def _nothing(work: DeviceWork) -> str:
+    if not len(work):
+        return "No device work was recorded: the trace holds host activity only."
+    return "No kernels in what was selected."
+
+
+def _missing(
+    trace: Trace, work: DeviceWork, chosen: NDArray[np.int64], durations: NDArray[np.int64]
+) -> list[str]:
+    """What the means leave out, in one sentence each."""
+    kernels_ = chosen[work.of(WorkKind.COMPUTATION, WorkKind.COMMUNICATION)[chosen]]
+    notes = []
+    for name, label in (("blocks_per_sm", "blocks per multiprocessor"), ("occupancy", "occupancy")):
+        missing = np.isnan(arguments.floats(trace, name, work.rows[kernels_]))
+        count, time = int(missing.sum()), int(durations[kernels_].sum())
+        if count == len(kernels_):
+            notes.append(f"No kernel has {label}: this device or version of the profiler does not record it.")
+        elif count:
+            share = durations[kernels_[missing]].sum() / time if time else 0.0
+            notes.append(f"{count:,} of {len(kernels_):,} kernels ({share:.1%} of their time) have no {label}; the means leave them out.")
+    return notes

@@ -1,0 +1,210 @@
+"""What makes the numbers of a trace doubtful: times that cannot be, and device work that nothing links to the host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.model import arguments
+from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.device import DeviceWork, device_work
+from kinetoscope.model.health import Severity, Symptom
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.shapes import FALSE
+from kinetoscope.model.trace import Trace
+
+_MUCH: Final = 0.01
+"""Share of the device time from which something is a warning and no longer a note."""
+
+_DAY: Final = 86_400_000_000_000
+_MICROSECOND: Final = 1_000
+
+_COARSE: Final = 100
+"""Nanoseconds between possible times from which they were rounded: clocks tick up to every 32 or 40 ns."""
+
+_FEW: Final = 100
+"""Events from which their times can show a grid by more than chance."""
+
+
+def negative_durations(trace: Trace) -> Iterator[Symptom]:
+    """Events that end before they start."""
+    count = int(np.count_nonzero(trace.end < trace.start))
+    if count:
+        yield Symptom("NEGATIVE_DURATIONS", "warning", f"{events(count)} end before they start; they count as empty.", count)
+
+
+def impossible_durations(trace: Trace) -> Iterator[Symptom]:
+    """Events over a day long, and device work longer than the host's whole window."""
+    duration = trace.end - trace.start
+    impossible = duration > _DAY
+    host = trace.of(call_tree).order
+    host = host[~impossible[host]]
+    work = trace.of(device_work)
+    if len(host) and len(work):
+        window = int(trace.end[host].max() - trace.start[host].min())
+        impossible[work.rows] |= work.duration > max(window, int(_span_of_rest(work)))
+    count = int(np.count_nonzero(impossible))
+    if count:
+        longest = time(int(duration[impossible].max()))
+        message = f"{events(count)} last longer than the recording itself (up to {longest}); sums that hold them are wrong."
+        yield Symptom("IMPOSSIBLE_DURATIONS", "warning", message, count)
+
+
+def _span_of_rest(work: DeviceWork) -> int:
+    """From the first to the last start of device work: nothing that is over before something else starts is longer."""
+    return int(work.start.max() - work.start.min())
+
+
+def grid_of_times(trace: Trace) -> Iterator[Symptom]:
+    """Times that are all multiples of something: whole microseconds, or the steps of a float64 of that size."""
+    start = trace.start[np.isin(trace.kind, (EventKind.METADATA, EventKind.OTHER), invert=True)]
+    step = _common_step(start - start[0]) if len(start) >= _FEW else 1
+    if step % _MICROSECOND == 0 and step:
+        work = trace.of(device_work)
+        none = int(np.count_nonzero(work.duration == 0))
+        what = f"; {none:,} of {len(work):,} pieces of device work seem to take no time" if len(work) else ""
+        yield Symptom("WHOLE_MICROSECONDS", "note", f"Times are whole microseconds{what}.", len(start))
+    elif step >= _COARSE:
+        message = f"All times are multiples of {step} ns: they were rounded by a program that kept them as floating-point "
+        message += "numbers, so that calls may seem to overlap by as much."
+        yield Symptom("COARSE_TIMES", "warning", message, len(start))
+
+
+def _common_step(times: NDArray[np.int64]) -> int:
+    """Greatest common divisor of all; 1 as soon as that is sure, which is nearly always after a few."""
+    step = int(np.gcd.reduce(times[:: len(times) // _FEW]))
+    while step > 1:
+        rest = times % step
+        odd = np.flatnonzero(rest)
+        if not len(odd):
+            return step
+        step = math.gcd(step, int(rest[odd[0]]))
+    return 1 if step == 1 else int(np.gcd.reduce(times))
+
+
+def overlapping_work(trace: Trace) -> Iterator[Symptom]:
+    """Device work that starts before the work before it on its stream is over."""
+    work = trace.of(device_work)
+    streams, _ = group(work.device, work.stream)
+    order = np.lexsort((work.end, work.start, streams))
+    start, end = work.start[order], work.end[order]
+    borders = np.flatnonzero(np.diff(streams[order], prepend=-1, append=-1))
+    count = twice = 0
+    for low, high in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
+        reach = np.maximum.accumulate(end[low : high - 1])
+        common = np.minimum(reach, end[low + 1 : high]) - start[low + 1 : high]
+        count += int(np.count_nonzero(common > 0))
+        twice += int(common[common > 0].sum())
+    if count:
+        message = f"{pieces(count)} start{'s' * (count == 1)} before the work before on the same stream is over: sums of durations count "
+        message += f"{time(twice)} twice ({share(twice, work)})."
+        yield Symptom("OVERLAPPING_WORK", severity(twice, work), message, count)
+
+
+def partial_overlap(trace: Trace) -> Iterator[Symptom]:
+    """Host calls that overlap another one of their thread without lying inside it."""
+    count = trace.of(call_tree).partial
+    if not count:
+        return
+    annotations = int(np.count_nonzero(trace.kind == EventKind.ANNOTATION))
+    calls = f"{count:,} host call{'s overlap' if count != 1 else ' overlaps'} another one without lying inside it"
+    if np.any(trace.kind == EventKind.PYTHON) and count <= 2 * annotations:
+        message = f"{calls}: the Python calls that begin and end annotations, as is usual where stacks are recorded."
+        yield Symptom("PARTIAL_OVERLAP", "note", message, count)
+    else:
+        yield Symptom("PARTIAL_OVERLAP", "warning", f"{calls}; they are not nested, and self times may be too long.", count)
+
+
+def unlinked_work(trace: Trace) -> Iterator[Symptom]:
+    """Device work without a recorded launch, and whether it was launched before the recording began."""
+    work = trace.of(device_work)
+    if len(work) and not np.any(arguments.integers(trace, "correlation", work.rows) > 0):
+        message = f"None of {pieces(len(work))} carries a correlation id: launches, delays and queues cannot be told."
+        yield Symptom("NO_CORRELATION", "warning", message, len(work))
+        return
+    unlinked = work.launch < 0
+    count = int(np.count_nonzero(unlinked))
+    if not count:
+        return
+    host = trace.of(call_tree).order
+    began = int(trace.start[host].min()) if len(host) else int(work.start.min())
+    before = int(np.count_nonzero(work.start[unlinked] < began))
+    unknown = int(np.count_nonzero(work.op[unlinked] < 0))
+    spent = int(work.duration[unlinked].sum())
+    message = f"{count:,} of {pieces(len(work))} ({share(spent, work)}) have no recorded launch; {unknown:,} of them count "
+    message += f"to no operator, and {before:,} start before the first call of the host."
+    yield Symptom("UNLINKED_WORK", severity(spent, work), message, count)
+
+
+def no_device_number(trace: Trace) -> Iterator[Symptom]:
+    """Device work of which nobody can say on which device it ran."""
+    work = trace.of(device_work)
+    count = int(np.count_nonzero(work.device < 0))
+    if count:
+        message = f"{pieces(count)} of {len(work):,} do not say on which device; they are shown as device −1."
+        yield Symptom("NO_DEVICE_NUMBER", "warning", message, count)
+
+
+def graphs(trace: Trace) -> Iterator[Symptom]:
+    """Launches of more than one piece of device work."""
+    launch = trace.of(device_work).launch
+    _, counts = np.unique(launch[launch >= 0], return_counts=True)
+    many = counts[counts > 1]
+    if len(many):
+        message = f"{len(many):,} launch{'es' * (len(many) != 1)} started {pieces(int(many.sum()))}, up to {many.max():,} each: "
+        message += "graphs, whose work is linked to the launch of the graph and not to operators of its own."
+        yield Symptom("GRAPHS", "note", message, len(many))
+
+
+def unfinished(trace: Trace) -> Iterator[Symptom]:
+    """Spans that were open when the recording ended; on instants of memory the mark means nothing."""
+    cut = (arguments.kinds(trace, "finished") == FALSE) & (trace.kind != EventKind.MEMORY)
+    count = int(np.count_nonzero(cut))
+    if count:
+        message = f"{count:,} span{'s were' if count != 1 else ' was'} open when the recording ended, and cut off there."
+        yield Symptom("UNFINISHED", "note", message, count)
+
+
+def kernel_replay(trace: Trace) -> Iterator[Symptom]:
+    """Kernels replayed for hardware counters."""
+    count = int(np.count_nonzero(trace.kind == EventKind.COUNTER_RANGE))
+    if count:
+        message = f"{count:,} kernels were replayed to read hardware counters: times are not those of a normal run."
+        yield Symptom("KERNEL_REPLAY", "warning", message, count)
+
+
+# --- words
+
+
+def events(count: int) -> str:
+    """`1 event`, `2,000 events`."""
+    return f"{count:,} event{'s' * (count != 1)}"
+
+
+def pieces(count: int) -> str:
+    """`1 piece of device work`."""
+    return f"{count:,} piece{'s' * (count != 1)} of device work"
+
+
+def time(nanoseconds: int) -> str:
+    """Two or three digits and a unit, for a sentence."""
+    for size, unit in ((_DAY, "days"), (10**9, "s"), (10**6, "ms"), (10**3, "µs")):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:,.1f} {unit}"
+    return f"{nanoseconds} ns"
+
+
+def share(spent: int, work: DeviceWork) -> str:
+    """How much of the device time that is."""
+    total = int(work.duration.sum())
+    return f"{spent / total:.1%} of the device time" if total else "no device time"
+
+
+def severity(spent: int, work: DeviceWork) -> Severity:
+    """A warning if it concerns more than 1 % of the device time."""
+    return "warning" if spent > _MUCH * int(work.duration.sum()) else "note"

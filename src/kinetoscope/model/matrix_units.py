@@ -1,0 +1,87 @@
+"""Which kernels compute on matrix units (tensor cores, matrix cores), told from their names where these tell.
+
+A trace holds no instructions, only names. Libraries that choose between matrix units and plain arithmetic put the choice
+into the name; where a name leaves it open, the answer is *unknown* and counts on neither side.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, Literal
+
+MatrixUnit = Literal["yes", "no", "unknown"]
+
+_PLAIN_ARITHMETIC: Final[dict[str, str]] = {
+    # cuBLAS and cuDNN: xmma is the name of a code generator, its variant `ffma` computes in plain FP32.
+    "xmma without": r"xmma_.*_(?:ffma|dfma|simt)",
+    # CUTLASS names the class of operations: simt or tensorop (CUTLASS documentation, "Profiler").
+    "CUTLASS": r"cutlass.*_simt_|OpClassSimt|MmaSimt",
+    # PyTorch's memory-efficient attention is built on CUTLASS: tensor cores for half types from sm70, for FP32 from sm80.
+    "attention before sm80": r"fmha_cutlass[FB]_f32_\w*_sm(?:50|70|75)|fmha_cutlass[FB]_\w*_sm50",
+    # Passes that prepare, combine or convert, beside the one that multiplies.
+    "side passes": r"flash_bwd_(?:dot_do_o|convert|clear)|splitkv_combine|FlashAttn(?:Fwd|Bwd)?(?:Combine|Pre|Post)"
+    r"|Fmha(?:Bwd(?:OGradDotO|ConvertQGrad)|FwdSplitKVCombine)|reshape_and_cache_flash|fmhaReduction|ReduceSplitK",
+}
+"""No, whatever else the name says."""
+
+_MATRIX: Final[dict[str, str]] = {
+    # The shape of the instruction, after the letter of the accumulator: s1688, h884, i16832 (CUTLASS documentation,
+    # "Kernel names"; the TensorBoard plugin's list).
+    "instruction shape": r"(?<![a-z])[hsidc](?:884|1684|1688|8816|8832|16816|16832|16864|161616)(?!\d)",
+    "instruction": r"(?<![a-z])(?:[hiqw]gmma|[hid]mma|wmma|mfma|mma_sync|tcgen05|tensorop)",
+    "cuBLAS, cuDNN": r"^nvjet|xmma_(?:sparse_)?(?:gemm|conv|implicit_gemm|fprop|dgrad|wgrad|warp_specialized)"
+    r"|^cudnn_generated_fort_native_sdpa",
+    # From the plugin's list, which has it from NVIDIA's profilers.
+    "cuDNN, old": r"dgrad_1x1_stride_2x2|first_layer_wgrad_kernel|conv2d_c1_k1",
+    # Where CUTLASS's types are spelled out: the shape of a warp's multiplication, 1x1x1 without matrix units.
+    "CUTLASS, types": r"GemmShape(?:<|ILi)16(?:, |ELi)8(?:, |ELi)\d+|SM\d+_\d+x\d+x\d+|(?:OpClass|Mma)TensorOp"
+    r"|MainloopSm(?:90|100|103|120)\w*(?:Gmma|Umma|WarpSpecialized)",
+    "attention": r"flash_(?:fwd|bwd)|FlashAttn(?:Fwd|Bwd)|fmha|Fmha(?:Fwd|Bwd)|mha_(?:fwd|bwd)",
+    # TensorRT-LLM's generated kernels name the types of their inputs: bmm_MxE4m3_..., gemm_Bfloat16_...
+    "TensorRT-LLM": r"^(?:bmm|gemm)_(?:\w*E[245]m[0123]|Bfloat16|Fp16)",
+    "GEMMs of inference": r"deep_gemm::|gptq_marlin|\bmarlin::|\bMarlin<|machete::",
+    # Tensile (rocBLAS, hipBLASLt): `_MI16x16x1` is the matrix instruction.
+    "Tensile": r"Cijk_\w*_MI(?:\d+x)+\d+",
+    # MIOpen: gtcx is its generator for matrix cores (xdlops), gtc the one without. Composable Kernel: xdl, wmma.
+    "MIOpen, Composable Kernel": r"igemm_(?:fwd|bwd|wrw)_gtcx\d*|xdlops|_xdl_",
+}
+"""Yes."""
+
+_OTHER: Final[dict[str, str]] = {
+    # The classic hand-written GEMMs and convolutions carry no instruction shape: plain arithmetic.
+    "cuBLAS, plain": r"(?:maxwell|pascal|volta|turing|ampere|hopper)_(?:\w*_)?g?[shdcz](?:gemm|cudnn)_|magma_[sdhcz]gemm"
+    r"|gemv|gemmSN_|gemmk1_|gemm_?largek_lds|sgemm_largek|dot_kernel<|splitKreduce|reduce_1Block|scal_kernel<"
+    r"|cublasLt::|epilogue::impl",
+    "cuDNN, plain": r"cudnn_\w*scudnn|_scudnn_|(?:im|ex)plicit_convolve_[sd]gemm|dgrad_engine|wgrad_alg\d|wgrad2d"
+    r"|winograd|im2col|fft2d|flip_filter|bn_(?:fw|bw)|reduce_wgrad|compute\w*Offsets|nchwToNhwc|nhwcToNchw|cudnn::ops::",
+    "MIOpen, plain": r"igemm_(?:fwd|bwd|wrw)_gtc_|MIOpenBatchNorm|miopenSp3AsmConv|SubTensorOp|batched_transpose|^transpose_"
+    r"|Im2d2Col|Op\dTensor|OpTensor",
+    "torch": r"at::native::|at::cuda::|elementwise|[sS]oft[mM]ax_?(?:warp|[fF]orward|[bB]ackward)|multi_tensor_apply|indexing_|cunn_|CatArray|batch_norm"
+    r"|layer_?norm|rms_?norm|rotary_embedding|embedding_(?:forward|backward|codegen)|index_(?:select|add)",
+    "libraries": r"^(?:void )?(?:cub|thrust|fbgemm_gpu)::|RadixSort|DeviceScan|DeviceReduce|nccl|rccl|nvshmem|all_reduce"
+    r"|moe::dev::(?:routing|finalize|permute)|fp8_quant|quantize_(?:with|kernel|cuda)|linearize_index|bounds_check_indices|permute_pooled_embs|recat_",
+    # Inductor: poi is pointwise, red and per are reductions; only templates multiply matrices, unless the name says mm.
+    "Triton by Inductor": r"^triton_(?:poi|red|per)_(?!.*mm)",
+    "copies": r"^Mem(?:cpy|set)|^(?:Copy|Fill)(?:Host|Device|Buffer)",
+}
+"""No, unless one of those above says yes."""
+
+
+def _search(patterns: dict[str, str]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns.values()))
+
+
+_NO_FIRST: Final = _search(_PLAIN_ARITHMETIC)
+_YES: Final = _search(_MATRIX)
+_NO: Final = _search(_OTHER)
+
+
+@lru_cache(maxsize=1 << 14)
+def matrix_unit(name: str) -> MatrixUnit:
+    """Does a kernel of this name compute on a matrix unit? *unknown* where its name does not tell."""
+    if _NO_FIRST.search(name):
+        return "no"
+    if _YES.search(name):
+        return "yes"
+    return "no" if _NO.search(name) else "unknown"

@@ -1,0 +1,52 @@
+"""The catalogue of what can be wrong or odd with a trace: each code and what it means, for the docs and for scripts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SYMPTOMS: Final[dict[str, str]] = {
+    # the file
+    "UNREADABLE": "The file cannot be read at all; the other ranks are.",
+    "STREAM": "Decompression failed or the file ended early; what came before is kept.",
+    "TRUNCATED": "The text ends before the trace does: the process was killed while it wrote, or the disk was full.",
+    "REPAIRED": "Some events were broken JSON, as torch writes for names with quotation marks; they were repaired.",
+    "LOST": "Some events could not be repaired and are left out.",
+    "REPAIRED_METADATA": "Values beside the events, as add_metadata writes them, were broken JSON and were repaired.",
+    "ODD_COMMAS": "Commas between events are missing or doubled; no event is lost by it.",
+    "TRAILING": "The file goes on after the end of the trace; that part is ignored.",
+    "CONTROL_CHARACTERS": "Strings hold control characters; they are kept.",
+    "BAD_UTF8": "Strings are not valid UTF-8; what is not valid is shown as a replacement character.",
+    "LONE_BACKSLASH": "Strings hold backslashes that escape nothing, such as Windows paths; each is taken as it stands.",
+    "SYNONYMS": "One string is spelled in several ways, with and without escapes; they are taken as one.",
+    "PYTHON_EXPORT": "torch's Python exporter wrote the file, which leaves out names of threads and versions.",
+    "RECORDER_ERROR": "The recorder itself reported errors: activities may be missing.",
+    "RECORDER_WARNING": "The recorder itself reported warnings.",
+    "RECORDER_INFO": "The recorder left messages.",
+    # times
+    "ROUNDED_TIMES": "Times with more than three decimals of a microsecond were rounded to the nanosecond.",
+    "IMPOSSIBLE_TIMES": "Times that are no number, or lie over 142 years away, were taken as 0.",
+    "WHOLE_MICROSECONDS": "Times are whole microseconds, as all were before 2024: short work seems to take no time.",
+    "COARSE_TIMES": "Times lie on a grid, because they passed through floating-point numbers; neighbours overlap falsely.",
+    "NEGATIVE_DURATIONS": "Events end before they start; they count as empty.",
+    "IMPOSSIBLE_DURATIONS": "Events last longer than the whole recording, from counters that overflowed: sums are wrong.",
+    "OVERLAPPING_WORK": "Work on one stream overlaps, which a stream does not do: sums of durations count time twice.",
+    "PARTIAL_OVERLAP": "Calls on one thread overlap without one lying inside the other; they are not nested.",
+    "UNFINISHED": "Spans were open when the recording ended and are cut off there.",
+    "KERNEL_REPLAY": "Kernels were run several times to read hardware counters: times are not those of a normal run.",
+    # links
+    "UNLINKED_WORK": "Device work has no recorded launch: it was launched before the recording began, or by hidden calls.",
+    "NO_CORRELATION": "Device work carries no correlation ids: none can be linked to its launch.",
+    "NO_DEVICE_NUMBER": "Device work does not say on which device it ran.",
+    "GRAPHS": "Graphs were launched: one call started many kernels, which are linked to it and not to operators.",
+    "SEVERAL_SPANS": "The file holds several recordings; the window reaches over all of them.",
+    # what is not there
+    "NO_EVENTS": "The trace holds no events: nothing ran while it was recorded, or the schedule never became active.",
+    "NO_DEVICE_WORK": "No device work was recorded: a host-only run, or device activities were not asked for.",
+    "NO_STEPS": "No steps are marked; they are proposed from what repeats, or the whole window is one.",
+    "NO_SHAPES": "No shapes of inputs were recorded: no grouping by shape, no FLOPs.",
+    "NO_STACKS": "No Python stacks were recorded: nothing can be traced to source lines or modules.",
+    "NO_MEMORY": "No memory events were recorded: no memory curve, peak or growth.",
+    "NO_ADDRESSES": "Memory events carry no addresses: taking and giving back cannot be paired.",
+    "NO_DISTRIBUTED_INFO": "Collectives occur, but the file does not say its rank and world size.",
+}
+"""Every code that a `Symptom` can have, and what it means."""

@@ -1,0 +1,53 @@
+"""The generated pages of the documentation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import pytest
+
+from docs import generate
+from kinetoscope.analyses import ANALYSES
+from kinetoscope.schema import Analysis, Column, Param, Result, Schema
+
+RESULT = Schema(Column("name", pl.String, "A name | with a bar."), Column("idle", pl.Int64, "Idle time.", "ns"))
+
+
+def idle_gaps(
+    job: object, *, min_gap: Annotated[int, Param("Shorter gaps do not count.", "ns")] = 5, by: Annotated[str, Param("What.", choices=("a", "b"))] = "a"
+) -> Result:
+    """How long was each device idle?
+
+    Method. Gaps are summed.
+    """
+    raise NotImplementedError(job, min_gap, by)
+
+
+def test_a_page_has_all_that_the_analysis_declares() -> None:
+    text = generate.page(Analysis("GPU idle gaps", idle_gaps, RESULT))
+    assert "\n# GPU idle gaps\n" in text
+    assert "How long was each device idle?\n\nMethod. Gaps are summed." in text
+    assert "$ kinetoscope show idle-gaps PATH" in text
+    assert "kinetoscope.idle_gaps(job)" in text
+    assert "| `min_gap` | `--min-gap` | `int` | ns | `5` | Shorter gaps do not count. |" in text
+    assert "| `by` | `--by` | `a`, `b` |  | `'a'` | What. |" in text
+    assert "| `name` | String |  | A name \\| with a bar. |" in text
+    assert "| `idle` | Int64 | ns | Idle time. |" in text
+
+
+def test_check_finds_what_is_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = ["--folder", str(tmp_path)]
+    assert generate.main([*folder, "--check"]) == 1
+    assert generate.main(folder) == 0
+    assert generate.main([*folder, "--check"]) == 0
+    assert {path.stem for path in tmp_path.iterdir()} == {"index", *(analysis.name for analysis in ANALYSES)}
+    (tmp_path / "index.md").write_text("old")
+    (tmp_path / "gone.md").write_text("of an analysis that is no more")
+    capsys.readouterr()
+    assert generate.main([*folder, "--check"]) == 1
+    said = capsys.readouterr().err
+    assert [Path(line.split()[0]).name for line in said.splitlines()] == ["gone.md", "index.md"]
+    assert generate.main(folder) == 0
+    assert not (tmp_path / "gone.md").exists()
