@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.views.text import cells, middle, nearest, padded, printable, wrapped
+from kinetoscope.views.text import brief, cells, middle, nearest, padded, printable, wrapped
 
 ANYTHING = st.text(st.characters(codec=None))
 
@@ -50,6 +50,24 @@ def test_middle_fits_and_keeps_both_ends(text: str, width: int) -> None:
         left, right = short.split("…")
         assert text.startswith(left)
         assert text.endswith(right)
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "short"),
+    [
+        ("void f<int>(int, float (*)(int))", 40, "void f<int>(int, float (*)(int))"),
+        ("void f<int>(int, float (*)(int))", 20, "f<int>"),
+        ("void f<int>(int, float (*)(int))", 4, "f<…>"),
+        ("ncclDevKernel_AllReduce(ncclArgs<4096ul>)", 30, "ncclDevKernel_AllReduce"),
+        ("Cijk_Ailk(int) [clone .kd]", 10, "Cijk_Ailk"),
+        ("Memcpy HtoD (Pinned -> Device)", 30, "Memcpy HtoD (Pinned -> Device)"),
+        ("a)b)c)d)e)f)", 5, "a)…f)"),
+        ("((((((((((", 5, "((…(("),
+        ("(lambda)(int, int)", 10, "(lambda)"),
+    ],
+)
+def test_a_long_name_loses_its_arguments_first(name: str, width: int, short: str) -> None:
+    assert brief(name, width) == short
 
 
 def test_wide_characters_count_twice_and_combining_ones_not() -> None:

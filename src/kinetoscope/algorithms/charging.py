@@ -31,7 +31,8 @@ def charge(
     """Charge each interval to the group of its row, and if `climb` to the groups of all rows that enclose that one.
 
     Args:
-        start, end: int64 [n], the intervals, in any order; those that end before they start count for nothing.
+        start: int64 [n], where the intervals start; they are in any order.
+        end: int64 [n], where they end; those that end before they start count for nothing.
         row: int32 [n], where each belongs; a negative row is nowhere.
         parent: int32 [rows], the row around each, negative for none.
         group: int32 [rows], the group of each row; a negative group counts nowhere, the rows around it do.

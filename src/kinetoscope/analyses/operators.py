@@ -1,4 +1,4 @@
-"""How often each operator, annotation and runtime call ran, and what it cost on the host, on the device and in memory."""
+"""What each operator, annotation and runtime call cost: on the host, on the device, and in memory."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ RESULT = Schema(
     Column("host_self", pl.Int64, "Duration of the calls less that of the calls directly inside them.", "ns"),
     Column("device_total", pl.Int64, "Sum of the durations of the device work launched in the calls.", "ns"),
     Column("device_self", pl.Int64, "Of that, what was launched in none of the calls inside them.", "ns"),
-    Column("device_total_busy", pl.Int64, "Time in which work of device_total ran: what ran at once counts once.", "ns"),
-    Column("device_self_busy", pl.Int64, "Time in which work of device_self ran: what ran at once counts once.", "ns"),
+    Column("device_total_busy", pl.Int64, "Time in which work of device_total ran, each instant once.", "ns"),
+    Column("device_self_busy", pl.Int64, "Time in which work of device_self ran, each instant once.", "ns"),
     Column("host_memory_total", pl.Int64, "Host memory taken less given back while the calls ran.", "bytes"),
     Column("host_memory_self", pl.Int64, "Of that, what was not while a call directly inside them ran.", "bytes"),
     Column("device_memory_total", pl.Int64, "Device memory taken less given back while the calls ran.", "bytes"),
@@ -81,26 +81,26 @@ def operators(
 ) -> Result:
     """Which operators cost the most: calls, time on the host and on the device, memory?
 
-    Method. Calls nest by time on their thread, by the rule of torch's `key_averages`, and rows sum over the calls of one
+    Method. Calls nest by time on their thread, by the rule of torch's `key_averages`; a row sums over the calls of one
     name. Total is the whole call; self leaves out the calls directly inside it that have rows. A call that is the only
     one inside a call of the same name is that call recorded twice, and counts once. Device work counts to the call in
     which it was launched and to all calls around that one; if the launch was not recorded, to the operator that its
     External id names. Memory is what the allocator took less what it gave back, on any thread, while the call ran.
 
     How to read it. Sorted by device_self if there is device work, else by host_self: what stands first is where the
-    time is spent. The self columns of all rows sum to the whole; total columns do not, as calls nest, and a
-    recursive call counts at each level. device_total much larger than device_total_busy means that streams overlap.
-    A launch call has in device_total what it launched; in device_self only what was launched outside all other calls.
+    time is spent. Self columns can be added up over rows; total columns cannot, as calls nest, and a recursive call
+    counts at each level. device_total much larger than device_total_busy means that streams overlap. A launch call has
+    in device_total what it launched, in device_self only what was launched outside all other calls.
 
     Limits. Python calls have no rows unless `python=True`: their time is self time of the call around them. Work that a
     call starts on another thread is not inside it: the backward pass is not inside `backward`. With a time range, times
-    are of what lies inside it, and calls those that begin in it. Device work of several devices adds up, also where they
-    are busy at once. An operator that was recorded with the name of its overload is counted without it.
+    are of what lies inside it, and calls those that begin in it. Device work of several devices adds up, also where
+    they are busy at once. An operator that was recorded with the name of its overload is counted without it.
 
-    With `python=True` the host's numbers and memory are those of torch's `key_averages`. Operators, by name and by shapes,
-    are those of the TensorBoard plugin on the samples that it came with. On newer traces it differs: it leaves out calls
-    that overlap another one partly (ViewBackward0: 140 of 145 calls), counts an operator inside one of its own overloads
-    again, and links launches by External id, which files of 2022 and 2023 do not have.
+    With `python=True` host time and memory are those of torch's `key_averages`. Operators, by name and by shapes, are
+    those of the TensorBoard plugin on the samples that it came with. On newer traces it differs: it leaves out calls
+    that overlap another one partly, counts an operator again inside an overload of its own, and links launches by the
+    External id, which in files of 2022 and 2023 is another number.
     """
     return job.map(_of_trace, RESULT, select, group_by=group_by, python=python, runtime=runtime)
 
@@ -130,8 +130,7 @@ class _Groups:
 
 def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: bool, runtime: Runtime) -> Partial:
     view = scope(trace, select)
-    hidden = [kind for kind, hide in ((EventKind.PYTHON, not python), (EventKind.RUNTIME, runtime == "include")) if hide]
-    found = calls(trace, *hidden)
+    found = calls(trace, *_hidden(python, runtime))
     groups = _grouped(view, found, by_shapes=group_by == "shapes")
     row = _launched_by(view, found)
     own = _past_runtime(trace, found, row)
@@ -145,6 +144,10 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: boo
     notes = list(view.notes) if select.steps is not None else []
     notes += [*_device_notes(view, groups, own), *_notes(view, groups, group_by, python)]
     return Partial(_sorted(view, _frame(trace, groups, values)), tuple(notes))
+
+
+def _hidden(python: bool, runtime: Runtime) -> list[EventKind]:
+    return ([] if python else [EventKind.PYTHON]) + ([EventKind.RUNTIME] if runtime == "include" else [])
 
 
 def _grouped(view: Scope, found: Calls, *, by_shapes: bool) -> _Groups:

@@ -77,5 +77,5 @@ def advice(parts: Sequence[Share], *, device: bool, gap: float = 0.0) -> str:
     why = (_DEVICE if device else _HOST)[largest.kind]
     found = f"The largest loss is {largest.label}, {shown(largest.time, 'ns')} ({shown(largest.time / total, 'fraction')}): {why}"
     if gap > _SMALL * total and largest.kind != "data_loading":
-        found += f" A gap of {shown(gap, 'ns')} before each forward pass looks like waiting for data."
+        found += f" A gap of {shown(gap, 'ns')} before the forward pass looks like waiting for data."
     return found

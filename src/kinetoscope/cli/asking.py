@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -24,18 +24,26 @@ from kinetoscope.readers.stream import Progress
 from kinetoscope.schema import Analysis, Result
 
 Answers = dict[str, Result]
+Asked = Mapping[str, dict[str, Any]]
 
 
-def ask(job: Job, names: Sequence[str], progress: Progress, *, jobs: int | None = None, **select: Any) -> Answers:
+def ask(job: Job, asked: Asked, progress: Progress, *, jobs: int | None = None, **select: Any) -> Answers:
     """The results of the named analyses, over all ranks that can be read.
+
+    Args:
+        job: whom to ask.
+        asked: names of analyses, and the parameters of each.
+        progress: told how many more bytes have been read.
+        jobs: ranks at a time.
+        select: the keyword `select` of all analyses, if anything is selected.
 
     Raises:
         InputError: no rank can be read.
     """
-    wanted = [analysis for analysis in ANALYSES if analysis.name in names]
+    wanted = {analysis: {**asked[analysis.name], **select} for analysis in ANALYSES if analysis.name in asked}
     if len(job) == 1:
-        return _asked(job, wanted, select)
-    of_rank = partial(_of_source, job, wanted, progress, select)
+        return _asked(job, wanted)
+    of_rank = partial(_of_source, job, wanted, progress)
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1, "kinetoscope-rank") as pool:
         answers = list(pool.map(of_rank, job.sources))
     read = [answer for answer in answers if not isinstance(answer, InputError)]
@@ -45,16 +53,16 @@ def ask(job: Job, names: Sequence[str], progress: Progress, *, jobs: int | None 
     return {analysis.name: _joined(read, analysis.name, notes) for analysis in wanted}
 
 
-def _asked(job: Job, wanted: Sequence[Analysis], select: dict[str, Any]) -> Answers:
-    return {analysis.name: analysis(job, **select) for analysis in wanted}
+def _asked(job: Job, wanted: Mapping[Analysis, dict[str, Any]]) -> Answers:
+    return {analysis.name: analysis(job, **params) for analysis, params in wanted.items()}
 
 
 def _of_source(
-    job: Job, wanted: Sequence[Analysis], progress: Progress, select: dict[str, Any], source: Source
+    job: Job, wanted: Mapping[Analysis, dict[str, Any]], progress: Progress, source: Source
 ) -> Answers | InputError:
     engine = Threads(partial(load, progress=progress), jobs=1)
     try:
-        return _asked(dataclasses.replace(job, sources=(source,), engine=engine, notes=()), wanted, select)
+        return _asked(dataclasses.replace(job, sources=(source,), engine=engine, notes=()), wanted)
     except InputError as error:
         return error
 

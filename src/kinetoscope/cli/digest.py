@@ -5,19 +5,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
 from kinetoscope.cli.advice import advice, headline
 from kinetoscope.schema import Result
-from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.numbers import grouped, scale, shown
 from kinetoscope.views.palette import kind_of
 
-ASKED = ("trace_info", "step_breakdown", "operators", "kernels")
-"""The analyses whose results are needed."""
+ASKED: dict[str, dict[str, Any]] = {"trace_info": {}, "step_breakdown": {}, "operators": {}, "kernels": {"copies": True}}
+"""The analyses whose results are needed, and what they are asked."""
 
 _TOP = 5  # rows of a short table
 _UNEVEN = 1.15  # a step so much longer than the middle one is named
+_SHORT = 40  # a longer path is not repeated in each command
 _NOTABLE = 0.05  # share of a step from which something is worth a word
 
 LABELS = {
@@ -104,7 +106,7 @@ def digest(path: str, results: Mapping[str, Result]) -> Digest:
         parts=parts,
         spread=_of_ranks(steps.frame, parts) if ranks > 1 else _of_steps(steps.frame),
         tops=_tops(results, device=device),
-        health=_health(info),
+        health=_health(info, results["trace_info"].notes),
         commands=_commands(path, device=device),
     )
 
@@ -142,8 +144,9 @@ def _facts(info: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
     events = sum(int(value) for value in _values(info, "file", "events"))
     window = max((int(value.split()[0]) for value in _values(info, "time", "window")), default=0)
     count = steps.height // max(len(ranks), 1)
+    only = f"rank {ranks[0]}{of}" if ranks and (ranks[0] or of) else ""
     facts = (
-        f"rank {ranks[0]}{of}" if len(ranks) == 1 else f"{grouped(len(ranks))}{of} ranks",
+        f"{grouped(len(ranks))}{of} ranks" if len(ranks) > 1 else only,
         _devices(info),
         f"{grouped(count)} step{'s' * (count != 1)}",
         f"{grouped(events)} events in {shown(window, 'ns')}",
@@ -160,10 +163,14 @@ def _devices(info: pl.DataFrame) -> str:
     return ", ".join(f"{count} × {name}" if count > 1 else name for name, count in counted.rows())
 
 
-def _health(info: pl.DataFrame) -> tuple[tuple[str, str], ...]:
-    """Severity and sentence, each sentence once, the worst first."""
-    rows = info.filter(pl.col("topic") == "health").unique("value", maintain_order=True)
-    said = [(item.partition(" ")[0], value) for item, value in rows.select("item", "value").rows()]
+def _health(info: pl.DataFrame, notes: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Severity and sentence, the worst first; what several ranks have is said of the first of them."""
+    rows = info.filter(pl.col("topic") == "health").group_by("item", maintain_order=True)
+    found = rows.agg(pl.col("value", "rank").first(), pl.len().alias("ranks"))
+    said = [("warning", note) for note in notes]
+    for item, value, rank, ranks in found.rows():
+        others = f" (Rank {rank}; {ranks - 1} other{'s' * (ranks > 2)} alike.)" if ranks > 1 else ""
+        said.append((item.partition(" ")[0], value + others))
     return tuple(sorted(said, key=lambda each: ("error", "warning", "note").index(each[0])))
 
 
@@ -184,7 +191,7 @@ def _of_steps(steps: pl.DataFrame) -> Spread | None:
         return None
     columns = tuple(Column(str(step), time) for step, time in steps.select("step", "duration").rows())
     longest = max(columns, key=lambda column: column.time)
-    words = f"{shown(min(times), 'ns')} – {shown(max(times), 'ns')}"
+    words = _range(times)
     if longest.time > _UNEVEN * sorted(times)[len(times) // 2]:
         words += f"; step {longest.label} is the longest"
     return Spread("Steps", "host", columns, words)
@@ -198,12 +205,18 @@ def _of_ranks(steps: pl.DataFrame, parts: Sequence[Part]) -> Spread:
     means = steps.group_by("rank").agg(pl.col(what).mean()).sort("rank").rows()
     columns = tuple(Column(str(rank), time) for rank, time in means)
     low, high = min(columns, key=lambda each: each.time), max(columns, key=lambda each: each.time)
-    words = f"{shown(low.time, 'ns')} – {shown(high.time, 'ns')} a step"
+    words = _range([low.time, high.time])
     if high.time <= _UNEVEN * low.time:
-        return Spread("Ranks", "host" if what == "duration" else what, columns, words)
+        return Spread("Ranks", "host" if what == "duration" else what, columns, f"{what} {words}")
     if what == "duration":
-        return Spread("Ranks", "host", columns, f"{words}; rank {high.label} is the slowest")
-    return Spread("Ranks", what, columns, f"{words} in communication; rank {low.label} is waited for")
+        return Spread("Ranks", "host", columns, f"{words}; rank {high.label} takes longest")
+    return Spread("Ranks", what, columns, f"communication {words}: they wait for rank {low.label}")
+
+
+def _range(times: Sequence[float]) -> str:
+    """`166 – 188 ms`."""
+    unit = scale(times, "ns")
+    return f"{unit.text(min(times))} – {unit.with_unit(max(times))}"
 
 
 # --- what takes the time
@@ -212,10 +225,10 @@ def _of_ranks(steps: pl.DataFrame, parts: Sequence[Part]) -> Spread:
 def _tops(results: Mapping[str, Result], *, device: bool) -> tuple[tuple[str, tuple[Top, ...]], ...]:
     operators, kernels = results["operators"].frame, results["kernels"].frame
     if not device:
-        return (("Operators, by their own time on the host", _top(operators, "host_self")),)
+        return (("Operators by host time", _top(operators, "host_self")),)
     return (
-        ("Operators, by the time of the device work they launch", _top(operators, "device_self")),
-        ("Kernels, copies and sets", _top(kernels, "total")),
+        ("Operators by device time", _top(operators, "device_self")),
+        ("Kernels and copies", _top(kernels, "total")),
     )
 
 
@@ -225,9 +238,8 @@ def _top(frame: pl.DataFrame, time: str) -> tuple[Top, ...]:
     listed = frame.filter(~pl.col("name").str.starts_with("ProfilerStep"))  # what no call explains is no call's
     summed = listed.group_by("name").agg(pl.col("kind").first(), pl.col("calls", time).sum())
     rows = summed.filter(pl.col(time) > 0).sort([time, "name"], descending=[True, False]).head(_TOP)
-    otherwise = "host" if time.startswith("host") else "computation"
     return tuple(
-        Top(name, kind_of(kind) or otherwise, calls, spent, spent / total)
+        Top(name, kind_of(kind) or "host", calls, spent, spent / total)
         for name, kind, calls, spent in rows.select("name", "kind", "calls", time).rows()
     )
 
@@ -235,6 +247,7 @@ def _top(frame: pl.DataFrame, time: str) -> tuple[Top, ...]:
 def _commands(path: str, *, device: bool) -> tuple[tuple[str, str], ...]:
     """What to type next."""
     quoted = shlex.quote(path)
+    quoted = quoted if len(quoted) <= _SHORT else "PATH"
     show = "kinetoscope show"
     return (
         (f"{show} step-breakdown {quoted}", "each step"),

@@ -13,7 +13,7 @@ from kinetoscope.views.lines import FILL, MARK, Line, Piece, plain
 from kinetoscope.views.numbers import grouped, scale, shown
 from kinetoscope.views.palette import KINDS
 from kinetoscope.views.terminal import stack
-from kinetoscope.views.text import cells, middle, padded, printable, wrapped
+from kinetoscope.views.text import brief, cells, middle, padded, printable, wrapped
 
 WIDEST = 100
 """Cells; longer lines are hard to read."""
@@ -82,7 +82,7 @@ def _spread(digest: Digest, width: int) -> Iterator[Line]:
     cell, most = _LABELLED
     title: Piece = padded(spread.title, 8), "bold"
     times = [column.time for column in spread.columns]
-    words = middle(spread.words, width - 28)
+    words = middle(spread.words, width - 10 - min(len(times), 30))
     if len(times) <= min(most, (width - 10 - cells(words)) // cell):
         columns = "".join(each * (cell - 1) + " " for each in sparkline(times))
         yield (title, (columns, spread.kind), (f" {words}", ""))
@@ -120,7 +120,7 @@ def _top(title: str, rows: Sequence[Top], width: int) -> Iterator[Line]:
     largest = max(row.share for row in rows)
     yield ((padded(middle(title, name), name), "bold"), (numbers[0], "dim"))
     for row, number in zip(rows, numbers[1:], strict=True):
-        text = padded(middle(printable(row.name), name), name) + number
+        text = padded(brief(printable(row.name), name), name) + number
         yield ((text, ""), (bar(row.share, largest, picture), row.kind))
 
 

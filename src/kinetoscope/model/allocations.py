@@ -38,10 +38,10 @@ class Allocations:
 
         A span whose last instant is before its first has none.
         """
-        before = np.concatenate([[0], np.cumsum(self.size)])
+        before = np.concatenate([[0], np.cumsum(self.size)], dtype=np.int64)
         begin = np.searchsorted(self.time, first, side="left")
         end = np.searchsorted(self.time, last, side="right")
-        return before[np.maximum(begin, end)] - before[begin]
+        return np.subtract(before[np.maximum(begin, end)], before[begin])
 
 
 def host_allocations(trace: Trace) -> Allocations:

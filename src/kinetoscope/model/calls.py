@@ -73,7 +73,7 @@ def is_outside_calls(trace: Trace, time: NDArray[np.int64]) -> NDArray[np.bool_]
     outermost = (trace.of(call_tree).depth == 0) | trace.of(is_asynchronous)
     start, end = np.sort(trace.start[outermost]), np.sort(trace.end[outermost])
     begun = np.searchsorted(start, time, side="right")
-    return begun == np.searchsorted(end, time, side="left")
+    return np.equal(begun, np.searchsorted(end, time, side="left"))
 
 
 # --- names

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms import ordering, tree
 from kinetoscope.model.kinds import HOST_KINDS, EventKind
+from kinetoscope.model.naming import rows_named
 from kinetoscope.model.trace import Trace
 
 OWN_MARKS: Final = (
@@ -27,6 +28,9 @@ ASYNCHRONOUS: Final = ("gloo:",)
 
 MODULE: Final = "nn.Module: "
 """How the names of Python calls begin that are a module's forward."""
+
+STEP: Final = "ProfilerStep#"
+"""How the names of the profiler's steps begin: annotations, and in files of 2021 operators."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +67,7 @@ def call_tree(trace: Trace) -> CallTree:
 
 def is_asynchronous(trace: Trace) -> NDArray[np.bool_]:
     """Which annotations only begin on the thread that they are recorded on: bool [events]."""
-    rows = np.flatnonzero(trace.kind == EventKind.ANNOTATION)
-    codes = np.unique(trace.name[rows])
-    codes = codes[[trace.strings.label(int(code)).startswith(ASYNCHRONOUS) for code in codes]] if len(codes) else codes
-    result = np.zeros(len(trace), np.bool_)
-    result[rows] = np.isin(trace.name[rows], codes)
-    return result
+    return rows_named(trace, lambda name: name.startswith(ASYNCHRONOUS), EventKind.ANNOTATION)
 
 
 def enclosing_op(trace: Trace) -> NDArray[np.int32]:
@@ -88,11 +87,8 @@ def enclosing_frame(trace: Trace) -> NDArray[np.int32]:
 
 def enclosing_module(trace: Trace) -> NDArray[np.int32]:
     """The call of a module's forward that each event is, or is called by: int32 [events], −1 for none."""
-    wanted = np.zeros(len(trace), np.bool_)
-    rows = np.flatnonzero(trace.kind == EventKind.PYTHON)
-    codes = [code for code in np.unique(trace.name[rows]).tolist() if trace.strings.label(code).startswith(MODULE)]
-    wanted[rows] = np.isin(trace.name[rows], codes)
-    return tree.ancestor(trace.of(call_tree).parent, wanted)
+    modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON)
+    return tree.ancestor(trace.of(call_tree).parent, modules)
 
 
 def self_times(trace: Trace) -> NDArray[np.int64]:
@@ -108,9 +104,8 @@ def main_thread(trace: Trace) -> int:
     outermost = np.flatnonzero(calls.depth == 0)
     if not len(outermost):
         return -1
-    annotations = np.flatnonzero(trace.kind == EventKind.ANNOTATION)
-    steps = [row for row in annotations.tolist() if trace.strings.label(int(trace.name[row])).startswith("ProfilerStep#")]
-    if steps:
+    steps = rows_named(trace, lambda name: name.startswith(STEP), EventKind.ANNOTATION, EventKind.HOST_OP)
+    if steps.any():
         return int(np.bincount(trace.track[steps]).argmax())
     time = np.bincount(trace.track[outermost], weights=(trace.end - trace.start)[outermost])
     return int(time.argmax())

@@ -15,6 +15,7 @@ from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.health import Severity, Symptom
 from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.naming import rows_named
 from kinetoscope.model.shapes import FALSE
 from kinetoscope.model.trace import Trace
 
@@ -30,6 +31,9 @@ _COARSE: Final = 100
 _FEW: Final = 100
 """Events from which their times can show a grid by more than chance."""
 
+_RANGE_MARK: Final = "recordfunction"
+"""In the names of the Python calls that open and close a range; recorded stacks show them overlapping it."""
+
 
 def negative_durations(trace: Trace) -> Iterator[Symptom]:
     """Events that end before they start."""
@@ -39,25 +43,21 @@ def negative_durations(trace: Trace) -> Iterator[Symptom]:
 
 
 def impossible_durations(trace: Trace) -> Iterator[Symptom]:
-    """Events over a day long, and device work longer than the host's whole window."""
+    """Events over a day long, and device work longer than all that was recorded besides."""
     duration = trace.end - trace.start
     impossible = duration > _DAY
-    host = trace.of(call_tree).order
-    host = host[~impossible[host]]
     work = trace.of(device_work)
-    if len(host) and len(work):
-        window = int(trace.end[host].max() - trace.start[host].min())
-        impossible[work.rows] |= work.duration > max(window, int(_span_of_rest(work)))
+    # Work that lasts no longer than the starts of all work lie apart is nothing special, which is nearly always so.
+    if len(work) and int(work.duration.max()) > int(work.start.max() - work.start.min()):
+        host = trace.of(call_tree).order
+        host = host[~impossible[host]]
+        window = int(trace.end[host].max() - trace.start[host].min()) if len(host) else _DAY
+        impossible[work.rows] |= work.duration > max(window, int(work.start.max() - work.start.min()))
     count = int(np.count_nonzero(impossible))
     if count:
         longest = time(int(duration[impossible].max()))
         message = f"{events(count)} last longer than the recording itself (up to {longest}); sums that hold them are wrong."
         yield Symptom("IMPOSSIBLE_DURATIONS", "warning", message, count)
-
-
-def _span_of_rest(work: DeviceWork) -> int:
-    """From the first to the last start of device work: nothing that is over before something else starts is longer."""
-    return int(work.start.max() - work.start.min())
 
 
 def grid_of_times(trace: Trace) -> Iterator[Symptom]:
@@ -111,13 +111,14 @@ def partial_overlap(trace: Trace) -> Iterator[Symptom]:
     count = trace.of(call_tree).partial
     if not count:
         return
-    annotations = int(np.count_nonzero(trace.kind == EventKind.ANNOTATION))
+    marks = rows_named(trace, lambda name: _RANGE_MARK in name.lower().replace("_", ""), EventKind.PYTHON)
     calls = f"{count:,} host call{'s overlap' if count != 1 else ' overlaps'} another one without lying inside it"
-    if np.any(trace.kind == EventKind.PYTHON) and count <= 2 * annotations:
-        message = f"{calls}: the Python calls that begin and end annotations, as is usual where stacks are recorded."
+    if count <= 2 * int(np.count_nonzero(marks)):  # the call that opens a range and the one that closes it
+        message = f"{calls}: Python calls that open and close annotations, as is usual where stacks are recorded."
         yield Symptom("PARTIAL_OVERLAP", "note", message, count)
     else:
-        yield Symptom("PARTIAL_OVERLAP", "warning", f"{calls}; they are not nested, and self times may be too long.", count)
+        message = f"{calls}; they are not nested, and self times of what is around them may be too long."
+        yield Symptom("PARTIAL_OVERLAP", "warning", message, count)
 
 
 def unlinked_work(trace: Trace) -> Iterator[Symptom]:
@@ -131,14 +132,23 @@ def unlinked_work(trace: Trace) -> Iterator[Symptom]:
     count = int(np.count_nonzero(unlinked))
     if not count:
         return
-    host = trace.of(call_tree).order
-    began = int(trace.start[host].min()) if len(host) else int(work.start.min())
-    before = int(np.count_nonzero(work.start[unlinked] < began))
+    early = int(np.count_nonzero(_before_linked(work) & unlinked))
     unknown = int(np.count_nonzero(work.op[unlinked] < 0))
     spent = int(work.duration[unlinked].sum())
-    message = f"{count:,} of {pieces(len(work))} ({share(spent, work)}) have no recorded launch; {unknown:,} of them count "
-    message += f"to no operator, and {before:,} start before the first call of the host."
+    message = f"{count:,} of {pieces(len(work))} ({share(spent, work)}) have no recorded launch; {early:,} of them run before "
+    message += f"all others of their stream: launched before the recording began. {unknown:,} count to no operator."
     yield Symptom("UNLINKED_WORK", severity(spent, work), message, count)
+
+
+def _before_linked(work: DeviceWork) -> NDArray[np.bool_]:
+    """Which work starts before the first piece of its stream whose launch is known: bool [work]."""
+    streams, first_of = group(work.device, work.stream)
+    never = np.iinfo(np.int64).min
+    first = np.full(len(first_of), np.iinfo(np.int64).max)
+    linked = work.launch >= 0
+    np.minimum.at(first, streams[linked], work.start[linked])
+    first[first == np.iinfo(np.int64).max] = never  # nothing can be told on a stream without any
+    return np.asarray(work.start < first[streams])
 
 
 def no_device_number(trace: Trace) -> Iterator[Symptom]:
@@ -157,7 +167,7 @@ def graphs(trace: Trace) -> Iterator[Symptom]:
     many = counts[counts > 1]
     if len(many):
         message = f"{len(many):,} launch{'es' * (len(many) != 1)} started {pieces(int(many.sum()))}, up to {many.max():,} each: "
-        message += "graphs, whose work is linked to the launch of the graph and not to operators of its own."
+        message += "graphs, as a rule. Their work is linked to that launch and not to operators of its own."
         yield Symptom("GRAPHS", "note", message, len(many))
 
 

@@ -20,7 +20,7 @@ class Lane:
     Attributes:
         process: name of the process, or label of the device.
         name: name of the thread or stream.
-        is_device: device work lies on it.
+        is_device: device work lies on it, or it is labelled as a GPU's.
         sort: the place that the file asks for, of the process and of the lane in it.
     """
 
@@ -50,12 +50,14 @@ def lanes(trace: Trace) -> tuple[Lane, ...]:
 def _lane(
     track: int, pid: Any, tid: Any, process: dict[str, Any], thread: dict[str, Any], devices: set[int]
 ) -> Lane:
-    is_device = track in devices
-    named = _text(process.get("process_name name"))
     labels = _text(process.get("process_labels labels"))
+    is_device = track in devices or labels.startswith("GPU")
+    named = _text(process.get("process_name name"))
     default = f"device {pid}" if is_device else f"process {pid}"
-    words = labels if is_device and labels else named or labels or default
-    name = _text(thread.get("thread_name name")) or (f"stream {tid}" if is_device else f"thread {tid}")
+    words = labels if is_device and labels else named or labels or default  # a device has the process's name, too
+    name = _text(thread.get("thread_name name"))
+    if not name:  # tids were texts such as `stream 7` in 2021
+        name = _text(tid) if isinstance(tid, str) and " " in tid else f"{'stream' if is_device else 'thread'} {tid}"
     order = (_number(process.get("process_sort_index sort_index")), _number(thread.get("thread_sort_index sort_index")))
     return Lane(words, name.strip(), is_device, order)
 

@@ -1,8 +1,8 @@
-"""Rows chosen by what their names say."""
+"""Rows chosen by what their names say, and numbers as messages name them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,3 +21,15 @@ def rows_named(trace: Trace, fits: Callable[[str], bool], *kinds: EventKind) -> 
     result = np.zeros(len(trace), np.bool_)
     result[rows] = marks[trace.name[rows] + 1]
     return result
+
+
+def listed(numbers: Iterable[int], limit: int = 10) -> str:
+    """Numbers in order, runs of them in short: `0-3, 7`; "" for none. Of many runs the first `limit`, and an ellipsis."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    shown = [str(low) if low == high else f"{low}-{high}" for low, high in runs[:limit]]
+    return ", ".join([*shown, "…"] if len(runs) > limit else shown)

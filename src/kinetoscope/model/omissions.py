@@ -57,8 +57,10 @@ def no_shapes(trace: Trace) -> Iterator[Symptom]:
 
 def no_stacks(trace: Trace) -> Iterator[Symptom]:
     """Neither Python calls nor stacks of operators."""
+    if np.any(trace.kind == EventKind.PYTHON):
+        return
     rows = trace.rows(EventKind.HOST_OP)
-    if len(rows) and not len(trace.rows(EventKind.PYTHON)) and not arguments.has(trace, "call_stack", rows).any():
+    if len(rows) and not arguments.has(trace, "call_stack", rows).any():
         message = "No Python stacks were recorded: operators cannot be traced to source lines and modules; "
         yield Symptom("NO_STACKS", "note", message + "record with with_stack=True, which costs time.", len(rows))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.intervals import Intervals
 from kinetoscope.errors import UsageError
 from kinetoscope.model.device import DeviceWork, device_work
-from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.kinds import HOST_KINDS, EventKind
+from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import Selection
 from kinetoscope.model.steps import Steps, step_of, steps
 from kinetoscope.model.trace import Trace
@@ -22,8 +24,9 @@ class Scope:
 
     Attributes:
         steps: the steps selected, with host and device intervals (not clipped).
-        host: bool [events], host events selected.
-        work: bool [work], device work selected, aligned with `device_work(trace)`.
+        host: bool [events], events selected that start in the range of time, if there is one: what is counted.
+        host_any_time: bool [events], the same whatever the range of time: what `clipped` cuts.
+        work: bool [work], device work selected, aligned with `device_work(trace)`; with a range of time, what runs in it.
         clip: the range of time to which intervals are clipped, ns, or None.
         notes: what must be said about the selection.
     """
@@ -32,6 +35,7 @@ class Scope:
     select: Selection
     steps: Steps
     host: NDArray[np.bool_]
+    host_any_time: NDArray[np.bool_]
     work: NDArray[np.bool_]
     clip: tuple[int, int] | None
     notes: tuple[str, ...]
@@ -59,50 +63,86 @@ def scope(trace: Trace, select: Selection) -> Scope:
     """Apply a selection to a trace.
 
     Raises:
-        UsageError: a step, thread, device or annotation was asked for that the trace does not have.
+        UsageError: a step, device, stream, thread or annotation was asked for that the trace does not have, or a range
+            of time that ends before it starts.
     """
     found = trace.of(steps, select.steps_by)
     work = trace.of(device_work)
-    chosen, marks = _chosen_steps(found, select)
-    clip = None
-    if select.time is not None:
-        origin = trace.of(origin_of_time)
-        clip = (origin + select.time[0], origin + select.time[1])
-    anchor = np.where(work.launch >= 0, work.launch, work.rows)  # the event whose place decides
+    chosen = _chosen_steps(found, select.steps)
     host = np.ones(len(trace), np.bool_)
     taken = np.ones(len(work), np.bool_)
-    if select.steps is not None:
-        host &= step_of(marks, trace.start) >= 0
-        taken &= step_of(marks, trace.start[anchor]) >= 0
-    if select.annotation is not None:
-        inside = _inside_annotation(trace, select.annotation)
-        host &= inside
-        taken &= inside[anchor] & (work.launch >= 0)
-    if select.threads is not None:
-        on_threads = np.isin(trace.tracks.integer_tids(), select.threads)[trace.track]
-        host &= on_threads
-        taken &= on_threads[anchor] & (work.launch >= 0)
+    for place in _places(trace, select, chosen):
+        # Device work is where it was launched; work whose launch was not recorded has a step, by its start, and no more.
+        host &= place.events
+        taken &= np.where(work.launch >= 0, place.events[work.launch], place.events[work.rows] & place.holds_unlinked)
     if select.devices is not None:
-        taken &= np.isin(work.device, select.devices)
+        taken &= np.isin(work.device, _there("device", select.devices, work.device))
     if select.streams is not None:
-        taken &= np.isin(work.stream, select.streams)
+        taken &= np.isin(work.stream, _there("stream", select.streams, work.stream))
+    notes = [found.note] if found.note else []
+    if select.annotation is not None or select.threads is not None:
+        notes += _unlinked(work)
+    clip = _range_of_time(trace, select)
+    in_time = host
     if clip is not None:
-        host &= (trace.start >= clip[0]) & (trace.start < clip[1])
+        in_time = host & (trace.start >= clip[0]) & (trace.start < clip[1])
         taken &= (work.start < clip[1]) & (work.end > clip[0])
-    return Scope(trace, select, chosen, host, taken, clip, (found.note,) if found.note else ())
+        chosen = _of_steps(chosen, (chosen.device.start < clip[1]) & (chosen.device.end > clip[0]))
+    return Scope(trace, select, chosen, in_time, host, taken, clip, tuple(notes))
 
 
-def _chosen_steps(found: Steps, select: Selection) -> tuple[Steps, Intervals]:
-    if select.steps is None:
-        return found, found.host
-    there = np.isin(found.number, select.steps)
-    if not there.any():
-        have = f"{found.number.min()}-{found.number.max()}" if len(found) else "none"
-        wanted = ", ".join(map(str, select.steps[:10]))
-        raise UsageError(f"no step {wanted} in this trace; it has {have}")
-    host = Intervals(found.host.start[there], found.host.end[there])
-    device = Intervals(found.device.start[there], found.device.end[there])
-    return Steps(found.number[there], host, device, found.origin, found.note), host
+@dataclass(frozen=True)
+class _Place:
+    """Where to look: events, and whether device work without a recorded launch can be there by its own start."""
+
+    events: NDArray[np.bool_]
+    holds_unlinked: bool
+
+
+def _places(trace: Trace, select: Selection, chosen: Steps) -> Iterator[_Place]:
+    if select.steps is not None:
+        yield _Place(step_of(chosen.host, trace.start) >= 0, True)
+    if select.annotation is not None:
+        yield _Place(_inside_annotation(trace, select.annotation), False)
+    if select.threads is not None:
+        tids = trace.tracks.integer_tids()
+        host = np.unique(trace.track[np.isin(trace.kind, HOST_KINDS)])
+        yield _Place(np.isin(tids, _there("thread", select.threads, tids[host]))[trace.track], False)
+
+
+def _range_of_time(trace: Trace, select: Selection) -> tuple[int, int] | None:
+    if select.time is None:
+        return None
+    low, high = select.time
+    if low > high:
+        raise UsageError(f"the range of time from {low} to {high} ns ends before it starts; give start and end")
+    origin = trace.of(origin_of_time)
+    return origin + low, origin + high
+
+
+def _there(what: str, wanted: tuple[int, ...], have: NDArray[np.int64]) -> tuple[int, ...]:
+    """`wanted`, if at least one of them is there."""
+    if not np.isin(wanted, have).any():
+        raise UsageError(f"no {what} {listed(wanted)} in this trace; it has {listed(np.unique(have).tolist()) or 'none'}")
+    return wanted
+
+
+def _unlinked(work: DeviceWork) -> list[str]:
+    count = int((work.launch < 0).sum())
+    return [f"{count} of {len(work)} pieces of device work have no recorded launch and are left out."] if count else []
+
+
+def _chosen_steps(found: Steps, wanted: tuple[int, ...] | None) -> Steps:
+    if wanted is None:
+        return found
+    return _of_steps(found, np.isin(found.number, _there("step", wanted, found.number)))
+
+
+def _of_steps(found: Steps, which: NDArray[np.bool_]) -> Steps:
+    def of(intervals: Intervals) -> Intervals:
+        return Intervals(intervals.start[which], intervals.end[which])
+
+    return replace(found, number=found.number[which], host=of(found.host), device=of(found.device))
 
 
 def _inside_annotation(trace: Trace, name: str) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -13,18 +14,28 @@ from kinetoscope.algorithms.intervals import Intervals
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.naming import rows_named
 from kinetoscope.model.trace import Trace
 
 Origin = Literal["profiler", "annotation", "repetition", "window"]
 """profiler: `ProfilerStep#N`. annotation: the user named one. repetition: proposed from what repeats. window: one step."""
 
-_PROFILER_STEP: Final = re.compile(r"ProfilerStep#(\d{1,18})$")
+_MARKS: Final = (EventKind.ANNOTATION, EventKind.HOST_OP)
+"""What a marked range is: an annotation; in files of 2021 an operator."""
+
+_PARTS: Final = ("enumerate(Data", "Optimizer.", "nccl:", "gloo:")
+"""How the names of annotations begin that are parts of a step, never a step."""
+
+_PROFILER_STEP: Final = re.compile(r"ProfilerStep#(\d{1,18})")
 _DIGITS: Final = re.compile(r"\d+")
 _FEWEST: Final = 3
 """Repetitions from which a pattern is proposed as the step."""
 
 _LAUNCHES: Final = 100
 """Launches that a repeated sequence must have to be proposed: shorter ones are layers of a model."""
+
+_ALIKE: Final = 0.8
+"""Share of the sequences of launches that must be equal to the letter."""
 
 _COVERAGE: Final = 0.6
 """Share of the window that a repeated annotation must cover to be proposed."""
@@ -58,17 +69,17 @@ def steps(trace: Trace, steps_by: str | None = None) -> Steps:
     work = trace.of(device_work)
     found = _named(trace, steps_by) if steps_by is not None else _profiler_steps(trace)
     origin: Origin = "annotation" if steps_by is not None else "profiler"
-    note = ""
+    notes = []
     if found is None and steps_by is not None:
-        note = f"No annotation is called {steps_by!r}. "
+        notes.append(f"No annotation is called {steps_by!r}, nor begins with that.")
         found = _profiler_steps(trace)
         origin = "profiler"
     if found is None:
         found, said = _proposed(trace, work)
-        note += said
+        notes.append(said)
         origin = "repetition" if len(found[0]) > 1 else "window"
     number, host = found
-    return Steps(number, host, device_steps(trace, work, host), origin, note)
+    return Steps(number, host, device_steps(trace, work, host), origin, " ".join(notes))
 
 
 def step_of(windows: Intervals, time: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -79,20 +90,21 @@ def step_of(windows: Intervals, time: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def device_steps(trace: Trace, work: DeviceWork, host: Intervals) -> Intervals:
-    """The plugin's formula; see `Steps.device`."""
-    launched = work.launch >= 0
-    step = np.where(launched, step_of(host, trace.start[work.launch]), -1)
-    last = np.full(len(host.start), np.iinfo(np.int64).min)
-    first = np.full(len(host.start), np.iinfo(np.int64).max)
+    """The plugin's formula; see `Steps.device`.
+
+    Work that was launched in no step and is over when the first step's own work begins delays the first step: the device
+    was still busy with what came before.
+    """
+    step = np.where(work.launch >= 0, step_of(host, trace.start[work.launch]), -1)
     inside = step >= 0
+    last = np.full(len(host.start), np.iinfo(np.int64).min)
     np.maximum.at(last, step[inside], work.end[inside])
-    np.minimum.at(first, step[inside], work.start[inside])
     start, end = host.start.copy(), np.maximum(host.end, last)
     if not len(start):
         return Intervals(start, end)
-    # What was launched before the first step and still ran when that began delays it.
-    before = work.end[~launched & (work.end <= first[0])]
-    start[0] = max(int(start[0]), int(before.max())) if len(before) and inside.any() else start[0]
+    if (step == 0).any():
+        before = work.end[~inside & (work.end <= work.start[step == 0].min())]
+        start[0] = max(int(start[0]), int(before.max(initial=start[0])))
     end[0] = max(int(end[0]), int(start[0]))
     for step_number in range(1, len(start)):
         start[step_number] = max(start[step_number], end[step_number - 1])
@@ -118,10 +130,10 @@ def _disjoint(trace: Trace, rows: NDArray[np.int64], numbers: NDArray[np.int64])
 
 
 def _profiler_steps(trace: Trace) -> Found | None:
-    rows = np.flatnonzero(np.isin(trace.kind, (EventKind.ANNOTATION, EventKind.HOST_OP)))
+    rows = np.flatnonzero(np.isin(trace.kind, _MARKS))
     numbers = {}
     for code in np.unique(trace.name[rows]).tolist():
-        match = _PROFILER_STEP.match(trace.strings.label(code))
+        match = _PROFILER_STEP.fullmatch(trace.strings.label(code))
         if match:
             numbers[code] = int(match.group(1))
     rows = rows[np.isin(trace.name[rows], list(numbers))]
@@ -131,7 +143,7 @@ def _profiler_steps(trace: Trace) -> Found | None:
 
 
 def _named(trace: Trace, name: str) -> Found | None:
-    rows = np.flatnonzero(np.isin(trace.kind, (EventKind.ANNOTATION, EventKind.HOST_OP)))
+    rows = np.flatnonzero(np.isin(trace.kind, _MARKS))
     codes = np.unique(trace.name[rows]).tolist()
     same = [code for code in codes if trace.strings.label(code) == name]
     same = same or [code for code in codes if trace.strings.label(code).startswith(name)]
@@ -169,7 +181,9 @@ def _repeated_annotation(trace: Trace, work: DeviceWork, window: tuple[int, int]
     rows = np.flatnonzero((trace.kind == EventKind.ANNOTATION) & (trace.of(call_tree).depth >= 0))
     families: dict[str, list[int]] = {}
     for code in np.unique(trace.name[rows]).tolist():
-        families.setdefault(_DIGITS.sub("#", trace.strings.label(code)), []).append(code)
+        name = trace.strings.label(code)
+        if not name.startswith(_PARTS):
+            families.setdefault(_DIGITS.sub("#", name), []).append(code)
     best: tuple[int, Intervals, str] | None = None
     for family, codes in families.items():
         chosen = rows[np.isin(trace.name[rows], codes)]
@@ -182,12 +196,13 @@ def _repeated_annotation(trace: Trace, work: DeviceWork, window: tuple[int, int]
 
 
 def _optimizer_boundaries(trace: Trace, work: DeviceWork, window: tuple[int, int]) -> tuple[Intervals, str] | None:
-    rows = np.flatnonzero(trace.kind == EventKind.ANNOTATION)
-    codes = [c for c in np.unique(trace.name[rows]).tolist() if trace.strings.label(c).startswith("Optimizer.step")]
-    rows = rows[np.isin(trace.name[rows], codes)]
-    _, host = _disjoint(trace, rows, np.zeros(len(rows), np.int64))
-    if len(host.start) < _FEWEST:
+    rows = np.flatnonzero(rows_named(trace, lambda name: name.startswith("Optimizer.step"), *_MARKS))
+    codes, counts = np.unique(trace.name[rows], return_counts=True)
+    if not len(rows) or counts.min() < _FEWEST:
         return None
+    # Of several optimizers the one that steps least often: the others may step several times in an iteration.
+    rows = rows[trace.name[rows] == codes[counts.argmin()]]
+    _, host = _disjoint(trace, rows, np.zeros(len(rows), np.int64))
     start = np.concatenate([[min(window[0], int(host.start[0]))], host.end[:-1]]).astype(np.int64)
     return Intervals(start, host.end.copy()), "the ends of Optimizer.step"
 
@@ -205,8 +220,8 @@ def _repeated_kernels(trace: Trace, work: DeviceWork, window: tuple[int, int]) -
             break
         places = np.flatnonzero(names == code)
         sequences = [names[a:b].tobytes() for a, b in zip(places[:-1], places[1:], strict=True)]
-        most = max(set(sequences), key=sequences.count)
-        if sequences.count(most) >= 0.8 * len(sequences) and (places[-1] - places[0]) >= _COVERAGE * len(names):
+        most = max(Counter(sequences).values())
+        if most >= _ALIKE * len(sequences) and (places[-1] - places[0]) >= _COVERAGE * len(names):
             times = trace.start[work.launch[launched[places]]]
-            return Intervals(times[:-1], times[1:]), f"{count - 1} equal sequences of kernel launches"
+            return Intervals(times[:-1], times[1:]), "a sequence of kernel launches that repeats"
     return None

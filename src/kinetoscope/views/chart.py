@@ -14,7 +14,7 @@ import polars as pl
 from kinetoscope.schema import Bars, Column, Result, StackedBars
 from kinetoscope.views.numbers import Scale, scale
 from kinetoscope.views.palette import ink, kind_of
-from kinetoscope.views.text import middle, printable
+from kinetoscope.views.text import brief, printable
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
@@ -129,7 +129,7 @@ def _labels(frame: pl.DataFrame, category: str) -> list[tuple[str, str]]:
     seen: dict[str, int] = {}
     found = []
     for name in names:
-        short = middle(name, _LABEL)
+        short = brief(name, _LABEL)
         seen[short] = seen.get(short, 0) + 1
         found.append((name, short if seen[short] == 1 else f"{short} ({seen[short]})"))
     return found

@@ -18,7 +18,7 @@ from kinetoscope.views.columns import Formatted, formatted
 from kinetoscope.views.lines import THIN, Line, Piece, emit, plain, with_colour, without_colour
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.palette import KINDS, kind_of
-from kinetoscope.views.text import middle, padded, printable, wrapped
+from kinetoscope.views.text import brief, middle, padded, printable, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,6 +31,7 @@ UNBOUNDED = 1 << 30
 
 _PICTURE = 14, 40  # least and most cells of the picture beside the rows
 _COLOURED = ("kind", "category")  # text columns whose values are kinds of time
+_NAMES = ("name", "operator")  # text columns that hold names of calls and kernels
 
 
 def to_text(
@@ -101,7 +102,8 @@ def _header(columns: Sequence[Formatted], sizes: Sequence[int]) -> Iterator[Line
 def _cell(column: Formatted, row: int, size: int) -> Piece:
     text = column.texts[row]
     style = kind_of(text) if column.column.name in _COLOURED else ""
-    return padded(middle(text, size), size, right=column.right), style
+    short = (brief if column.column.name in _NAMES else middle)(text, size)
+    return padded(short, size, right=column.right), style
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:

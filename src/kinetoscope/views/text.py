@@ -56,6 +56,26 @@ def middle(text: str, width: int) -> str:
     return left + ELLIPSIS + right
 
 
+def brief(name: str, width: int) -> str:
+    """The name of a call or kernel in at most `width` cells: what goes first is `void` and the list of arguments."""
+    if cells(name) <= width:
+        return name
+    bare = name.removeprefix("void ")
+    end = bare.rfind(")")
+    begin = _opening(bare, end) if bare[end:] in (")", ") [clone .kd]") else 0
+    return middle(bare[:begin] if begin > 0 else bare, width)
+
+
+def _opening(text: str, end: int) -> int:
+    """Where the parenthesis that ends at `end` begins; 0 if nowhere."""
+    depth = 0
+    for place in range(end, 0, -1):
+        depth += (text[place] == ")") - (text[place] == "(")
+        if not depth:
+            return place
+    return 0
+
+
 def _fitting(text: str, width: int) -> str:
     """The longest beginning of `text` that fills at most `width` cells."""
     if text.isascii():
