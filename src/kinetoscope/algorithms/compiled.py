@@ -17,6 +17,7 @@ import numba
 import numpy as np
 from numba.core import event
 from numba.core.caching import FunctionCache
+from numba.core.runtime import rtsys
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 Int32s = NDArray[np.int32]
@@ -106,7 +107,14 @@ class CompileCacheWarning(UserWarning):
 
 
 class _ForgivingCache(FunctionCache):
-    """A cache on a full disk or beyond a quota loses what it was given, not the run."""
+    """A cache on a full disk or beyond a quota loses what it was given, not the run; and what it has loads quickly."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        # Numba's own method first imports all that it can compile, 0.2 s at each start. Code that is compiled already
+        # needs the symbols of the runtime only; and if there is none, compiling does the rest.
+        rtsys.initialize(target_context)
+        with cast(Any, self)._guard_against_spurious_io_errors():
+            return cast(Any, self)._load_overload(sig, target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
