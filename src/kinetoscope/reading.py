@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import re
+from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from kinetoscope.engines.threads import Threads
-from kinetoscope.errors import NotFoundError, UsageError
+from kinetoscope.errors import NotATraceError, NotFoundError, UsageError
 from kinetoscope.model.job import Engine, Job
+from kinetoscope.model.naming import listed
 from kinetoscope.model.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, Options, Source
 from kinetoscope.model.trace import Trace
 from kinetoscope.readers import kineto
-from kinetoscope.readers.stream import Blocks, Progress, is_url
+from kinetoscope.readers.discovery import Look, find, look, rank_in_name
+from kinetoscope.readers.stream import Progress
 
 READERS: Final[dict[str, Callable[..., Trace]]] = {kineto.NAME: kineto.load}
 """Readers by name: each loads a Source."""
 
 ENGINES: Final = ("threads",)
 """Engines by name."""
-
-_SUFFIXES: Final = (".json", ".json.gz", ".json.zst")
-_RANK_IN_TEXT: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d{1,9})')
-_RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_]?(\d{1,9})(?!\d)", re.IGNORECASE)
-_HEAD: Final = 1 << 16
 
 
 def read(
@@ -39,7 +36,7 @@ def read(
     max_event: int = DEFAULT_MAX_EVENT,
     progress: Progress | None = None,
 ) -> Job:
-    """The job at a path. Nothing but the first bytes of the files is read until a question is asked.
+    """The job at a path. Nothing but the beginnings of the files is read until a question is asked.
 
     Args:
         path: a file, a folder, a glob pattern or an fsspec URL.
@@ -52,6 +49,7 @@ def read(
 
     Raises:
         NotFoundError: there is no such file, or no trace in the folder.
+        NotATraceError: there are several files, and none of them is a trace.
         UsageError: no such engine, or none of the ranks asked for.
     """
     if engine not in ENGINES:
@@ -59,18 +57,21 @@ def read(
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     at_once = max(1, jobs or cores)
     text = os.fspath(path)
-    files = find(text)
-    threads = max(1, at_once // min(at_once, len(files)))
-    options = Options(max_size=max_size, max_event=max_event, threads=threads)
-    sources, notes = assign(files, options)
+    sources, notes = assign(text, find(text))
     if ranks is not None:
-        wanted = set(ranks)
-        there = sorted({source.rank for source in sources})
-        sources = [source for source in sources if source.rank in wanted]
-        if not sources:
-            raise UsageError(f"{text} has none of the ranks asked for; it has {', '.join(map(str, there[:20]))}")
+        sources, said = _chosen(text, sources, set(ranks))
+        notes += said
+    options = Options(max_size, max_event, threads=max(1, at_once // min(at_once, len(sources))))
     engine_: Engine = Threads(partial(load, progress=progress), jobs=at_once, keep=1 if len(sources) == 1 else 0)
-    return Job(text, tuple(sources), engine_, tuple(notes))
+    return Job(text, tuple(replace(source, options=options) for source in sources), engine_, tuple(notes))
+
+
+def _chosen(path: str, sources: list[Source], ranks: set[int]) -> tuple[list[Source], list[str]]:
+    there = {source.rank for source in sources}
+    if not ranks & there:
+        raise UsageError(f"{path} has none of the ranks asked for ({listed(ranks)}); it has {listed(there)}")
+    notes = [f"Ranks {listed(ranks - there)} were asked for and are not there."] if ranks - there else []
+    return [source for source in sources if source.rank in ranks], notes
 
 
 def load(source: Source, *, progress: Progress | None = None) -> Trace:
@@ -78,87 +79,55 @@ def load(source: Source, *, progress: Progress | None = None) -> Trace:
     return READERS[source.reader](source, progress=progress)
 
 
-def find(path: str) -> list[str]:
-    """The files that a path means, sorted by name.
+def assign(path: str, files: list[str]) -> tuple[list[Source], list[str]]:
+    """Give each trace among the files its rank and cycle, and say what was assumed.
+
+    Ranks are told by `distributedInfo`, else by the name, else by order of name. Files of one rank are cycles.
 
     Raises:
-        NotFoundError: there is no such file, or the folder holds no `*.json`, `*.json.gz` or `*.json.zst`.
+        NotFoundError: the only file cannot be read.
+        NotATraceError: there are several files, and none of them is a trace.
     """
-    if is_url(path):
-        return _find_remote(path)
-    if os.path.isdir(path):
-        found = [
-            os.path.join(folder, name)
-            for folder, _, names in os.walk(path)
-            for name in names
-            if name.endswith(_SUFFIXES) and not name.endswith(".meta.json")
-        ]
-        if not found:
-            raise NotFoundError(
-                f"{path}: no traces in this folder (looked for *.json, *.json.gz, *.json.zst); name the folder that "
-                "torch.profiler wrote to"
-            )
-        return sorted(found)
-    if os.path.exists(path):
-        return [path]
-    matching = sorted(glob.glob(path, recursive=True))
-    if not matching:
-        raise NotFoundError(f"{path}: no such file or folder")
-    return [file for match in matching for file in (find(match) if os.path.isdir(match) else [match])]
-
-
-def _find_remote(path: str) -> list[str]:
-    import fsspec
-
-    try:
-        system, inner = fsspec.core.url_to_fs(path)
-        if glob.has_magic(inner):
-            found = system.glob(inner)
-        elif system.isdir(inner):
-            found = [name for name in system.find(inner) if name.endswith(_SUFFIXES)]
-        else:
-            return [path]
-    except (OSError, ValueError, ImportError) as error:
-        raise NotFoundError(f"{path}: cannot be read: {error}") from error
-    if not found:
-        raise NotFoundError(f"{path}: no traces there (looked for *.json, *.json.gz, *.json.zst)")
-    return sorted(str(system.unstrip_protocol(name)) for name in found)
-
-
-def assign(files: list[str], options: Options) -> tuple[list[Source], list[str]]:
-    """Give each file its rank and cycle: by `distributedInfo`, else by the name, else by order."""
     if len(files) == 1:
-        rank = rank_of(files[0])
-        return [Source(files[0], rank if rank is not None else 0, options=options)], []
-    found = {file: rank_of(file) for file in files}
-    notes = []
-    unknown = [file for file, rank in found.items() if rank is None]
-    if unknown:
-        free = (rank for rank in range(len(files)) if rank not in set(found.values()))
-        for file in unknown:
-            found[file] = next(free)
-        notes.append(f"{len(unknown)} of {len(files)} files do not say their rank; they are numbered by name.")
-    cycles: dict[int, int] = {}
+        return [Source(files[0], look(files[0]).rank or 0)], []
+    found = [_look(file) for file in files]
+    traces = [each for each in found if not each.other]
+    others = [f"{os.path.basename(each.file)} ({each.other})" for each in found if each.other]
+    if not traces:
+        raise NotATraceError(f"{path}: none of {len(files)} files is a Kineto trace: {_shortened(others)}")
+    notes = [f"Not a trace and left out: {_shortened(others)}."] if others else []
+    unknown = sum(each.rank is None for each in traces)
+    if unknown and len(traces) > 1:
+        notes.append(f"{unknown} of {len(traces)} files do not say their rank; they are numbered in order of name.")
+    taken = {each.rank for each in traces}
+    free = (rank for rank in range(len(files)) if rank not in taken)
+    cycles: Counter[int] = Counter()
     sources = []
-    for file in files:
-        rank = found[file] or 0
-        sources.append(Source(file, rank, cycles.get(rank, 0), options=options))
-        cycles[rank] = cycles.get(rank, 0) + 1
-    repeated = sum(count > 1 for count in cycles.values())
-    if repeated:
-        notes.append(f"{repeated} ranks have several files; they are taken as cycles of the profiler, in order of name.")
+    for each in traces:
+        rank = next(free) if each.rank is None else each.rank
+        sources.append(Source(each.file, rank, cycles[rank]))
+        cycles[rank] += 1
+    notes += _on_ranks(cycles, max(each.world for each in traces))
     return sorted(sources, key=lambda source: (source.rank, source.cycle)), notes
 
 
-def rank_of(file: str) -> int | None:
-    """The rank that a file says it holds: in the text before its events, else in its name; None if neither tells."""
+def _on_ranks(cycles: Counter[int], world: int) -> list[str]:
+    """What to say about ranks that have several files, and about those of the job that have none."""
+    notes = []
+    if repeated := [rank for rank, count in cycles.items() if count > 1]:
+        said = f"Several files hold the same rank ({listed(repeated)})"
+        notes.append(f"{said}: they are taken as cycles of the profiler, in order of name.")
+    if missing := set(range(world)) - set(cycles):
+        notes.append(f"The job had {world} ranks; not here: {listed(missing)}.")
+    return notes
+
+
+def _shortened(texts: list[str]) -> str:
+    return ", ".join([*texts[:5], f"and {len(texts) - 5} more"] if len(texts) > 5 else texts)
+
+
+def _look(file: str) -> Look:
     try:
-        with Blocks(file, max_size=DEFAULT_MAX_SIZE) as blocks:
-            head = next(blocks, b"")[:_HEAD]
+        return look(file)
     except NotFoundError:
-        return None  # it is named again, with the reason, when it is read
-    match = _RANK_IN_TEXT.search(head)
-    if match:
-        return int(match.group(1))
-    in_name = _RANK_IN_NAME.findall(os.path.basename(file))
-    return int(in_name[-1]) if in_name else None
+        return Look(file, rank_in_name(file))  # it is named, with the reason, when it is asked

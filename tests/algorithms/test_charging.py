@@ -25,11 +25,11 @@ def test_charge(drawn: tuple[tuple[int, ...], list[int], list[Interval]], climb:
                 total[group[row]] += max(length, 0)
                 instants[group[row]] |= set(range(start, start + length))
             row = parent[row] if climb else -1
-    start, length, row = np.array(intervals, np.int64).reshape(-1, 3).T
+    table = np.array(intervals, np.int64).reshape(-1, 3)
     found = charge(
-        start,
-        start + length,
-        row.astype(np.int32),
+        table[:, 0],
+        table[:, 0] + table[:, 1],
+        table[:, 2].astype(np.int32),
         np.array(parent, np.int32),
         np.array(group, np.int32),
         3,
@@ -42,6 +42,6 @@ def test_charge(drawn: tuple[tuple[int, ...], list[int], list[Interval]], climb:
 @pytest.mark.parametrize(("row", "parent", "group"), [(1, -1, 0), (0, 1, 0), (0, -1, 1)])
 def test_what_points_nowhere_is_refused(row: int, parent: int, group: int) -> None:
     one = np.ones(1, np.int64)
-    rows = [np.array([value], np.int32) for value in (row, parent, group)]
+    rows, parents, groups = (np.array([value], np.int32) for value in (row, parent, group))
     with pytest.raises(ValueError, match="out of range"):
-        charge(one, one + 1, *rows, 1, climb=True)
+        charge(one, one + 1, rows, parents, groups, 1, climb=True)

@@ -27,7 +27,9 @@ def test_json_has_everything_again(name: str, tmp_path: Path) -> None:
 def test_several_traces_go_into_a_folder(tmp_path: Path) -> None:
     assert main(["convert", str(RANKS), "--to", "json", "-o", str(tmp_path / "out")]) == 0
     sources = sorted(RANKS.glob("*.gz"))
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [path.name.removesuffix(".gz") for path in sources]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        path.name.removesuffix(".gz") for path in sources
+    ]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,10 @@ RESULT = Schema(Column("name", pl.String, "A name | with a bar."), Column("idle"
 
 
 def idle_gaps(
-    job: object, *, min_gap: Annotated[int, Param("Shorter gaps do not count.", "ns")] = 5, by: Annotated[str, Param("What.", choices=("a", "b"))] = "a"
+    job: object,
+    *,
+    min_gap: Annotated[int, Param("Shorter gaps do not count.", "ns")] = 5,
+    by: Annotated[str, Param("What.", choices=("a", "b"))] = "a",
 ) -> Result:
     """How long was each device idle?
 

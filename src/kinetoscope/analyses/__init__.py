@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from kinetoscope.analyses.kernels import ANALYSIS as _kernels
+from kinetoscope.analyses.kernels import kernels
+from kinetoscope.analyses.operators import ANALYSIS as _operators
+from kinetoscope.analyses.operators import operators
 from kinetoscope.analyses.step_breakdown import ANALYSIS as _step_breakdown
 from kinetoscope.analyses.step_breakdown import step_breakdown
 from kinetoscope.analyses.temporal_breakdown import ANALYSIS as _temporal_breakdown
@@ -16,7 +20,9 @@ ANALYSES: Final[tuple[Analysis, ...]] = (
     _trace_info,
     _step_breakdown,
     _temporal_breakdown,
+    _operators,
+    _kernels,
 )
 """All analyses, in the order in which people ask."""
 
-__all__ = ["ANALYSES", "step_breakdown", "temporal_breakdown", "trace_info"]
+__all__ = ["ANALYSES", "kernels", "operators", "step_breakdown", "temporal_breakdown", "trace_info"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
@@ -26,7 +27,7 @@ RESULT = Schema(
     Column("kind", pl.String, "computation, communication, memcpy or memset."),
     Column("calls", pl.Int64, "How often it ran."),
     Column("total", pl.Int64, "Sum of the durations of all calls.", "ns"),
-    Column("share", pl.Float64, "Total / sum of the durations of all device work, copies and sets included.", "fraction"),
+    Column("share", pl.Float64, "Total / durations of all device work, copies and sets included.", "fraction"),
     Column("mean", pl.Int64, "Mean duration of a call, rounded to the nanosecond.", "ns"),
     Column("median", pl.Int64, "The least duration that half of the calls do not exceed.", "ns"),
     Column("min", pl.Int64, "Shortest call.", "ns"),
@@ -62,15 +63,15 @@ def kernels(
     weighted by duration over the calls that have them; the notes count those that do not. The rows are sorted by total,
     then by name.
 
-    How to read it. Begin where the share is large. A mean far above the median says that some calls are far longer: other
-    shapes (group by launch), or waiting inside a collective. Less than one block per multiprocessor leaves part of the
-    device empty. `matrix_unit` no in a model that should run in half precision is worth a question.
+    How to read it. Begin where the share is large. A mean far above the median says that some calls are far longer:
+    other shapes (group by launch), or waiting inside a collective. Less than one block per multiprocessor leaves part
+    of the device empty. `matrix_unit` no in a model that should run in half precision is worth a question.
 
-    Limits. Totals are sums: kernels that run at the same time on several streams count each in full. Matrix units are told
-    by names, from a table that names vendors' libraries; generated kernels (Triton) are mostly unknown. ROCm records no
-    blocks per multiprocessor, occupancy or registers. With a time range, totals are of the time inside it, and calls and
-    statistics of those that start in it. Unlike the TensorBoard plugin, what is missing does not count as 0 in the
-    means, launches that were not recorded keep their kernels in the table by launch, and copies can be listed.
+    Limits. Totals are sums: kernels that run at the same time on several streams count each in full. Matrix units are
+    told by names, from a table that names vendors' libraries; generated kernels (Triton) are mostly unknown. ROCm
+    records no blocks per multiprocessor, occupancy or registers. With a time range, totals are of the time inside it,
+    and calls and statistics of those that start in it. Unlike the TensorBoard plugin, what is missing does not count
+    as 0 in the means, kernels whose launch was not recorded stay in the table by launch, and copies can be listed.
     """
     return job.map(_of_trace, RESULT, select, group_by=group_by, copies=copies)
 
@@ -79,6 +80,9 @@ ANALYSIS = Analysis("Kernels", kernels, RESULT, chart=Bars("name", "total"))
 
 _P99: Final = (99, 100)
 _MEDIAN: Final = (1, 2)
+
+_FILLINGS: Final = {"blocks_per_sm": "blocks per multiprocessor", "occupancy": "occupancy"}
+"""Arguments that tell how well a kernel fills the device, and their names for people."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,8 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
     chosen = np.flatnonzero(listed)
     if not len(chosen):
         return Partial(RESULT.without("rank").empty(), (*notes, _nothing(work)))
-    rows, kind = work.rows[chosen], work.kind[chosen]
+    rows, kind, time = work.rows[chosen], work.kind[chosen], durations[chosen]
+    fillings = {name: arguments.floats(trace, name, rows) for name in _FILLINGS}
     attributes = _attributes(trace, work, chosen)
     keys = (trace.name[rows], kind) + (attributes.all() if group_by == "launch" else ())
     codes, first = group(*keys)
@@ -113,15 +118,18 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
             "name": arrays.texts(trace.strings, trace.name[rows[first]]).cast(pl.String),
             "kind": arrays.labelled(kind[first], lambda code: WorkKind(code).name.lower()).cast(pl.String),
             **_statistics(codes, len(first), work.duration[chosen], begins[chosen]),
-            "total": sum_by(codes, len(first), durations[chosen]),
-            **_means(trace, rows, codes, len(first), durations[chosen]),
+            "total": sum_by(codes, len(first), time),
+            "blocks_per_sm": _mean(codes, len(first), fillings["blocks_per_sm"], time),
+            "occupancy": _mean(codes, len(first), fillings["occupancy"] / 100, time),
             "matrix_unit": [matrix_unit(name) for name in trace.strings.labels(trace.name[rows[first]].tolist())],
             **_common(trace, attributes, codes, len(first)),
         }
     )
     everything = int(durations[view.work].sum())
     frame = frame.with_columns(share=pl.col("total") / everything if everything else pl.lit(None, pl.Float64))
-    return Partial(_sorted(frame), (*notes, *_missing(trace, work, chosen, durations)))
+    is_kernel = kind < WorkKind.MEMCPY
+    notes += [_missing(name, values[is_kernel], time[is_kernel]) for name, values in fillings.items()]
+    return Partial(_sorted(frame), tuple(note for note in notes if note))
 
 
 def _durations(view: Scope, work: DeviceWork) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
@@ -170,21 +178,13 @@ def _statistics(
     }
 
 
-def _means(
-    trace: Trace, rows: NDArray[np.int32], codes: NDArray[np.int32], groups: int, duration: NDArray[np.int64]
-) -> dict[str, pl.Series]:
-    """Means weighted by duration over the calls that have a value; over all of those where each took no time."""
-    result = {}
-    for name, scale in (("blocks_per_sm", 1.0), ("occupancy", 0.01)):
-        values = arguments.floats(trace, name, rows) * scale
-        there = ~np.isnan(values)
-        of, values, weight = codes[there], values[there], duration[there].astype(np.float64)
-        total = np.bincount(of, weight, groups)
-        weight[total[of] == 0] = 1.0
-        total = np.bincount(of, weight, groups)
-        mean = np.bincount(of, values * weight, groups) / np.where(total > 0, total, np.nan)
-        result[name] = arrays.numbers(mean)
-    return result
+def _mean(codes: NDArray[np.int32], groups: int, values: NDArray[np.float64], duration: NDArray[np.int64]) -> pl.Series:
+    """Means weighted by duration over the calls that have a value; the plain mean where all of those took no time."""
+    there = ~np.isnan(values)
+    codes, values, weight = codes[there], values[there], duration[there].astype(np.float64)
+    weight[np.bincount(codes, weight, groups)[codes] == 0] = 1.0
+    total = np.bincount(codes, weight, groups)
+    return arrays.numbers(np.bincount(codes, values * weight, groups) / np.where(total > 0, total, np.nan))
 
 
 def _common(trace: Trace, attributes: _Attributes, codes: NDArray[np.int32], groups: int) -> dict[str, pl.Series]:
@@ -196,11 +196,16 @@ def _common(trace: Trace, attributes: _Attributes, codes: NDArray[np.int32], gro
     operator, grid, block, registers, shared_memory = agreed
     return {
         "operator": arrays.texts(trace.strings, operator).cast(pl.String),
-        "grid": arrays.texts(trace.strings, grid).cast(pl.String),
-        "block": arrays.texts(trace.strings, block).cast(pl.String),
+        "grid": _sizes(trace, grid),
+        "block": _sizes(trace, block),
         "registers": arrays.rows(registers),
         "shared_memory": arrays.rows(shared_memory),
     }
+
+
+def _sizes(trace: Trace, codes: NDArray[np.int64]) -> pl.Series:
+    """`[8, 1, 1]`, however the file spells it."""
+    return arrays.labelled(codes, lambda code: json.dumps(trace.strings.nested(code))).cast(pl.String)
 
 
 def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
@@ -214,18 +219,13 @@ def _nothing(work: DeviceWork) -> str:
     return "No kernels in what was selected."
 
 
-def _missing(
-    trace: Trace, work: DeviceWork, chosen: NDArray[np.int64], durations: NDArray[np.int64]
-) -> list[str]:
-    """What the means leave out, in one sentence each."""
-    kernels_ = chosen[work.of(WorkKind.COMPUTATION, WorkKind.COMMUNICATION)[chosen]]
-    notes = []
-    for name, label in (("blocks_per_sm", "blocks per multiprocessor"), ("occupancy", "occupancy")):
-        missing = np.isnan(arguments.floats(trace, name, work.rows[kernels_]))
-        count, time = int(missing.sum()), int(durations[kernels_].sum())
-        if count == len(kernels_):
-            notes.append(f"No kernel has {label}: this device or version of the profiler does not record it.")
-        elif count:
-            share = durations[kernels_[missing]].sum() / time if time else 0.0
-            notes.append(f"{count:,} of {len(kernels_):,} kernels ({share:.1%} of their time) have no {label}; the means leave them out.")
-    return notes
+def _missing(name: str, values: NDArray[np.float64], time: NDArray[np.int64]) -> str:
+    """What a mean leaves out, in one sentence; "" if nothing."""
+    missing = np.isnan(values)
+    if not missing.any():
+        return ""
+    if missing.all():
+        return f"No kernel has {_FILLINGS[name]}: this device or version of the profiler does not record it."
+    share = time[missing].sum() / max(int(time.sum()), 1)
+    count = f"{int(missing.sum()):,} of {len(values):,} kernels ({share:.1%} of their time)"
+    return f"{count} have no {_FILLINGS[name]}; the means leave them out."

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from kinetoscope.algorithms.charging import charge
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.model import arguments
 from kinetoscope.model.allocations import Allocations, device_allocations, host_allocations
-from kinetoscope.model.calls import Calls, call_name, call_names, calls, is_outside_calls
+from kinetoscope.model.calls import Calls, call_name, call_names, calls, is_outside_calls, launching_calls, past_runtime
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.scope import Scope, scope
@@ -59,6 +59,9 @@ RESULT = Schema(
     Column("device_memory_self", pl.Int64, "Of that, what was not while a call directly inside them ran.", "bytes"),
 )
 
+
+_BLOCK: Final = 1 << 19
+"""Events that are measured at once."""
 
 _SCHEMA: Final = RESULT.without("rank").empty().schema
 
@@ -132,16 +135,16 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: boo
     view = scope(trace, select)
     found = calls(trace, *_hidden(python, runtime))
     groups = _grouped(view, found, by_shapes=group_by == "shapes")
-    row = _launched_by(view, found)
-    own = _past_runtime(trace, found, row)
+    row = launching_calls(found, view.device_work)[view.work]
+    own = past_runtime(trace, found, row)
     values = {
-        "calls": np.bincount(groups.code[view.host & (groups.code >= 0)], minlength=len(groups)),
-        **_host_time(view, groups),
+        **_host(view, found, groups),
         **_device_time(view, found, groups, row, own),
         **_memory("host_memory", view, found, groups, trace.of(host_allocations)),
         **_memory("device_memory", view, found, groups, trace.of(device_allocations)),
     }
-    notes = list(view.notes) if select.steps is not None else []
+    asked = (select.steps, select.threads, select.annotation)
+    notes = list(view.notes) if any(each is not None for each in asked) else []
     notes += [*_device_notes(view, groups, own), *_notes(view, groups, group_by, python)]
     return Partial(_sorted(view, _frame(trace, groups, values)), tuple(notes))
 
@@ -151,10 +154,9 @@ def _hidden(python: bool, runtime: Runtime) -> list[EventKind]:
 
 
 def _grouped(view: Scope, found: Calls, *, by_shapes: bool) -> _Groups:
-    trace, select = view.trace, view.select
+    trace = view.trace
     # Of a call that only reaches into a range of time, the part inside counts, though not the call.
-    selected = view.host if select.time is None else scope(trace, replace(select, time=None)).host
-    rows = np.flatnonzero(found.shown & selected).astype(np.int32)
+    rows = np.flatnonzero(found.shown & view.host_any_time).astype(np.int32)
     shapes = arguments.codes(trace, "input_dims", rows) if by_shapes else np.full(len(rows), -1, np.int64)
     codes, first = group(trace.of(call_names)[rows], trace.kind[rows], *([shapes] if by_shapes else []))
     code = np.full(len(trace), -1, np.int32)
@@ -167,30 +169,29 @@ def _grouped(view: Scope, found: Calls, *, by_shapes: bool) -> _Groups:
 # --- columns
 
 
-def _host_time(view: Scope, groups: _Groups) -> Values:
-    start, end = view.clipped(view.trace.start, view.trace.end)
-    return _total_and_self("host", np.maximum(end - start, 0), groups)
+def _host(view: Scope, found: Calls, groups: _Groups) -> Values:
+    trace = view.trace
+
+    def time(rows: Int32s) -> Int64s:
+        start, end = view.clipped(trace.start[rows], trace.end[rows])
+        return np.asarray(np.maximum(end - start, 0))
+
+    began = groups.code[view.host & (groups.code >= 0)]
+    return {"calls": np.bincount(began, minlength=len(groups)), **_total_and_self("host", found, groups, time)}
 
 
-def _total_and_self(what: str, values: Int64s, groups: _Groups) -> Values:
-    """Sums over the calls of each group, and the same less what belongs to the calls directly inside them."""
-    total = sum_by(groups.code, len(groups), values)
-    return {f"{what}_total": total, f"{what}_self": total - sum_by(groups.around, len(groups), values)}
+def _total_and_self(what: str, found: Calls, groups: _Groups, measure: Callable[[Int32s], Int64s]) -> Values:
+    """Sums over the calls of each group, and the same less what belongs to the calls directly inside them.
 
-
-def _launched_by(view: Scope, found: Calls) -> Int32s:
-    """The innermost call with a row in which each selected piece of device work was launched: int32, −1 for none."""
-    work = view.device_work
-    event = np.where(work.launch >= 0, work.launch, work.op)[view.work]
-    return np.where(event >= 0, found.around[event], np.int32(-1))
-
-
-def _past_runtime(trace: Trace, found: Calls, row: Int32s) -> Int32s:
-    """The call that launches by means of a call of the runtime; that one itself where it stands in no other."""
-    own = row.copy()
-    while (runtime := (own >= 0) & (trace.kind[own] == EventKind.RUNTIME)).any():
-        own[runtime] = found.parent[own[runtime]]
-    return np.where(own >= 0, own, row)
+    Goes by blocks, so that what is measured of calls never takes the memory of a column.
+    """
+    total, inside = np.zeros(len(groups), np.int64), np.zeros(len(groups), np.int64)
+    for begin in range(0, len(found.shown), _BLOCK):
+        rows = (np.flatnonzero(found.shown[begin : begin + _BLOCK]) + begin).astype(np.int32)
+        values = measure(rows)
+        total += sum_by(groups.code[rows], len(groups), values)
+        inside += sum_by(groups.around[rows], len(groups), values)
+    return {f"{what}_total": total, f"{what}_self": total - inside}
 
 
 def _device_time(view: Scope, found: Calls, groups: _Groups, row: Int32s, own: Int32s) -> Values:
@@ -216,13 +217,14 @@ def _memory(what: str, view: Scope, found: Calls, groups: _Groups, changes: Allo
     if not len(changes):
         return {f"{what}_total": None, f"{what}_self": None}
     trace = view.trace
-    rows = np.flatnonzero(found.shown)
-    first, last = trace.start[rows], trace.end[rows]
-    if view.clip is not None:
-        first, last = np.maximum(first, view.clip[0]), np.minimum(last, view.clip[1] - 1)
-    values = np.zeros(len(trace), np.int64)
-    values[rows] = changes.change_within(first, last)
-    return _total_and_self(what, values, groups)
+
+    def change(rows: Int32s) -> Int64s:
+        first, last = trace.start[rows], trace.end[rows]
+        if view.clip is not None:
+            first, last = np.maximum(first, view.clip[0]), np.minimum(last, view.clip[1] - 1)
+        return changes.change_within(first, last)
+
+    return _total_and_self(what, found, groups, change)
 
 
 # --- rows and notes
@@ -289,4 +291,4 @@ def _notes(view: Scope, groups: _Groups, group_by: GroupBy, python: bool) -> Ite
         yield "Memory was not recorded (profile_memory=True records it): its columns are empty."
     frames = 0 if python else int((view.host & (trace.kind == EventKind.PYTHON)).sum())
     if frames:
-        yield f"{frames:,} Python calls have no row (python=True): their time is self time of the calls around them."
+        yield f"Python calls have no rows (there are {frames:,}; python=True): the call around them has their time."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 import numpy as np
@@ -9,11 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.intervals import Intervals, exclusive, merge, union
-from kinetoscope.model.calltree import is_asynchronous
+from kinetoscope.model.calltree import STEP, is_asynchronous
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.loading import is_data_loading, step_gaps
-from kinetoscope.model.naming import rows_named
+from kinetoscope.model.naming import listed, rows_named
 from kinetoscope.model.scope import Scope, origin_of_time, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.steps import Steps
@@ -34,7 +36,11 @@ CATEGORIES: Final = (
 )
 """In order of priority: each instant belongs to the first of them that happens."""
 
-_PLUGIN_PRIORITY: Final = ("computation", "memcpy", "memset", "communication", "runtime", "data_loading", "host", "other")
+_PLUGIN_COLLECTIVE: Final = re.compile("(?:nccl|gloo):(?:broadcast|reduce|all_reduce|all_gather|reduce_scatter)")
+"""The host's spans that the plugin knows as communication; it takes all others for operators."""
+
+_PLUGIN_PRIORITY: Final = (*CATEGORIES[:1], *CATEGORIES[2:4], *CATEGORIES[1:2], *CATEGORIES[4:])
+"""The same, with communication after copies and sets."""
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -48,10 +54,10 @@ RESULT = Schema(
     Column("runtime", pl.Int64, "The host is in a call of the device's runtime or driver, and nothing above.", "ns"),
     Column("data_loading", pl.Int64, "The host is in torch's data loader, and nothing above.", "ns"),
     Column("host", pl.Int64, "The host is in another operator, and nothing above.", "ns"),
-    Column("other", pl.Int64, "Nothing of all this: Python between operators, waiting, or what was not recorded.", "ns"),
+    Column("other", pl.Int64, "None of these: Python between operators, waiting, or what was not recorded.", "ns"),
     Column("host_duration", pl.Int64, "Length of the host's step.", "ns"),
-    Column("step_gap", pl.Int64, "Between the last op of the step before and this step's forward pass, device idle.", "ns"),
-    Column("step_gap_cause", pl.String, "data wait, where there is evidence of data loading in the gap; else host gap."),
+    Column("step_gap", pl.Int64, "Device idle between the last op of the step before and the forward pass.", "ns"),
+    Column("step_gap_cause", pl.String, "data wait, if there is evidence of data loading in the gap; else host gap."),
 )
 
 
@@ -75,9 +81,12 @@ def step_breakdown(
     How to read it. Computation is what you pay the device for. All after it is what computation does not hide: exposed
     communication, exposed copies, and a host that does not keep the device busy (runtime, data_loading, host, other).
 
-    Limits. Loaders that are not torch's leave no span: look at step_gap. On a trace without device work, all work of the
-    operators is `host`. With `order="plugin"`, as the TensorBoard plugin has it: copies and sets before communication, the
-    host's spans of collectives count as communication, and annotations as host.
+    Limits. Loaders that are not torch's leave no span: look at step_gap. On a trace without device work, all work of
+    the operators is `host`. Selected steps are the rows of the whole table: what happens in one does not depend on the
+    others. With `order="plugin"`, as the TensorBoard plugin has it: copies and sets before communication, the host's
+    spans of the collectives that it knows count as communication, and annotations as host. The numbers are then the
+    plugin's on the samples that it came with; on newer traces it counts steps twice and knows neither driver calls nor
+    the kernels of NCCL.
     """
     return job.map(_of_trace, RESULT, select, order=order)
 
@@ -86,13 +95,15 @@ ANALYSIS = Analysis("Step breakdown", step_breakdown, RESULT, chart=StackedBars(
 
 
 def _of_trace(trace: Trace, select: Selection, *, order: Order) -> Partial:
-    view = scope(trace, select)
-    steps = view.steps
+    chosen = scope(trace, select)
+    steps = chosen.steps
+    # Steps choose rows. What happens in a step does not depend on which others are asked for.
+    view = chosen if select.steps is None else scope(trace, replace(select, steps=None))
     windows = view.clipped(steps.device.start, steps.device.end)
     classes = _classes(view, order)
     priority = CATEGORIES if order == "default" else _PLUGIN_PRIORITY
     charged = exclusive(windows, [classes[name] for name in priority[:-1]])
-    gap, cause = step_gaps(trace, steps)
+    gap, cause = trace.of(step_gaps, select.steps_by)
     frame = pl.DataFrame(
         {
             "step": steps.number,
@@ -100,8 +111,8 @@ def _of_trace(trace: Trace, select: Selection, *, order: Order) -> Partial:
             "duration": windows.end - windows.start,
             **{name: charged[:, place] for place, name in enumerate(priority)},
             "host_duration": steps.host.end - steps.host.start,
-            "step_gap": gap,
-            "step_gap_cause": cause,
+            "step_gap": pl.Series([gap[place] for place in chosen.places], dtype=pl.Int64),
+            "step_gap_cause": pl.Series([cause[place] for place in chosen.places], dtype=pl.String),
         }
     )
     return Partial(frame, (*view.notes, *_notes(view, steps)))
@@ -116,7 +127,7 @@ def _classes(view: Scope, order: Order) -> dict[str, Intervals]:
         return union(work.start[rows], work.end[rows])
 
     def host(rows: NDArray[np.bool_]) -> Intervals:
-        rows = rows & view.host
+        rows = rows & view.host_any_time
         return union(trace.start[rows], trace.end[rows])
 
     spans = (EventKind.HOST_OP, EventKind.ANNOTATION)
@@ -124,7 +135,7 @@ def _classes(view: Scope, order: Order) -> dict[str, Intervals]:
     collective = trace.of(is_asynchronous)
     ops = trace.kind == EventKind.HOST_OP
     if order == "plugin":
-        collective = collective | rows_named(trace, _is_collective, *spans)
+        collective = rows_named(trace, _is_collective_of_plugin, *spans)
         ops = np.isin(trace.kind, spans) & ~collective
     return {
         "computation": device(WorkKind.COMPUTATION),
@@ -133,26 +144,33 @@ def _classes(view: Scope, order: Order) -> dict[str, Intervals]:
         "memset": device(WorkKind.MEMSET),
         "runtime": host(trace.kind == EventKind.RUNTIME),
         "data_loading": host(loading),
-        "host": host(ops & ~loading & ~rows_named(trace, _is_step, *spans)),
+        "host": host(ops & ~loading & ~rows_named(trace, _is_frame, *spans)),
     }
 
 
-def _is_step(name: str) -> bool:
-    return name.startswith("ProfilerStep#")
+def _is_frame(name: str) -> bool:
+    """Marks that the profiler, or Lightning's, sets around operators; some versions call them operators, too."""
+    return name.startswith((STEP, "[pl]["))
 
 
-def _is_collective(name: str) -> bool:
-    return name.startswith(("nccl:", "gloo:"))
+def _is_collective_of_plugin(name: str) -> bool:
+    return _PLUGIN_COLLECTIVE.fullmatch(name) is not None
 
 
 def _notes(view: Scope, steps: Steps) -> list[str]:
     notes = []
-    if not view.work.any():
+    work = view.device_work
+    if not len(work):
         notes.append("No device work was recorded: the work of the operators is the host's.")
-    unlinked = int((view.device_work.launch < 0)[view.work].sum())
-    if unlinked and view.select.steps is not None:
-        notes.append(f"{unlinked} pieces of device work have no recorded launch and were given to steps by their start.")
-    empty = int((steps.device.end == steps.device.start).sum())
-    if empty:
-        notes.append(f"{empty} steps are empty: the device finished them before it finished the step before.")
+    unlinked = int((work.launch[view.work] < 0).sum())
+    if unlinked:
+        notes.append(
+            f"{unlinked} of {len(work)} pieces of device work have no recorded launch: they count where they run, but "
+            "no step waits for their end."
+        )
+    empty = steps.number[steps.device.end == steps.device.start]
+    if len(empty):
+        notes.append(
+            f"Empty steps ({listed(empty.tolist())}): when they ended, the device was still in an earlier one."
+        )
     return notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.intervals import Intervals, difference, merge, union
+from kinetoscope.algorithms.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.device import DeviceWork
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import WorkKind
@@ -17,7 +17,7 @@ from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device", pl.Int64, "Device of the rank."),
-    Column("window", pl.Int64, "From the start of the first to the end of the last device work.", "ns"),
+    Column("window", pl.Int64, "From the start of the first to the end of the last device work, or the steps.", "ns"),
     Column("computation", pl.Int64, "Time with a computation kernel running.", "ns"),
     Column("exposed_communication", pl.Int64, "Time with communication and no computation running.", "ns"),
     Column("exposed_memory", pl.Int64, "Time with a copy or set and neither computation nor communication.", "ns"),
@@ -31,16 +31,17 @@ RESULT = Schema(
 def temporal_breakdown(job: Job, *, select: Selection = ALL) -> Result:
     """Where does the time of each device go: computing, communicating, copying, or nothing?
 
-    Method. The window reaches from the start of the first to the end of the last device work. Each instant of it is
-    charged once: to computation if a computation kernel runs on any stream, else to communication, else to copies and
-    sets, else to idle. The four parts sum to the window.
+    Method. The window reaches from the start of the first to the end of the last device work; if steps are selected, it
+    is the device's time in those steps (see `step_breakdown`), for each device the same. Each instant of it is charged
+    once: to computation if a computation kernel runs on any stream, else to communication, else to copies and sets,
+    else to idle. The four parts sum to the window.
 
     How to read it. Idle is time in which the host did not keep the device busy; exposed communication is what overlap
     with computation did not hide. A device that waits inside a collective counts as communicating.
 
-    Limits. It is over the whole window, also between steps; `step_breakdown` tells steps apart. Unlike HTA, waits that are
-    recorded on streams (`cuda_sync`) and host operators with a stream argument are no device work, times are exact to the
-    nanosecond, and the last step is not left out. Ranks without device work have no row.
+    Limits. It is over the whole window, also between steps; `step_breakdown` tells steps apart. Unlike HTA, waits that
+    are recorded on streams (`cuda_sync`) are no device work, work without a recorded launch counts, times are exact to
+    the nanosecond, and the last step is not left out. Ranks without device work have no row.
     """
     return job.map(_of_trace, RESULT, select)
 
@@ -57,24 +58,29 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     work = view.device_work
     rows = [_of_device(view, work, device) for device in np.unique(work.device[view.work]).tolist()]
-    notes = list(view.notes) if select.steps is not None else []
+    notes = list(view.notes) if select != ALL else []
     if not rows:
-        notes.append("No device work was recorded: the trace holds host activity only.")
+        recorded = "selected" if len(work) else "recorded: the trace holds host activity only"
+        notes.append(f"No device work was {recorded}.")
         return Partial(RESULT.without("rank").empty(), tuple(notes))
     return Partial(pl.DataFrame(rows, schema=[column.name for column in RESULT][1:], orient="row"), tuple(notes))
 
 
 def _of_device(view: Scope, work: DeviceWork, device: int) -> tuple[int | float | None, ...]:
+    steps = None if view.select.steps is None else union(*view.clipped(*view.steps.device))
+
     def busy(*kinds: WorkKind) -> Intervals:
         rows = view.work & (work.device == device) & work.of(*kinds)
-        return union(*view.clipped(work.start[rows], work.end[rows]))
+        found = union(*view.clipped(work.start[rows], work.end[rows]))
+        return found if steps is None else intersection(found, steps)
 
     computation = busy(WorkKind.COMPUTATION)
     communication = busy(WorkKind.COMMUNICATION)
     memory = busy(WorkKind.MEMCPY, WorkKind.MEMSET)
     covered = merge(computation, communication)
     everything = merge(covered, memory)
-    window = int(everything.end[-1] - everything.start[0]) if len(everything.start) else 0
+    spanned = int(everything.end[-1] - everything.start[0]) if len(everything.start) else 0
+    window = spanned if steps is None else steps.length
     idle = window - everything.length
     return (
         device,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,6 +12,7 @@ from kinetoscope.model.device import device_work
 from kinetoscope.model.devices import devices
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind, WorkKind
+from kinetoscope.model.naming import listed
 from kinetoscope.model.scope import origin_of_time
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.steps import steps
@@ -27,6 +27,12 @@ RESULT = Schema(
 )
 
 Row = tuple[str, str, str]
+
+_LONG_AGO = 1_200_000_000_000_000_000
+"""The year 2008, as nanoseconds since 1970: no trace is older."""
+
+_FAR_OFF = 4_100_000_000_000_000_000
+"""The year 2099."""
 
 OPTIONS = ("record_shapes", "profile_memory", "with_stack", "with_modules", "with_flops")
 """Options of torch.profiler that it writes into the file: 1 or absent."""
@@ -50,7 +56,7 @@ def trace_info(job: Job, *, select: Selection = ALL) -> Result:
     How to read it. Read health first: a number taken from a trace is as good as the trace. An option that is not on
     means that some questions have no answer: memory, shapes, stacks.
 
-    Limits. The selection does not matter here: the whole file is described. What the file does not state is left out.
+    Limits. The whole file is described, whatever is selected. What the file does not state is left out.
     """
     return job.map(_of_trace, RESULT, select)
 
@@ -59,7 +65,9 @@ ANALYSIS = Analysis("Trace info", trace_info, RESULT)
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
-    rows = [*_file(trace), *_run(trace), *_options(trace), *_devices(trace), *_time(trace), *_events(trace), *_health(trace)]
+    what = (_file(trace), _run(trace), _options(trace), _devices(trace))
+    when = (_time(trace), _steps(trace, select.steps_by), _events(trace), _health(trace))
+    rows = [tuple(map(_text, row)) for topic in (*what, *when) for row in topic]
     return Partial(pl.DataFrame(rows, schema=["topic", "item", "value"], orient="row"))
 
 
@@ -74,12 +82,12 @@ def _run(trace: Trace) -> Iterator[Row]:
     facts = trace.metadata
     for key in ("host_name", "trace_id", *_VERSIONS):
         if key in facts:
-            yield "run", key, _text(facts[key])
+            yield "run", key, str(facts[key])
     distributed = facts.get("distributedInfo")
     if isinstance(distributed, dict):
         for key in ("rank", "world_size", "backend", "nccl_version", "pg_count"):
             if key in distributed:
-                yield "run", key, _text(distributed[key])
+                yield "run", key, str(distributed[key])
 
 
 def _options(trace: Trace) -> Iterator[Row]:
@@ -91,7 +99,7 @@ def _devices(trace: Trace) -> Iterator[Row]:
     used = set(np.unique(trace.of(device_work).device).tolist())
     for device in trace.of(devices):
         parts = [
-            _text(device.name) or "unnamed",
+            device.name or "unnamed",
             "" if device.memory is None else f"{device.memory} bytes",
             "" if device.multiprocessors is None else f"{device.multiprocessors} SMs",
             "" if device.capability is None else f"compute capability {device.capability[0]}.{device.capability[1]}",
@@ -101,18 +109,21 @@ def _devices(trace: Trace) -> Iterator[Row]:
 
 
 def _time(trace: Trace) -> Iterator[Row]:
-    timed = ~np.isin(trace.kind, (EventKind.METADATA, EventKind.OTHER))
+    timed = ~np.isin(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.OTHER))
     if not timed.any():
         return
     first, last = trace.of(origin_of_time), int(trace.end[timed].max())
-    try:
-        yield "time", "start", datetime.fromtimestamp((trace.base + first) / 1e9, UTC).isoformat(timespec="milliseconds")
-    except (OverflowError, ValueError, OSError):
-        yield "time", "start", f"{trace.base + first} ns after 1970"
+    start = trace.base + first
+    if _LONG_AGO < start < _FAR_OFF:  # else the file counts from an instant that it does not tell
+        moment = datetime.fromtimestamp(start // 1_000_000 / 1000, UTC)
+        yield "time", "start", moment.isoformat(timespec="milliseconds")
     yield "time", "window", f"{last - first} ns"
-    found = trace.of(steps)
-    numbers = f"{found.number[0]} to {found.number[-1]}" if len(found) else "none"
-    yield "time", "steps", f"{len(found)} ({numbers}), {_ORIGINS[found.origin]}"
+
+
+def _steps(trace: Trace, steps_by: str | None) -> Iterator[Row]:
+    found = trace.of(steps, steps_by)
+    numbered = f" ({listed(found.number.tolist())})" if found.origin == "profiler" else ""
+    yield "time", "steps", f"{len(found)}{numbered}, {_ORIGINS[found.origin]}"
 
 
 _ORIGINS = {
@@ -154,5 +165,6 @@ def _health(trace: Trace) -> Iterator[Row]:
         yield "health", f"{symptom.severity} {symptom.code}", symptom.message
 
 
-def _text(value: Any) -> str:
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else str(value)
+def _text(text: str) -> str:
+    """Text as frames can hold it: lone surrogates, as in some names of files, replaced."""
+    return text.encode("utf-8", "replace").decode()

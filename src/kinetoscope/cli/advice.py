@@ -25,15 +25,16 @@ class Share(Protocol):
 
 
 _DEVICE = {
-    "communication": "collectives that no computation hides. Overlap them with the backward pass, send less, or see which"
-    " rank the others wait for.",
+    "communication": "collectives that no computation hides. Overlap them with the backward pass, send less, or see"
+    " which rank the others wait for.",
     "memory": "copies that no computation hides. Pin host memory and copy with non_blocking=True, or leave data on the"
     " device.",
     "runtime": "the host launches work or waits for the device, which runs nothing meanwhile. Fewer and larger kernels"
     " (torch.compile, CUDA graphs) and fewer synchronizations (.item(), .cpu()) shorten it.",
-    "data_loading": "the device waits for the next batch. More loader workers, or less work for each sample, shorten it.",
-    "host": "the host runs operators while the device has nothing to do. Larger batches, torch.compile or CUDA graphs let"
-    " it run ahead.",
+    "data_loading": "the device waits for the next batch. More loader workers, or less work for each sample, shorten"
+    " it.",
+    "host": "the host runs operators while the device has nothing to do. Larger batches, torch.compile or CUDA graphs"
+    " let it run ahead.",
     "idle": "nothing was recorded then: Python between operators, or waiting. Record with_stack=True to see where.",
 }
 
@@ -75,7 +76,8 @@ def advice(parts: Sequence[Share], *, device: bool, gap: float = 0.0) -> str:
         what = "kernels" if device else "operators"
         return f"No loss is larger than {shown(_SMALL, 'fraction')}: only faster {what}, or less work, shorten it now."
     why = (_DEVICE if device else _HOST)[largest.kind]
-    found = f"The largest loss is {largest.label}, {shown(largest.time, 'ns')} ({shown(largest.time / total, 'fraction')}): {why}"
+    time, share = shown(largest.time, "ns"), shown(largest.time / total, "fraction")
+    found = f"The largest loss is {largest.label}, {time} ({share}): {why}"
     if gap > _SMALL * total and largest.kind != "data_loading":
         found += f" A gap of {shown(gap, 'ns')} before the forward pass looks like waiting for data."
     return found

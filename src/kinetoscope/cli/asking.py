@@ -16,11 +16,11 @@ import polars as pl
 
 from kinetoscope.analyses import ANALYSES
 from kinetoscope.engines.threads import Threads
-from kinetoscope.errors import InputError
+from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.source import Source
-from kinetoscope.reading import load
 from kinetoscope.readers.stream import Progress
+from kinetoscope.reading import load
 from kinetoscope.schema import Analysis, Result
 
 Answers = dict[str, Result]
@@ -38,7 +38,7 @@ def ask(job: Job, asked: Asked, progress: Progress, *, jobs: int | None = None, 
         select: the keyword `select` of all analyses, if anything is selected.
 
     Raises:
-        InputError: no rank can be read.
+        KinetoscopeError: no rank can be read, or asked this.
     """
     wanted = {analysis: {**asked[analysis.name], **select} for analysis in ANALYSES if analysis.name in asked}
     if len(job) == 1:
@@ -46,9 +46,9 @@ def ask(job: Job, asked: Asked, progress: Progress, *, jobs: int | None = None, 
     of_rank = partial(_of_source, job, wanted, progress)
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1, "kinetoscope-rank") as pool:
         answers = list(pool.map(of_rank, job.sources))
-    read = [answer for answer in answers if not isinstance(answer, InputError)]
+    read = [answer for answer in answers if not isinstance(answer, KinetoscopeError)]
     if not read:
-        raise next(answer for answer in answers if isinstance(answer, InputError))
+        raise next(answer for answer in answers if isinstance(answer, KinetoscopeError))
     notes = (*job.notes, *_failures(job.sources, answers))
     return {analysis.name: _joined(read, analysis.name, notes) for analysis in wanted}
 
@@ -59,17 +59,17 @@ def _asked(job: Job, wanted: Mapping[Analysis, dict[str, Any]]) -> Answers:
 
 def _of_source(
     job: Job, wanted: Mapping[Analysis, dict[str, Any]], progress: Progress, source: Source
-) -> Answers | InputError:
+) -> Answers | KinetoscopeError:
     engine = Threads(partial(load, progress=progress), jobs=1)
     try:
         return _asked(dataclasses.replace(job, sources=(source,), engine=engine, notes=()), wanted)
-    except InputError as error:
+    except KinetoscopeError as error:
         return error
 
 
-def _failures(sources: Sequence[Source], answers: Sequence[Answers | InputError]) -> Iterator[str]:
+def _failures(sources: Sequence[Source], answers: Sequence[Answers | KinetoscopeError]) -> Iterator[str]:
     for source, answer in zip(sources, answers, strict=True):
-        if isinstance(answer, InputError):
+        if isinstance(answer, KinetoscopeError):
             yield f"rank {source.rank} is left out: {answer}"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.resources import as_file, files
 
-from kinetoscope.cli import summary
 from kinetoscope.cli.options import Parser
+from kinetoscope.cli.summary import run as summarize
 
 TRACE = "training.pt.trace.json.gz"
 
@@ -14,4 +14,4 @@ def run(arguments: list[str]) -> int:
     """Summarize the bundled trace."""
     Parser(prog="kinetoscope demo", description=__doc__).parse_args(arguments)
     with as_file(files("kinetoscope") / "demo" / TRACE) as path:
-        return summary.run([str(path)])
+        return summarize([str(path)])

@@ -14,7 +14,12 @@ from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, scale, shown
 from kinetoscope.views.palette import kind_of
 
-ASKED: dict[str, dict[str, Any]] = {"trace_info": {}, "step_breakdown": {}, "operators": {}, "kernels": {"copies": True}}
+ASKED: dict[str, dict[str, Any]] = {
+    "trace_info": {},
+    "step_breakdown": {},
+    "operators": {},
+    "kernels": {"copies": True},
+}
 """The analyses whose results are needed, and what they are asked."""
 
 _TOP = 5  # rows of a short table

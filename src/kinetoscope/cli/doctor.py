@@ -10,8 +10,8 @@ from kinetoscope.cli.options import Parser, add_reading, add_table
 from kinetoscope.errors import InputError
 
 if TYPE_CHECKING:
-    from kinetoscope.model.job import Job
     from kinetoscope.model.health import Symptom
+    from kinetoscope.model.job import Job
     from kinetoscope.schema import Result
     from kinetoscope.views.lines import Line
 

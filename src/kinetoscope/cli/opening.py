@@ -34,10 +34,11 @@ def opened(args: argparse.Namespace) -> Iterator[tuple[Job, Meter]]:
         )
     meter = Meter()
     with shown(meter):
+        from kinetoscope.model.source import DEFAULT_MAX_SIZE
         from kinetoscope.reading import read
 
-        limits = {} if args.max_size is None else {"max_size": args.max_size or _NO_LIMIT}
-        job = read(args.path[0], ranks=args.ranks, jobs=args.jobs, progress=meter, **limits)
+        limit = DEFAULT_MAX_SIZE if args.max_size is None else args.max_size or _NO_LIMIT
+        job = read(args.path[0], ranks=args.ranks, jobs=args.jobs, max_size=limit, progress=meter)
         meter.total = stored(job.sources)
         yield job, meter
 

@@ -37,7 +37,8 @@ def lines(digest: Digest, *, width: int) -> Iterator[Line]:
 
 def _head(digest: Digest, width: int) -> Iterator[Line]:
     yield plain(middle(printable(digest.name), width), "bold")
-    yield from (plain(line, "dim") for line in wrapped(printable(" · ".join(digest.facts)), width))
+    if digest.facts:
+        yield from (plain(line, "dim") for line in wrapped(printable(" · ".join(digest.facts)), width))
 
 
 def _words(digest: Digest, width: int) -> Iterator[Line]:
@@ -118,7 +119,7 @@ def _top(title: str, rows: Sequence[Top], width: int) -> Iterator[Line]:
     name = width - picture - cells(calls[0]) - cells(times[0]) - cells(shares[0]) - 8
     numbers = [f"  {call}  {time}  {share}  " for call, time, share in zip(calls, times, shares, strict=True)]
     largest = max(row.share for row in rows)
-    yield ((padded(middle(title, name), name), "bold"), (numbers[0], "dim"))
+    yield ((padded(middle(printable(title), name), name), "bold"), (numbers[0], "dim"))
     for row, number in zip(rows, numbers[1:], strict=True):
         text = padded(brief(printable(row.name), name), name) + number
         yield ((text, ""), (bar(row.share, largest, picture), row.kind))
@@ -135,8 +136,9 @@ def _health(digest: Digest, width: int) -> Iterator[Line]:
 
 
 def _next(digest: Digest, width: int) -> Iterator[Line]:
-    room = max(cells(command) for command, _ in digest.commands)
-    for command, why in digest.commands:
+    commands = [(printable(command), why) for command, why in digest.commands]
+    room = max(cells(command) for command, _ in commands)
+    for command, why in commands:
         text = middle(padded(command, room), width)
         yield ((text, ""), (middle("   " + why, width - cells(text)), "dim"))
 

@@ -15,7 +15,7 @@ from typing import Any
 from kinetoscope.cli.options import Parser
 from kinetoscope.cli.progress import Meter, shown
 
-_REPEATS = 6_000  # enough text for two threads, and enough strings, shapes and tracks that each table of the reader grows
+_REPEATS = 6_000  # text for two threads, and strings, shapes and tracks enough for each table of the reader to grow
 
 
 def run(arguments: list[str]) -> int:
@@ -30,7 +30,9 @@ def run(arguments: list[str]) -> int:
         path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": list(_events())}))
         _use(path, meter)
     seconds = time.perf_counter() - begin
-    sys.stdout.write(f"{meter.count} functions compiled in {seconds:.1f} s.\n" if meter.count else "All was compiled.\n")
+    sys.stdout.write(
+        f"{meter.count} functions compiled in {seconds:.1f} s.\n" if meter.count else "All was compiled.\n"
+    )
     return 0
 
 
@@ -47,19 +49,21 @@ def _use(path: Path, meter: Meter) -> None:
 def _events() -> Iterator[dict[str, Any]]:
     """Steps with nested operators, Python calls, launches, device work of each kind, memory events and links."""
     for step in range(_REPEATS):
-        at, link = step * 100.0, step * 3
-        yield _span("user_annotation", f"ProfilerStep#{step}", at, 99.5, tid=1)
-        yield _span("python_function", f"train.py({step}): step", at, 90, tid=1, **{"Python id": step})
-        yield _span("cpu_op", "aten::mm", at + 1, 40, tid=1 + step % 300, **{"External id": step, f"key {step % 900}": step / 7})
-        yield _span("cpu_op", f"aten::inner{step}", at + 2, 20.123, tid=1 + step % 300, **{"Input Dims": [[2, step]]})
+        at, link, thread = step * 100.0, step * 3, 1 + step % 300
+        yield _span("user_annotation", f"ProfilerStep#{step}", at, 99.5, 1)
+        yield _span("python_function", f"train.py({step}): step", at, 90, 1, {"Python id": step})
+        yield _span("cpu_op", "aten::mm", at + 1, 40, thread, {"External id": step, f"key {step % 900}": step / 7})
+        yield _span("cpu_op", f"aten::inner{step}", at + 2, 20.123, thread, {"Input Dims": [[2, step]]})
         for number, (category, name) in enumerate(_WORK):
-            yield _span("cuda_runtime", "cudaLaunchKernel", at + 3 + number, 0.5, tid=1, correlation=link + number)
+            yield _span("cuda_runtime", "cudaLaunchKernel", at + 3 + number, 0.5, 1, {"correlation": link + number})
             where = {"device": 0, "stream": 7 + number, "correlation": link + number, "grid": [1, 1, 1]}
-            yield _span(category, name, at + 5 + 4 * number, 5, pid=0, tid=7 + number, **where)
-        yield {"ph": "s", "id": link, "pid": 9, "tid": 1, "ts": at + 3, "cat": "ac2g", "name": "ac2g"}
-        yield {"ph": "f", "id": link, "pid": 0, "tid": 7, "ts": at + 5, "cat": "ac2g", "name": "ac2g", "bp": "e"}
+            yield _span(category, name, at + 5 + 4 * number, 5, 7 + number, where, pid=0)
+        ends = {"cat": "ac2g", "name": "ac2g", "id": link}
+        yield {"ph": "s", "pid": 9, "tid": 1, "ts": at + 3, **ends}
+        yield {"ph": "f", "pid": 0, "tid": 7, "ts": at + 5, **ends, "bp": "e"}
         memory = {"Total Allocated": step, "Bytes": 512, "Addr": step, "Device Id": 0, "Device Type": 1}
-        yield {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 9, "tid": 1, "ts": at, "args": memory}
+        instant = {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]"}
+        yield {**instant, "pid": 9, "tid": 1, "ts": at, "args": memory}
 
 
 _WORK = (
@@ -68,6 +72,11 @@ _WORK = (
     ("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)"),
 )
 
+_Args = dict[str, Any]
 
-def _span(category: str, name: str, start: float, length: float, *, pid: int = 9, tid: int, **args: Any) -> dict[str, Any]:
-    return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": start, "dur": length, "args": args}
+
+def _span(
+    category: str, name: str, start: float, length: float, tid: int, args: _Args | None = None, *, pid: int = 9
+) -> _Args:
+    event = {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": start, "dur": length}
+    return {**event, "args": args or {}}

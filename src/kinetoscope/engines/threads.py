@@ -6,10 +6,11 @@ is answered at once.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from kinetoscope.errors import KinetoscopeError
+from kinetoscope.errors import KinetoscopeError, UsageError
 from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.source import Source
 from kinetoscope.model.trace import Trace
@@ -31,16 +32,20 @@ class Threads:
         self._jobs = max(1, jobs)
         self._keep = keep
         self._kept: dict[Source, Trace] = {}
+        self._lock = threading.Lock()
 
     def trace(self, source: Source) -> Trace:
-        """The trace, from memory if it was kept there."""
-        trace = self._kept.get(source)
-        if trace is None:
-            trace = self._load(source)
-            self._kept[source] = trace
-            while len(self._kept) > self._keep:
-                del self._kept[next(iter(self._kept))]
-        return trace
+        """The trace, from memory if it was kept there. Threads that ask for one that is being read wait for it."""
+        if not self._keep:
+            return self._load(source)
+        with self._lock:
+            trace = self._kept.pop(source, None)
+            if trace is None:
+                while len(self._kept) >= self._keep:
+                    del self._kept[next(iter(self._kept))]
+                trace = self._load(source)
+            self._kept[source] = trace  # last, as the one that was asked for last
+            return trace
 
     def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
         """See `Engine.map`."""
@@ -80,6 +85,6 @@ class Threads:
 
     def _ask(self, source: Source, task: Task) -> Partial | Failure:
         try:
-            return task(self.trace(source) if self._keep else self._load(source))
+            return task(self.trace(source))
         except KinetoscopeError as error:
-            return Failure(str(error))
+            return Failure(str(error), usage=isinstance(error, UsageError))

@@ -98,9 +98,7 @@ def has(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDArr
     return kinds(trace, name, rows) >= 0
 
 
-def integers(
-    trace: Trace, name: str, rows: NDArray[np.int32] | None = None, *, missing: int = -1
-) -> NDArray[np.int64]:
+def integers(trace: Trace, name: str, rows: NDArray[np.int32] | None = None, *, missing: int = -1) -> NDArray[np.int64]:
     """The argument where it is an integer, or a text that begins with one, else `missing`: int64, one for each row.
 
     A value may equal `missing`: `given` tells them apart.
@@ -118,7 +116,7 @@ def integers(
 def given(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.bool_]:
     """For which rows `integers` gives a value of the file and not `missing`: bool."""
     unlikely = np.iinfo(np.int64).min
-    return integers(trace, name, rows, missing=unlikely) != unlikely
+    return np.asarray(integers(trace, name, rows, missing=unlikely) != unlikely)
 
 
 def floats(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.tree import NO_ROW, ancestor
 from kinetoscope.model.calltree import call_tree, is_asynchronous
+from kinetoscope.model.device import DeviceWork
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.trace import Trace
@@ -76,6 +77,26 @@ def is_outside_calls(trace: Trace, time: NDArray[np.int64]) -> NDArray[np.bool_]
     return np.equal(begun, np.searchsorted(end, time, side="left"))
 
 
+# --- device work
+
+
+def launching_calls(found: Calls, work: DeviceWork) -> NDArray[np.int32]:
+    """The innermost shown call in which each piece of device work was launched: int32 [work], −1 for none.
+
+    Where the launch was not recorded, it is that of the operator that the work belongs to.
+    """
+    event = np.where(work.launch >= 0, work.launch, work.op)
+    return np.where(event >= 0, found.around[event], np.int32(NO_ROW))
+
+
+def past_runtime(trace: Trace, found: Calls, row: NDArray[np.int32]) -> NDArray[np.int32]:
+    """For each row that is a call of the runtime the call that makes it; the row itself where it stands in no other."""
+    own = row.copy()
+    while (runtime := (own >= 0) & (trace.kind[own] == EventKind.RUNTIME)).any():
+        own[runtime] = found.parent[own[runtime]]
+    return np.where(own >= 0, own, row)
+
+
 # --- names
 
 
@@ -96,10 +117,12 @@ def call_names(trace: Trace) -> NDArray[np.int32]:
     names = trace.name
     if trace.strings.has_synonyms:
         names = np.append(trace.strings.canonical, np.int32(-1))[names]  # the last is what −1 becomes
+    chosen: dict[str, int] = {}
     for kind in (EventKind.HOST_OP, EventKind.ANNOTATION):
-        renamed = _renamed(trace, kind)
-        if renamed.any():
-            names = np.where(renamed, _merged(trace, names[renamed], kind)[names], names)
+        rows = np.flatnonzero(_renamed(trace, kind))
+        if len(rows):
+            names = names.copy()
+            names[rows] = _merged(trace, names[rows], kind, chosen)
     return names
 
 
@@ -107,14 +130,14 @@ def _renamed(trace: Trace, kind: EventKind) -> NDArray[np.bool_]:
     return rows_named(trace, lambda text: call_name(text, kind) != text, kind)
 
 
-def _merged(trace: Trace, names: NDArray[np.int32], kind: EventKind) -> NDArray[np.int32]:
-    """For each code the one that stands for it: int32 [strings + 1], where the last is for −1."""
-    codes = np.append(np.arange(len(trace.strings), dtype=np.int32), np.int32(-1))
-    chosen: dict[str, int] = {}
-    for code in np.unique(names).tolist():
+def _merged(trace: Trace, names: NDArray[np.int32], kind: EventKind, chosen: dict[str, int]) -> NDArray[np.int32]:
+    """The code that stands for each: int32 [names]. `chosen` are those that stand for a name, and gets the new ones."""
+    distinct, place = np.unique(names, return_inverse=True)
+    codes = np.empty(len(distinct), np.int32)
+    for i, code in enumerate(distinct.tolist()):
         name = call_name(trace.strings.label(code), kind)
         if name not in chosen:
             plain = trace.strings.code(name)
             chosen[name] = plain if plain >= 0 else code
-        codes[code] = chosen[name]
-    return codes
+        codes[i] = chosen[name]
+    return codes[place]

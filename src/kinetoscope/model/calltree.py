@@ -99,7 +99,7 @@ def self_times(trace: Trace) -> NDArray[np.int64]:
 
 
 def main_thread(trace: Trace) -> int:
-    """The track that the training loop runs on: the one with the most steps, else with the most time in calls; −1: none."""
+    """The track that the training loop runs on: with the most steps, else with the most time in calls; −1 for none."""
     calls = trace.of(call_tree)
     outermost = np.flatnonzero(calls.depth == 0)
     if not len(outermost):

@@ -28,8 +28,8 @@ _MICROSECOND: Final = 1_000
 _COARSE: Final = 100
 """Nanoseconds between possible times from which they were rounded: clocks tick up to every 32 or 40 ns."""
 
-_FEW: Final = 100
-"""Events from which their times can show a grid by more than chance."""
+_FEW: Final = 30
+"""Events from which a grid of their times cannot be chance."""
 
 _RANGE_MARK: Final = "recordfunction"
 """In the names of the Python calls that open and close a range; recorded stacks show them overlapping it."""
@@ -39,7 +39,8 @@ def negative_durations(trace: Trace) -> Iterator[Symptom]:
     """Events that end before they start."""
     count = int(np.count_nonzero(trace.end < trace.start))
     if count:
-        yield Symptom("NEGATIVE_DURATIONS", "warning", f"{events(count)} end before they start; they count as empty.", count)
+        message = f"{many(count, 'event ends before it starts', 'events end before they start')}: counted as empty."
+        yield Symptom("NEGATIVE_DURATIONS", "warning", message, count)
 
 
 def impossible_durations(trace: Trace) -> Iterator[Symptom]:
@@ -55,8 +56,8 @@ def impossible_durations(trace: Trace) -> Iterator[Symptom]:
         impossible[work.rows] |= work.duration > max(window, int(work.start.max() - work.start.min()))
     count = int(np.count_nonzero(impossible))
     if count:
-        longest = time(int(duration[impossible].max()))
-        message = f"{events(count)} last longer than the recording itself (up to {longest}); sums that hold them are wrong."
+        message = f"{many(count, 'event lasts', 'events last')} longer than the recording itself, up to "
+        message += f"{time(int(duration[impossible].max()))}: sums that hold them are wrong."
         yield Symptom("IMPOSSIBLE_DURATIONS", "warning", message, count)
 
 
@@ -70,8 +71,10 @@ def grid_of_times(trace: Trace) -> Iterator[Symptom]:
         what = f"; {none:,} of {len(work):,} pieces of device work seem to take no time" if len(work) else ""
         yield Symptom("WHOLE_MICROSECONDS", "note", f"Times are whole microseconds{what}.", len(start))
     elif step >= _COARSE:
-        message = f"All times are multiples of {step} ns: they were rounded by a program that kept them as floating-point "
-        message += "numbers, so that calls may seem to overlap by as much."
+        message = (
+            f"All times are multiples of {step} ns: a program that kept them as floating-point numbers has rounded "
+        )
+        message += "them, and neighbours may seem to overlap by as much."
         yield Symptom("COARSE_TIMES", "warning", message, len(start))
 
 
@@ -101,8 +104,10 @@ def overlapping_work(trace: Trace) -> Iterator[Symptom]:
         count += int(np.count_nonzero(common > 0))
         twice += int(common[common > 0].sum())
     if count:
-        message = f"{pieces(count)} start{'s' * (count == 1)} before the work before on the same stream is over: sums of durations count "
-        message += f"{time(twice)} twice ({share(twice, work)})."
+        message = (
+            f"{pieces(count)} {'starts' if count == 1 else 'start'} while earlier work still runs on the same stream: "
+        )
+        message += f"sums of durations count {time(twice)} twice ({share(twice, work)})."
         yield Symptom("OVERLAPPING_WORK", severity(twice, work), message, count)
 
 
@@ -112,7 +117,7 @@ def partial_overlap(trace: Trace) -> Iterator[Symptom]:
     if not count:
         return
     marks = rows_named(trace, lambda name: _RANGE_MARK in name.lower().replace("_", ""), EventKind.PYTHON)
-    calls = f"{count:,} host call{'s overlap' if count != 1 else ' overlaps'} another one without lying inside it"
+    calls = f"{many(count, 'host call overlaps', 'host calls overlap')} another one without lying inside it"
     if count <= 2 * int(np.count_nonzero(marks)):  # the call that opens a range and the one that closes it
         message = f"{calls}: Python calls that open and close annotations, as is usual where stacks are recorded."
         yield Symptom("PARTIAL_OVERLAP", "note", message, count)
@@ -135,8 +140,9 @@ def unlinked_work(trace: Trace) -> Iterator[Symptom]:
     early = int(np.count_nonzero(_before_linked(work) & unlinked))
     unknown = int(np.count_nonzero(work.op[unlinked] < 0))
     spent = int(work.duration[unlinked].sum())
-    message = f"{count:,} of {pieces(len(work))} ({share(spent, work)}) have no recorded launch; {early:,} of them run before "
-    message += f"all others of their stream: launched before the recording began. {unknown:,} count to no operator."
+    message = f"{count:,} of {pieces(len(work))} ({share(spent, work)}) have no recorded launch; {early:,} of them run "
+    message += "before all others of their stream, so they were launched before the recording began. "
+    message += f"{unknown:,} count to no operator."
     yield Symptom("UNLINKED_WORK", severity(spent, work), message, count)
 
 
@@ -156,7 +162,7 @@ def no_device_number(trace: Trace) -> Iterator[Symptom]:
     work = trace.of(device_work)
     count = int(np.count_nonzero(work.device < 0))
     if count:
-        message = f"{pieces(count)} of {len(work):,} do not say on which device; they are shown as device −1."
+        message = f"{count:,} of {pieces(len(work))} do not say on which device; they are shown as device −1."
         yield Symptom("NO_DEVICE_NUMBER", "warning", message, count)
 
 
@@ -164,11 +170,13 @@ def graphs(trace: Trace) -> Iterator[Symptom]:
     """Launches of more than one piece of device work."""
     launch = trace.of(device_work).launch
     _, counts = np.unique(launch[launch >= 0], return_counts=True)
-    many = counts[counts > 1]
-    if len(many):
-        message = f"{len(many):,} launch{'es' * (len(many) != 1)} started {pieces(int(many.sum()))}, up to {many.max():,} each: "
-        message += "graphs, as a rule. Their work is linked to that launch and not to operators of its own."
-        yield Symptom("GRAPHS", "note", message, len(many))
+    several = counts[counts > 1]
+    if len(several):
+        message = (
+            f"{many(len(several), 'launch', 'launches')} started {pieces(int(several.sum()))}, up to {several.max():,} "
+        )
+        message += "each: graphs, as a rule. Their work is linked to that launch and not to operators of its own."
+        yield Symptom("GRAPHS", "note", message, len(several))
 
 
 def unfinished(trace: Trace) -> Iterator[Symptom]:
@@ -176,7 +184,7 @@ def unfinished(trace: Trace) -> Iterator[Symptom]:
     cut = (arguments.kinds(trace, "finished") == FALSE) & (trace.kind != EventKind.MEMORY)
     count = int(np.count_nonzero(cut))
     if count:
-        message = f"{count:,} span{'s were' if count != 1 else ' was'} open when the recording ended, and cut off there."
+        message = f"{many(count, 'span was', 'spans were')} open when the recording ended, and cut off there."
         yield Symptom("UNFINISHED", "note", message, count)
 
 
@@ -184,21 +192,24 @@ def kernel_replay(trace: Trace) -> Iterator[Symptom]:
     """Kernels replayed for hardware counters."""
     count = int(np.count_nonzero(trace.kind == EventKind.COUNTER_RANGE))
     if count:
-        message = f"{count:,} kernels were replayed to read hardware counters: times are not those of a normal run."
+        message = (
+            f"{many(count, 'kernel was', 'kernels were')} replayed to read hardware counters: times are not those "
+        )
+        message += "of a normal run."
         yield Symptom("KERNEL_REPLAY", "warning", message, count)
 
 
 # --- words
 
 
-def events(count: int) -> str:
+def many(count: int, one: str, more: str) -> str:
     """`1 event`, `2,000 events`."""
-    return f"{count:,} event{'s' * (count != 1)}"
+    return f"{count:,} {one if count == 1 else more}"
 
 
 def pieces(count: int) -> str:
     """`1 piece of device work`."""
-    return f"{count:,} piece{'s' * (count != 1)} of device work"
+    return many(count, "piece of device work", "pieces of device work")
 
 
 def time(nanoseconds: int) -> str:

@@ -1,7 +1,7 @@
 """Device work and where it comes from: device work → launch → operator.
 
 A launch is a call of the runtime or the driver with the same correlation id, one launch to many kernels where it starts
-a graph. The operator is the one that the launch stands in on its thread; only where no launch was recorded does the
+a graph. The operator is the one that the launch stands in on its thread; only where none is known that way does the
 External id decide, and not at all in files of 2022–2023, which hold the correlation id under that key.
 """
 
@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.joining import match_first
+from kinetoscope.model import arguments
 from kinetoscope.model.calltree import enclosing_op
 from kinetoscope.model.classes import is_device_work
 from kinetoscope.model.kinds import COLLECTIVE_OPS, EventKind, WorkKind, is_collective_kernel
 from kinetoscope.model.trace import Trace
 
-EXTERNAL_ID: Final = ("External id", "external id")
-"""The id of the operator, as the eras spell it."""
+_MOST: Final = 0.5
+"""Share of External ids that may equal the correlation id by chance; in files of 2022–2023 all do."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ def device_work(trace: Trace) -> DeviceWork:
     rows = np.flatnonzero(is_device_work(trace)).astype(np.int32)
     launch = _launches(trace, rows)
     op = np.where(launch >= 0, trace.of(enclosing_op)[launch], -1).astype(np.int32)
-    unlinked = np.flatnonzero(launch < 0)
-    op[unlinked] = _ops_by_external_id(trace, rows[unlinked])
+    unknown = np.flatnonzero(op < 0)
+    op[unknown] = _ops_by_external_id(trace, rows[unknown])
     start = trace.start[rows]
     return DeviceWork(
         rows=rows,
@@ -80,8 +81,8 @@ def device_work(trace: Trace) -> DeviceWork:
 
 def _launches(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
     calls = np.flatnonzero(trace.kind == EventKind.RUNTIME).astype(np.int32)
-    wanted = trace.integers("correlation", rows)
-    ids = trace.integers("correlation", calls)
+    wanted = arguments.integers(trace, "correlation", rows)
+    ids = arguments.integers(trace, "correlation", calls)
     calls, ids = calls[ids > 0], ids[ids > 0]
     if not len(calls):
         return np.full(len(rows), -1, np.int32)
@@ -90,18 +91,14 @@ def _launches(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _ops_by_external_id(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
-    nothing = np.full(len(rows), -1, np.int32)
-    for key in EXTERNAL_ID:
-        wanted = trace.integers(key, rows)
-        correlation = trace.integers("correlation", rows)
-        ops = trace.rows(EventKind.HOST_OP)
-        ids = trace.integers(key, ops)
-        same = (wanted == correlation) & (wanted > 0)
-        if not (wanted > 0).any() or not len(ops) or same.mean() > 0.5:
-            continue
-        found = match_first(wanted, ids)
-        return np.where((found >= 0) & (wanted > 0), ops[found], nothing).astype(np.int32)
-    return nothing
+    ops = trace.rows(EventKind.HOST_OP)
+    wanted = arguments.integers(trace, "external_id", rows)
+    given = wanted > 0
+    is_correlation = wanted[given] == arguments.integers(trace, "correlation", rows)[given]
+    if not len(ops) or not given.any() or is_correlation.mean() > _MOST:
+        return np.full(len(rows), -1, np.int32)
+    found = match_first(wanted, arguments.integers(trace, "external_id", ops))
+    return np.where((found >= 0) & given, ops[found], -1).astype(np.int32)
 
 
 def _work_kinds(trace: Trace, rows: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.int8]:
@@ -113,7 +110,7 @@ def _work_kinds(trace: Trace, rows: NDArray[np.int32], op: NDArray[np.int32]) ->
         code for code in np.unique(op_names).tolist() if code >= 0 and COLLECTIVE_OPS.match(trace.strings.label(code))
     ]
     is_collective = np.isin(names, collective) | np.isin(op_names, collective_ops)
-    is_collective |= trace.codes_of("Collective name", rows) >= 0
+    is_collective |= arguments.codes(trace, "collective", rows) >= 0
     kinds[is_collective] = WorkKind.COMMUNICATION
     event = trace.kind[rows]
     kinds[event == EventKind.MEMCPY] = WorkKind.MEMCPY
@@ -121,9 +118,7 @@ def _work_kinds(trace: Trace, rows: NDArray[np.int32], op: NDArray[np.int32]) ->
     return kinds
 
 
-def _identity(
-    trace: Trace, rows: NDArray[np.int32], key: str, of_track: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _identity(trace: Trace, rows: NDArray[np.int32], name: str, of_track: NDArray[np.int64]) -> NDArray[np.int64]:
     """The argument of this name; where it is missing, the number that the track has instead."""
-    given = trace.integers(key, rows, missing=-1)
+    given = arguments.integers(trace, name, rows)
     return np.where(given >= 0, given, of_track[trace.track[rows]] if len(of_track) else given)

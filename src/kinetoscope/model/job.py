@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from kinetoscope.errors import InputError, UsageError
+from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.source import Source
 from kinetoscope.model.trace import Trace
@@ -30,9 +31,10 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A rank that could not be read or asked: the message of the error."""
+    """A rank that could not be read or asked: the message of the error, and whether the question is what is wrong."""
 
     message: str
+    usage: bool = False
 
 
 OfTrace = Callable[..., Partial]
@@ -65,7 +67,10 @@ class Engine(Protocol):
     def reduce(
         self, sources: Sequence[Source], task: Task, combine: Combine
     ) -> tuple[Partial | None, dict[Source, Failure]]:
-        """Ask each rank and fold the answers with an associative `combine`; None where no rank answered."""
+        """Ask each rank and fold the answers with `combine`; None where no rank answered.
+
+        `combine` is associative, and the order of ranks must not matter to it: answers come as they are ready.
+        """
         ...
 
     def trace(self, source: Source) -> Trace:
@@ -107,7 +112,7 @@ class Job:
         for source in self.sources:
             if source.rank == rank and source.cycle == cycle:
                 return self.engine.trace(source)
-        raise UsageError(f"there is no rank {rank}, cycle {cycle} in {self.path}; ranks: {_listed(self.ranks)}")
+        raise UsageError(f"there is no rank {rank}, cycle {cycle} in {self.path}; ranks: {listed(self.ranks)}")
 
     def map(self, of_trace: OfTrace, schema: Schema, select: Selection = ALL, **params: Any) -> Result:
         """Ask each rank and join the answers, ordered by rank, with a first column `rank`.
@@ -116,9 +121,10 @@ class Job:
 
         Raises:
             InputError: no rank could be read.
+            UsageError: every rank finds fault with the question.
         """
         answers = dict(self.engine.map(self.sources, Task(of_trace, select, params)))
-        frames, notes, failures = [], [*self.notes], {}
+        frames, said, failures = [], {}, {}
         for source in self.sources:
             answer = answers[source]
             if isinstance(answer, Failure):
@@ -126,10 +132,10 @@ class Job:
                 continue
             frame = answer.frame.with_columns(pl.lit(source.rank, pl.Int64).alias(RANK))
             frames.append(schema.conform(frame))
-            notes += [note if len(self.sources) == 1 else f"rank {source.rank}: {note}" for note in answer.notes]
+            said[source] = answer.notes
         self._require(failures, len(frames))
         frame = pl.concat(frames) if frames else schema.empty()
-        return Result(frame, schema, (*_distinct(notes), *_failed(failures)))
+        return Result(frame, schema, (*self.notes, *_gathered(said), *_failed(failures)))
 
     def reduce(
         self,
@@ -144,26 +150,33 @@ class Job:
 
         Raises:
             InputError: no rank could be read.
+            UsageError: every rank finds fault with the question.
         """
         folded, failures = self.engine.reduce(self.sources, Task(of_trace, select, params), combine)
         self._require(failures, 0 if folded is None else 1)
         frame = schema.empty() if folded is None else schema.conform(finish(folded.frame))
         notes = () if folded is None else folded.notes
-        return Result(frame, schema, (*_distinct([*self.notes, *notes]), *_failed(failures)))
+        return Result(frame, schema, (*dict.fromkeys([*self.notes, *sorted(notes)]), *_failed(failures)))
 
     def _require(self, failures: Mapping[Source, Failure], answers: int) -> None:
         if failures and not answers:
-            raise InputError(next(iter(failures.values())).message)
+            unread = [failure for failure in failures.values() if not failure.usage]
+            if unread:
+                raise InputError(unread[0].message)
+            raise UsageError(next(iter(failures.values())).message)
 
 
 def _failed(failures: Mapping[Source, Failure]) -> tuple[str, ...]:
     return tuple(f"rank {source.rank} is left out: {failure.message}" for source, failure in failures.items())
 
 
-def _distinct(notes: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(notes))
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    shown = ", ".join(map(str, ranks[:10]))
-    return shown if len(ranks) <= 10 else f"{shown}, … ({len(ranks)} ranks)"
+def _gathered(said: Mapping[Source, Sequence[str]]) -> Iterator[str]:
+    """Each note once, with the ranks that it is about unless it is about all of them."""
+    ranks: dict[str, list[int]] = {}
+    for source, notes in said.items():
+        for note in notes:
+            ranks.setdefault(note, []).append(source.rank)
+    everywhere = {source.rank for source in said}
+    for note, of in ranks.items():
+        about = set(of)
+        yield note if about == everywhere else f"rank{'s' if len(about) > 1 else ''} {listed(about)}: {note}"

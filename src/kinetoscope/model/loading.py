@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.intervals import Intervals, covered, union
-from kinetoscope.model.calltree import MODULE, main_thread
+from kinetoscope.model.calltree import MODULE, STEP, main_thread
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.steps import Steps, step_of
+from kinetoscope.model.steps import steps as find_steps
 from kinetoscope.model.trace import Trace
 
 _LOADER: Final = "enumerate(DataLoader)#"
@@ -32,12 +33,13 @@ def is_data_loading(trace: Trace) -> NDArray[np.bool_]:
     return rows_named(trace, fits, EventKind.ANNOTATION, EventKind.HOST_OP)
 
 
-def step_gaps(trace: Trace, steps: Steps) -> tuple[list[int | None], list[str | None]]:
+def step_gaps(trace: Trace, steps_by: str | None = None) -> tuple[list[int | None], list[str | None]]:
     """For each step the idle time between the last op of the step before and its own forward pass, ns, and its cause.
 
     The first step's gap begins with the step. Null where no forward pass can be told: a call of a module, or an op
-    that is linked to its backward pass.
+    that is linked to its backward pass. `steps_by` as for `steps`.
     """
+    steps = trace.of(find_steps, steps_by)
     begin, end = _gaps(trace, steps)
     known = (begin >= 0) & (end >= begin)
     work = trace.of(device_work)
@@ -55,8 +57,8 @@ def step_gaps(trace: Trace, steps: Steps) -> tuple[list[int | None], list[str | 
 def _gaps(trace: Trace, steps: Steps) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where each step's gap begins and ends, ns; −1 where it has none."""
     on_main = trace.track == trace.of(main_thread)
-    loading = trace.of(is_data_loading)
-    ops = np.flatnonzero((trace.kind == EventKind.HOST_OP) & on_main & ~loading)
+    marks = trace.of(is_data_loading) | rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP)
+    ops = np.flatnonzero((trace.kind == EventKind.HOST_OP) & on_main & ~marks)
     step = step_of(steps.host, trace.start[ops])
     last = np.full(len(steps), -1, np.int64)
     np.maximum.at(last, step[step >= 0], trace.end[ops[step >= 0]])
@@ -76,7 +78,7 @@ def _is_forward(trace: Trace) -> NDArray[np.bool_]:
 
 
 def _has_evidence(trace: Trace, work: DeviceWork, gaps: Intervals) -> NDArray[np.bool_]:
-    """In which gaps something speaks for data loading: a loader's span or frame, a queue's get, a copy to the device."""
+    """In which gaps is evidence of data loading: a loader's span or frame, a queue's get, a copy to the device."""
     frames = rows_named(trace, _is_waiting_for_data, EventKind.PYTHON)
     spans = trace.of(is_data_loading) | frames
     evidence = np.zeros(len(gaps.start), np.bool_)
@@ -91,8 +93,8 @@ def _has_evidence(trace: Trace, work: DeviceWork, gaps: Intervals) -> NDArray[np
 
 def _is_waiting_for_data(name: str) -> bool:
     lower = name.lower()
+    if lower.startswith("<built-in method get of _queue."):
+        return True
     if "dataloader" in lower and lower.endswith("__next__"):
         return True
     return ("queue" in lower or "connection.py" in lower) and lower.rpartition(" ")[2] in ("get", "recv", "recv_bytes")
-
-

@@ -1,7 +1,7 @@
 """Which kernels compute on matrix units (tensor cores, matrix cores), told from their names where these tell.
 
-A trace holds no instructions, only names. Libraries that choose between matrix units and plain arithmetic put the choice
-into the name; where a name leaves it open, the answer is *unknown* and counts on neither side.
+A trace holds no instructions, only names. Libraries that choose between matrix units and plain arithmetic put the
+choice into the name; where a name leaves it open, the answer is *unknown* and counts on neither side.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PLAIN_ARITHMETIC: Final[dict[str, str]] = {
     "xmma without": r"xmma_.*_(?:ffma|dfma|simt)",
     # CUTLASS names the class of operations: simt or tensorop (CUTLASS documentation, "Profiler").
     "CUTLASS": r"cutlass.*_simt_|OpClassSimt|MmaSimt",
-    # PyTorch's memory-efficient attention is built on CUTLASS: tensor cores for half types from sm70, for FP32 from sm80.
+    # PyTorch's memory-efficient attention (on CUTLASS): tensor cores for half types from sm70, for FP32 from sm80.
     "attention before sm80": r"fmha_cutlass[FB]_f32_\w*_sm(?:50|70|75)|fmha_cutlass[FB]_\w*_sm50",
     # Passes that prepare, combine or convert, beside the one that multiplies.
     "side passes": r"flash_bwd_(?:dot_do_o|convert|clear)|splitkv_combine|FlashAttn(?:Fwd|Bwd)?(?:Combine|Pre|Post)"
@@ -50,17 +50,19 @@ _MATRIX: Final[dict[str, str]] = {
 
 _OTHER: Final[dict[str, str]] = {
     # The classic hand-written GEMMs and convolutions carry no instruction shape: plain arithmetic.
-    "cuBLAS, plain": r"(?:maxwell|pascal|volta|turing|ampere|hopper)_(?:\w*_)?g?[shdcz](?:gemm|cudnn)_|magma_[sdhcz]gemm"
-    r"|gemv|gemmSN_|gemmk1_|gemm_?largek_lds|sgemm_largek|dot_kernel<|splitKreduce|reduce_1Block|scal_kernel<"
+    "cuBLAS, plain": r"(?:maxwell|pascal|volta|turing|ampere|hopper)_(?:\w*_)?g?[shdcz](?:gemm|cudnn)_"
+    r"|magma_[sdhcz]gemm|gemv|gemmSN_|gemmk1_|sgemm_largek|dot_kernel<|splitKreduce|reduce_1Block|scal_kernel<"
     r"|cublasLt::|epilogue::impl",
-    "cuDNN, plain": r"cudnn_\w*scudnn|_scudnn_|(?:im|ex)plicit_convolve_[sd]gemm|dgrad_engine|wgrad_alg\d|wgrad2d"
-    r"|winograd|im2col|fft2d|flip_filter|bn_(?:fw|bw)|reduce_wgrad|compute\w*Offsets|nchwToNhwc|nhwcToNchw|cudnn::ops::",
-    "MIOpen, plain": r"igemm_(?:fwd|bwd|wrw)_gtc_|MIOpenBatchNorm|miopenSp3AsmConv|SubTensorOp|batched_transpose|^transpose_"
-    r"|Im2d2Col|Op\dTensor|OpTensor",
-    "torch": r"at::native::|at::cuda::|elementwise|[sS]oft[mM]ax_?(?:warp|[fF]orward|[bB]ackward)|multi_tensor_apply|indexing_|cunn_|CatArray|batch_norm"
-    r"|layer_?norm|rms_?norm|rotary_embedding|embedding_(?:forward|backward|codegen)|index_(?:select|add)",
-    "libraries": r"^(?:void )?(?:cub|thrust|fbgemm_gpu)::|RadixSort|DeviceScan|DeviceReduce|nccl|rccl|nvshmem|all_reduce"
-    r"|moe::dev::(?:routing|finalize|permute)|fp8_quant|quantize_(?:with|kernel|cuda)|linearize_index|bounds_check_indices|permute_pooled_embs|recat_",
+    "cuDNN, plain": r"_scudnn_|(?:im|ex)plicit_convolve_[sd]gemm|dgrad_engine|wgrad_alg\d|wgrad2d|winograd|im2col|fft2d"
+    r"|flip_filter|bn_(?:fw|bw)|reduce_wgrad|compute\w*Offsets|nchwToNhwc|nhwcToNchw|cudnn::ops::",
+    "MIOpen, plain": r"igemm_(?:fwd|bwd|wrw)_gtc_|MIOpenBatchNorm|miopenSp3AsmConv|SubTensorOp|batched_transpose"
+    r"|^transpose_|Im2d2Col|Op\dTensor|OpTensor",
+    "torch": r"at::native::|at::cuda::|elementwise|[sS]oft[mM]ax_?(?:warp|[fF]orward|[bB]ackward)|multi_tensor_apply"
+    r"|indexing_|cunn_|CatArray|batch_norm|layer_?norm|rms_?norm|rotary_embedding|index_(?:select|add)"
+    r"|embedding_(?:forward|backward|codegen)",
+    "libraries": r"^(?:void )?(?:cub|thrust|fbgemm_gpu)::|RadixSort|DeviceScan|DeviceReduce|nccl|rccl|nvshmem"
+    r"|all_reduce|moe::dev::(?:routing|finalize|permute)|fp8_quant|quantize_(?:with|kernel|cuda)|linearize_index"
+    r"|bounds_check_indices|permute_pooled_embs|recat_",
     # Inductor: poi is pointwise, red and per are reductions; only templates multiply matrices, unless the name says mm.
     "Triton by Inductor": r"^triton_(?:poi|red|per)_(?!.*mm)",
     "copies": r"^Mem(?:cpy|set)|^(?:Copy|Fill)(?:Host|Device|Buffer)",

@@ -24,7 +24,7 @@ def rows_named(trace: Trace, fits: Callable[[str], bool], *kinds: EventKind) -> 
 
 
 def listed(numbers: Iterable[int], limit: int = 10) -> str:
-    """Numbers in order, runs of them in short: `0-3, 7`; "" for none. Of many runs the first `limit`, and an ellipsis."""
+    """Numbers in order, runs of them in short: `0-3, 7`; "" for none. Of many runs the first `limit`, and an …."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][1] + 1:

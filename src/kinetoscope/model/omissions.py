@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.model import arguments
+from kinetoscope.model.damage import many
 from kinetoscope.model.device import device_work
 from kinetoscope.model.health import Severity, Symptom
 from kinetoscope.model.kinds import COLLECTIVE_OPS, EventKind, WorkKind
@@ -35,7 +36,7 @@ def no_events(trace: Trace) -> Iterator[Symptom]:
 def no_device_work(trace: Trace) -> Iterator[Symptom]:
     """Neither kernels nor copies."""
     if not len(trace.of(device_work)):
-        message = "No device work was recorded: a run on the host, or ProfilerActivity.CUDA (or XPU, …) was not asked for."
+        message = "No device work was recorded: a run on the host, or ProfilerActivity.CUDA (XPU, …) was not asked for."
         yield Symptom("NO_DEVICE_WORK", "note", message)
 
 
@@ -87,8 +88,9 @@ def no_distributed_info(trace: Trace) -> Iterator[Symptom]:
     )
     count = max(on_device, int(np.count_nonzero(is_collective)))
     if count:
-        message = f"{count:,} collectives occur, but the file does not say its rank: it is taken from the file's name or "
-        yield Symptom("NO_DISTRIBUTED_INFO", "warning", message + "order; start recording after init_process_group.", count)
+        message = f"{many(count, 'collective occurs', 'collectives occur')}, but the file does not say its rank: it is "
+        message += "taken from the file's name or place; start recording after init_process_group."
+        yield Symptom("NO_DISTRIBUTED_INFO", "warning", message, count)
 
 
 def several_spans(trace: Trace) -> Iterator[Symptom]:
@@ -115,7 +117,7 @@ def recorder_messages(trace: Trace) -> Iterator[Symptom]:
         messages = found if isinstance(found, list) else [found] if isinstance(found, str) else []
         if messages:
             count = len(messages)
-            text = f"The recorder left {count:,} {word}{'s' * (count != 1)}, the first: {_shortened(str(messages[0]))}"
+            text = f"The recorder left {many(count, word, word + 's')}, the first: {_shortened(str(messages[0]))}"
             yield Symptom(f"RECORDER_{key}", severity, text, count)
 
 

@@ -14,7 +14,7 @@ from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import HOST_KINDS, EventKind
 from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import Selection
-from kinetoscope.model.steps import Steps, step_of, steps
+from kinetoscope.model.steps import MARKS, Steps, step_of, steps
 from kinetoscope.model.trace import Trace
 
 
@@ -23,10 +23,11 @@ class Scope:
     """A trace seen through a Selection.
 
     Attributes:
-        steps: the steps selected, with host and device intervals (not clipped).
-        host: bool [events], events selected that start in the range of time, if there is one: what is counted.
-        host_any_time: bool [events], the same whatever the range of time: what `clipped` cuts.
-        work: bool [work], device work selected, aligned with `device_work(trace)`; with a range of time, what runs in it.
+        steps: the steps selected, those that reach into the range of time; their intervals are not clipped.
+        places: int64 [steps], which of all steps of the trace they are.
+        host: bool [events], events selected; with a range of time those that start in it: what is counted.
+        host_any_time: bool [events], the same whatever the range of time: what is measured, by `clipped`.
+        work: bool [work], device work selected, aligned with `device_work(trace)`; what runs in the range of time.
         clip: the range of time to which intervals are clipped, ns, or None.
         notes: what must be said about the selection.
     """
@@ -34,6 +35,7 @@ class Scope:
     trace: Trace
     select: Selection
     steps: Steps
+    places: NDArray[np.int64]
     host: NDArray[np.bool_]
     host_any_time: NDArray[np.bool_]
     work: NDArray[np.bool_]
@@ -54,7 +56,7 @@ class Scope:
 
 
 def origin_of_time(trace: Trace) -> int:
-    """The first instant of anything but names and the recording's own span: where a trace's clock is shown to begin, ns."""
+    """Where a trace's clock is shown to begin, ns: the first instant of anything but names and the recording's span."""
     shown = ~np.isin(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.OTHER))
     return int(trace.start[shown].min()) if shown.any() else 0
 
@@ -68,11 +70,14 @@ def scope(trace: Trace, select: Selection) -> Scope:
     """
     found = trace.of(steps, select.steps_by)
     work = trace.of(device_work)
-    chosen = _chosen_steps(found, select.steps)
+    places = np.arange(len(found))
+    if select.steps is not None:
+        places = np.flatnonzero(np.isin(found.number, _there("step", select.steps, found.number)))
+    chosen = _of_steps(found, places)
     host = np.ones(len(trace), np.bool_)
     taken = np.ones(len(work), np.bool_)
     for place in _places(trace, select, chosen):
-        # Device work is where it was launched; work whose launch was not recorded has a step, by its start, and no more.
+        # Device work is where it was launched. If that was not recorded, it has a step, by its own start, and no more.
         host &= place.events
         taken &= np.where(work.launch >= 0, place.events[work.launch], place.events[work.rows] & place.holds_unlinked)
     if select.devices is not None:
@@ -87,8 +92,8 @@ def scope(trace: Trace, select: Selection) -> Scope:
     if clip is not None:
         in_time = host & (trace.start >= clip[0]) & (trace.start < clip[1])
         taken &= (work.start < clip[1]) & (work.end > clip[0])
-        chosen = _of_steps(chosen, (chosen.device.start < clip[1]) & (chosen.device.end > clip[0]))
-    return Scope(trace, select, chosen, in_time, host, taken, clip, tuple(notes))
+        places = places[(chosen.device.start < clip[1]) & (chosen.device.end > clip[0])]
+    return Scope(trace, select, _of_steps(found, places), places, in_time, host, taken, clip, tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -123,7 +128,7 @@ def _range_of_time(trace: Trace, select: Selection) -> tuple[int, int] | None:
 def _there(what: str, wanted: tuple[int, ...], have: NDArray[np.int64]) -> tuple[int, ...]:
     """`wanted`, if at least one of them is there."""
     if not np.isin(wanted, have).any():
-        raise UsageError(f"no {what} {listed(wanted)} in this trace; it has {listed(np.unique(have).tolist()) or 'none'}")
+        raise UsageError(f"no {what} {listed(wanted)} in this trace; it has {listed(have.tolist()) or 'none'}")
     return wanted
 
 
@@ -132,22 +137,16 @@ def _unlinked(work: DeviceWork) -> list[str]:
     return [f"{count} of {len(work)} pieces of device work have no recorded launch and are left out."] if count else []
 
 
-def _chosen_steps(found: Steps, wanted: tuple[int, ...] | None) -> Steps:
-    if wanted is None:
-        return found
-    return _of_steps(found, np.isin(found.number, _there("step", wanted, found.number)))
-
-
-def _of_steps(found: Steps, which: NDArray[np.bool_]) -> Steps:
+def _of_steps(found: Steps, places: NDArray[np.int64]) -> Steps:
     def of(intervals: Intervals) -> Intervals:
-        return Intervals(intervals.start[which], intervals.end[which])
+        return Intervals(intervals.start[places], intervals.end[places])
 
-    return replace(found, number=found.number[which], host=of(found.host), device=of(found.device))
+    return replace(found, number=found.number[places], host=of(found.host), device=of(found.device))
 
 
 def _inside_annotation(trace: Trace, name: str) -> NDArray[np.bool_]:
     """Which events start inside an annotation of this name on its thread: bool [events]."""
-    rows = np.flatnonzero((trace.kind == EventKind.ANNOTATION) & (trace.name == trace.strings.code(name)))
+    rows = np.flatnonzero(np.isin(trace.kind, MARKS) & (trace.name == trace.strings.code(name)) & (trace.name >= 0))
     if not len(rows):
         raise UsageError(f"no annotation is called {name!r} in this trace")
     inside = np.zeros(len(trace), np.bool_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal
 
 import numpy as np
@@ -18,9 +19,10 @@ from kinetoscope.model.naming import rows_named
 from kinetoscope.model.trace import Trace
 
 Origin = Literal["profiler", "annotation", "repetition", "window"]
-"""profiler: `ProfilerStep#N`. annotation: the user named one. repetition: proposed from what repeats. window: one step."""
+"""profiler: `ProfilerStep#N`. annotation: one that the user named. repetition: proposed from what repeats. window: the
+whole window is one step."""
 
-_MARKS: Final = (EventKind.ANNOTATION, EventKind.HOST_OP)
+MARKS: Final = (EventKind.ANNOTATION, EventKind.HOST_OP)
 """What a marked range is: an annotation; in files of 2021 an operator."""
 
 _PARTS: Final = ("enumerate(Data", "Optimizer.", "nccl:", "gloo:")
@@ -84,16 +86,17 @@ def steps(trace: Trace, steps_by: str | None = None) -> Steps:
 
 def step_of(windows: Intervals, time: NDArray[np.int64]) -> NDArray[np.int64]:
     """Which window (they are disjoint and in order) each time lies in: int64, −1 for none."""
+    if not len(windows.start):
+        return np.full(len(time), -1, np.int64)
     index = np.searchsorted(windows.start, time, side="right") - 1
-    inside = (index >= 0) & (time < windows.end[np.maximum(index, 0)]) if len(windows.start) else np.zeros(len(time), bool)
-    return np.where(inside, index, -1)
+    return np.where((index >= 0) & (time < windows.end[np.maximum(index, 0)]), index, -1)
 
 
 def device_steps(trace: Trace, work: DeviceWork, host: Intervals) -> Intervals:
     """The plugin's formula; see `Steps.device`.
 
-    Work that was launched in no step and is over when the first step's own work begins delays the first step: the device
-    was still busy with what came before.
+    Work that was launched in no step and is over when the first step's own work begins delays the first step: the
+    device was still busy with what came before.
     """
     step = np.where(work.launch >= 0, step_of(host, trace.start[work.launch]), -1)
     inside = step >= 0
@@ -130,7 +133,7 @@ def _disjoint(trace: Trace, rows: NDArray[np.int64], numbers: NDArray[np.int64])
 
 
 def _profiler_steps(trace: Trace) -> Found | None:
-    rows = np.flatnonzero(np.isin(trace.kind, _MARKS))
+    rows = np.flatnonzero(np.isin(trace.kind, MARKS))
     numbers = {}
     for code in np.unique(trace.name[rows]).tolist():
         match = _PROFILER_STEP.fullmatch(trace.strings.label(code))
@@ -143,7 +146,7 @@ def _profiler_steps(trace: Trace) -> Found | None:
 
 
 def _named(trace: Trace, name: str) -> Found | None:
-    rows = np.flatnonzero(np.isin(trace.kind, _MARKS))
+    rows = np.flatnonzero(np.isin(trace.kind, MARKS))
     codes = np.unique(trace.name[rows]).tolist()
     same = [code for code in codes if trace.strings.label(code) == name]
     same = same or [code for code in codes if trace.strings.label(code).startswith(name)]
@@ -156,15 +159,19 @@ def _named(trace: Trace, name: str) -> Found | None:
 
 # --- nobody marked any
 
+Proposal = tuple[Intervals, str]
+"""When the host would be in each step, and what that rests on."""
+
 
 def _proposed(trace: Trace, work: DeviceWork) -> tuple[Found, str]:
     window = host_window(trace, work)
-    for propose in (_repeated_annotation, _optimizer_boundaries, _repeated_kernels):
-        proposal = propose(trace, work, window)
-        if proposal is not None:
-            host, why = proposal
-            number = np.arange(len(host.start), dtype=np.int64)
-            return (number, host), f"No steps were marked; {len(number)} are proposed from {why}."
+    proposal = (
+        _repeated_annotation(trace, window) or _optimizer_boundaries(trace, window) or _repeated_kernels(trace, work)
+    )
+    if proposal is not None:
+        host, why = proposal
+        number = np.arange(len(host.start), dtype=np.int64)
+        return (number, host), f"No steps were marked; {len(number)} are proposed from {why}."
     one = Intervals(np.array([window[0]], np.int64), np.array([window[1]], np.int64))
     return (np.zeros(1, np.int64), one), "No steps were marked and none could be told: the whole window is one step."
 
@@ -177,7 +184,8 @@ def host_window(trace: Trace, work: DeviceWork) -> tuple[int, int]:
     return (int(work.start.min()), int(work.end.max())) if len(work) else (0, 0)
 
 
-def _repeated_annotation(trace: Trace, work: DeviceWork, window: tuple[int, int]) -> tuple[Intervals, str] | None:
+def _repeated_annotation(trace: Trace, window: tuple[int, int]) -> Proposal | None:
+    """Steps are the annotation that covers most of the window, if that is enough; names may differ in numbers."""
     rows = np.flatnonzero((trace.kind == EventKind.ANNOTATION) & (trace.of(call_tree).depth >= 0))
     families: dict[str, list[int]] = {}
     for code in np.unique(trace.name[rows]).tolist():
@@ -195,10 +203,12 @@ def _repeated_annotation(trace: Trace, work: DeviceWork, window: tuple[int, int]
     return (best[1], f"the annotation {best[2]!r}") if best else None
 
 
-def _optimizer_boundaries(trace: Trace, work: DeviceWork, window: tuple[int, int]) -> tuple[Intervals, str] | None:
-    rows = np.flatnonzero(rows_named(trace, lambda name: name.startswith("Optimizer.step"), *_MARKS))
+def _optimizer_boundaries(trace: Trace, window: tuple[int, int]) -> Proposal | None:
+    """Steps end where the optimizer's do."""
+    rows = np.flatnonzero(rows_named(trace, lambda name: name.startswith("Optimizer.step"), *MARKS))
     codes, counts = np.unique(trace.name[rows], return_counts=True)
-    if not len(rows) or counts.min() < _FEWEST:
+    codes, counts = codes[counts >= _FEWEST], counts[counts >= _FEWEST]
+    if not len(codes):
         return None
     # Of several optimizers the one that steps least often: the others may step several times in an iteration.
     rows = rows[trace.name[rows] == codes[counts.argmin()]]
@@ -207,7 +217,7 @@ def _optimizer_boundaries(trace: Trace, work: DeviceWork, window: tuple[int, int
     return Intervals(start, host.end.copy()), "the ends of Optimizer.step"
 
 
-def _repeated_kernels(trace: Trace, work: DeviceWork, window: tuple[int, int]) -> tuple[Intervals, str] | None:
+def _repeated_kernels(trace: Trace, work: DeviceWork) -> Proposal | None:
     """Steps between the launches of a kernel that divides the launches into equal sequences of names."""
     launched = np.flatnonzero(work.launch >= 0)
     launched = launched[np.argsort(trace.start[work.launch[launched]], kind="stable")]
@@ -219,9 +229,10 @@ def _repeated_kernels(trace: Trace, work: DeviceWork, window: tuple[int, int]) -
         if (count - 1) * _LAUNCHES > len(names):  # from here on the sequences are too short to be steps
             break
         places = np.flatnonzero(names == code)
-        sequences = [names[a:b].tobytes() for a, b in zip(places[:-1], places[1:], strict=True)]
+        sequences = [names[a:b].tobytes() for a, b in pairwise(places.tolist())]
         most = max(Counter(sequences).values())
-        if most >= _ALIKE * len(sequences) and (places[-1] - places[0]) >= _COVERAGE * len(names):
-            times = trace.start[work.launch[launched[places]]]
+        times = trace.start[work.launch[launched[places]]]
+        apart = bool((np.diff(times) > 0).all())  # not several times in one graph
+        if apart and most >= _ALIKE * len(sequences) and places[-1] - places[0] >= _COVERAGE * len(names):
             return Intervals(times[:-1], times[1:]), "a sequence of kernel launches that repeats"
     return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
@@ -161,7 +162,7 @@ class Trace:
         return self.shapes.find(code)[1][shape]
 
     def integers(self, key: str, rows: NDArray[np.int32] | None = None, *, missing: int = -1) -> NDArray[np.int64]:
-        """The argument `key` where it is an integer, else `missing`: int64, one for each of `rows` (all rows if None)."""
+        """The argument `key` where it is an integer, else `missing`: int64, one for each of `rows` (None: all)."""
         return self._gather(key, rows, (INT,), missing)
 
     def codes_of(self, key: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.int64]:
@@ -178,7 +179,7 @@ class Trace:
         result[~np.isin(kinds, (INT, FLOAT))] = np.nan
         for place in np.flatnonzero(texts >= 0):
             number = self.strings.number(int(texts[place]))
-            result[place] = np.nan if isinstance(number, str) else number
+            result[place] = np.nan if isinstance(number, str) else _float(number)
         return cast("NDArray[np.float64]", result)
 
     def _gather(
@@ -221,6 +222,13 @@ def _frozen(value: T) -> T:
         for fact in dataclasses.fields(value):
             _frozen(getattr(value, fact.name))
     return value
+
+
+def _float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # an integer beyond what a float64 reaches
+        return math.inf if number > 0 else -math.inf
 
 
 def _metadata(trace: Trace) -> Mapping[str, Any]:

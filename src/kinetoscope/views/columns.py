@@ -43,7 +43,8 @@ class Formatted:
 def formatted(frame: pl.DataFrame, schema: Schema, chart: Chart | None = None) -> list[Formatted]:
     """Each column of `frame`, in the order of `schema`; the parts of a stack share a unit, so that they compare."""
     parts = chart.parts if isinstance(chart, StackedBars) else ()
-    common = scale(frame.select(pl.sum_horizontal(parts)).to_series().to_list(), schema[parts[0]].unit) if parts else None
+    whole = frame.select(pl.sum_horizontal(parts)).to_series().to_list() if parts else []
+    common = scale(whole, schema[parts[0]].unit) if parts else None
     return [
         _formatted(frame.get_column(column.name), column, common if column.name in parts else None) for column in schema
     ]

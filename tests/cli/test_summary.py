@@ -1,0 +1,84 @@
+"""`kinetoscope summary` and `demo` on real traces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kinetoscope.cli import main
+from kinetoscope.views.text import cells
+from tests.cli.run import MLP, RANKS, TRACES
+
+
+def summary(*arguments: str | Path, capsys: pytest.CaptureFixture[str]) -> str:
+    code = main(["summary", *map(str, arguments)])
+    said = capsys.readouterr()
+    assert (code, said.err) == (0, "")
+    return said.out
+
+
+def test_a_run_on_the_host(capsys: pytest.CaptureFixture[str]) -> None:
+    text = summary(MLP, capsys=capsys)
+    assert text.startswith("mlp.pt.trace.json.gz\n5 steps · ")
+    assert "no device work was recorded, so this is the host's time." in text
+    assert "Operators by host time" in text
+    assert "Kernels" not in text
+
+
+def test_the_demo_finds_the_mistake_that_was_made_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo"]) == 0
+    assert "The largest loss is data loading" in capsys.readouterr().out
+
+
+def test_several_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    text = summary(RANKS, capsys=capsys)
+    assert "\n2 ranks · " in text
+    assert "on average over 2 ranks" in text
+    assert "Ranks   " in text
+
+
+def test_one_rank_of_several(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "\nrank 1 of 2 · " in summary(RANKS, "--ranks", "1", capsys=capsys)
+
+
+def test_a_run_without_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    text = summary(TRACES / "no_steps.pt.trace.json.gz", capsys=capsys)
+    assert "The whole window of" in text or "A step takes" in text
+    assert "No steps were marked" in text
+
+
+def test_a_rank_that_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rank0.json.gz").write_bytes(MLP.read_bytes())
+    (tmp_path / "rank1.json").write_text('{"nodes": []}')
+    assert "rank 1 is left out: " in summary(tmp_path, capsys=capsys)
+
+
+def test_an_empty_trace_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.json").write_text('{"traceEvents": []}')
+    assert "empty.json" in summary(tmp_path / "empty.json", capsys=capsys)
+
+
+def test_real_traces_fit_on_a_screen(
+    shared_traces: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("dlrm_ddp_v100_8rank", "mi250_train", "alexnet_a100", "cpu_only", "mtia"):
+        lines = summary(shared_traces / name, capsys=capsys).splitlines()
+        assert len(lines) <= 45, name
+        assert max(cells(line) for line in lines) <= 80, name
+
+
+def test_names_of_a_trace_are_harmless(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "\x1b]0;owned\x07[bold]x[/bold]\u202e"
+    work = {"ph": "X", "name": name, "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+    device = {**work, "cat": "kernel", "args": {"device": 0, "stream": 7, "correlation": 1}}
+    launch = {**work, "cat": "cuda_runtime", "args": {"correlation": 1}}
+    devices = [{"id": 0, "name": name}]
+    trace = {"deviceProperties": devices, "traceEvents": [{**work, "cat": "cpu_op"}, launch, device]}
+    path = tmp_path / "evil.json"
+    path.write_text(json.dumps(trace))
+    text = summary(path, capsys=capsys)
+    assert text.count("\\x1b]0;owned\\x07[bold]x[/bold]\\u202e") >= 3
+    assert not set("\x1b\x07\u202e") & set(text)
