@@ -35,7 +35,7 @@ check: $(VENV)/.dev ## lint, format, types, who imports whom, generated pages, n
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python docs/generate.py --check
-	@$(BIN)/towncrier build --draft --version next >/dev/null
+	@said=$$($(BIN)/towncrier build --draft --version next 2>&1) || { echo "$$said"; exit 1; }
 
 .PHONY: format
 format: $(VENV)/.dev ## rewrite the code as `make check` wants it, and the generated pages

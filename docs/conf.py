@@ -2,12 +2,16 @@
 
 from importlib.metadata import version as installed_version
 
+from kinetoscope.model.symptoms import SYMPTOMS
+
 project = "Kinetoscope"
 copyright = "2026, the Kinetoscope authors"  # noqa: A001 - the name Sphinx reads
 release = installed_version("kinetoscope")
 
 extensions = ["myst_parser"]
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["deflist", "substitution"]
+_ROWS = [f"| `{code}` | {meaning} |" for code, meaning in SYMPTOMS.items()]
+myst_substitutions = {"symptoms": "\n".join(["| code | what it means |", "| --- | --- |", *_ROWS])}
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "decisions/template.md"]
 

@@ -7,6 +7,7 @@ any is.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from kinetoscope.schema import Analysis, Column, Parameter
 FOLDER = Path(__file__).parent / "analyses"
 
 _MADE = "<!-- Made by docs/generate.py from src/kinetoscope/analyses; do not edit. -->\n"
+_HEADING = re.compile(r"^(Method|How to read it|Limits)\.", re.MULTILINE)  # how the paragraphs of a docstring begin
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -63,7 +65,7 @@ def page(analysis: Analysis) -> str:
     spelled = analysis.name.replace("_", "-")
     parts = [
         f"{_MADE}\n# {analysis.title}",
-        analysis.doc,
+        _HEADING.sub(r"**\1.**", analysis.doc),
         f"## Ask it\n\n```console\n$ kinetoscope show {spelled} PATH\n```",
         f"```python\nimport kinetoscope\n\njob = kinetoscope.read(PATH)\nprint(kinetoscope.{analysis.name}(job))\n```",
     ]

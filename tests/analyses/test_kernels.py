@@ -54,6 +54,11 @@ def test_one_row_a_name_sorted_by_total(tmp_path: Path) -> None:
     assert [row["share"] for row in found] == pytest.approx([7 / 9, 1 / 9, 1 / 9])
 
 
+def test_the_99th_percentile_is_a_duration_that_occurred(tmp_path: Path) -> None:
+    (row,) = rows(tmp_path, *(kernel("a", 1000 * n, n, n) for n in range(1, 201)))
+    assert (row["median"], row["p99"], row["max"]) == (100, 198, 200)
+
+
 def test_copies_are_listed_on_request_and_always_part_of_the_whole(tmp_path: Path) -> None:
     events = [kernel("a", 100, 30, 1), kernel("Memcpy HtoD", 200, 10, 2, category="gpu_memcpy")]
     assert [(row["name"], row["share"]) for row in rows(tmp_path, *events)] == [("a", 0.75)]

@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from kinetoscope.cli import main
+from kinetoscope.model.tables import TABLES
 from tests.cli.run import MLP, RANKS
 
 
@@ -47,3 +49,12 @@ def test_what_cannot_be_written(
     said = capsys.readouterr().err
     assert message in said
     assert said.count("\n") == 1
+
+
+def test_parquet_has_every_table(tmp_path: Path) -> None:
+    assert main(["convert", str(MLP), "--to", "parquet", "-o", str(tmp_path / "out")]) == 0
+    assert {path.stem for path in (tmp_path / "out").iterdir()} == set(TABLES)
+    for name, table in TABLES.items():
+        frame = pl.read_parquet(tmp_path / "out" / f"{name}.parquet")
+        assert dict(frame.schema) == {column.name: column.dtype for column in table.schema}
+    assert pl.read_parquet(tmp_path / "out" / "ops.parquet").height > 0

@@ -31,7 +31,7 @@ def idle_gaps(
 def test_a_page_has_all_that_the_analysis_declares() -> None:
     text = generate.page(Analysis("GPU idle gaps", idle_gaps, RESULT))
     assert "\n# GPU idle gaps\n" in text
-    assert "How long was each device idle?\n\nMethod. Gaps are summed." in text
+    assert "How long was each device idle?\n\n**Method.** Gaps are summed." in text
     assert "$ kinetoscope show idle-gaps PATH" in text
     assert "kinetoscope.idle_gaps(job)" in text
     assert "| `min_gap` | `--min-gap` | `int` | ns | `5` | Shorter gaps do not count. |" in text

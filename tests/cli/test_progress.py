@@ -13,7 +13,12 @@ from kinetoscope.cli.progress import COMPILING, Meter, shown
 
 def test_the_meter_counts_from_any_thread() -> None:
     meter = Meter(total=100)
-    threads = [threading.Thread(target=lambda: [meter(1) for _ in range(500)]) for _ in range(4)]
+
+    def read() -> None:
+        for _ in range(500):
+            meter(1)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -4,8 +4,8 @@ In each page under docs/, in README.md and in CONTRIBUTING.md, in a folder where
 
 - fenced `python` blocks run in order in one namespace a page; one that opens with `# file: NAME` is written there too;
 - in fenced `console` blocks each line `$ kinetoscope ...` goes to the command line's main(); the lines below it must be
-  what it prints, where a line of dots stands for any lines. `$ echo $?` shows the exit code; other commands are for
-  the reader only.
+  what it prints (to stderr if it fails), where a line of dots stands for any lines. `$ echo $?` shows the exit code;
+  other commands are for the reader only. Where nothing is said the exit code must be 0.
 """
 
 from __future__ import annotations
@@ -87,10 +87,11 @@ def test_a_page_does_what_it_says(page: Path, folder: Path, capsys: pytest.Captu
             if command.startswith("kinetoscope "):
                 code = run(command)
                 printed = capsys.readouterr()
+                shown = printed.err if code else printed.out  # stderr also has the progress of a first run
                 if said.strip():
-                    assert agrees(said, printed.out + printed.err), f"$ {command}\n{printed.out}{printed.err}"
+                    assert agrees(said, shown), f"$ {command}\n{shown}"
                 else:
-                    assert code == 0, f"$ {command}\n{printed.err}"
+                    assert code == 0, f"$ {command}\n{shown}"
             elif command == "echo $?":
                 assert said.strip() == str(code)
 

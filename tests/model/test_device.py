@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import WorkKind
@@ -41,14 +42,14 @@ def test_correlation_0_links_nothing(tmp_path: Path) -> None:
 
 def test_without_a_launch_the_external_id_names_the_operator(tmp_path: Path) -> None:
     for key in ("External id", "external id"):
-        found = work_of(tmp_path, op("aten::mm", 0, 10, **{key: 5}), kernel("gemm", 200, 7, 1, **{key: 5}))
+        same: dict[str, Any] = {key: 5}
+        found = work_of(tmp_path, op("aten::mm", 0, 10, **same), kernel("gemm", 200, 7, 1, **same))
         assert (found.launch.tolist(), found.op.tolist()) == ([-1], [0])
 
 
 def test_an_external_id_that_is_the_correlation_id_names_nothing(tmp_path: Path) -> None:
-    found = work_of(
-        tmp_path, op("aten::mm", 0, 10, **{"External id": 5}), kernel("gemm", 200, 7, 5, **{"External id": 5})
-    )
+    same: dict[str, Any] = {"External id": 5}  # as all files of 2022-2023
+    found = work_of(tmp_path, op("aten::mm", 0, 10, **same), kernel("gemm", 200, 7, 5, **same))
     assert found.op.tolist() == [-1]
 
 
@@ -64,14 +65,14 @@ def test_work_that_ends_before_it_starts_is_empty(tmp_path: Path) -> None:
 
 
 def test_kinds_of_work(tmp_path: Path) -> None:
-    comm = op("record_param_comms", 0, 50)
+    arguments: dict[str, Any] = {"Collective name": "allreduce"}
     found = work_of(
         tmp_path,
-        comm,
+        op("record_param_comms", 0, 50),
         launch(10, 2, 1),
         kernel("copy_in", 100, 5, 1),  # launched by a collective
         kernel("ncclDevKernel_AllReduce", 110, 5, 2),
-        kernel("my_reduce", 120, 5, 3, **{"Collective name": "allreduce"}),
+        kernel("my_reduce", 120, 5, 3, **arguments),
         kernel("gemm", 130, 5, 4),
         kernel("Memcpy DtoH", 140, 5, 5, category="gpu_memcpy"),
         kernel("Memset (Device)", 150, 5, 6, category="gpu_memset"),

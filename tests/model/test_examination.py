@@ -165,6 +165,8 @@ def test_overlap_on_one_stream(tmp_path: Path) -> None:
     found = health(tmp_path, *HEALTHY, call, kernel("add", 2_000, 1_000, 12))
     assert [(symptom.code, symptom.severity) for symptom in found] == [("OVERLAPPING_WORK", "warning")]
     assert "507 ns twice (16.9% of the device time)" in found["OVERLAPPING_WORK"].message
+    inside = health(tmp_path, *HEALTHY, call, kernel("add", 1_000, 500, 12))
+    assert "500 ns twice" in inside["OVERLAPPING_WORK"].message
     assert codes(tmp_path, *HEALTHY, call, kernel("add", 2_000, 1_000, 12, stream=8)) == []
 
 

@@ -109,6 +109,11 @@ def test_launches(tmp_path: Path) -> None:
     ]
 
 
+def test_launches_whose_work_runs_in_another_order(tmp_path: Path) -> None:
+    events = [launch(10, 5, 1), launch(20, 5, 2), kernel("late", 90, 5, 1, stream=8), kernel("soon", 40, 5, 2)]
+    assert rows(job(tmp_path, *events).trace(), "launches", "row", "first_work", "delay") == [(0, 2, 75), (1, 3, 15)]
+
+
 def test_ops(tmp_path: Path) -> None:
     columns = ("name", "parent", "depth", "self_duration", "external_id", "input_dims")
     assert rows(drawn(tmp_path), "ops", *columns) == [

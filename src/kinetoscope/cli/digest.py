@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from kinetoscope.cli import recorded
 from kinetoscope.cli.advice import advice, headline
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, scale, shown
@@ -99,24 +100,23 @@ def digest(path: str, results: Mapping[str, Result]) -> Digest:
         results: the results of `ASKED`, by name, over all ranks.
     """
     info, steps = results["trace_info"].frame, results["step_breakdown"]
-    parts = _parts(steps)
+    device = recorded.has_device_work(info)
+    parts = _parts(steps, device=device)
     ranks = steps.frame.get_column("rank").n_unique()
-    device = info.filter(pl.col("item").str.ends_with("on devices")).height > 0
-    marked = not any("none marked" in value for value in _values(info, "time", "steps"))
     return Digest(
-        name=_name(info, path),
-        facts=_facts(info, steps.frame),
-        headline=headline(parts, ranks=ranks, device=device, marked=marked),
+        name=recorded.name(info, path),
+        facts=recorded.facts(info, steps.frame),
+        headline=headline(parts, ranks=ranks, device=device, marked=recorded.has_steps(info)),
         advice=advice(parts, device=device, gap=_gap(steps.frame)),
         parts=parts,
         spread=_of_ranks(steps.frame, parts) if ranks > 1 else _of_steps(steps.frame),
         tops=_tops(results, device=device),
-        health=_health(info, results["trace_info"].notes),
+        health=recorded.health(info, results["trace_info"].notes),
         commands=_commands(path, device=device),
     )
 
 
-def _parts(steps: Result) -> tuple[Part, ...]:
+def _parts(steps: Result, *, device: bool) -> tuple[Part, ...]:
     """The average step by kinds of time, in the order in which instants are charged."""
     from kinetoscope.schema import StackedBars
 
@@ -127,56 +127,8 @@ def _parts(steps: Result) -> tuple[Part, ...]:
         mean = steps.frame.get_column(name).mean()
         kind = kind_of(name) or "idle"
         times[kind] = times.get(kind, 0.0) + (mean if isinstance(mean, (int, float)) else 0.0)
-    return tuple(Part(kind, LABELS.get(kind, kind), time) for kind, time in times.items())
-
-
-# --- what was recorded
-
-
-def _values(info: pl.DataFrame, topic: str, item: str) -> list[str]:
-    return info.filter((pl.col("topic") == topic) & (pl.col("item") == item)).get_column("value").to_list()
-
-
-def _name(info: pl.DataFrame, path: str) -> str:
-    files = _values(info, "file", "name")
-    return files[0] if len(files) == 1 else path
-
-
-def _facts(info: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
-    ranks = steps.get_column("rank").unique().sort().to_list()
-    world = max((int(value) for value in _values(info, "run", "world_size") if value.isdecimal()), default=0)
-    of = f" of {grouped(world)}" if world > max(len(ranks), 1) else ""
-    events = sum(int(value) for value in _values(info, "file", "events"))
-    window = max((int(value.split()[0]) for value in _values(info, "time", "window")), default=0)
-    count = steps.height // max(len(ranks), 1)
-    only = f"rank {ranks[0]}{of}" if ranks and (ranks[0] or of) else ""
-    facts = (
-        f"{grouped(len(ranks))}{of} ranks" if len(ranks) > 1 else only,
-        _devices(info),
-        f"{grouped(count)} step{'s' * (count != 1)}",
-        f"{grouped(events)} events in {shown(window, 'ns')}",
-        *(value[:10] for value in _values(info, "time", "start")[:1]),
-    )
-    return tuple(fact for fact in facts if fact)
-
-
-def _devices(info: pl.DataFrame) -> str:
-    """`8 × NVIDIA H100`: the devices that did something; "" where none is described."""
-    used = pl.col("value").str.ends_with("used")
-    rows = info.filter((pl.col("topic") == "device") & used).with_columns(name=pl.col("value").str.split(", ").list[0])
-    counted = rows.group_by("name", maintain_order=True).len()
-    return ", ".join(f"{count} × {name}" if count > 1 else name for name, count in counted.rows())
-
-
-def _health(info: pl.DataFrame, notes: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Severity and sentence, the worst first; what several ranks have is said of the first of them."""
-    rows = info.filter(pl.col("topic") == "health").group_by("item", maintain_order=True)
-    found = rows.agg(pl.col("value", "rank").first(), pl.len().alias("ranks"))
-    said = [("warning", note) for note in notes]
-    for item, value, rank, ranks in found.rows():
-        others = f" (Rank {rank}; {ranks - 1} other{'s' * (ranks > 2)} alike.)" if ranks > 1 else ""
-        said.append((item.partition(" ")[0], value + others))
-    return tuple(sorted(said, key=lambda each: ("error", "warning", "note").index(each[0])))
+    labels = LABELS if device else LABELS | {"communication": "communication"}  # nothing could hide it
+    return tuple(Part(kind, labels.get(kind, kind), time) for kind, time in times.items())
 
 
 # --- steps and ranks

@@ -91,20 +91,21 @@ def _sentence(meter: Meter, over: threading.Event) -> None:
 
 
 def _bar(meter: Meter, over: threading.Event) -> None:
+    """One line: what is going on, how much has been read, and what is being compiled."""
     if over.wait(_INSTANT):
         return
     with _progress() as progress:
-        reading = progress.add_task("reading", total=meter.total)
-        compiling = progress.add_task(COMPILING, total=None, visible=False)
+        task = progress.add_task("reading", total=meter.total, remark="")
         while not over.wait(_REFRESH):
-            progress.update(reading, completed=meter.read)
-            progress.update(compiling, visible=bool(meter.compiling), description=f"{COMPILING}: {meter.compiling}")
+            doing = "analysing" if meter.read == meter.total else "reading"
+            remark = f"{COMPILING}: {meter.compiling}" if meter.compiling else ""
+            progress.update(task, description=doing, completed=meter.read, total=meter.total, remark=remark)
 
 
 def _progress() -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn
 
-    # A task of unknown length has no bytes to count: a spinner and words are all there is to say.
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
+    words = TextColumn("{task.description}"), TextColumn("{task.fields[remark]}", style="dim", markup=False)
+    columns = SpinnerColumn(finished_text=" "), words[0], BarColumn(), DownloadColumn(), words[1]
     return Progress(*columns, console=Console(stderr=True), transient=True)

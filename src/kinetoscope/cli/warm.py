@@ -19,7 +19,7 @@ _REPEATS = 6_000  # text for two threads, and strings, shapes and tracks enough 
 
 
 def run(arguments: list[str]) -> int:
-    """Ask every analysis about a small trace that has a bit of everything: a function is compiled at its first call."""
+    """Ask everything of a small trace that has a bit of everything: a function is compiled at its first call."""
     import sys
 
     Parser(prog="kinetoscope warm", description=__doc__).parse_args(arguments)
@@ -38,12 +38,15 @@ def run(arguments: list[str]) -> int:
 
 def _use(path: Path, meter: Meter) -> None:
     from kinetoscope.analyses import ANALYSES
+    from kinetoscope.model.tables import TABLES, table
     from kinetoscope.reading import read
 
     for jobs in (1, 2):  # one thread parses, then two, whose tables are joined
         job = read(path, jobs=jobs, progress=meter)
         for analysis in ANALYSES:
             analysis(job)
+        for name in TABLES:
+            table(job.trace(), name)
 
 
 def _events() -> Iterator[dict[str, Any]]:

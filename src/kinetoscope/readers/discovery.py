@@ -99,12 +99,11 @@ def look(file: str) -> Look:
         NotFoundError: it cannot be read.
     """
     with Blocks(file, max_size=DEFAULT_MAX_SIZE) as blocks:
-        head = next(blocks, b"")
-        whole = len(head) < recognise.HEAD and next(blocks, None) is None
-    head = head[: recognise.HEAD]
+        head = next(blocks, b"")[: recognise.HEAD]
     match = _DISTRIBUTED.search(head)
     rank, world = _distributed(head[match.end() :]) if match else (None, 0)
-    return Look(file, rank_in_name(file) if rank is None else rank, world, _other(head, whole))
+    other = recognise.what_is(head)
+    return Look(file, rank_in_name(file) if rank is None else rank, world, other.what if other else "")
 
 
 def _distributed(text: bytes) -> tuple[int | None, int]:
@@ -126,15 +125,3 @@ def rank_in_name(file: str) -> int | None:
         if found:
             return int(found[-1])
     return None
-
-
-def _other(head: bytes, whole: bool) -> str:
-    """What a file is instead of a trace, as far as its beginning tells; "" if it may be one."""
-    recognised = recognise.what_is(head)
-    if recognised is not None:
-        return recognised.what
-    if not whole:
-        return ""
-    if not head.strip():
-        return "empty"
-    return "" if b'"traceEvents"' in head or head.lstrip().startswith(b"[") else "JSON without traceEvents"

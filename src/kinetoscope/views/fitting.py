@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kinetoscope.views.columns import Formatted
 from kinetoscope.views.text import cells
@@ -11,11 +11,20 @@ from kinetoscope.views.text import cells
 GAP = 2
 """Cells between two columns."""
 
-SHORTEST = 16
-"""A text column is left out rather than made narrower than this."""
+SHORTEST = 20
+"""A column is left out rather than a text column made narrower than this."""
 
 READABLE = 36
-"""A text column gives way to a picture beside the table down to this."""
+"""Columns without values, and a picture beside the table, are left out rather than a text column made narrower."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The columns that are shown, and the names of those that are not: without a value, or without room."""
+
+    shown: list[Formatted]
+    empty: list[str]
+    roomless: list[str]
 
 
 def total(widths: Sequence[int]) -> int:
@@ -23,17 +32,21 @@ def total(widths: Sequence[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
 
 
-def chosen(columns: Sequence[Formatted], width: int) -> tuple[list[Formatted], list[str]]:
-    """The columns that fit, and the names of the others: those without values go first, then the last.
-
-    Where room is short, long names are set in two lines.
-    """
+def chosen(columns: Sequence[Formatted], width: int) -> Choice:
+    """The columns that fit: those without values go first, then the last. Long names are set in two lines before."""
     crowded = total([_natural(each) for each in columns]) > width
     shown = [_in_two_lines(each) for each in columns] if crowded else list(columns)
-    while len(shown) > 1 and total([_least(each) for each in shown]) > width:
-        shown.remove(next((each for each in reversed(shown) if each.empty), shown[-1]))
-    names = {each.column.name for each in shown}
-    return shown, [each.column.name for each in columns if each.column.name not in names]
+    empty: list[str] = []
+    while total([_least(each, READABLE) for each in shown]) > width:
+        without = next((each for each in reversed(shown) if each.empty), None)
+        if without is None or len(shown) == 1:
+            break
+        shown.remove(without)
+        empty.insert(0, without.column.name)
+    roomless: list[str] = []
+    while len(shown) > 1 and total([_least(each, SHORTEST) for each in shown]) > width:
+        roomless.insert(0, shown.pop().column.name)
+    return Choice(shown, empty, roomless)
 
 
 def widths(columns: Sequence[Formatted], width: int, *, picture: int = 0) -> list[int]:
@@ -74,6 +87,6 @@ def _natural(column: Formatted) -> int:
     return max(map(cells, (*column.header, column.unit, *column.texts)))
 
 
-def _least(column: Formatted) -> int:
-    """The width below which a column is not worth showing; a number is never shortened."""
-    return _natural(column) if column.right else min(_natural(column), SHORTEST)
+def _least(column: Formatted, text: int) -> int:
+    """The width that a column must get, if texts may be shortened to `text` cells; a number is never shortened."""
+    return _natural(column) if column.right else min(_natural(column), text)

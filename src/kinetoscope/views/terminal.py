@@ -1,7 +1,7 @@
 """A result on a terminal: the question, a table that fits, and what the numbers leave out.
 
-Names are shortened in the middle; where that is not enough, columns without a single value go first, then the last
-ones, and the foot says which. Where room is left, the chart that the analysis declares is drawn beside the rows.
+Names are shortened; where that is not enough, columns without a single value go first, then the last ones, and the foot
+says which. Where room is left, the chart that the analysis declares is drawn beside the rows.
 """
 
 from __future__ import annotations
@@ -73,14 +73,16 @@ def table(result: Result, *, width: int, limit: int = ROWS) -> Iterator[Line]:
         yield plain("No rows.", "dim")
         return
     frame = result.frame.head(limit) if limit else result.frame
-    shown, hidden = fitting.chosen(formatted(frame, result.schema, result.chart_facts), width)
+    choice = fitting.chosen(formatted(frame, result.schema, result.chart_facts), width)
+    shown = choice.shown
     sizes = fitting.widths(shown, width, picture=_PICTURE[0] if result.chart_facts else 0)
     drawn = _pictures(frame, result.chart_facts, width - fitting.total(sizes) - fitting.GAP)
     yield from _header(shown, sizes)
     for row in range(frame.height):
         cells = [_cell(column, row, size) for column, size in zip(shown, sizes, strict=True)]
         yield *_joined(cells), *drawn[row]
-    yield from _foot(result.frame.height - frame.height, hidden, width)
+    for line in _foot(result.frame.height - frame.height, choice):
+        yield from (plain(each, "dim") for each in wrapped(line, width, indent="  "))
 
 
 def _header(columns: Sequence[Formatted], sizes: Sequence[int]) -> Iterator[Line]:
@@ -111,12 +113,14 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
     return [part for piece in pieces for part in ((" " * fitting.GAP, ""), piece)][1:]
 
 
-def _foot(more: int, hidden: Sequence[str], width: int) -> Iterator[Line]:
+def _foot(more: int, choice: fitting.Choice) -> Iterator[str]:
+    """What of the result is not in the table."""
     if more:
-        yield plain(f"… {grouped(more)} more row{'s' * (more > 1)} (--limit 0 shows all)", "dim")
-    if hidden:
-        text = f"… no room for {', '.join(hidden)} (a wider terminal, or --format csv, shows them)"
-        yield from (plain(each, "dim") for each in wrapped(text, width, indent="  "))
+        yield f"… {grouped(more)} more row{'s' * (more > 1)} (--limit 0 shows all)"
+    if choice.empty:
+        yield f"… no values in {', '.join(choice.empty)}"
+    if choice.roomless:
+        yield f"… no room for {', '.join(choice.roomless)} (a wider terminal, or --format csv, shows them)"
 
 
 def _pictures(frame: pl.DataFrame, facts: Chart | None, room: int) -> list[list[Piece]]:

@@ -1,0 +1,65 @@
+"""What was recorded, in a few words: read from the rows of `trace_info`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from kinetoscope.views.numbers import grouped, shown
+
+
+def values(info: pl.DataFrame, topic: str, item: str) -> list[str]:
+    return info.filter((pl.col("topic") == topic) & (pl.col("item") == item)).get_column("value").to_list()
+
+
+def name(info: pl.DataFrame, path: str) -> str:
+    files = values(info, "file", "name")
+    return files[0] if len(files) == 1 else path
+
+
+def facts(info: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
+    ranks = steps.get_column("rank").unique().sort().to_list()
+    world = max((int(value) for value in values(info, "run", "world_size") if value.isdecimal()), default=0)
+    of = f" of {grouped(world)}" if world > max(len(ranks), 1) else ""
+    events = sum(int(value) for value in values(info, "file", "events"))
+    window = max((int(value.split()[0]) for value in values(info, "time", "window")), default=0)
+    count = steps.height // max(len(ranks), 1)
+    only = f"rank {ranks[0]}{of}" if ranks and (ranks[0] or of) else ""
+    found = (
+        f"{grouped(len(ranks))}{of} ranks" if len(ranks) > 1 else only,
+        _devices(info),
+        f"{grouped(count)} step{'s' * (count != 1)}",
+        f"{grouped(events)} events in {shown(window, 'ns')}",
+        *(value[:10] for value in values(info, "time", "start")[:1]),
+    )
+    return tuple(fact for fact in found if fact)
+
+
+def _devices(info: pl.DataFrame) -> str:
+    """`8 × NVIDIA H100`: the devices that did something; "" where none is described."""
+    used = pl.col("value").str.ends_with("used")
+    rows = info.filter((pl.col("topic") == "device") & used).with_columns(name=pl.col("value").str.split(", ").list[0])
+    counted = rows.group_by("name", maintain_order=True).len()
+    return ", ".join(f"{count} × {name}" if count > 1 else name for name, count in counted.rows())
+
+
+def health(info: pl.DataFrame, notes: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Severity and sentence, the worst first; what several ranks have is said of the first of them."""
+    rows = info.filter(pl.col("topic") == "health").group_by("item", maintain_order=True)
+    found = rows.agg(pl.col("value", "rank").first(), pl.len().alias("ranks"))
+    said = [("warning", note) for note in notes]
+    for item, value, rank, ranks in found.rows():
+        others = f" (Rank {rank}; {ranks - 1} other{'s' * (ranks > 2)} alike.)" if ranks > 1 else ""
+        said.append((item.partition(" ")[0], value + others))
+    return tuple(sorted(said, key=lambda each: ("error", "warning", "note").index(each[0])))
+
+
+def has_device_work(info: pl.DataFrame) -> bool:
+    """Was there any kernel, copy or set."""
+    return info.filter(pl.col("item").str.ends_with("on devices")).height > 0
+
+
+def has_steps(info: pl.DataFrame) -> bool:
+    """Are there steps, marked or proposed; if not, the whole window is one."""
+    return not any("none marked" in value for value in values(info, "time", "steps"))

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kinetoscope import Trace
+from kinetoscope.model.calltree import (
+    CallTree,
+    call_tree,
+    enclosing_annotation,
+    enclosing_frame,
+    enclosing_module,
+    enclosing_op,
+    main_thread,
+    self_times,
+)
+from tests import drawn
+
+
+def trace_of(folder: Path, *events: drawn.Event) -> Trace:
+    return drawn.job(folder, *events).trace()
+
+
+def tree_of(folder: Path, *events: drawn.Event) -> CallTree:
+    return trace_of(folder, *events).of(call_tree)
+
+
+def test_calls_nest_by_time_whatever_their_order_in_the_file(tmp_path: Path) -> None:
+    tree = tree_of(
+        tmp_path,
+        drawn.launch(20, 5, 1),
+        drawn.op("aten::addmm", 10, 30),
+        drawn.annotation("forward", 0, 100),
+        drawn.op("aten::relu", 50, 10),
+    )
+    assert tree.parent.tolist() == [1, 2, -1, 2]
+    assert tree.depth.tolist() == [2, 1, 0, 1]
+    assert tree.order.tolist() == [2, 1, 0, 3]
+
+
+def test_threads_have_trees_of_their_own(tmp_path: Path) -> None:
+    assert tree_of(tmp_path, drawn.op("a", 0, 100), drawn.op("b", 10, 20, tid=2)).parent.tolist() == [-1, -1]
+
+
+def test_a_call_that_overlaps_only_partly_is_no_child(tmp_path: Path) -> None:
+    # What stacks leave at the ends of a span: the call that opens it begins before it and ends inside.
+    tree = tree_of(
+        tmp_path,
+        drawn.python("train", 0, 200),
+        drawn.python("<built-in method _record_function_enter_new>", 8, 10),
+        drawn.annotation("forward", 10, 100),
+        drawn.op("aten::mm", 30, 20),
+    )
+    assert tree.parent.tolist() == [-1, 0, 0, 2]
+    assert tree.partial == 1
+
+
+def test_equal_spans_nest_in_the_order_of_the_file(tmp_path: Path) -> None:
+    assert tree_of(tmp_path, drawn.op("outer", 0, 10), drawn.op("inner", 0, 10)).parent.tolist() == [-1, 0]
+
+
+@pytest.mark.parametrize(
+    "outside",
+    [
+        drawn.kernel("gemm", 10, 5, 1, stream=1, device=1),
+        drawn.memory(10, 64),
+        drawn.annotation("gloo:all_reduce", 10, 5),
+        drawn.op("profiler::_record_function_enter_new", 10, 5),
+        drawn.op("aten::is_leaf", 10, 5),
+        drawn.event("overhead", "Buffer Flush", 10, 5),
+        {"ph": "B", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0.01},
+    ],
+    ids=lambda event: event["name"],
+)
+def test_what_does_not_nest_takes_no_part(tmp_path: Path, outside: drawn.Event) -> None:
+    tree = tree_of(tmp_path, drawn.op("aten::mm", 0, 100), outside)
+    assert tree.member.tolist() == [True, False]
+    assert (tree.parent[1], tree.depth[1]) == (-1, -1)
+
+
+NESTED = [
+    drawn.python("nn.Module: Net_0", 0, 100),
+    drawn.python("forward", 5, 80),
+    drawn.annotation("block", 10, 70),
+    drawn.op("aten::linear", 20, 40),
+    drawn.launch(30, 5, 1),
+    drawn.op("aten::relu", 110, 5),
+]
+
+
+def test_what_is_around_a_call(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, *NESTED)
+    assert trace.of(enclosing_op).tolist() == [-1, -1, -1, 3, 3, 5]
+    assert trace.of(enclosing_annotation).tolist() == [-1, -1, 2, 2, 2, -1]
+    assert trace.of(enclosing_frame).tolist() == [0, 1, 1, 1, 1, -1]
+    assert trace.of(enclosing_module).tolist() == [0, 0, 0, 0, 0, -1]
+
+
+def test_self_time_leaves_out_the_calls_directly_inside(tmp_path: Path) -> None:
+    assert trace_of(tmp_path, *NESTED).of(self_times).tolist() == [20, 10, 30, 35, 5, 5]
+
+
+spans = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 25), st.integers(1, 2)), max_size=14)
+
+
+@given(spans)
+@settings(max_examples=60, deadline=None)
+def test_self_times_sum_to_the_outermost_calls(
+    tmp_path_factory: pytest.TempPathFactory, drawing: list[tuple[int, int, int]]
+) -> None:
+    events = [drawn.op("aten::mm", start, length, tid=tid) for start, length, tid in drawing]
+    trace = trace_of(tmp_path_factory.getbasetemp(), *events)
+    tree = trace.of(call_tree)
+    outermost = tree.depth == 0
+    assert trace.of(self_times).sum() == (trace.end - trace.start)[outermost].sum()
+    for child, parent in enumerate(tree.parent.tolist()):
+        assert parent < 0 or trace.start[parent] <= trace.start[child] <= trace.end[child] <= trace.end[parent]
+
+
+# --- the thread of the training loop
+
+
+def tid_of_main(folder: Path, *events: drawn.Event) -> int:
+    trace = trace_of(folder, *events)
+    return int(trace.tracks.integer_tids()[trace.of(main_thread)])
+
+
+def test_the_main_thread_is_the_one_with_the_steps(tmp_path: Path) -> None:
+    backward = drawn.op("autograd::engine", 0, 5000, tid=2)
+    for mark in (drawn.annotation("ProfilerStep#3", 0, 100), drawn.event("Operator", "ProfilerStep#3", 0, 100)):
+        assert tid_of_main(tmp_path, backward, mark) == 1
+
+
+def test_without_steps_it_is_the_one_with_the_most_time_in_calls(tmp_path: Path) -> None:
+    events = [drawn.op("a", 0, 30), drawn.op("b", 0, 20, tid=2), drawn.op("c", 30, 20, tid=2)]
+    assert tid_of_main(tmp_path, *events) == 2
+
+
+def test_without_calls_there_is_none(tmp_path: Path) -> None:
+    assert trace_of(tmp_path, drawn.kernel("gemm", 0, 5, 1)).of(main_thread) == -1

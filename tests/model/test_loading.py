@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kinetoscope.model.loading import DATA_WAIT, HOST_GAP, is_data_loading, step_gaps
+from tests import drawn
+
+
+@pytest.mark.parametrize(
+    ("event", "loads"),
+    [
+        (drawn.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 1), True),
+        (drawn.op("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 0, 1), True),
+        (drawn.annotation("enumerate(DataPipe)#MapperIterDataPipe", 0, 1), True),
+        (drawn.annotation("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__init__", 0, 1), False),
+        (drawn.annotation("my DataLoader", 0, 1), False),
+        (drawn.python("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 1), False),
+    ],
+    ids=lambda value: value["name"] if isinstance(value, dict) else "",
+)
+def test_the_loaders_own_spans(tmp_path: Path, event: drawn.Event, loads: bool) -> None:
+    assert drawn.job(tmp_path, event).trace().of(is_data_loading).tolist() == [loads]
+
+
+STEPS = [drawn.annotation(f"ProfilerStep#{number}", 100 * number, 100) for number in range(4)]
+FORWARD = [drawn.python("nn.Module: Net_0", 100 * number + 60, 30) for number in range(4)]
+
+
+def gaps(folder: Path, *events: drawn.Event) -> list[tuple[int | None, str | None]]:
+    return list(zip(*step_gaps(drawn.job(folder, *STEPS, *events).trace()), strict=True))
+
+
+def test_the_first_gap_begins_with_the_first_step(tmp_path: Path) -> None:
+    ops = [drawn.op("aten::mm", 100 * number + 70, 10) for number in range(4)]
+    assert gaps(tmp_path, *FORWARD, *ops) == [(60, HOST_GAP), (80, HOST_GAP), (80, HOST_GAP), (80, HOST_GAP)]
+
+
+def test_without_an_op_in_the_step_before_the_gap_is_not_known(tmp_path: Path) -> None:
+    ops = [drawn.op("aten::mm", 70, 10), drawn.op("aten::mm", 270, 10)]
+    assert gaps(tmp_path, *FORWARD, *ops) == [(60, HOST_GAP), (80, HOST_GAP), (None, None), (80, HOST_GAP)]
+
+
+def test_ops_of_other_threads_and_spans_of_the_loader_do_not_end_a_step(tmp_path: Path) -> None:
+    ops = [drawn.op("aten::mm", 70, 10), drawn.op("aten::mm", 90, 5, tid=2)]
+    loader = drawn.op("enumerate(DataLoader)#_Iter.__next__", 96, 2)
+    assert gaps(tmp_path, *FORWARD, *ops, loader)[1] == (80, DATA_WAIT)
+
+
+def test_marks_of_steps_that_are_operators_do_not_end_a_step(tmp_path: Path) -> None:
+    marks = [drawn.event("Operator", f"ProfilerStep#{number}", 100 * number, 100) for number in range(2)]
+    ops = [drawn.event("Operator", "aten::mm", 100 * number + 70, 10) for number in range(2)]
+    trace = drawn.job(tmp_path, *marks, *ops, *FORWARD[:2]).trace()
+    assert step_gaps(trace)[0] == [60, 80]
+
+
+def test_a_forward_pass_that_begins_before_the_last_op_has_ended_leaves_no_gap(tmp_path: Path) -> None:
+    assert gaps(tmp_path, *FORWARD, drawn.op("aten::mm", 70, 100))[1] == (None, None)
+
+
+def test_without_a_forward_pass_nothing_is_known(tmp_path: Path) -> None:
+    assert gaps(tmp_path, drawn.op("aten::mm", 70, 10)) == [(None, None)] * 4
