@@ -37,7 +37,9 @@ def test_one_file_is_a_job_of_one_rank(tmp_path: Path) -> None:
     assert job.notes == ()
 
 
-@pytest.mark.parametrize("suffix", [".json", ".json.gz", ".json.zst", ".pt.trace.json", ".1600000000000.pt.trace.json.gz"])
+@pytest.mark.parametrize(
+    "suffix", [".json", ".json.gz", ".json.zst", ".pt.trace.json", ".1600000000000.pt.trace.json.gz"]
+)
 def test_a_folder_is_searched_for_traces_in_all_its_folders(tmp_path: Path, suffix: str) -> None:
     (tmp_path / "2026" / "run").mkdir(parents=True)
     for name in ("rank1", "2026/run/rank0"):
@@ -64,7 +66,11 @@ def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("none.json", "no such file or folder"), ("none*.json", "no such file or folder"), ("", "no traces in this folder")],
+    [
+        ("none.json", "no such file or folder"),
+        ("none*.json", "no such file or folder"),
+        ("", "no traces in this folder"),
+    ],
 )
 def test_what_is_not_there_is_said(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(NotFoundError, match=message):
@@ -214,7 +220,7 @@ def test_if_nothing_is_a_trace_it_says_what_it_is(tmp_path: Path) -> None:
 
 def test_a_single_file_is_taken_at_its_word_until_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"lr": 0.1}')
-    with pytest.raises(NotATraceError, match="config.json: not a Kineto trace: a JSON object"):
+    with pytest.raises(NotATraceError, match=r"config\.json: not a Kineto trace: a JSON object"):
         read(tmp_path).trace()
 
 

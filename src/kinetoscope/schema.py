@@ -119,11 +119,15 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A bar for each row: the first `limit` rows as the analysis orders them."""
+    """A bar for each row: the first `limit` rows as the analysis orders them.
+
+    Where `value` is nothing but zeros and nulls, `instead` is drawn (host time, on a trace without a device).
+    """
 
     category: str
     value: str
     limit: int = 10
+    instead: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -69,7 +70,9 @@ def test_in_the_plugins_order_it_equals_the_plugin(name: str) -> None:
     assert [step["step"] for step in ours] == [step["step"] for step in theirs]
     for mine, its in zip(ours, theirs, strict=True):
         assert {key: mine[key] for key in its} == pytest.approx(its, rel=0, abs=2 if name in SPANS_IN_DOUBLES else 0)
-        assert sum(mine[key] for key in CATEGORIES if key not in its) == 0  # what the plugin does not show did not happen
+        assert (
+            sum(mine[key] for key in CATEGORIES if key not in its) == 0
+        )  # what the plugin does not show did not happen
 
 
 # --- each instant has one category
@@ -122,7 +125,7 @@ def test_it_charges_each_instant_as_counting_instants_does(
 STEPS = [drawn.annotation("ProfilerStep#3", 0, 100), drawn.annotation("ProfilerStep#4", 100, 100)]
 
 
-def breakdown(folder: Path, *events: drawn.Event, order: Order = "default", **selected: object) -> list[dict[str, int]]:
+def breakdown(folder: Path, *events: drawn.Event, order: Order = "default", **selected: object) -> list[dict[str, Any]]:
     select = Selection(**selected)  # type: ignore[arg-type]
     return step_breakdown(drawn.job(folder, *events), select=select, order=order).frame.to_dicts()
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -120,12 +120,12 @@ def test_without_device_work_hta_fails_and_we_have_no_row(name: str) -> None:
 # --- drawn
 
 
-def breakdown(folder: Path, *events: drawn.Event, **selected: object) -> list[dict[str, float]]:
+def breakdown(folder: Path, *events: drawn.Event, **selected: object) -> list[dict[str, Any]]:
     select = Selection(**selected)  # type: ignore[arg-type]
     return temporal_breakdown(drawn.job(folder, *events), select=select).frame.to_dicts()
 
 
-def numbers(row: dict[str, float]) -> tuple[float, ...]:
+def numbers(row: dict[str, Any]) -> tuple[float, ...]:
     names = ("device", "window", "computation", "exposed_communication", "exposed_memory", "idle", "non_computation")
     return tuple(row[name] for name in names)
 

@@ -1,4 +1,4 @@
-"""Where real traces lie: those that come with the project, and the larger ones beside a checkout, which may be absent."""
+"""Where real traces lie: those that come with the project, and larger ones beside a checkout, which may be absent."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_a_rank_that_finds_fault_with_the_question_is_named_too(ranks: Callable[
 def test_if_no_rank_answers_the_error_says_whose_fault_it_is(ranks: Callable[..., Job]) -> None:
     with pytest.raises(UsageError, match="nothing to ask of 2 events"):
         ranks(2, 2).map(odd, COUNT)
-    with pytest.raises(InputError, match="rank0.json: broken"):
+    with pytest.raises(InputError, match=r"rank0\.json: broken"):
         ranks(0, 2).map(odd, COUNT)
 
 

@@ -112,7 +112,7 @@ def test_what_was_derived_is_computed_once_until_it_is_forgotten(trace: Trace) -
 def test_threads_that_ask_at_once_get_the_same_answer(trace: Trace) -> None:
     answers: list[object] = []
     asked = threading.Barrier(4)
-    runs = []
+    runs: list[None] = []
 
     def slow(_: Trace) -> object:
         runs.append(None)

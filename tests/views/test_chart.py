@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import polars as pl
 import pytest
 
+from kinetoscope.schema import Bars, Column, Result, Schema
 from kinetoscope.views.chart import specification
 from kinetoscope.views.palette import KINDS, ink, kind_of
 from tests.views.results import BARS, STACK, kernels, steps
@@ -67,3 +69,18 @@ def test_a_name_means_a_kind_or_nothing() -> None:
     assert kind_of("calls") == ""
     assert ink("calls") == KINDS["idle"]
     assert len({each.light for each in KINDS.values()}) == len({each.glyph for each in KINDS.values()}) == len(KINDS)
+
+
+def test_bars_draw_another_column_where_the_first_is_all_zeros_or_null() -> None:
+    schema = Schema(
+        Column("name", pl.String, "Name."), Column("device", pl.Int64, "D.", "ns"), Column("host", pl.Int64, "H.", "ns")
+    )
+    facts = Bars("name", "device", instead="host")
+
+    def drawn(device: list[int | None]) -> list[float]:
+        frame = pl.DataFrame({"name": ["a", "b"], "device": device, "host": [3, 4]})
+        spec = specification(Result(frame, schema, chart_facts=facts))
+        return [row["value"] for row in values(spec)]
+
+    assert drawn([0, None]) == [3, 4]
+    assert drawn([0, 7]) == [0, 7]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from kinetoscope.schema import Result
-from kinetoscope.views.terminal import UNBOUNDED, to_text
+from kinetoscope.views.terminal import UNBOUNDED, show, to_text
 from kinetoscope.views.text import cells
 from tests.views.results import BARS, kernels, steps
 
@@ -89,6 +92,13 @@ def test_colour_changes_nothing_but_colour() -> None:
     result = kernels(("a", "computation", 1, 10, 1.0), notes=("note",), chart=BARS)
     assert ANSI.sub("", to_text(result, width=100, colour=True)) == to_text(result, width=100)
     assert "\x1b[38;2;61;155;214m" in to_text(result, width=100, colour=True), "computation in its blue"
+
+
+def test_a_terminal_without_colour_still_tells_the_parts_of_a_stack_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = io.StringIO()
+    show(steps((30, 10, 0)), Console(file=stream, force_terminal=True, width=120))
+    assert "█" * 30 + "▓" * 10 in ANSI.sub("", stream.getvalue())
 
 
 def test_bars_are_drawn_where_there_is_room() -> None:

@@ -108,7 +108,7 @@ def operators(
     return job.map(_of_trace, RESULT, select, group_by=group_by, python=python, runtime=runtime)
 
 
-ANALYSIS = Analysis("Operators", operators, RESULT, chart=Bars("name", "device_self"))
+ANALYSIS = Analysis("Operators", operators, RESULT, chart=Bars("name", "device_self", instead="host_self"))
 
 
 @dataclass(frozen=True)

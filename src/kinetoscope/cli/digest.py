@@ -12,7 +12,7 @@ import polars as pl
 from kinetoscope.cli import recorded
 from kinetoscope.cli.advice import advice, headline
 from kinetoscope.schema import Result
-from kinetoscope.views.numbers import grouped, scale, shown
+from kinetoscope.views.numbers import scale
 from kinetoscope.views.palette import kind_of
 
 ASKED: dict[str, dict[str, Any]] = {
@@ -25,7 +25,7 @@ ASKED: dict[str, dict[str, Any]] = {
 
 _TOP = 5  # rows of a short table
 _UNEVEN = 1.15  # a step so much longer than the middle one is named
-_SHORT = 40  # a longer path is not repeated in each command
+_SHORT = 32  # cells; a longer path is not repeated in each command
 _NOTABLE = 0.05  # share of a step from which something is worth a word
 
 LABELS = {

@@ -10,17 +10,21 @@ from kinetoscope.views.numbers import grouped, shown
 
 
 def values(info: pl.DataFrame, topic: str, item: str) -> list[str]:
+    """What each rank says of an item."""
     return info.filter((pl.col("topic") == topic) & (pl.col("item") == item)).get_column("value").to_list()
 
 
 def name(info: pl.DataFrame, path: str) -> str:
+    """The file, if it is one; else what the user named."""
     files = values(info, "file", "name")
     return files[0] if len(files) == 1 else path
 
 
 def facts(info: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
+    """Ranks, devices, steps, events, date."""
     ranks = steps.get_column("rank").unique().sort().to_list()
-    world = max((int(value) for value in values(info, "run", "world_size") if value.isdecimal()), default=0)
+    worlds = [int(value) for value in values(info, "run", "world_size") if value.isdecimal() and len(value) < 10]
+    world = max(worlds, default=0)
     of = f" of {grouped(world)}" if world > max(len(ranks), 1) else ""
     events = sum(int(value) for value in values(info, "file", "events"))
     window = max((int(value.split()[0]) for value in values(info, "time", "window")), default=0)
@@ -57,7 +61,7 @@ def health(info: pl.DataFrame, notes: Sequence[str]) -> tuple[tuple[str, str], .
 
 def has_device_work(info: pl.DataFrame) -> bool:
     """Was there any kernel, copy or set."""
-    return info.filter(pl.col("item").str.ends_with("on devices")).height > 0
+    return info.filter((pl.col("topic") == "events") & pl.col("item").str.ends_with("on devices")).height > 0
 
 
 def has_steps(info: pl.DataFrame) -> bool:

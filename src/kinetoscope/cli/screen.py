@@ -6,10 +6,11 @@ Draws what `digest` found and computes nothing but lengths.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from kinetoscope.cli.digest import Digest, Part, Top
 from kinetoscope.views.bars import bar, sparkline
-from kinetoscope.views.lines import FILL, MARK, Line, Piece, plain
+from kinetoscope.views.lines import FILL, MARK, Line, Piece, plain, width_of
 from kinetoscope.views.numbers import grouped, scale, shown
 from kinetoscope.views.palette import KINDS
 from kinetoscope.views.terminal import stack
@@ -19,6 +20,7 @@ WIDEST = 100
 """Cells; longer lines are hard to read."""
 
 _SAID = 3  # remarks on health that are shown; doctor shows all
+_SEEN = 0.001  # share of the step under which a kind of time is not in the legend
 _LABELLED = 4, 16  # cells of a step, and how many steps have their number below
 
 
@@ -52,23 +54,32 @@ def _step(digest: Digest, width: int) -> Iterator[Line]:
     parts = [part for part in digest.parts if part.time > 0]
     if parts:
         yield stack([part.kind for part in parts], [part.time for part in parts], width, form=FILL)
-        yield from _legend(sorted(parts, key=lambda part: -part.time), width)
+        total = sum(part.time for part in parts)
+        seen = [part for part in parts if part.time >= _SEEN * total]
+        yield from _legend(sorted(seen, key=lambda part: -part.time), total, width)
 
 
-def _legend(parts: Sequence[Part], width: int) -> Iterator[Line]:
-    total = sum(part.time for part in parts)
-    unit = scale([part.time for part in parts], "ns")
+def _legend(parts: Sequence[Part], total: float, width: int) -> Iterator[Line]:
+    """What each colour means, in as many columns as fit, each as wide as it needs."""
+    for across in range(len(parts), 0, -1):
+        down = -(-len(parts) // across)
+        columns = [_entries(parts[start : start + down], parts, total) for start in range(0, len(parts), down)]
+        if sum(width_of(column[0]) + 4 for column in columns) - 4 <= width:
+            break
+    for row in zip_longest(*columns, fillvalue=()):
+        yield [piece for entry in row for piece in (*entry, ("    ", ""))]
+
+
+def _entries(parts: Sequence[Part], legend: Sequence[Part], total: float) -> list[Line]:
+    """One column of the legend."""
+    unit = scale([part.time for part in legend], "ns")
     times = _right([unit.with_unit(part.time) for part in parts])
     shares = _right([_share(part.time / total) for part in parts])
     label = max(cells(part.label) for part in parts)
-    entries = [
+    return [
         [_mark(part), (f" {padded(part.label, label)}  {time}  ", ""), (share, "dim")]
         for part, time, share in zip(parts, times, shares, strict=True)
     ]
-    size = sum(cells(text) for text, _ in entries[0]) + 4
-    down = -(-len(entries) // max(1, (width + 4) // size))
-    for row in range(down):
-        yield [piece for entry in entries[row::down] for piece in (*entry, ("    ", ""))]
 
 
 def _mark(part: Part) -> Piece:
@@ -127,10 +138,11 @@ def _top(title: str, rows: Sequence[Top], width: int) -> Iterator[Line]:
 
 def _health(digest: Digest, width: int) -> Iterator[Line]:
     for severity, message in digest.health[:_SAID]:
-        first, *rest = wrapped(printable(message), width - 2)
+        first, *rest = wrapped(printable(message), width - 3)
         mark: Piece = ("! ", "warn") if severity in ("error", "warning") else ("· ", "dim")
         yield (mark, (first, ""))
-        yield from (plain("  " + line) for line in rest)
+        if rest:
+            yield plain(f"  {rest[0]}{'…' if rest[1:] else ''}")
     if len(digest.health) > _SAID:
         yield plain(f"· {len(digest.health) - _SAID} more: see kinetoscope doctor", "dim")
 
@@ -144,7 +156,7 @@ def _next(digest: Digest, width: int) -> Iterator[Line]:
 
 
 def _share(share: float) -> str:
-    return shown(share, "fraction") if share >= 0.001 or share == 0 else "<0.1%"
+    return shown(share, "fraction") if share >= _SEEN or share == 0 else "<0.1%"
 
 
 def _right(texts: Sequence[str]) -> list[str]:

@@ -84,8 +84,6 @@ class Shapes:
                 slot += kind < SLOTS
         return slots, kinds
 
-    def odd_times(self, key: int) -> list[tuple[int, int, int]]:
-        """Shapes whose ts or dur is no plain time: (shape, slot or −1, kind)."""
-        slots, kinds = self.find(key, level=0)
-        plain = (TIME_INTEGER, TIME_DECIMAL, -1)
-        return [(code, int(slots[code]), int(kind)) for code, kind in enumerate(kinds) if kind not in plain]
+    def has_odd_time(self, key: int) -> NDArray[np.bool_]:
+        """In which shapes `ts` or `dur` is there but is no plain time: bool [shapes]."""
+        return ~np.isin(self.find(key, level=0)[1], (TIME_INTEGER, TIME_DECIMAL, -1))

@@ -18,12 +18,19 @@ from numpy.typing import NDArray
 
 from kinetoscope.model.health import Symptom
 
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+CONTROL, BAD_UTF8, LONE_BACKSLASH, RESPELLED, NESTED = 1, 2, 4, 8, 16
+"""What may be odd about a string, as flags. CONTROL: it holds control characters other than tabs and line breaks.
+LONE_BACKSLASH: a backslash that escapes nothing. RESPELLED: it is not spelled as `json.dumps` would without escaping
+what is not ASCII (`\\u0041`, `\\/`, a bare tab, a lone backslash). NESTED: it is no content of a string, but nested JSON."""
+
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NOT_FINITE: Final = {
     "nan": math.nan, "-nan": math.nan, "+nan": math.nan, "inf": math.inf, "+inf": math.inf, "-inf": -math.inf,
     "infinity": math.inf, "+infinity": math.inf, "-infinity": -math.inf,
 }  # fmt: skip
-_LONE_BACKSLASH: Final = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_INFINITIES: Final = (math.inf, -math.inf)
+_ESCAPE: Final = re.compile(r'\\(?:(["\\]|u[0-9a-fA-F]{4})|([/bfnrt])|)')
+_BARE_WORD: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[+-]?[A-Za-z0-9.+_/-]+', re.DOTALL)
 _LONGEST_INTEGER: Final = 4300
 """Digits beyond which Python refuses to convert, because it would take too long."""
 
@@ -34,12 +41,16 @@ class Strings:
     Args:
         arena: uint8, the bytes; each string is preceded by its length (int64) and begins at a multiple of eight.
         offsets: int64 [strings], where each begins.
+        oddities: uint8 [strings], flags: what is odd about each. None: nothing is.
     """
 
-    def __init__(self, arena: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
+    def __init__(
+        self, arena: NDArray[np.uint8], offsets: NDArray[np.int64], oddities: NDArray[np.uint8] | None = None
+    ) -> None:
         self._arena = arena
         self._offsets = offsets
         self._lengths: NDArray[np.int64] = arena[: arena.size // 8 * 8].view(np.int64)[(offsets - 8) // 8]
+        self._oddities = np.zeros(len(offsets), np.uint8) if oddities is None else oddities
         self._texts: dict[int, str] = {}
 
     def __len__(self) -> int:
@@ -48,7 +59,8 @@ class Strings:
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return int(self._arena.nbytes + self._offsets.nbytes + self._lengths.nbytes)
+        arrays = (self._arena, self._offsets, self._lengths, self._oddities)
+        return sum(array.nbytes for array in arrays)
 
     def raw(self, code: int) -> bytes:
         """The bytes as they stand in the file."""
@@ -75,16 +87,10 @@ class Strings:
 
     def code(self, text: str) -> int:
         """The code of a string, −1 if the trace does not have it."""
-        plain = self._plain(text)
-        if plain >= 0:
-            return plain
-        return next((code for code in self._escaped if self.text(code) == text), -1)
-
-    def _plain(self, text: str) -> int:
-        """The code of a string that is spelled without escapes, −1 if there is none."""
-        content = text.encode("utf-8", "surrogatepass")
+        content = _spelled(text)
         same = np.flatnonzero(self._lengths == len(content)).tolist()
-        return next((int(code) for code in same if self.raw(code) == content), -1)
+        found = next((int(code) for code in same if self.raw(code) == content), -1)
+        return found if found >= 0 else self._respelled.get(text, -1)
 
     def codes(self, texts: Iterable[str]) -> NDArray[np.int64]:
         """The codes of those of `texts` that the trace has."""
@@ -92,11 +98,15 @@ class Strings:
 
     def nested(self, code: int) -> Any:
         """The value of nested JSON; its text where it is no JSON after all, or nested too deeply to be decoded."""
-        raw = self.raw(code)
+        text = self.raw(code).decode("utf-8", "replace")
         try:
-            return json.loads(raw)
+            return json.loads(text, strict=False)
         except (ValueError, RecursionError):
-            return raw.decode("utf-8", "replace")
+            pass
+        try:
+            return json.loads(_BARE_WORD.sub(_proper, text), strict=False)
+        except (ValueError, RecursionError):
+            return text
 
     def number(self, code: int) -> int | float | str:
         """The value of a number kept as text: an int of any size, a float, or the bare word that it is."""
@@ -105,78 +115,66 @@ class Strings:
     # --- what is odd about them
 
     @cached_property
-    def _escaped(self) -> list[int]:
-        """Codes of strings with a backslash that may be spelled otherwise, too."""
-        return [code for code in self._owners(ord("\\")) if b'"' not in self.raw(code).replace(b'\\"', b"")]
+    def _respelled(self) -> dict[str, int]:
+        """The first code of each text that is spelled in an unusual way; only such a text can have a second code."""
+        codes = np.flatnonzero(self._oddities & (RESPELLED | NESTED) == RESPELLED).tolist()
+        return {self.text(code): code for code in reversed(codes)}
 
     @cached_property
     def canonical(self) -> NDArray[np.int32]:
         """For each code the first code with the same text: int32 [strings]."""
         codes = np.arange(len(self), dtype=np.int32)
-        first: dict[str, int] = {}
-        for code in self._escaped:
+        usual = self._usual({_spelled(text) for text in self._respelled})
+        first = {text: min(code, usual.get(_spelled(text), code)) for text, code in self._respelled.items()}
+        for code in np.flatnonzero(self._oddities & (RESPELLED | NESTED) == RESPELLED).tolist():
             text = self.text(code)
-            if text not in first:
-                plain = self._plain(text)
-                first[text] = code if plain < 0 else min(code, plain)
-                codes[max(code, plain)] = first[text]
-            codes[code] = first[text]
+            codes[code] = codes[usual.get(_spelled(text), code)] = first[text]
         return codes
+
+    def _usual(self, spellings: set[bytes]) -> dict[bytes, int]:
+        """The codes of those of the spellings that a string without oddities has."""
+        lengths = np.array([len(spelling) for spelling in spellings], np.int64)
+        odd = self._oddities & (RESPELLED | BAD_UTF8) != 0
+        candidates = np.flatnonzero(np.isin(self._lengths, lengths) & ~odd).tolist()
+        return {content: code for code in candidates if (content := self.raw(code)) in spellings}
 
     @property
     def has_synonyms(self) -> bool:
         """Are there two codes with the same text?"""
-        return bool(self._escaped) and bool((self.canonical != np.arange(len(self))).any())
+        return bool(self._respelled) and bool((self.canonical != np.arange(len(self))).any())
 
     @cached_property
     def symptoms(self) -> list[Symptom]:
         """Control characters, bad UTF-8 and bad escapes."""
-        found = []
-        control = sum(len(self._owners(byte)) for byte in range(32) if byte not in (9, 10, 13))
-        if control:
-            found.append(
-                Symptom("CONTROL_CHARACTERS", "note", f"{control} strings hold control characters; they are kept.", control)
-            )
-        bad = sum(_is_bad_utf8(self.raw(code)) for code in self._high_bytes())
-        if bad:
-            message = f"{bad} strings are not valid UTF-8; the bytes that are not are shown as \ufffd."
-            found.append(Symptom("BAD_UTF8", "note", message, bad))
-        lone = sum(_LONE_BACKSLASH.search(self.raw(code).decode("latin-1")) is not None for code in self._escaped)
-        if lone:
-            message = f"{lone} strings hold backslashes that escape nothing; each is taken as a backslash."
-            found.append(Symptom("LONE_BACKSLASH", "note", message, lone))
-        return found
-
-    def _owners(self, byte: int) -> list[int]:
-        """Codes of the strings that hold a byte."""
-        return self._owners_of(np.flatnonzero(self._used == byte))
-
-    def _high_bytes(self) -> list[int]:
-        return self._owners_of(np.flatnonzero(self._used >= 128))
-
-    @property
-    def _used(self) -> NDArray[np.uint8]:
-        end = int(self._offsets[-1] + self._lengths[-1]) if len(self) else 0
-        return self._arena[:end]
-
-    def _owners_of(self, places: NDArray[np.int64]) -> list[int]:
-        owner = np.searchsorted(self._offsets, places, side="right") - 1
-        inside = (owner >= 0) & (places < self._offsets[owner] + self._lengths[owner])  # not in a length
-        return [int(code) for code in np.unique(owner[inside])]
+        sayings = (
+            ("CONTROL_CHARACTERS", CONTROL, "hold control characters; they are kept"),
+            ("BAD_UTF8", BAD_UTF8, "are not valid UTF-8; the bytes that are not are shown as \ufffd"),
+            ("LONE_BACKSLASH", LONE_BACKSLASH, "hold backslashes that escape nothing; each is taken as a backslash"),
+        )
+        counts = [int(np.count_nonzero(self._oddities & flag)) for _, flag, _ in sayings]
+        return [
+            Symptom(code, "note", f"{count} strings {saying}.", count)
+            for count, (code, _, saying) in zip(counts, sayings, strict=True)
+            if count
+        ]
 
 
 def decode(content: bytes) -> str:
-    """The text of what stands between two quotation marks in JSON, tolerant of bad UTF-8 and bad escapes."""
+    """The text of what stands between two quotation marks in JSON, tolerant of bad UTF-8 and bad escapes.
+
+    One bad escape shows that the writer escaped no backslash: then those in `C:\\x\\new` are all meant as they stand.
+    """
     text = content.decode("utf-8", "replace")
     if "\\" not in text:
         return text
     try:
         return str(json.loads(f'"{text}"', strict=False))
     except ValueError:
-        try:
-            return str(json.loads('"' + _LONE_BACKSLASH.sub(r"\\\\", text) + '"', strict=False))
-        except ValueError:
-            return text
+        escaped = _ESCAPE.sub(lambda found: found[0] if found[1] else "\\" + found[0], text)
+    try:
+        return str(json.loads(f'"{escaped}"', strict=False))
+    except ValueError:  # a quotation mark that is not escaped: no content of a string at all
+        return text
 
 
 def number(text: str) -> int | float | str:
@@ -189,9 +187,14 @@ def number(text: str) -> int | float | str:
     return float(text)
 
 
-def _is_bad_utf8(content: bytes) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return True
-    return False
+def _spelled(text: str) -> bytes:
+    """How JSON spells a text, with as few escapes as can be."""
+    return json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
+
+
+def _proper(word: re.Match[str]) -> str:
+    """A string or a bare word of nested JSON as `json.loads` takes it."""
+    if word[1] is not None:
+        return json.dumps(decode(word[1][1:-1].encode())) if "\\" in word[1] else word[1]
+    value = None if word[0] in ("true", "false", "null") else number(word[0])
+    return json.dumps(value) if isinstance(value, str) or value != value or value in _INFINITIES else word[0]

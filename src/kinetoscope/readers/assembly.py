@@ -1,25 +1,26 @@
-"""From the chunks and tables of the tokenizers to a Trace: one set of codes, exact times, one code a string."""
+"""From the columns and tables of the tokenizers to a Trace: one set of codes, exact times, one code a string."""
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
-from typing import Any, Final
+import re
+from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.errors import LimitError
 from kinetoscope.model.health import Symptom
-from kinetoscope.model.shapes import DUR, NUMBER_TEXT, STRING, TS, Shapes
+from kinetoscope.model.shapes import DUR, NOT_AN_OBJECT, NUMBER_TEXT, RAW, STRING, TS, Shapes
 from kinetoscope.model.source import Source
 from kinetoscope.model.strings import Strings
 from kinetoscope.model.trace import Trace
 from kinetoscope.model.tracks import Tracks
-from kinetoscope.readers.columns import Columns, Tables, string_slots, translate
+from kinetoscope.readers import tokenizer as tk
+from kinetoscope.readers.columns import Chunk, Columns, Tables, slots_of, translate
 from kinetoscope.readers.document import Document
-from kinetoscope.readers.tokenizer import STRINGS, TRACKS
 
-_LARGEST_TIME: Final = 4_500_000_000_000_000_000
-"""Nanoseconds, 142 years: a time or duration beyond it is no time, and two of them can be added."""
+_MOST_ROWS = (1 << 31) - 1
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
 def assemble(
@@ -30,97 +31,148 @@ def assemble(
     symptoms: list[Symptom],
     text_bytes: int,
 ) -> Trace:
-    """Put a trace together; `made` is used up."""
+    """Put a trace together; `made` is used up.
+
+    Raises:
+        LimitError: more events than a row number can count.
+    """
+    if made.rows > _MOST_ROWS:
+        raise LimitError(f"{source.url}: {made.rows:,} events; {_MOST_ROWS:,} is the most that one trace can have")
     tables = team[0]
     for k in range(1, len(team)):
-        slots = string_slots(team[k])
         codes = tables.adopt(team[k])
+        slots = slots_of(team[k].shape_items, (STRING, RAW, NUMBER_TEXT))
         for chunk in made.made_by(k):
             translate(chunk, codes, slots)
-    columns, values = (whole := made.whole()).columns, whole.values
+    rows = made.whole()
     shapes = Shapes(tables.shape_items)
-    strings = Strings(tables.arena, tables.string_offsets[: tables.at[STRINGS]])
-    tracks = Tracks(tables.tracks[: tables.at[TRACKS]].copy(), strings)
-    first = shapes.first_values(columns["shape"])
-    _odd_times(columns, first, values, shapes, strings, symptoms)
-    if strings.has_synonyms:
-        symptoms.append(_unify(columns, first, values, shapes, strings))
-    symptoms += strings.symptoms
+    offsets = tables.string_offsets[: tables.at[tk.STRINGS]]
+    oddities = np.empty(len(offsets), np.uint8)
+    tk.examine(offsets, tables.arena, oddities)
+    strings = Strings(tables.arena, offsets, oddities)
+    first = shapes.first_values(rows.columns["shape"])
+    found = [
+        *_odd_times(rows, first, shapes, strings, tables),
+        *_unify(rows, strings, tables),
+        *_bare_words(rows, strings, tables),
+        *_no_objects(rows, shapes),
+    ]
     return Trace(
         source=source,
-        columns={**columns, "first": first},
-        values=values,
+        columns={**rows.columns, "first": first},
+        values=rows.values,
         strings=strings,
         shapes=shapes,
-        tracks=tracks,
+        tracks=Tracks(tables.tracks[: tables.at[tk.TRACKS]].copy(), strings),
         members=tuple(document.members),
         members_before_events=-1 if document.is_list else document.before,
-        reading=tuple(symptoms),
+        reading=(*symptoms, *found, *strings.symptoms),
         text_bytes=text_bytes,
     )
 
 
+# --- times that are not plain numbers with three decimals at most: text, exponents, more decimals
+
+
 def _odd_times(
-    columns: dict[str, NDArray[Any]],
-    first: NDArray[np.int64],
-    values: NDArray[np.int64],
-    shapes: Shapes,
-    strings: Strings,
-    symptoms: list[Symptom],
-) -> None:
-    """Work out the times that are not plain numbers with three decimals at most: text, exponents, more decimals."""
+    rows: Chunk, first: NDArray[np.int64], shapes: Shapes, strings: Strings, tables: Tables
+) -> list[Symptom]:
+    """Put the odd times into start and end, as whole nanoseconds."""
     rounded = impossible = 0
-    for key, name in ((TS, "ts"), (DUR, "dur")):
-        for shape, position, kind in shapes.odd_times(key):
-            rows = np.flatnonzero(columns["shape"] == shape)
-            raw = values[first[rows] + position] if position >= 0 else np.zeros(len(rows), np.int64)
-            for row, value in zip(rows.tolist(), raw.tolist(), strict=True):
-                time, exact = _nanoseconds(kind, value, strings)
-                rounded += time is not None and not exact
-                impossible += time is None
-                if name == "ts":
-                    columns["end"][row] += (time or 0) - columns["start"][row]
-                    columns["start"][row] = time or 0
-                else:
-                    columns["end"][row] = columns["start"][row] + (time or 0)
+    start, end, shape = (rows.columns[name] for name in ("start", "end", "shape"))
+    for key in (TS, DUR):
+        slots, kinds = shapes.find(key, level=0)
+        odd = shapes.has_odd_time(key)
+        if not odd.any():
+            continue
+        which = np.flatnonzero(odd[shape])
+        readable = np.isin(kinds, (STRING, NUMBER_TEXT))[shape[which]]
+        impossible += int(np.count_nonzero(~readable))
+        which = which[readable]
+        times, status = _nanoseconds(rows.values[first[which] + slots[shape[which]]], strings, tables)
+        rounded += int(np.count_nonzero(status == tk.ROUNDED))
+        impossible += int(np.count_nonzero(status == tk.UNDECIDED))
+        if key == TS:
+            end[which] += times  # it has the duration so far, if there is one
+            start[which] = times
+        else:
+            end[which] = start[which] + times
+    found = []
     if rounded:
         message = f"{rounded} times have more than three decimals of a microsecond and were rounded to the nanosecond."
-        symptoms.append(Symptom("ROUNDED_TIMES", "note", message, rounded))
+        found.append(Symptom("ROUNDED_TIMES", "note", message, rounded))
     if impossible:
         message = f"{impossible} times or durations are no possible time (no number, or over 142 years); taken as 0."
-        symptoms.append(Symptom("IMPOSSIBLE_TIMES", "warning", message, impossible))
+        found.append(Symptom("IMPOSSIBLE_TIMES", "warning", message, impossible))
+    return found
 
 
-def _nanoseconds(kind: int, value: int, strings: Strings) -> tuple[int | None, bool]:
-    """Nanoseconds of a time in microseconds that is written oddly (None if it is no time), and whether that is exact."""
-    if kind not in (STRING, NUMBER_TEXT):
-        return None, False
+def _nanoseconds(
+    codes: NDArray[np.int64], strings: Strings, tables: Tables
+) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """The times that some strings spell, in ns, and what became of each; see `tokenizer.nanoseconds`."""
+    times, status = np.zeros(len(codes), np.int64), np.zeros(len(codes), np.uint8)
+    tk.nanoseconds(codes, tables.string_offsets, tables.arena, times, status)
+    left = np.flatnonzero(status == tk.UNDECIDED)
+    distinct, inverse = np.unique(codes[left], return_inverse=True)
+    decided = [_decimal_nanoseconds(strings.text(int(code))) for code in distinct]
+    if decided:
+        times[left] = np.array([time for time, _ in decided], np.int64)[inverse]
+        status[left] = np.array([state for _, state in decided], np.uint8)[inverse]
+    return times, status
+
+
+def _decimal_nanoseconds(text: str) -> tuple[int, int]:
+    """Nanoseconds of a time in microseconds as any text, and what became of it."""
+    if len(text) > 1000:
+        return 0, tk.UNDECIDED
     try:
-        exact = Decimal(strings.text(value).strip()) * 1000
-        if not exact.is_finite() or abs(exact) > _LARGEST_TIME:
-            return None, False
-        time = exact.to_integral_value(ROUND_HALF_EVEN)
-    except (InvalidOperation, ValueError):
-        return None, False
-    return int(time), time == exact
+        with localcontext(prec=1100):
+            exact = Decimal(text.strip()) * 1000
+            if not exact.is_finite() or abs(exact) > tk.LONGEST_TIME:
+                return 0, tk.UNDECIDED
+            time = exact.to_integral_value(ROUND_HALF_EVEN)
+    except (ArithmeticError, ValueError):
+        return 0, tk.UNDECIDED
+    return int(time), tk.EXACT if time == exact else tk.ROUNDED
 
 
-def _unify(
-    columns: dict[str, NDArray[Any]],
-    first: NDArray[np.int64],
-    values: NDArray[np.int64],
-    shapes: Shapes,
-    strings: Strings,
-) -> Symptom:
+# --- what else is odd
+
+
+def _unify(rows: Chunk, strings: Strings, tables: Tables) -> list[Symptom]:
     """Give strings that were spelled in several ways (`\\u0041` and `A`) one code each."""
+    if not strings.has_synonyms:
+        return []
     canonical = strings.canonical
     for name in ("category", "name"):
-        column = columns[name]
+        column = rows.columns[name]
         np.copyto(column, np.where(column >= 0, canonical[column], np.int32(-1)))
-    for shape in range(len(shapes)):
-        slots = [slot for slot, kind in enumerate(shapes.slot_kinds(shape)) if kind == STRING]
-        rows = np.flatnonzero(columns["shape"] == shape) if slots else ()
-        for slot in slots:
-            where = first[rows] + slot
-            values[where] = canonical[values[where]]
-    return Symptom("SYNONYMS", "note", "Some strings are spelled in several ways; each is taken as one.", 1)
+    tk.translate_values(rows.columns["shape"], slots_of(tables.shape_items, (STRING,)), canonical, rows.values)
+    count = int(np.count_nonzero(canonical != np.arange(len(canonical))))
+    message = f"{count} strings are spelled in several ways; each is taken as one."
+    return [Symptom("SYNONYMS", "note", message, count)]
+
+
+def _bare_words(rows: Chunk, strings: Strings, tables: Tables) -> list[Symptom]:
+    """Values that are neither numbers nor anything else that JSON knows, such as nan; by the distinct ones."""
+    slots = slots_of(tables.shape_items, (NUMBER_TEXT,))
+    if not (slots[slots[1 : 2 * len(tables.shape_items) : 2]] > 0).any():
+        return []
+    marked = np.zeros(len(strings), np.bool_)
+    tk.mark_strings(rows.columns["shape"], slots, rows.values, marked)
+    texts = strings.labels(np.flatnonzero(marked).tolist())
+    words = sorted(text for text in texts if not _NUMBER.fullmatch(text))
+    if not words:
+        return []
+    message = f"{len(words)} words stand as values that JSON does not know ({', '.join(words[:5])}); they are kept."
+    return [Symptom("BARE_WORDS", "note", message, len(words))]
+
+
+def _no_objects(rows: Chunk, shapes: Shapes) -> list[Symptom]:
+    """Elements of `traceEvents` that are no objects."""
+    odd = np.array([len(items) == 1 and items[0][2] == NOT_AN_OBJECT for items in shapes.items], np.bool_)
+    count = int(np.count_nonzero(odd[rows.columns["shape"]])) if odd.any() else 0
+    if not count:
+        return []
+    return [Symptom("NOT_EVENTS", "note", f"{count} elements of traceEvents are no objects; they are kept.", count)]

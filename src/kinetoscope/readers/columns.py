@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -17,8 +18,28 @@ from numpy.typing import NDArray
 from kinetoscope.model.shapes import NUMBER_TEXT, RAW, SLOTS, SPECIAL_KEYS, STRING
 from kinetoscope.readers import tokenizer as tk
 
-ROWS: Final = 1 << 16
-"""Rows in the scratch area."""
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How large things are at first; all grow. Powers of two.
+
+    Attributes:
+        rows: rows in the scratch area, which then goes to a sink.
+        values: values in it.
+        strings, shapes, tracks: entries in the tables.
+        arena: bytes of all strings.
+        items: members of all shapes, with some scratch.
+    """
+
+    rows: int = 1 << 16
+    values: int = 1 << 19
+    strings: int = 1 << 12
+    arena: int = 1 << 18
+    shapes: int = 1 << 9
+    items: int = 1 << 14
+    tracks: int = 1 << 7
+
+
+SIZES: Final = Sizes()
 
 COLUMNS: Final[dict[str, Any]] = {
     "ph": np.uint8,
@@ -92,8 +113,8 @@ class Columns:
     def made_by(self, tokenizer: int) -> Iterator[Chunk]:
         """The rows that a tokenizer made, without a copy: what is written into them is written into the columns."""
         whole = self.whole()
-        ends = [*self.segments[1:], Segment(self.rows, len(whole.values), -1)]
-        for begin, end in zip(self.segments, ends, strict=True):
+        segments = [*self.segments, Segment(self.rows, len(whole.values), -1)]
+        for begin, end in pairwise(segments):
             if begin.tokenizer == tokenizer:
                 columns = {name: column[begin.row : end.row] for name, column in whole.columns.items()}
                 yield Chunk(columns, whole.values[begin.value : end.value])
@@ -102,16 +123,16 @@ class Columns:
 class Tables:
     """Strings, shapes and tracks: what rows refer to by code. Arrays double when they are full."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sizes = SIZES) -> None:
         self.at = np.zeros(tk.COUNTERS, np.int64)
-        self.string_slots = np.zeros(1 << 13, np.uint64)
-        self.string_offsets = np.zeros(1 << 12, np.int64)
-        self.arena = np.zeros(1 << 18, np.uint8)
-        self.shape_slots = np.zeros(1 << 10, np.uint64)
-        self.shape_ends = np.zeros(1 << 9, np.int64)
-        self.items = np.zeros(1 << 14, np.int64)
-        self.track_slots = np.zeros(1 << 8, np.uint64)
-        self.tracks = np.zeros((1 << 7, 4), np.int64)
+        self.string_slots = np.zeros(2 * sizes.strings, np.uint64)
+        self.string_offsets = np.zeros(sizes.strings, np.int64)
+        self.arena = np.zeros(sizes.arena, np.uint8)
+        self.shape_slots = np.zeros(2 * sizes.shapes, np.uint64)
+        self.shape_ends = np.zeros(sizes.shapes, np.int64)
+        self.items = np.zeros(sizes.items, np.int64)
+        self.track_slots = np.zeros(2 * sizes.tracks, np.uint64)
+        self.tracks = np.zeros((sizes.tracks, 4), np.int64)
         for key in SPECIAL_KEYS:
             self.intern(key.encode())
 
@@ -137,7 +158,7 @@ class Tables:
             self.arena = _longer(self.arena, 2 * self.arena.size + length)
         elif status == tk.ROOM_SHAPES:
             self.items = _longer(self.items, 2 * self.items.size)
-            if 2 * (at[tk.SHAPES] + 1) > self.shape_ends.size:
+            if at[tk.SHAPES] >= self.shape_ends.size:
                 self.shape_ends = _longer(self.shape_ends, 2 * self.shape_ends.size)
                 self.shape_slots = np.zeros(2 * self.shape_slots.size, np.uint64)
                 tk.enter_shapes(at[tk.SHAPES], self.items, self.shape_ends, self.shape_slots)
@@ -212,11 +233,17 @@ class Tables:
 class Tokenizer:
     """Tables, predictions and scratch of one thread of parsing."""
 
-    def __init__(self) -> None:
-        self.tables = Tables()
-        self._rows: dict[str, NDArray[Any]] = {name: np.empty(ROWS, dtype) for name, dtype in COLUMNS.items()}
-        self._values = np.empty(8 * ROWS, np.int64)
+    def __init__(self, sizes: Sizes = SIZES) -> None:
+        self.tables = Tables(sizes)
+        self._rows: dict[str, NDArray[Any]] = {name: np.empty(sizes.rows, dtype) for name, dtype in COLUMNS.items()}
+        self._values = np.empty(sizes.values, np.int64)
         self._predictions = [np.full(tk.PREDICTIONS, -1, np.int32) for _ in range(3)]
+        self._nesting = np.empty(tk.DEEPEST, np.bool_)
+
+    @property
+    def odd_commas(self) -> int:
+        """Commas missing or doubled between elements, so far."""
+        return int(self.tables.at[tk.ODD_COMMAS])
 
     def feed(
         self, text: NDArray[np.uint8], limit: int, position: int, expect: int, sink: Sink
@@ -234,7 +261,7 @@ class Tokenizer:
                 tk.tokenize(
                     text, limit, at, *self._rows.values(), self._values, self._values.view(np.float64),
                     tables.string_slots, tables.string_offsets, tables.arena, tables.shape_slots, tables.shape_ends,
-                    tables.items, tables.track_slots, tables.tracks, *self._predictions,
+                    tables.items, tables.track_slots, tables.tracks, *self._predictions, self._nesting,
                 )
             )  # fmt: skip
             if status <= tk.BROKEN:
@@ -263,7 +290,7 @@ def padded(content: bytes) -> NDArray[np.uint8]:
 def translate(chunk: Chunk, codes: tuple[NDArray[np.int32], ...], slots: NDArray[np.int64]) -> None:
     """Rewrite a chunk, in place, from the codes of its tokenizer to those of the one that adopted its tables.
 
-    slots: which items of each shape (of its own tokenizer) hold a string code, as `string_slots` gives them.
+    slots: which items of each shape (of its own tokenizer) hold a string code, as `slots_of` gives them.
     """
     strings, shapes, tracks = codes
     columns = chunk.columns
@@ -275,17 +302,20 @@ def translate(chunk: Chunk, codes: tuple[NDArray[np.int32], ...], slots: NDArray
     columns["track"][:] = tracks[columns["track"]]
 
 
-def string_slots(tables: Tables) -> NDArray[np.int64]:
-    """For each shape, in one flat array: how many values it has, how many are string codes, and which."""
-    header = np.zeros(2 * len(tables.shape_items), np.int64)
+def slots_of(shapes: list[NDArray[np.int64]], kinds: tuple[int, ...]) -> NDArray[np.int64]:
+    """Which values of each shape are of some kinds, for `tokenizer.translate_values` and `mark_strings`.
+
+    Two numbers a shape: how many values it has, and where in the same array it says how many of them are of these
+    kinds, and which.
+    """
+    header = np.zeros(2 * len(shapes), np.int64)
     body: list[int] = []
-    for code, items in enumerate(tables.shape_items):
-        kinds = (items >> 2) & 63
-        kinds = kinds[kinds < SLOTS]
-        found = np.flatnonzero((kinds == STRING) | (kinds == RAW) | (kinds == NUMBER_TEXT))
-        header[2 * code] = len(kinds)
+    for code, items in enumerate(shapes):
+        found = [kind for kind in ((items >> 2) & 63).tolist() if kind < SLOTS]
+        wanted = [slot for slot, kind in enumerate(found) if kind in kinds]
+        header[2 * code] = len(found)
         header[2 * code + 1] = len(header) + len(body)
-        body += [len(found), *found.tolist()]
+        body += [len(wanted), *wanted]
     return np.concatenate([header, np.array(body, np.int64)])
 
 

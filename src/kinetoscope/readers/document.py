@@ -9,17 +9,48 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
+from kinetoscope.model.strings import decode
 from kinetoscope.readers import repair
 from kinetoscope.readers.window import Window
 
 EVENTS: Final = "traceEvents"
 
-_SPACE = re.compile(rb"[\s,]*")
-_KEY = re.compile(rb'"((?:[^"\\\n]|\\.)*)"\s*:\s*')
-_EVENT_LIST = re.compile(rb"\[\s*(?:[{\]]|$)")
+_LOOK: Final = 1 << 12
+"""Bytes that are looked at for a member at first; eight times as many each time it turns out to be longer."""
+
+_WORD: Final = 16
+"""Bytes that the longest bare word is shorter than."""
+
+_FURTHEST: Final = 1 << 24
+"""Bytes beyond which a broken member has no end."""
+
+_SPACE = re.compile(rb"[ \t\r\n\f\v,]*")
+_KEY = re.compile(rb'"((?:[^"\\\n]++|\\.)*+)"\s*:\s*')
+_CUT_KEY = re.compile(rb'"(?:[^"\\\n]++|\\.)*+(?:"\s*|\\)?\Z')
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x1f]")
 _DECODER = json.JSONDecoder()
+_LAX = json.JSONDecoder(strict=False)  # control characters inside strings are fine
+
+
+class Member(NamedTuple):
+    """One member of the document: its key and the text of its value, or None where a list of events begins."""
+
+    key: str
+    text: str | None
+
+
+class _Found(NamedTuple):
+    """A member, how many bytes it takes (0 if it is broken), and whether it holds bare control characters."""
+
+    member: Member
+    length: int
+    lax: bool = False
+
+
+_BROKEN: Final = _Found(Member("", None), 0)
 
 
 @dataclass(slots=True)
@@ -28,7 +59,8 @@ class Document:
 
     Attributes:
         members: key and JSON text of each member but the events, in order.
-        before: how many of them stand before the events.
+        before: how many of them stand before the (first) list of events.
+        lists: how many lists of events there are.
         is_list: the document is a bare list of events.
         repaired: what was mended, one phrase each.
         complete: the document ended as it should.
@@ -36,25 +68,27 @@ class Document:
 
     members: list[tuple[str, str]] = field(default_factory=list)
     before: int = 0
+    lists: int = 0
     is_list: bool = False
     repaired: list[str] = field(default_factory=list)
     complete: bool = False
-    has_events: bool = False
 
 
 def open_document(window: Window, document: Document) -> bool:
     """Read up to the first event; false if the text ends before, or is no JSON object or list."""
-    window.fill()
-    if window.data.startswith(b"\xef\xbb\xbf"):  # a byte order mark
+    while window.limit < 3 and window.fill():
+        pass
+    if window.rest(3) == b"\xef\xbb\xbf":  # a byte order mark
         window.position += 3
     _skip(window)
-    if window.data[window.position : window.position + 1] == b"[" and window.position < window.limit:
-        window.position += 1
-        document.is_list = document.has_events = True
-        return True
-    if window.position >= window.limit or window.data[window.position] != ord("{"):
+    first = window.rest(1)
+    if first not in (b"[", b"{"):
         return False
     window.position += 1
+    if first == b"[":
+        document.is_list = True
+        document.lists = 1
+        return True
     return next_events(window, document)
 
 
@@ -62,23 +96,20 @@ def next_events(window: Window, document: Document) -> bool:
     """Read members up to the next list of events (the position is then after its `[`); false at the end."""
     while True:
         _skip(window)
-        if window.position >= window.limit:
-            return False
-        if window.data[window.position] == ord("}"):
+        if window.rest(1) == b"}":
             window.position += 1
             document.complete = True
             return False
-        found = _member(window)
-        if found is None:
-            found = _broken_member(window, document)
-            if found is None:
-                return False
-        key, value = found
-        if value is None:
-            document.has_events = True
+        member = (_member(window, document) or _broken_member(window, document)) if window.position < window.limit else None
+        if member is None:
+            return False
+        if member.text is not None:
+            document.members.append((member.key, member.text))
+            continue
+        document.lists += 1
+        if document.lists == 1:
             document.before = len(document.members)
-            return True
-        document.members.append((key, value))
+        return True
 
 
 def _skip(window: Window) -> None:
@@ -90,57 +121,76 @@ def _skip(window: Window) -> None:
             return
 
 
-def _member(window: Window) -> tuple[str, str | None] | None:
-    """The next member, strictly: key and JSON text, or None for its text where events begin; None if it is broken."""
+def _member(window: Window, document: Document) -> Member | None:
+    """The next member, strictly; None if it is broken."""
+    look = _LOOK
     while True:
-        waiting = window.rest
-        key = _KEY.match(waiting)
-        if key is None and (b"\n" in waiting or window.ended or len(waiting) > 4096):
-            return None
-        if key is not None:
-            name = decode(b'"' + key.group(1) + b'"')
-            if name == EVENTS and _EVENT_LIST.match(waiting, key.end()):
-                window.position += waiting.index(b"[", key.end()) + 1
-                return name, None
-            # Latin-1 keeps one character a byte, and JSON's grammar is ASCII
-            text = waiting.decode("latin-1")
-            try:
-                _, end = _DECODER.raw_decode(text, key.end())
-            except json.JSONDecodeError as error:
-                if error.pos < len(waiting) - 16 and not error.msg.startswith("Unterminated string"):
-                    return None
-            except RecursionError:
-                return None
-            else:
-                after = _SPACE.match(waiting, end)
-                rest = waiting[after.end() if after else end :][:1]
-                if rest in (b'"', b"}") and (rest == b"}" or after and b"," in after.group()):
-                    window.position += end
-                    return name, waiting[key.end() : end].decode("utf-8", "replace")
-                if rest or window.ended:
-                    return None
-        if window.ended or not window.fill():
-            if window.rest == waiting and window.ended:
-                return None
+        text = window.rest(look)
+        whole = window.ended and len(text) == window.limit - window.position
+        found = _parse(text, whole=whole)
+        if found is not None and found.lax:
+            document.repaired.append(f"{found.member.key}: control characters inside a text escaped")
+        if found is not None:
+            window.position += found.length
+            return found.member if found.length else None
+        look *= 8
+        while not window.ended and window.limit - window.position < look:
+            window.fill()
 
 
-def _broken_member(window: Window, document: Document) -> tuple[str, str | None] | None:
-    """The next member, mended; None if nothing can be made of what is left."""
-    end = repair.next_member(window.data[: window.limit], window.position)
-    while end < 0 and window.fill():
-        end = repair.next_member(window.data[: window.limit], window.position)
-    text = bytes(window.data[window.position : end if end >= 0 else window.limit])
-    window.position = end if end >= 0 else window.limit
-    if not text.strip(b" \r\n\t,}"):
-        return None
-    key, value, what = repair.repair_member(text)
-    document.repaired.append(f"{key}: {what}")
-    return key, value.decode("utf-8", "replace")
-
-
-def decode(text: bytes) -> str:
-    """The text of a JSON string, quotation marks included; what is not valid in it is kept as well as can be."""
+def _parse(text: bytes, *, whole: bool) -> _Found | None:
+    """The member at the start of a text; None if more text is needed to tell."""
+    key = _KEY.match(text)
+    if key is None:
+        return None if not whole and _CUT_KEY.match(text) else _BROKEN
+    name = decode(key.group(1))
+    begin = key.end()
+    if name == EVENTS and text[begin : begin + 1] == b"[":
+        return _Found(Member(name, None), begin + 1)
+    value = text[begin:].decode("latin-1")  # which keeps one character a byte, and JSON's grammar is ASCII
+    lax = False
     try:
-        return str(json.loads(text, strict=False))
-    except (ValueError, UnicodeDecodeError):
-        return text[1:-1].decode("utf-8", "replace")
+        try:
+            _, end = _DECODER.raw_decode(value)
+        except json.JSONDecodeError as error:
+            lax = error.msg.startswith("Invalid control character")
+            if not lax:
+                raise
+            _, end = _LAX.raw_decode(value)
+    except json.JSONDecodeError as error:
+        cut = error.msg.startswith("Unterminated string") or error.pos > len(value) - _WORD
+        return None if cut and not whole else _BROKEN
+    except RecursionError:
+        return _BROKEN
+    after = _SPACE.match(text, begin + end)
+    follows = after.end() if after else begin + end
+    if follows > len(text) - _WORD and not whole:  # of 1.5 there may be only 1. so far
+        return None
+    if text[follows : follows + 1] != b"}" and (
+        text[follows : follows + 1] != b'"' or b"," not in text[begin + end : follows]
+    ):
+        return _BROKEN
+    content = text[begin : begin + end].decode("utf-8", "replace")
+    return _Found(Member(name, _STRING.sub(_escaped, content) if lax else content), begin + end, lax)
+
+
+def _escaped(string: re.Match[str]) -> str:
+    return _CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], string[0])
+
+
+def _broken_member(window: Window, document: Document) -> Member | None:
+    """The next member, mended; None if nothing can be made of what is left."""
+    while True:
+        waiting = window.limit - window.position
+        end = repair.next_member(window.rest(), 0)
+        if end >= 0 or waiting > _FURTHEST or not window.fill():
+            break
+    if end < 0 and not window.ended:
+        return None
+    text = window.rest(end if end >= 0 else None)
+    mended = repair.repair_member(text) if text.strip(b" \r\n\t,}") else None
+    if mended is None:
+        return None
+    window.position += len(text)
+    document.repaired.append(f"{mended.key}: {mended.what}")
+    return Member(mended.key, mended.json.decode())

@@ -1,4 +1,4 @@
-"""Bytes of a file, decompressed, in blocks, ahead of whoever reads them.
+"""The text of a file, decompressed, in blocks, ahead of whoever reads them.
 
 Gzip (one member or many), Zstandard and plain text are told apart by their first bytes, never by the name. A thread
 of its own inflates while the tokenizer works (both leave the GIL); two blocks are ready at most, so that memory does
@@ -10,126 +10,76 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator
-from typing import IO, Any, Final, Protocol, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Final, Protocol, cast
 
 from kinetoscope.errors import LimitError, NotFoundError
+from kinetoscope.model.source import DEFAULT_MAX_SIZE
+from kinetoscope.readers.inflate import (
+    PIECE,
+    STORED,
+    CorruptError,
+    EndsEarlyError,
+    GoesOnError,
+    decompressor,
+    inflated,
+    salvaged,
+)
 
-BLOCK: Final = 4 << 20
-"""Bytes of text in a block. Larger ones leave the cache and cost page faults; smaller ones cost calls."""
+BLOCK: Final = PIECE
+"""Bytes of text in a block at most."""
 
-_COMPRESSED: Final = 1 << 18
+MAX_RATIO: Final = 200
+"""Bytes of text from one byte of compressed data that nothing but a bomb exceeds: traces have 8 to 30."""
+
+UNSUSPICIOUS: Final = 1 << 28
+"""Bytes of text up to which the ratio does not matter."""
 
 Progress = Callable[[int], None]
 """Told how many bytes of the file (as stored) have been read since it was last told."""
 
 
-class _Decompressor(Protocol):
-    """What isal's and Zstandard's incremental decompressors share (the shape of `bz2.BZ2Decompressor`)."""
+class Text(Protocol):
+    """A text that comes in blocks.
 
-    eof: bool
-    needs_input: bool
-    unused_data: bytes
-
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
-
-
-def _gzip_member() -> _Decompressor:
-    from isal import igzip_lib
-
-    return cast(_Decompressor, igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP))
-
-
-def _zstd_frame() -> _Decompressor:
-    try:
-        from compression import zstd
-    except ImportError:  # before Python 3.14
-        from backports import zstd
-    return cast(_Decompressor, zstd.ZstdDecompressor())
-
-
-_MAGIC: Final[dict[bytes, Callable[[], _Decompressor]]] = {b"\x1f\x8b": _gzip_member, b"\x28\xb5\x2f\xfd": _zstd_frame}
-
-
-def is_url(path: str) -> bool:
-    """Does this name something that fsspec opens, rather than a local file?"""
-    return "://" in path
-
-
-def open_file(path: str) -> tuple[IO[bytes], int | None]:
-    """The file at a local path or an fsspec URL, and its size in bytes where that is known.
-
-    Raises:
-        NotFoundError: there is no such file, or it cannot be read.
+    Attributes:
+        path: what to call it in messages.
+        fault: what was wrong with it, one phrase each; complete when the iteration has ended.
+        goes_on: something that does not belong to it follows where it is stored.
+        length: bytes handed out so far.
     """
-    try:
-        if not is_url(path):
-            file: IO[bytes] = open(path, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
-            return file, os.fstat(file.fileno()).st_size
-        import fsspec
 
-        remote = fsspec.open(path, "rb").open()
-        return cast(IO[bytes], remote), getattr(remote, "size", None)
-    except FileNotFoundError as error:
-        raise NotFoundError(f"{path}: no such file") from error
-    except (OSError, ValueError, ImportError) as error:
-        raise NotFoundError(f"{path}: cannot be read: {error}") from error
+    path: str
+    fault: list[str]
+    goes_on: bool
+    length: int
 
+    def __iter__(self) -> Iterator[bytes]: ...
 
-def _inflate(
-    file: IO[bytes], head: bytes, create: Callable[[], _Decompressor], fault: list[str], progress: Progress
-) -> Iterator[bytes]:
-    """The text of all members (gzip) or frames (Zstandard) of a file, in pieces of up to BLOCK bytes."""
-    magic = next(magic for magic, known in _MAGIC.items() if known is create)
-    machine = create()
-    data = head
-    while True:
-        try:
-            text = machine.decompress(data, BLOCK)
-        except Exception as error:  # noqa: BLE001 - each library has its own error type, and all mean corrupt data
-            fault.append(f"the compressed data is corrupt ({str(error) or type(error).__name__})")
-            return
-        if text:
-            yield text
-        data = b""
-        if machine.eof:
-            data = machine.unused_data or file.read(_COMPRESSED)
-            if not data.rstrip(b"\0"):  # the end, or padding after it
-                return
-            if not data.startswith(magic[: len(data)]):
-                fault.append("bytes after the compressed data were ignored")
-                return
-            machine = create()
-        elif machine.needs_input:
-            data = file.read(_COMPRESSED)
-            progress(len(data))
-            if not data:
-                fault.append("the compressed data ends early")
-                return
-
-
-def _plain(file: IO[bytes], head: bytes, progress: Progress) -> Iterator[bytes]:
-    yield head
-    while data := file.read(BLOCK):
-        progress(len(data))
-        yield data
+    def __next__(self) -> bytes: ...
 
 
 class Blocks:
     """The text of a file as an iterator of blocks, read ahead in a thread; a context manager, for the thread's sake.
 
-    Attributes:
-        fault: what was wrong with the stream, one phrase each; complete when the iteration has ended.
-        length: bytes of text handed out so far.
+    Attributes: see `Text`; and stored: the size of the file, None where it is not known.
+
+    Raises:
+        NotFoundError: there is no such file, or it cannot be read (when made, or during the iteration).
+        LimitError: it holds more than `max_size` bytes of text, or so much more than is stored that it must be a bomb
+            (during the iteration). A limit that the user has set is the only one that counts.
     """
 
-    def __init__(self, path: str, *, max_size: int, progress: Progress | None = None) -> None:
+    def __init__(self, path: str, *, max_size: int = DEFAULT_MAX_SIZE, progress: Progress | None = None) -> None:
         self.path = path
         self.fault: list[str] = []
+        self.goes_on = False
         self.length = 0
         self._max_size = max_size
         self._progress: Progress = progress or (lambda _: None)
         self._file, self.stored = open_file(path)
+        self._taken = 0
+        self._peeked: bytes | None = None
         self._ready: queue.Queue[bytes | BaseException | None] = queue.Queue(maxsize=2)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="kinetoscope-inflate", daemon=True)
@@ -148,10 +98,38 @@ class Blocks:
         self._thread.join()
         self._file.close()
 
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        block = self._take() if self._peeked is None else self._peeked
+        self._peeked = None
+        if not block:
+            raise StopIteration
+        self.length += len(block)
+        return block
+
+    def peek(self) -> bytes:
+        """The next block, which the iteration will give again; empty at the end."""
+        if self._peeked is None:
+            self._peeked = self._take()
+        return self._peeked
+
+    def _take(self) -> bytes:
+        if self._stop.is_set():
+            return b""
+        block = self._ready.get()
+        if isinstance(block, bytes):
+            return block
+        self._stop.set()
+        if block is None:
+            return b""
+        raise block
+
     def _work(self) -> None:
         outcome: BaseException | None = None
         try:
-            for block in self._blocks():
+            for block in _gathered(self._guarded(self._pieces())):
                 self._ready.put(block)
                 if self._stop.is_set():
                     break
@@ -159,39 +137,97 @@ class Blocks:
             outcome = error
         self._ready.put(outcome)
 
-    def _blocks(self) -> Iterator[bytes]:
+    def _read(self, size: int) -> bytes:
         try:
-            head = self._file.read(_COMPRESSED)
+            data = self._file.read(size)
         except OSError as error:
-            raise NotFoundError(f"{self.path}: cannot be read: {error}") from error
-        self._progress(len(head))
-        for magic, create in _MAGIC.items():
-            if head.startswith(magic):
-                return _inflate(self._file, head, create, self.fault, self._progress)
-        return _plain(self._file, head, self._progress)
+            raise NotFoundError(f"{self.path}: cannot be read: {_reason(error)}") from error
+        self._taken += len(data)
+        self._progress(len(data))
+        return data
 
-    def __iter__(self) -> Iterator[bytes]:
-        return self
+    def _pieces(self) -> Iterator[bytes]:
+        head = self._read(STORED)
+        if decompressor(head) is None:
+            yield head
+            while data := self._read(BLOCK):
+                yield data
+            return
+        rest = iter((head,))
+        done = 0
+        try:
+            for text in inflated(lambda size: next(rest, b"") or self._read(size)):
+                done += len(text)
+                yield text
+        except EndsEarlyError:
+            self.fault.append("the compressed data ends early")
+        except GoesOnError:
+            self.goes_on = True
+        except CorruptError as error:
+            self.fault.append(f"the compressed data is corrupt ({error})")
+            again, _ = open_file(self.path)
+            with again:
+                yield from salvaged(again.read, error.at, done)
 
-    def __next__(self) -> bytes:
-        if self._stop.is_set():
-            raise StopIteration
-        block = self._ready.get()
-        if block is None:
-            self._stop.set()
-            raise StopIteration
-        if isinstance(block, BaseException):
-            self._stop.set()
-            raise block
-        self.length += len(block)
-        if self.length > self._max_size:
-            raise LimitError(
-                f"{self.path}: more than {self._max_size:,} bytes of text; if that is no accident, raise the limit "
-                "with --max-size"
-            )
-        return block
+    def _guarded(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        length = 0
+        for piece in pieces:
+            length += len(piece)
+            if length > self._max_size:
+                raise LimitError(
+                    f"{self.path}: more than {self._max_size:,} bytes of text; if that is no accident, raise the "
+                    "limit with --max-size"
+                )
+            if length > max(UNSUSPICIOUS, MAX_RATIO * self._taken) and self._max_size == DEFAULT_MAX_SIZE:
+                raise LimitError(
+                    f"{self.path}: {self._taken:,} bytes of compressed data hold more than {length:,} bytes of text, "
+                    "as no trace does; if that is no accident, set a limit of your own with --max-size"
+                )
+            yield piece
 
 
-def is_binary(head: Any) -> bool:
-    """Do the first bytes of decompressed content hold what no JSON text does?"""
-    return b"\0" in bytes(head[:4096])
+def is_url(path: str) -> bool:
+    """Does this name something that fsspec opens, rather than a local file?"""
+    return "://" in path
+
+
+def open_file(path: str) -> tuple[IO[bytes], int | None]:
+    """The file at a local path or an fsspec URL, and its size in bytes where that is known.
+
+    Raises:
+        NotFoundError: there is no such file, or it cannot be read.
+    """
+    try:
+        if not is_url(path):
+            file: IO[bytes] = open(path, "rb", buffering=0)  # noqa: SIM115, PTH123 - the caller closes it
+            return file, os.fstat(file.fileno()).st_size
+        import fsspec
+
+        remote = fsspec.open(path, "rb").open()
+        return cast(IO[bytes], remote), getattr(remote, "size", None)
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{path}: no such file") from error
+    except IsADirectoryError as error:
+        raise NotFoundError(f"{path}: this is a folder; name a file in it") from error
+    except (OSError, ValueError, ImportError) as error:
+        raise NotFoundError(f"{path}: cannot be read: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, without the number and the path that an OSError repeats."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+
+
+def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same text, small pieces put together: files of many small gzip members would cost a call for each."""
+    waiting: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= STORED:
+            yield piece if len(waiting) == 1 else b"".join(waiting)
+            waiting.clear()
+            size = 0
+    if size:
+        yield b"".join(waiting)

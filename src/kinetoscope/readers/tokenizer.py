@@ -8,7 +8,7 @@ argument of 400,000 events costs 8 bytes each.
 It accepts strict JSON, and tells (by a status) where it met anything else; `repair.py` mends that one event and the
 tokenizer goes on. It also accepts, because they occur and mean no harm: control characters other than a line break
 inside strings, bad UTF-8, unknown escapes, bare words such as `NaN` or `inf` as values, missing or doubled commas
-between events. These are found again when the distinct strings are looked at, once, at the end.
+between events. These are found again when the distinct strings are looked at, once, at the end (`examine`).
 
 Why it is fast, in order of gain: no Python object and no allocation inside; strings scanned and compared eight bytes
 at a time; and *prediction*: after the same beginning of an event the same key usually follows, and often the same
@@ -16,6 +16,13 @@ value, so most keys are recognised by one comparison with the bytes expected, wi
 
 All functions are compiled without Numba's reference counting (`_nrt=False`), which costs half of the speed otherwise;
 so they cannot allocate: when an array is full they return a status that asks for room, and start that event again.
+
+Nothing checks bounds. Reads of a text run up to `PADDING` bytes past its limit, because quotation marks there end every
+scan; reads of the arena up to sixteen bytes past a string, which `intern` keeps free. Writes look first: at the counts
+of rows and values, at the room for items, at the tables' sizes.
+
+`tokenize` is one long function on purpose. Its state (position, row, slot, hash of the shape so far, level) lives in
+registers; cut into functions it has to go through memory, since nothing can be allocated and a tuple of ten is copied.
 """
 
 from __future__ import annotations
@@ -53,12 +60,16 @@ from kinetoscope.model.shapes import (
     TRUE,
     TS,
 )
+from kinetoscope.model.strings import BAD_UTF8, CONTROL, LONE_BACKSLASH, NESTED, RESPELLED
 
 # Status of a call.
 MORE, DONE, BROKEN, ROOM_EVENTS, ROOM_VALUES, ROOM_STRINGS, ROOM_ARENA, ROOM_SHAPES, ROOM_TRACKS = range(9)
 
 # Slots of the counter array `at`: where the tokenizer is and how much it has made.
 POSITION, EVENTS, VALUES, STRINGS, ARENA, SHAPES, ITEMS, TRACKS, EXPECT, ODD_COMMAS, COUNTERS = range(11)
+
+# What became of a time that was written in an unusual way.
+UNDECIDED, EXACT, ROUNDED = range(3)
 
 # What may come next between events (`at[EXPECT]`).
 FIRST, COMMA, ELEMENT = range(3)
@@ -67,6 +78,13 @@ PADDING: Final = 32
 """Bytes of quotation marks that must follow the text in its buffer: they end every scan without a bounds check."""
 
 PREDICTIONS: Final = 4096
+"""Slots of each table of predictions; a power of two."""
+
+DEEPEST: Final = 1 << 20
+"""Levels of nesting inside an argument beyond which it counts as broken."""
+
+LONGEST_TIME: Final = 4_500_000_000_000_000_000
+"""Nanoseconds, 142 years: a time or duration beyond it is no time, and two of them can be added."""
 
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _MINUS, _DOT, _NEWLINE = 34, 92, 44, 58, 45, 46, 10
 _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_LIST, _CLOSE_LIST = 123, 125, 91, 93
@@ -84,7 +102,9 @@ _EXACT = np.uint64(1 << 53)
 _LARGEST = np.uint64((1 << 63) - 1)
 
 _POWERS = np.array([10.0**k for k in range(23)])  # every power of ten up to 10**22 is exact in a float64
-_SCALES = np.array([1000, 100, 10, 1], dtype=np.uint64)
+_TENS = np.array([10**k for k in range(20)], dtype=np.uint64)
+_SCALES = np.array([1000, 100, 10, 1], dtype=np.uint64)  # nanoseconds of a microsecond's digits, by number of decimals
+_LONGEST = np.array([LONGEST_TIME // k for k in (1000, 100, 10, 1)], dtype=np.uint64)
 
 # Classes of bytes, for bare words: letters, digits and what numbers and `N/A` are made of.
 _WORD = np.zeros(256, dtype=np.bool_)
@@ -153,22 +173,20 @@ def _string_end(text, i):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _raw_end(text, i, limit):  # type: ignore[no-untyped-def]
+def _raw_end(text, i, limit, nesting):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912
     """Index after the nested object or list that begins at `i`; −1 if it is broken, `limit` or more if it is cut.
 
-    Checks the grammar (commas, colons, which bracket closes), so that a stray quotation mark inside cannot swallow the
-    events that follow. A value nested deeper than 60 levels is only checked for strings and the number of brackets.
+    Checks the grammar (commas, colons, which bracket closes), so that a stray quotation mark or a missing bracket
+    cannot swallow the events that follow. nesting: bool [DEEPEST], which receives for each level whether it is an object.
     """
-    depth = np.int64(0)
-    objects = np.uint64(0)  # one bit a level: is it an object?
+    depth = np.int64(-1)
     value, key, close, comma = True, False, False, False  # what may come next
-    loose = False
     while True:
         i = _skip_space(text, i)
         if i >= limit:
             return limit
         c = text[i]
-        if c == _QUOTE and (value or key or loose):
+        if c == _QUOTE and (value or key):
             i = _string_end(text, i + 1)
             if i < 0:
                 return np.int64(-1)
@@ -183,35 +201,67 @@ def _raw_end(text, i, limit):  # type: ignore[no-untyped-def]
                 value, key, close, comma = True, False, False, False
             else:
                 value, close, comma = False, True, True
-        elif (c == _OPEN_LIST or c == _OPEN_OBJECT) and (value or loose):
-            i += 1
+        elif (c == _OPEN_LIST or c == _OPEN_OBJECT) and value:
             depth += 1
-            loose = loose or depth > 60
-            objects = (objects << np.uint64(1)) | np.uint64(c == _OPEN_OBJECT)
-            key = c == _OPEN_OBJECT and not loose
+            if depth >= nesting.size:
+                return np.int64(-1)
+            i += 1
+            key = c == _OPEN_OBJECT
+            nesting[depth] = key
             value, close, comma = not key, True, False
-        elif (c == _CLOSE_LIST or c == _CLOSE_OBJECT) and (close or loose):
-            if not loose and (objects & np.uint64(1)) != np.uint64(c == _CLOSE_OBJECT):
+        elif (c == _CLOSE_LIST or c == _CLOSE_OBJECT) and close:
+            if nesting[depth] != (c == _CLOSE_OBJECT):
                 return np.int64(-1)
             i += 1
             depth -= 1
-            if depth == 0:
+            if depth < 0:
                 return i
-            objects >>= np.uint64(1)
             value, key, close, comma = False, False, True, True
-        elif c == _COMMA and (comma or loose):
+        elif c == _COMMA and comma:
             i += 1
-            key = (objects & np.uint64(1)) != 0 and not loose
+            key = nesting[depth]
             value, close, comma = not key, False, False
-        elif _WORD[c] and (value or loose):
+        elif _WORD[c] and value:
             i += 1
             while _WORD[text[i]]:
                 i += 1
             value, close, comma = False, True, True
-        elif loose and c == _COLON:
-            i += 1
         else:
             return np.int64(-1)
+
+
+@compiled
+def _is_value(text, start, end):  # type: ignore[no-untyped-def]
+    """Is the word at `text[start:end]` a number of JSON, or one that Python's json takes for one?"""
+    i = start
+    if text[i] == _MINUS:
+        i += 1
+    if end - i == 8 and _load64(text, i) == np.uint64(0x7974696E69666E49):  # Infinity
+        return True
+    if i == start and end - i == 3 and text[i] == 78 and text[i + 1] == 97 and text[i + 2] == 78:  # NaN
+        return True
+    digits = i
+    while i < end and 48 <= text[i] <= 57:
+        i += 1
+    if i == digits or (text[digits] == 48 and i - digits > 1):
+        return False
+    if i < end and text[i] == _DOT:
+        i += 1
+        digits = i
+        while i < end and 48 <= text[i] <= 57:
+            i += 1
+        if i == digits:
+            return False
+    if i < end and text[i] | 32 == 101:  # e or E
+        i += 1
+        if i < end and (text[i] == _MINUS or text[i] == 43):
+            i += 1
+        digits = i
+        while i < end and 48 <= text[i] <= 57:
+            i += 1
+        if i == digits:
+            return False
+    return i == end
 
 
 @compiled
@@ -405,12 +455,13 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, P
     next_key,
     next_string,
     next_raw,
+    nesting,
 ):
     """Read elements of `traceEvents` from `text[at[POSITION]:limit]` into the columns, as many as are whole.
 
     text: uint8, followed by PADDING quotation marks after `limit`. at: the counters; the columns are filled from
     at[EVENTS], `values` from at[VALUES]; `floats` is a float64 view of `values`. next_key, next_string, next_raw:
-    int32 [PREDICTIONS], −1 at first. Everything else is a table of `tables.py`.
+    int32 [PREDICTIONS], −1 at first. nesting: bool [DEEPEST], scratch. Everything else is a table of `columns.Tables`.
 
     Returns MORE (the text ends inside an element, or between two), DONE (after the `]`), BROKEN (the element that
     begins at at[POSITION] is no JSON), or what needs room. at[POSITION] is always between two elements.
@@ -547,7 +598,7 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, P
                         value = guess
                         i += length
                 if value < 0:
-                    e = _string_end(text, i) if kind == STRING else _raw_end(text, i, limit)
+                    e = _string_end(text, i) if kind == STRING else _raw_end(text, i, limit, nesting)
                     if e < 0:
                         return BROKEN
                     if e >= limit:
@@ -594,7 +645,7 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, P
                 if odd or _WORD[text[i]]:
                     kind = np.int64(NUMBER_TEXT)
                 elif is_time:
-                    if decimals > 3 or m > np.uint64(4_500_000_000_000_000_000) // _SCALES[decimals]:
+                    if decimals > 3 or m > _LONGEST[decimals] or (m == 0 and negative):
                         kind = np.int64(NUMBER_TEXT)
                     else:
                         m *= _SCALES[decimals]
@@ -643,6 +694,8 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, P
                         return -value
             else:
                 return BROKEN
+            if whole and kind == NUMBER_TEXT and not _is_value(text, begin, i):
+                return BROKEN  # words between events, of a log perhaps
             # --- where it goes
             if level == 0 and key < ARGS and not (seen >> key) & 1:
                 seen |= np.int64(1) << key
@@ -753,7 +806,7 @@ def enter_tracks(count, tracks, slots):  # type: ignore[no-untyped-def]
 
 @compiled
 def translate_values(shape, slots, strings, values):  # type: ignore[no-untyped-def]
-    """Replace the string codes among `values` by `strings[code]`; see `columns.string_slots` for `slots`."""
+    """Replace the string codes among `values` by `strings[code]`; see `columns.slots_of` for `slots`."""
     first = np.int64(0)
     for row in range(shape.size):
         s = np.int64(shape[row])
@@ -762,3 +815,148 @@ def translate_values(shape, slots, strings, values):  # type: ignore[no-untyped-
             k = first + slots[where + 1 + j]
             values[k] = strings[values[k]]
         first += slots[2 * s]
+
+
+@compiled
+def mark_strings(shape, slots, values, marked):  # type: ignore[no-untyped-def]
+    """Set `marked[code]` for each string code among `values`; see `columns.slots_of` for `slots`."""
+    first = np.int64(0)
+    for row in range(shape.size):
+        s = np.int64(shape[row])
+        where = slots[2 * s + 1]
+        for j in range(slots[where]):
+            marked[values[first + slots[where + 1 + j]]] = True
+        first += slots[2 * s]
+
+
+@compiled
+def examine(offsets, arena, oddities):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912
+    """What is odd about each string: `oddities`, uint8 [strings], receives the flags of `model.strings`."""
+    for code in range(offsets.size):
+        i = offsets[code]
+        end = i + np.int64(_load64(arena, i - 8))
+        flags = np.uint8(0)
+        while i < end:
+            c = arena[i]
+            i += 1
+            if c == _BACKSLASH:
+                c = arena[i] if i < end else np.uint8(0)
+                i += 1
+                if c == 117:  # four hexadecimal digits follow
+                    flags |= np.uint8(RESPELLED)
+                    hexadecimal = i + 4 <= end
+                    for j in range(4):
+                        c = arena[i + j] | 32
+                        hexadecimal = hexadecimal and (48 <= c <= 57 or 97 <= c <= 102) and arena[i + j] >= 48
+                    if hexadecimal:
+                        i += 4
+                    else:
+                        flags |= np.uint8(LONE_BACKSLASH)
+                elif c == 47:  # a slash, which needs no escape
+                    flags |= np.uint8(RESPELLED)
+                elif not (c == _QUOTE or c == _BACKSLASH or c == 98 or c == 102 or c == 110 or c == 114 or c == 116):
+                    flags |= np.uint8(LONE_BACKSLASH | RESPELLED)
+                    i -= 1
+            elif c == _QUOTE or c == _NEWLINE:  # a string holds neither
+                flags |= np.uint8(NESTED)
+            elif c < 32:
+                flags |= np.uint8(RESPELLED)
+                if c != 9 and c != 13:
+                    flags |= np.uint8(CONTROL)
+            elif c >= 128:
+                # how many bytes follow, and the range of the first of them (The Unicode Standard, table 3-7)
+                more, low, high = 0, np.uint8(128), np.uint8(191)
+                if 194 <= c <= 223:
+                    more = 1
+                elif 224 <= c <= 239:
+                    more = 2
+                    low = np.uint8(160) if c == 224 else low
+                    high = np.uint8(159) if c == 237 else high
+                elif 240 <= c <= 244:
+                    more = 3
+                    low = np.uint8(144) if c == 240 else low
+                    high = np.uint8(143) if c == 244 else high
+                if more == 0 or i + more > end or not low <= arena[i] <= high:
+                    flags |= np.uint8(BAD_UTF8)
+                    continue
+                for j in range(1, more):
+                    if not 128 <= arena[i + j] <= 191:
+                        flags |= np.uint8(BAD_UTF8)
+                i += more
+        oddities[code] = flags
+
+
+@compiled
+def nanoseconds(codes, offsets, arena, times, status):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912
+    """Times in microseconds, written in whatever way a decimal number can be, as nanoseconds, rounded half to even.
+
+    codes: which strings. times: int64 [codes], receives them; 0 where `status` is not EXACT or ROUNDED. status: uint8
+    [codes]; UNDECIDED where the text has more digits than fit here, or is no such number at all.
+    """
+    for row in range(codes.size):
+        i = offsets[codes[row]]
+        end = i + np.int64(_load64(arena, i - 8))
+        times[row] = 0
+        status[row] = UNDECIDED
+        negative = i < end and arena[i] == _MINUS
+        if negative or (i < end and arena[i] == 43):
+            i += 1
+        begin = i
+        m = np.uint64(0)
+        digits = np.int64(0)
+        exponent = np.int64(3)
+        while i < end and 48 <= arena[i] <= 57:
+            m = m * np.uint64(10) + np.uint64(arena[i] - np.uint8(48))
+            digits += np.int64(m > 0)
+            i += 1
+        some = i > begin
+        if i < end and arena[i] == _DOT:
+            i += 1
+            begin = i
+            while i < end and 48 <= arena[i] <= 57:
+                m = m * np.uint64(10) + np.uint64(arena[i] - np.uint8(48))
+                digits += np.int64(m > 0)
+                i += 1
+            exponent -= i - begin
+            some = some or i > begin
+        if i < end and arena[i] | 32 == 101:  # e or E
+            i += 1
+            sign = np.int64(1)
+            if i < end and (arena[i] == _MINUS or arena[i] == 43):
+                sign = np.int64(-1) if arena[i] == _MINUS else sign
+                i += 1
+            begin = i
+            power = np.int64(0)
+            while i < end and i - begin < 9 and 48 <= arena[i] <= 57:
+                power = power * 10 + np.int64(arena[i] - np.uint8(48))
+                i += 1
+            some = some and i > begin
+            exponent += sign * power
+        if not some or i < end or digits > 19:
+            continue
+        exact = True
+        if m == 0:
+            exponent = np.int64(0)
+        if exponent >= 0:
+            if exponent > 19 or m > np.uint64(LONGEST_TIME) // _TENS[exponent]:
+                continue
+            m *= _TENS[exponent]
+        elif exponent < -20:
+            m = np.uint64(0)
+            exact = False
+        else:
+            divisor = _TENS[min(-exponent, 19)]
+            rest = m % divisor
+            m //= divisor
+            if exponent == -20:  # 10**20 is beyond 64 bits, and m / 10**20 below one half
+                m = np.uint64(0)
+                rest = np.uint64(1)
+            else:
+                half = divisor // np.uint64(2)
+                if rest > half or (rest == half and m & np.uint64(1)):
+                    m += np.uint64(1)
+            exact = rest == 0
+        if m > np.uint64(LONGEST_TIME):
+            continue
+        times[row] = -np.int64(m) if negative else np.int64(m)
+        status[row] = EXACT if exact else ROUNDED

@@ -45,11 +45,12 @@ def specification(result: Result, *, dark: bool = False) -> dict[str, Any]:
 
 
 def _bars(result: Result, facts: Bars, dark: bool) -> dict[str, Any]:
-    frame = result.frame.filter(pl.col(facts.value).is_not_null()).head(facts.limit)
-    column = result.schema[facts.value]
-    values = frame.get_column(facts.value).to_list()
+    told = facts.instead is None or bool((result.frame.get_column(facts.value) != 0).any())
+    column = result.schema[facts.value if told or facts.instead is None else facts.instead]
+    frame = result.frame.filter(pl.col(column.name).is_not_null()).head(facts.limit)
+    values = frame.get_column(column.name).to_list()
     unit = scale(values, column.unit)
-    kinds = frame.get_column("kind").to_list() if "kind" in frame.columns else [facts.value] * frame.height
+    kinds = frame.get_column("kind").to_list() if "kind" in frame.columns else [column.name] * frame.height
     rows = [
         _row(name, label, column.name, value, unit, column.doc) | {"colour": _colour(str(kind), dark)}
         for (name, label), value, kind in zip(_labels(frame, facts.category), values, kinds, strict=True)

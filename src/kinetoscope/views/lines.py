@@ -53,13 +53,14 @@ def with_colour(lines: Iterable[Line]) -> str:
 
 
 def emit(lines: Iterable[Line], console: Console) -> None:
-    """Print the lines on a Rich console, in the colours that it can show."""
+    """Print the lines on a Rich console, in the colours that it can show; where it can show none, glyphs stay glyphs."""
     from rich.text import Text
 
+    coloured = console.color_system is not None and not console.no_color
     for line in lines:
         text = Text(end="\n")
         for piece, style in line:
-            text.append(*_inked(piece, style))
+            text.append(*(_inked(piece, style) if coloured else (piece, style if style in ("bold", "dim") else "")))
         text.rstrip()
         console.print(text, soft_wrap=True, highlight=False, markup=False, emoji=False)
 

@@ -1,0 +1,117 @@
+"""The elements of `traceEvents`: tokenized one after the other, or in pieces on several threads; broken ones mended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from kinetoscope.readers import repair
+from kinetoscope.readers import tokenizer as tk
+from kinetoscope.readers.columns import Columns, Tokenizer, padded
+from kinetoscope.readers.pieces import read_pieces
+from kinetoscope.readers.window import Window
+
+_PATIENCE: Final = 8
+"""How often parsing in pieces may fail in one list; each failure costs the parsing of some blocks."""
+
+
+@dataclass(slots=True)
+class Elements:
+    """What the tokenizers have made so far.
+
+    Attributes:
+        team: one tokenizer for each thread.
+        columns: the rows, in file order.
+        repaired: kinds of damage and how often.
+        lost, lost_places: elements that could not be repaired; where the first few of them stood.
+        odd_commas: commas missing or doubled between elements.
+        cut: the text ended inside the list.
+        cut_place: where the element begins that was cut, if one was.
+        failed_pieces: how often parsing in pieces met something that one tokenizer had to look at.
+    """
+
+    team: list[Tokenizer]
+    columns: Columns = field(default_factory=Columns)
+    repaired: Counter[str] = field(default_factory=Counter)
+    lost: int = 0
+    lost_places: list[int] = field(default_factory=list)
+    odd_commas: int = 0
+    cut: bool = False
+    cut_place: int | None = None
+    failed_pieces: int = 0
+
+
+def read_elements(window: Window, elements: Elements) -> None:
+    """Read one list; the window stands after its `[`, and afterwards behind its `]` or at the end of the text."""
+    status, expect = tk.MORE, tk.FIRST
+    patience = _PATIENCE if len(elements.team) > 1 else 0
+    while status != tk.DONE and not elements.cut:
+        if patience and (window.position < window.limit or window.fill()):
+            outcome = read_pieces(window, elements.team, elements.columns, expect)
+            status, expect = outcome.status, outcome.expect
+            elements.odd_commas += outcome.odd_commas
+            elements.failed_pieces += not outcome.proven
+            patience -= 1
+        if status != tk.DONE:
+            status, expect = _read_serially(window, elements, expect, to_the_end=not patience)
+
+
+def _read_serially(window: Window, elements: Elements, expect: int, *, to_the_end: bool) -> tuple[int, int]:
+    """Read on with one tokenizer: DONE, or MORE at the end of the text (or of what the window holds now)."""
+    tokenizer = elements.team[0]
+    before = tokenizer.odd_commas
+    begin = window.place
+    while True:
+        status, window.position, expect = tokenizer.feed(
+            window.array, window.limit, window.position, expect, elements.columns.append
+        )
+        if status == tk.BROKEN:
+            status, expect = _mend(window, elements)
+        if status == tk.DONE or (not to_the_end and status == tk.MORE and window.place > begin and not window.ended):
+            break
+        if status == tk.MORE and not window.fill():
+            elements.cut = True
+            elements.cut_place = window.place if window.position < window.limit else None
+            window.position = window.limit
+            break
+    elements.odd_commas += tokenizer.odd_commas - before
+    tokenizer.flush(elements.columns.append)
+    return status, expect
+
+
+def _mend(window: Window, elements: Elements) -> tuple[int, int]:
+    """Repair the element at the window's position, or leave it out; BROKEN, or DONE after the last; what may follow."""
+    begin, end, last = _extent(window)
+    mended = repair.repair_event(bytes(memoryview(window.data)[begin:end]))
+    if mended is not None and _keep(mended.json, elements):
+        elements.repaired[mended.what] += 1
+    else:
+        elements.lost += 1
+        if len(elements.lost_places) < 5:
+            elements.lost_places.append(window.offset + begin)
+    window.position = end + last
+    return tk.DONE if last else tk.BROKEN, tk.ELEMENT
+
+
+def _keep(content: bytes, elements: Elements) -> bool:
+    """Tokenize one element; false if it is no JSON after all."""
+    status, position, _ = elements.team[0].feed(
+        padded(content + b","), len(content) + 1, 0, tk.ELEMENT, elements.columns.append
+    )
+    return status == tk.MORE and position > len(content)
+
+
+def _extent(window: Window) -> tuple[int, int, bool]:
+    """Where the broken element begins and ends, and whether the list ends there."""
+    while True:
+        text = memoryview(window.data)[: window.limit]
+        begin = window.position
+        follows = repair.next_event(text, begin)
+        before = text if follows < 0 else text[:follows]
+        closes = repair.end_of_events(before, begin, final=follows < 0 and window.ended)
+        if closes >= 0:
+            return begin, closes, True
+        if follows >= 0 or window.ended:
+            return begin, follows if follows >= 0 else window.limit, False
+        window.fill()

@@ -1,0 +1,52 @@
+"""What the reader has to say about a text: how much of it was broken, cut, repaired or lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kinetoscope.model.health import Symptom
+from kinetoscope.readers.document import Document
+from kinetoscope.readers.elements import Elements
+from kinetoscope.readers.stream import Text
+
+
+def findings(text: Text, document: Document, elements: Elements, trailing: int) -> list[Symptom]:
+    """All symptoms; `trailing` is how many bytes follow the end of the document."""
+    return [*_of_the_text(text, document, elements, trailing), *_of_the_events(elements), *_of_the_rest(document)]
+
+
+def _of_the_text(text: Text, document: Document, elements: Elements, trailing: int) -> Iterator[Symptom]:
+    if text.fault:
+        yield Symptom("STREAM", "error", f"{'; '.join(text.fault)}: what could be read is kept.")
+    if elements.cut:
+        last = "" if elements.cut_place is None else f" The event at byte {elements.cut_place:,}, which is cut, is left out."
+        yield Symptom("TRUNCATED", "error", f"The text ends at byte {text.length:,}, inside the list of events.{last}")
+    elif not document.complete and not document.is_list:
+        yield Symptom("TRUNCATED", "warning", "The text ends before the closing brace; all events are there.")
+    if trailing:
+        yield Symptom("TRAILING", "warning", f"{trailing:,} bytes after the end of the trace are ignored.", trailing)
+    if text.goes_on:
+        yield Symptom("TRAILING", "warning", "What follows the compressed data in the file is ignored.")
+
+
+def _of_the_events(elements: Elements) -> Iterator[Symptom]:
+    if elements.repaired:
+        kinds = ", ".join(f"{what} ({count})" for what, count in elements.repaired.most_common(5))
+        total = elements.repaired.total()
+        yield Symptom("REPAIRED", "warning", f"{total} events were broken JSON and were repaired: {kinds}.", total)
+    if elements.lost:
+        places = ", ".join(f"{place:,}" for place in elements.lost_places)
+        message = f"{elements.lost} events could not be repaired and are left out (the first at byte {places})."
+        yield Symptom("LOST", "error", message, elements.lost)
+    if elements.odd_commas:
+        message = f"{elements.odd_commas} commas between events are missing or doubled; no event was lost by it."
+        yield Symptom("ODD_COMMAS", "note", message, elements.odd_commas)
+
+
+def _of_the_rest(document: Document) -> Iterator[Symptom]:
+    if document.lists > 1:
+        message = f"The file has {document.lists} lists of events; they are read as one."
+        yield Symptom("SEVERAL_LISTS", "note", message, document.lists)
+    if document.repaired:
+        message = f"Top-level values were broken JSON and were repaired: {'; '.join(document.repaired[:5])}."
+        yield Symptom("REPAIRED_METADATA", "note", message, len(document.repaired))

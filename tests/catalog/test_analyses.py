@@ -1,0 +1,200 @@
+"""What holds of every analysis: how it is declared, and what its answers are like on every trace we have."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pickle
+import typing
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import kinetoscope
+from kinetoscope import ANALYSES, Job, Result, Trace, read
+from kinetoscope.analyses.step_breakdown import CATEGORIES
+from kinetoscope.engines.threads import Threads
+from kinetoscope.model.job import Combine, Failure, Partial, Task
+from kinetoscope.model.source import Source
+from kinetoscope.reading import load
+from kinetoscope.schema import Analysis, Param, Unit
+from tests.catalog.samples import BUNDLED, ROOT, SHARED, everywhere, required
+
+each_analysis = pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.name)
+
+PARTS = ("computation", "exposed_communication", "exposed_memory", "idle")
+HEADINGS = ("Method.", "How to read it.", "Limits.")
+RATES = ("fraction", "bytes/s")
+"""Units of floating-point columns; times and sizes are whole numbers."""
+
+
+# --- declarations
+
+
+def test_the_folder_equals_the_list() -> None:
+    files = {path.stem for path in (ROOT / "src" / "kinetoscope" / "analyses").glob("*.py")} - {"__init__"}
+    listed = [analysis.function.__module__.rpartition(".")[2] for analysis in ANALYSES]
+    assert sorted(listed) == sorted(files)
+    for analysis in ANALYSES:
+        assert importlib.import_module(analysis.function.__module__).ANALYSIS is analysis
+
+
+@each_analysis
+def test_it_has_the_name_of_its_module_and_is_public(analysis: Analysis) -> None:
+    assert analysis.function.__module__ == f"kinetoscope.analyses.{analysis.name}"
+    assert getattr(kinetoscope, analysis.name) is analysis.function
+    assert analysis.name in kinetoscope.__all__
+
+
+@each_analysis
+def test_it_opens_with_a_question_and_has_the_fixed_headings(analysis: Analysis) -> None:
+    assert analysis.question.endswith("?")
+    paragraphs = analysis.doc.split("\n\n")
+    places = [next((k for k, text in enumerate(paragraphs) if text.startswith(heading)), -1) for heading in HEADINGS]
+    assert -1 not in places, dict(zip(HEADINGS, places, strict=True))
+    assert places == sorted(places)
+    assert analysis.title
+    assert not analysis.title.endswith(".")
+
+
+@each_analysis
+def test_it_takes_a_job_and_documented_keywords_with_defaults(analysis: Analysis) -> None:
+    job, *keywords = inspect.signature(analysis.function).parameters.values()
+    hints = typing.get_type_hints(analysis.function, include_extras=True)
+    assert (job.name, hints["job"], hints["return"]) == ("job", Job, Result)
+    assert [keyword.name for keyword in keywords][:1] == ["select"]
+    for keyword in keywords:
+        assert keyword.kind is keyword.KEYWORD_ONLY
+        assert keyword.default is not keyword.empty
+    for parameter in analysis.parameters:
+        assert parameter.doc.endswith(".")
+        assert parameter.unit in typing.get_args(Unit)
+        fact = next(fact for fact in typing.get_args(hints[parameter.name]) if isinstance(fact, Param))
+        literal = typing.get_origin(parameter.type) is typing.Literal
+        assert fact.choices == (typing.get_args(parameter.type) if literal else fact.choices)
+        assert not fact.choices or parameter.default in fact.choices
+    assert len(analysis.parameters) == len(keywords) - 1
+
+
+@each_analysis
+def test_its_columns_are_documented_and_the_first_is_the_rank(analysis: Analysis) -> None:
+    assert analysis.schema.names[0] == "rank"
+    for column in analysis.schema:
+        assert column.name.isidentifier()
+        assert column.name.islower()
+        assert column.doc.endswith(".")
+        assert column.unit in typing.get_args(Unit)
+        if column.unit in ("ns", "bytes"):
+            assert column.dtype in (pl.Int64, pl.Float64)
+        if column.unit in RATES:
+            assert column.dtype == pl.Float64
+
+
+@each_analysis
+def test_it_can_be_sent(analysis: Analysis) -> None:
+    assert pickle.loads(pickle.dumps(analysis.function)) is analysis.function
+
+
+# --- answers
+
+
+def trace_of(file: Path, threads: int) -> Trace:
+    [source] = read(file, jobs=1).sources
+    return load(replace(source, options=replace(source.options, threads=threads)))
+
+
+class Sending:
+    """An engine that sends each question and each answer through pickle, as one on other machines does."""
+
+    def __init__(self, traces: dict[Source, Trace]) -> None:
+        self._traces = traces
+
+    def trace(self, source: Source) -> Trace:
+        return self._traces[source]
+
+    def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
+        for source in reversed(sources):
+            sent = pickle.loads(pickle.dumps(task))
+            yield pickle.loads(pickle.dumps(source)), pickle.loads(pickle.dumps(sent(self._traces[source])))
+
+    def reduce(
+        self, sources: Sequence[Source], task: Task, combine: Combine
+    ) -> tuple[Partial | None, dict[Source, Failure]]:
+        folded: Partial | None = None
+        for _, answer in self.map(sources, task):
+            assert isinstance(answer, Partial)
+            folded = answer if folded is None else Partial(combine(folded.frame, answer.frame), answer.notes)
+        return folded, {}
+
+
+def asked(trace: Trace) -> dict[str, Result]:
+    """The answers of all analyses, from a trace of which nothing has been derived yet."""
+    trace.forget()
+    job = Job(trace.source.url, (trace.source,), Sending({trace.source: trace}))
+    return {analysis.name: analysis(job) for analysis in ANALYSES}
+
+
+def parts_are_the_whole(frame: pl.DataFrame, parts: Sequence[str], whole: str) -> None:
+    assert (frame.select(pl.sum_horizontal(parts)).to_series() == frame[whole]).all()
+    assert (frame.select(pl.min_horizontal(*parts, whole)).to_series() >= 0).all()
+
+
+def is_sound(result: Result) -> None:
+    frame = result.frame
+    assert frame.schema == result.schema.empty().schema
+    assert frame["rank"].null_count() == 0
+    assert frame["rank"].is_sorted()
+    for column in result.schema:
+        values = frame[column.name].drop_nulls()
+        if column.dtype == pl.Float64:
+            assert values.is_finite().all(), column.name
+        if column.unit == "fraction":
+            assert values.is_between(0, 1).all(), column.name
+    assert all(note.endswith((".", ")")) for note in result.notes), result.notes
+
+
+@pytest.mark.parametrize("file", everywhere())
+def test_answers_are_sound_and_the_same_again_however_many_threads_parse(file: Path) -> None:
+    trace = trace_of(file, 1)
+    answers = asked(trace)
+    for result in answers.values():
+        is_sound(result)
+    parts_are_the_whole(answers["step_breakdown"].frame, CATEGORIES, "duration")
+    parts_are_the_whole(answers["temporal_breakdown"].frame, PARTS, "window")
+    for others in (asked(trace), asked(trace_of(file, 2))):
+        for name, other in others.items():
+            assert other.frame.equals(answers[name].frame), name
+            assert other.notes == answers[name].notes
+
+
+# --- several ranks
+
+JOBS = [
+    pytest.param(BUNDLED / "ddp2", "rank*", range(2), id="ddp2"),
+    pytest.param(SHARED / "torch_2_13_cpu", "ddp4*", range(4), id="ddp4"),
+    pytest.param(SHARED / "dlrm_ddp_v100_8rank", "*.json.gz", range(8), id="dlrm"),
+]
+
+
+@pytest.mark.parametrize(("folder", "pattern", "ranks"), JOBS)
+@each_analysis
+def test_ranks_are_joined_in_order(analysis: Analysis, folder: Path, pattern: str, ranks: range) -> None:
+    job = read(required(folder) / pattern, jobs=2)
+    assert job.ranks == tuple(ranks)
+    result = analysis(job)
+    is_sound(result)
+    assert result.frame["rank"].unique(maintain_order=True).to_list() in (list(ranks), [])
+    for rank in ranks:
+        alone = analysis(read(folder / pattern, ranks=[rank], jobs=1)).frame
+        assert result.frame.filter(rank=rank).equals(alone)
+
+
+@each_analysis
+def test_one_job_at_a_time_answers_the_same(analysis: Analysis) -> None:
+    job = read(BUNDLED / "ddp2", jobs=2)
+    alone = replace(job, engine=Threads(load, jobs=1, keep=0))
+    assert analysis(job).frame.equals(analysis(alone).frame)
+    assert analysis(job).notes == analysis(alone).notes
