@@ -26,15 +26,25 @@ demo: $(VENV)/.core ## show where the time of a step goes, on a real trace that 
 
 .PHONY: test
 test: $(VENV)/.dev ## the whole test suite; what it skips it says, and why
-	@$(BIN)/python -m pytest -n $(WORKERS) -rs $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) -rfEs $(ARGS)
 
-.PHONY: check
-check: $(VENV)/.dev ## lint, format, types, who imports whom, generated pages, news fragments
+.PHONY: check lint types imports pages news
+check: lint types imports pages news ## lint, format, types, who imports whom, generated pages, news fragments
+
+lint: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+
+types: $(VENV)/.dev
 	$(BIN)/mypy
+
+imports: $(VENV)/.dev
 	$(BIN)/lint-imports --no-cache
+
+pages: $(VENV)/.dev
 	$(BIN)/python docs/generate.py --check
+
+news: $(VENV)/.dev
 	@said=$$($(BIN)/towncrier build --draft --version next 2>&1) || { echo "$$said"; exit 1; }
 
 .PHONY: format

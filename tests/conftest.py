@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "traces"
-OURS = Path(__file__).resolve().parent / "traces"
+ROOT = Path(__file__).resolve().parents[1]
+OURS = ROOT / "tests" / "traces"
+DEMO = ROOT / "src" / "kinetoscope" / "demo" / "training.pt.trace.json.gz"
+SHARED = ROOT.parent / "shared" / "traces"
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,9 @@ def test_a_folder_is_searched_for_traces_in_all_its_folders(tmp_path: Path, suff
         drawn.written(tmp_path / f"{name}{suffix}", MM)
     for other in ("notes.txt", "model.pt", "2026/.rank7.json", f"rank1{suffix}.meta.json"):
         (tmp_path / other).write_text("{}")
-    assert files(read(tmp_path)) == [(f"rank0{suffix}", 0, 0), (f"rank1{suffix}", 1, 0)]
+    job = read(tmp_path)
+    assert files(job) == [(f"rank0{suffix}", 0, 0), (f"rank1{suffix}", 1, 0)]
+    assert job.notes == ()
 
 
 def test_a_pattern_finds_files_and_folders_each_file_once(tmp_path: Path) -> None:

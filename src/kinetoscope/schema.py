@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas
 
 Unit = Literal["", "ns", "bytes", "bytes/s", "fraction"]
-"""Of a column's numbers as stored: integer nanoseconds, bytes, bytes a second, a share of 1; "" is a plain count or text."""
+"""Of a column's numbers as stored: nanoseconds, bytes, bytes a second, a share of 1; "" is a plain count or text."""
 
 DType = pl.DataType | type[pl.DataType]
 
@@ -230,9 +230,7 @@ class Analysis:
                 continue
             base, *facts = typing.get_args(hints[name])
             param = next(fact for fact in facts if isinstance(fact, Param))
-            found.append(
-                Parameter(name, cast(type, base), parameter.default, param.doc, param.unit, param.choices)
-            )
+            found.append(Parameter(name, cast(type, base), parameter.default, param.doc, param.unit, param.choices))
         return tuple(found)
 
     def __call__(self, job: Any, **params: Any) -> Result:

@@ -171,7 +171,7 @@ def test_empty_steps_are_named(tmp_path: Path) -> None:
 BUSY = [
     *STEPS,
     drawn.op("aten::mm", 10, 70),
-    drawn.op("aten::mm", 110, 80, tid=2),
+    drawn.op("aten::mm", 102, 88, tid=2),
     drawn.launch(85, 5, 1),
     drawn.kernel("gemm", 110, 30, 1, device=1, stream=7),
     drawn.launch(120, 5, 2, tid=2),
@@ -196,7 +196,7 @@ def test_steps_outside_a_range_of_time_have_no_row(tmp_path: Path) -> None:
 
 def test_threads_choose_host_events_and_what_was_launched_from_them(tmp_path: Path) -> None:
     first, second = breakdown(tmp_path, *BUSY, threads=(2,))
-    assert (first["host"], first["runtime"], first["computation"]) == (15, 5, 10)  # until 140 the device is in step 3
+    assert (first["host"], first["runtime"], first["computation"]) == (23, 5, 10)  # until 140 the device is in step 3
     assert (second["host"], second["runtime"], second["computation"]) == (190 - 160, 0, 20)
 
 

@@ -173,6 +173,19 @@ def test_the_window_of_selected_steps_is_the_devices_time_in_them(tmp_path: Path
     assert [numbers(row) for row in breakdown(tmp_path, *drawing, steps=(0, 2))] == [(0, 120 + 80, 70, 0, 0, 130, 0)]
 
 
+def test_work_of_a_step_that_ran_in_the_step_before_is_outside_the_window(tmp_path: Path) -> None:
+    steps = [drawn.annotation(f"ProfilerStep#{number}", 100 * number, 100) for number in range(2)]
+    launches = [drawn.launch(50, 5, 1), drawn.launch(110, 5, 2), drawn.launch(160, 5, 3)]
+    work = [
+        drawn.kernel("gemm", 60, 90, 1),
+        drawn.kernel("gemm", 120, 20, 2, stream=8),
+        drawn.kernel("gemm", 170, 10, 3),
+    ]
+    assert [numbers(row) for row in breakdown(tmp_path, *steps, *launches, *work, steps=(1,))] == [
+        (0, 200 - 150, 10, 0, 0, 40, 0)
+    ]
+
+
 def test_nothing_selected_is_not_nothing_recorded(tmp_path: Path) -> None:
     result = temporal_breakdown(drawn.job(tmp_path, *WORK), select=Selection(time=(70, 75)))
     assert len(result) == 0

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
-ROOT = Path(__file__).parents[2]
-BUNDLED = ROOT / "tests" / "traces"
-SHARED = ROOT.parent / "shared" / "traces"
-GOLDEN = ROOT.parent / "shared" / "golden"
+from tests import conftest
+
+ROOT, BUNDLED, SHARED = conftest.ROOT, conftest.OURS, conftest.SHARED
+GOLDEN = SHARED.parent / "golden"
 
 NO_TRACES = ("execution_trace/benchmark_simple_add_et.json.gz", "memory_timeline/memory_timeline.raw.gz")
 """Files among the shared ones that are something else."""
@@ -20,8 +20,7 @@ _SUFFIXES = (".trace.json.gz", ".trace.json", ".json.gz", ".json")
 
 def bundled() -> list[Path]:
     """The traces that come with the project, the one of the demo included."""
-    found = sorted(BUNDLED.rglob("*.pt.trace.json.gz"))
-    return [*found, *sorted((ROOT / "src" / "kinetoscope" / "demo").rglob("*.json.gz"))]
+    return [*sorted(BUNDLED.rglob("*.pt.trace.json.gz")), conftest.DEMO]
 
 
 def shared() -> list[Path]:

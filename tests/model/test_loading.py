@@ -37,6 +37,15 @@ def test_the_first_gap_begins_with_the_first_step(tmp_path: Path) -> None:
     assert gaps(tmp_path, *FORWARD, *ops) == [(60, HOST_GAP), (80, HOST_GAP), (80, HOST_GAP), (80, HOST_GAP)]
 
 
+def test_times_may_be_negative(tmp_path: Path) -> None:
+    def earlier(event: drawn.Event) -> drawn.Event:
+        return {**event, "ts": event["ts"] - 10}
+
+    ops = [drawn.op("aten::mm", 100 * number + 70, 10) for number in range(4)]
+    trace = drawn.job(tmp_path, *map(earlier, [*STEPS, *FORWARD, *ops])).trace()
+    assert step_gaps(trace)[0] == [60, 80, 80, 80]
+
+
 def test_without_an_op_in_the_step_before_the_gap_is_not_known(tmp_path: Path) -> None:
     ops = [drawn.op("aten::mm", 70, 10), drawn.op("aten::mm", 270, 10)]
     assert gaps(tmp_path, *FORWARD, *ops) == [(60, HOST_GAP), (80, HOST_GAP), (None, None), (80, HOST_GAP)]

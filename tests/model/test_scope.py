@@ -65,6 +65,12 @@ def test_threads_choose_host_events_and_what_was_launched_there(tmp_path: Path) 
     assert work(other) == {"kernel 2"}
 
 
+def test_a_stream_is_no_thread_even_if_it_has_the_same_number(tmp_path: Path) -> None:
+    unlinked = drawn.kernel("gemm", 20, 5, 9, stream=2)
+    trace = drawn.job(tmp_path, drawn.op("aten::mm", 0, 10, tid=2), unlinked).trace()
+    assert not scope(trace, Selection(threads=(2,))).work.any()
+
+
 def test_devices_and_streams_choose_device_work_only(tmp_path: Path) -> None:
     assert work(view(tmp_path, devices=(1,))) == {"kernel 2", "unlinked"}
     assert work(view(tmp_path, streams=(7, 9))) == {"kernel", "unlinked"}
@@ -87,6 +93,7 @@ def test_a_range_of_time_counts_what_starts_in_it_and_measures_what_reaches_into
 
 def test_a_range_of_time_leaves_out_steps_that_do_not_reach_into_it(tmp_path: Path) -> None:
     assert view(tmp_path, time=(0, 50)).places.tolist() == [0]
+    assert view(tmp_path, time=(150, 160)).places.tolist() == [1]
     assert view(tmp_path, time=(0, 50), steps=(4,)).places.tolist() == []
 
 

@@ -177,7 +177,8 @@ def test_steps_end_where_the_optimizers_do(tmp_path: Path) -> None:
 def test_of_two_optimizers_the_one_that_steps_least_often_counts(tmp_path: Path) -> None:
     critic = [drawn.annotation("Optimizer.step#Adam.step", 100 * k + d, 10) for k in range(3) for d in (20, 50)]
     generator = [drawn.annotation("Optimizer.step#SGD.step", 100 * k + 80, 10) for k in range(3)]
-    assert pairs(found(tmp_path, *critic, *generator).host) == [(20, 90), (90, 190), (190, 290)]
+    once = drawn.annotation("Optimizer.step#Muon.step", 95, 2)  # too seldom to be the step
+    assert pairs(found(tmp_path, *critic, *generator, once).host) == [(20, 90), (90, 190), (190, 290)]
 
 
 def launched(names: list[str]) -> list[drawn.Event]:
@@ -197,7 +198,11 @@ def test_a_sequence_of_launches_that_repeats_is_proposed(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "names",
-    [2 * SEQUENCE, 30 * ["begin", "end"], [f"{name} {k}" for k in range(4) for name in SEQUENCE]],
+    [
+        2 * SEQUENCE,
+        30 * ["begin", "end"],
+        [name if name == "begin" else f"{name} of {k}" for k in range(5) for name in SEQUENCE],
+    ],
     ids=["too few", "too short", "never the same"],
 )
 def test_other_sequences_of_launches_are_not_proposed(tmp_path: Path, names: list[str]) -> None:

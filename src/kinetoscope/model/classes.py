@@ -21,7 +21,7 @@ def event_kinds(trace: Trace) -> NDArray[np.int8]:
     kinds = np.zeros(len(present), np.int8)
     for pair in np.flatnonzero(present).tolist():
         kinds[pair] = kind_of(pair & 255, trace.strings.label(int(categories[pair >> 8])), "")
-    kind = kinds[pairs]
+    kind: NDArray[np.int8] = kinds[pairs]
     decided_by_name = np.isin(trace.category, trace.strings.code(NAMES_DECIDE)) & (trace.category >= 0)
     decided_by_name |= (trace.name == trace.strings.code(MEMORY_NAME)) & (trace.name >= 0)
     rows = np.flatnonzero(decided_by_name)
@@ -36,4 +36,3 @@ def event_kinds(trace: Trace) -> NDArray[np.int8]:
 def is_device_work(trace: Trace) -> NDArray[np.bool_]:
     """Is each event a kernel, a copy or a set on a device?"""
     return np.isin(trace.kind, DEVICE_WORK)
-

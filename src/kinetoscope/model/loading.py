@@ -20,6 +20,8 @@ _LOADER: Final = "enumerate(DataLoader)#"
 _PIPE: Final = "enumerate(DataPipe)#"
 _NEXT: Final = ".__next__"
 
+_NEVER: Final = np.iinfo(np.int64)
+
 DATA_WAIT: Final = "data wait"
 HOST_GAP: Final = "host gap"
 
@@ -40,11 +42,9 @@ def step_gaps(trace: Trace, steps_by: str | None = None) -> tuple[list[int | Non
     that is linked to its backward pass. `steps_by` as for `steps`.
     """
     steps = trace.of(find_steps, steps_by)
-    begin, end = _gaps(trace, steps)
-    known = (begin >= 0) & (end >= begin)
+    gaps, known = _gaps(trace, steps)
     work = trace.of(device_work)
     busy = union(work.start, work.end)
-    gaps = Intervals(np.where(known, begin, 0), np.where(known, end, 0))
     idle = (gaps.end - gaps.start) - covered(gaps, busy)
     evidence = _has_evidence(trace, work, gaps)
     length = [int(x) if there else None for x, there in zip(idle, known, strict=True)]
@@ -54,20 +54,21 @@ def step_gaps(trace: Trace, steps_by: str | None = None) -> tuple[list[int | Non
     return length, cause
 
 
-def _gaps(trace: Trace, steps: Steps) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each step's gap begins and ends, ns; −1 where it has none."""
+def _gaps(trace: Trace, steps: Steps) -> tuple[Intervals, NDArray[np.bool_]]:
+    """When each step's gap is, and whether it has one that is known (else the interval is empty)."""
     on_main = trace.track == trace.of(main_thread)
     marks = trace.of(is_data_loading) | rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP)
     ops = np.flatnonzero((trace.kind == EventKind.HOST_OP) & on_main & ~marks)
     step = step_of(steps.host, trace.start[ops])
-    last = np.full(len(steps), -1, np.int64)
+    last = np.full(len(steps), _NEVER.min)
     np.maximum.at(last, step[step >= 0], trace.end[ops[step >= 0]])
     forward = np.flatnonzero(_is_forward(trace) & on_main)
     step = step_of(steps.host, trace.start[forward])
-    first = np.full(len(steps), np.iinfo(np.int64).max)
+    first = np.full(len(steps), _NEVER.max)
     np.minimum.at(first, step[step >= 0], trace.start[forward[step >= 0]])
     begin = np.concatenate([steps.host.start[:1], last[:-1]])
-    return begin, np.where(first < np.iinfo(np.int64).max, first, -1)
+    known = (begin > _NEVER.min) & (first < _NEVER.max) & (first >= begin)
+    return Intervals(np.where(known, begin, 0), np.where(known, first, 0)), known
 
 
 def _is_forward(trace: Trace) -> NDArray[np.bool_]:

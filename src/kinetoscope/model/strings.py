@@ -146,17 +146,17 @@ class Strings:
     @cached_property
     def symptoms(self) -> list[Symptom]:
         """Control characters, bad UTF-8 and bad escapes."""
-        sayings = (
-            ("CONTROL_CHARACTERS", CONTROL, "hold control characters; they are kept"),
-            ("BAD_UTF8", BAD_UTF8, "are not valid UTF-8; the bytes that are not are shown as \ufffd"),
-            ("LONE_BACKSLASH", LONE_BACKSLASH, "hold backslashes that escape nothing; each is taken as a backslash"),
-        )
-        counts = [int(np.count_nonzero(self._oddities & flag)) for _, flag, _ in sayings]
-        return [
-            Symptom(code, "note", f"{count} strings {saying}.", count)
-            for count, (code, _, saying) in zip(counts, sayings, strict=True)
-            if count
+        flags = (CONTROL, BAD_UTF8, LONE_BACKSLASH)
+        control, bad, lone = (int(np.count_nonzero(self._oddities & flag)) for flag in flags)
+        kept = f"{control} strings hold control characters; they are kept."
+        shown = f"{bad} strings are not valid UTF-8; the bytes that are not are shown as \ufffd."
+        taken = f"{lone} strings hold backslashes that escape nothing; each is taken as a backslash."
+        found = [
+            Symptom("CONTROL_CHARACTERS", "note", kept, control),
+            Symptom("BAD_UTF8", "note", shown, bad),
+            Symptom("LONE_BACKSLASH", "note", taken, lone),
         ]
+        return [symptom for symptom in found if symptom.count]
 
 
 def decode(content: bytes) -> str:

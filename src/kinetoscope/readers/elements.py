@@ -25,6 +25,7 @@ class Elements:
         columns: the rows, in file order.
         repaired: kinds of damage and how often.
         lost, lost_places: elements that could not be repaired; where the first few of them stood.
+        rubbish: pieces of text between elements that are no JSON.
         odd_commas: commas missing or doubled between elements.
         cut: the text ended inside the list.
         cut_place: where the element begins that was cut, if one was.
@@ -36,6 +37,7 @@ class Elements:
     repaired: Counter[str] = field(default_factory=Counter)
     lost: int = 0
     lost_places: list[int] = field(default_factory=list)
+    rubbish: int = 0
     odd_commas: int = 0
     cut: bool = False
     cut_place: int | None = None
@@ -86,6 +88,8 @@ def _mend(window: Window, elements: Elements) -> tuple[int, int]:
     mended = repair.repair_event(bytes(memoryview(window.data)[begin:end]))
     if mended is not None and _keep(mended.json, elements):
         elements.repaired[mended.what] += 1
+    elif window.data[begin] != ord("{"):
+        elements.rubbish += 1
     else:
         elements.lost += 1
         if len(elements.lost_places) < 5:

@@ -11,7 +11,7 @@ from kinetoscope.readers.stream import Text
 
 
 def findings(text: Text, document: Document, elements: Elements, trailing: int) -> list[Symptom]:
-    """All symptoms; `trailing` is how many bytes follow the end of the document."""
+    """All symptoms; `trailing` is how many bytes follow the end of the document, or its last whole value."""
     return [*_of_the_text(text, document, elements, trailing), *_of_the_events(elements), *_of_the_rest(document)]
 
 
@@ -22,8 +22,10 @@ def _of_the_text(text: Text, document: Document, elements: Elements, trailing: i
         last = "" if elements.cut_place is None else f" The event at byte {elements.cut_place:,}, which is cut, is left out."
         yield Symptom("TRUNCATED", "error", f"The text ends at byte {text.length:,}, inside the list of events.{last}")
     elif not document.complete and not document.is_list:
-        yield Symptom("TRUNCATED", "warning", "The text ends before the closing brace; all events are there.")
-    if trailing:
+        ignored = f" The last {trailing:,} bytes are ignored." if trailing else ""
+        message = f"The text ends before the closing brace; all events are there.{ignored}"
+        yield Symptom("TRUNCATED", "warning", message)
+    elif trailing:
         yield Symptom("TRAILING", "warning", f"{trailing:,} bytes after the end of the trace are ignored.", trailing)
     if text.goes_on:
         yield Symptom("TRAILING", "warning", "What follows the compressed data in the file is ignored.")
@@ -38,6 +40,9 @@ def _of_the_events(elements: Elements) -> Iterator[Symptom]:
         places = ", ".join(f"{place:,}" for place in elements.lost_places)
         message = f"{elements.lost} events could not be repaired and are left out (the first at byte {places})."
         yield Symptom("LOST", "error", message, elements.lost)
+    if elements.rubbish:
+        message = f"{elements.rubbish} pieces of text between events are no JSON and are left out."
+        yield Symptom("RUBBISH", "warning", message, elements.rubbish)
     if elements.odd_commas:
         message = f"{elements.odd_commas} commas between events are missing or doubled; no event was lost by it."
         yield Symptom("ODD_COMMAS", "note", message, elements.odd_commas)

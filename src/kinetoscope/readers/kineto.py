@@ -62,7 +62,7 @@ def read(source: Source, text: Text, *, sizes: Sizes = SIZES) -> Trace:
         more = not document.is_list and next_events(window, document)
     if not document.lists:
         raise NotATraceError(_not_a_trace(source, document))
-    if not elements.columns.rows and (elements.lost or elements.cut):
+    if not elements.columns.rows and (elements.lost or elements.rubbish or elements.cut):
         raise BrokenTraceError(f"{source.url}: broken, and no event of it could be kept; record it again")
     trailing = len(window.rest().strip()) + sum(len(block.strip()) for block in text)
     symptoms = findings(text, document, elements, trailing)

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from kinetoscope.schema import Bars, Column, Result, StackedBars
+from kinetoscope.views.columns import drawn_by
 from kinetoscope.views.numbers import Scale, scale
 from kinetoscope.views.palette import ink, kind_of
 from kinetoscope.views.text import brief, printable
@@ -45,8 +46,7 @@ def specification(result: Result, *, dark: bool = False) -> dict[str, Any]:
 
 
 def _bars(result: Result, facts: Bars, dark: bool) -> dict[str, Any]:
-    told = facts.instead is None or bool((result.frame.get_column(facts.value) != 0).any())
-    column = result.schema[facts.value if told or facts.instead is None else facts.instead]
+    column = result.schema[drawn_by(result.frame, facts)]
     frame = result.frame.filter(pl.col(column.name).is_not_null()).head(facts.limit)
     values = frame.get_column(column.name).to_list()
     unit = scale(values, column.unit)

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from kinetoscope.schema import Chart, Column, Schema, StackedBars
+from kinetoscope.schema import Bars, Chart, Column, Schema, StackedBars
 from kinetoscope.views.numbers import MISSING, Scale, grouped, scale, significant
 from kinetoscope.views.text import printable
 
@@ -48,6 +48,12 @@ def formatted(frame: pl.DataFrame, schema: Schema, chart: Chart | None = None) -
     return [
         _formatted(frame.get_column(column.name), column, common if column.name in parts else None) for column in schema
     ]
+
+
+def drawn_by(frame: pl.DataFrame, facts: Bars) -> str:
+    """The column that bars draw: the other one where the first is nothing but zeros and nulls."""
+    told = facts.instead is None or bool((frame.get_column(facts.value) != 0).any())
+    return facts.value if told or facts.instead is None else facts.instead
 
 
 def _formatted(series: pl.Series, column: Column, common: Scale | None) -> Formatted:

@@ -37,12 +37,9 @@ def chosen(columns: Sequence[Formatted], width: int) -> Choice:
     crowded = total([_natural(each) for each in columns]) > width
     shown = [_in_two_lines(each) for each in columns] if crowded else list(columns)
     empty: list[str] = []
-    while total([_least(each, READABLE) for each in shown]) > width:
-        without = next((each for each in reversed(shown) if each.empty), None)
-        if without is None or len(shown) == 1:
-            break
-        shown.remove(without)
-        empty.insert(0, without.column.name)
+    if total([_least(each, READABLE) for each in shown]) > width and not all(each.empty for each in shown):
+        empty = [each.column.name for each in shown if each.empty]
+        shown = [each for each in shown if not each.empty]
     roomless: list[str] = []
     while len(shown) > 1 and total([_least(each, SHORTEST) for each in shown]) > width:
         roomless.insert(0, shown.pop().column.name)

@@ -53,7 +53,7 @@ def with_colour(lines: Iterable[Line]) -> str:
 
 
 def emit(lines: Iterable[Line], console: Console) -> None:
-    """Print the lines on a Rich console, in the colours that it can show; where it can show none, glyphs stay glyphs."""
+    """Print the lines on a Rich console in the colours that it can show; where it shows none, glyphs stay glyphs."""
     from rich.text import Text
 
     coloured = console.color_system is not None and not console.no_color

@@ -14,7 +14,7 @@ import polars as pl
 
 from kinetoscope.schema import Bars, Chart, Result, StackedBars
 from kinetoscope.views import bars, fitting
-from kinetoscope.views.columns import Formatted, formatted
+from kinetoscope.views.columns import Formatted, drawn_by, formatted
 from kinetoscope.views.lines import THIN, Line, Piece, emit, plain, with_colour, without_colour
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.palette import KINDS, kind_of
@@ -132,9 +132,10 @@ def _pictures(frame: pl.DataFrame, facts: Chart | None, room: int) -> list[list[
 
 
 def _bars(frame: pl.DataFrame, facts: Bars, width: int) -> list[list[Piece]]:
-    values = frame.get_column(facts.value).to_list()
+    column = drawn_by(frame, facts)
+    values = frame.get_column(column).to_list()
     largest = max((value for value in values if value is not None), default=0)
-    kinds = frame.get_column("kind").to_list() if "kind" in frame.columns else [facts.value] * len(values)
+    kinds = frame.get_column("kind").to_list() if "kind" in frame.columns else [column] * len(values)
     return [
         [(" " * fitting.GAP, ""), (bars.bar(value, largest, width), kind_of(str(kind)))]
         for value, kind in zip(values, kinds, strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -40,7 +41,7 @@ def _open(path: Path, *, compressed: bool) -> IO[bytes]:
     if compressed:
         from isal import igzip
 
-        return cast(IO[bytes], igzip.open(path, "wb", compresslevel=2))
+        return cast(IO[bytes], igzip.open(path, "wb", compresslevel=2))  # type: ignore[no-untyped-call]
     return path.open("wb")
 
 
@@ -93,7 +94,7 @@ def _value(trace: Trace, row: int, key: str, kind: int, value: Any) -> str:
 
 def _number(trace: Trace, code: int, number: float) -> str:
     """A number as it was spelled, so that no digit is lost; NaN and infinities as Python spells them."""
-    finite = number == number and abs(number) != float("inf")  # noqa: PLR0124 - NaN is not itself
+    finite = abs(number) < math.inf
     text = trace.strings.raw(code).decode("ascii", "replace")
     return text if finite or text[-1:].isdigit() else json.dumps(number)
 
