@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import polars as pl
 
-from kinetoscope.errors import MissingExtraError
+from kinetoscope.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     import pandas
@@ -36,15 +36,21 @@ class Column:
 
 
 class Schema:
-    """An ordered set of columns with distinct names."""
+    """An ordered set of columns with distinct names.
 
-    __slots__ = ("columns",)
+    Attributes:
+        columns: the columns, in order.
+        analysis: the analysis that answers with such rows, None for a table that none makes.
+    """
+
+    __slots__ = ("analysis", "columns")
 
     def __init__(self, *columns: Column) -> None:
         names = [column.name for column in columns]
         if len(set(names)) != len(names):
             raise ValueError(f"a schema names a column twice: {names}")
         self.columns: tuple[Column, ...] = columns
+        self.analysis: Analysis | None = None
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
@@ -161,6 +167,12 @@ class Result:
     params: Mapping[str, Any] = field(default_factory=dict)
     chart_facts: Chart | None = None
 
+    def __post_init__(self) -> None:
+        # A result of `kinetoscope.operators(job)` knows as much about itself as one of `show operators`.
+        if self.schema.analysis is not None and not self.analysis:
+            object.__setattr__(self, "analysis", self.schema.analysis.name)
+            object.__setattr__(self, "chart_facts", self.schema.analysis.chart)
+
     def __len__(self) -> int:
         return self.frame.height
 
@@ -191,6 +203,11 @@ class Result:
 
         return to_html(self)
 
+    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
+        from kinetoscope.views.notebook import mimebundle
+
+        return mimebundle(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
@@ -204,6 +221,9 @@ class Analysis:
     function: Callable[..., Result]
     schema: Schema
     chart: Chart | None = None
+
+    def __post_init__(self) -> None:
+        self.schema.analysis = self
 
     @property
     def name(self) -> str:
@@ -234,6 +254,14 @@ class Analysis:
         return tuple(found)
 
     def __call__(self, job: Any, **params: Any) -> Result:
-        """Run it, and stamp name, parameters and chart on the result."""
+        """Run it, and stamp name, parameters and chart on the result.
+
+        Raises:
+            UsageError: a parameter has a value that is none of its choices.
+        """
+        for parameter in self.parameters:
+            value = params.get(parameter.name, parameter.default)
+            if parameter.choices and value not in parameter.choices:
+                raise UsageError(f"{parameter.name} is {value!r}; it can be {', '.join(parameter.choices)}")
         result = self.function(job, **params)
         return Result(result.frame, result.schema, result.notes, self.name, params, self.chart)

@@ -30,8 +30,8 @@ def one_of(texts: str) -> st.SearchStrategy[str]:
 
 names = one_of("""
     ProfilerStep#1; ProfilerStep#2; ProfilerStep#99999999999999999999; enumerate(DataLoader)#X.__next__;
-    Optimizer.step#A; aten::mm; aten::add.out; nccl:all_reduce; gloo:all_reduce; nn.Module: Net_0; queue.py(1): get; [pl][module]A;
-    cudaLaunchKernel; ncclDevKernel; Memcpy HtoD; dma_request; event_wait; [memory]; fwdbwd; ac2g;
+    Optimizer.step#A; aten::mm; aten::add.out; nccl:all_reduce; gloo:all_reduce; nn.Module: Net_0; queue.py(1): get;
+    [pl][module]A; cudaLaunchKernel; ncclDevKernel; Memcpy HtoD; dma_request; event_wait; [memory]; fwdbwd; ac2g;
     process_name; thread_name; thread_sort_index; process_labels; Iteration Start: PyTorch Profiler
 """)
 categories = one_of("""

@@ -42,7 +42,8 @@ def test_names_labels_and_order_come_from_the_metadata_events(tmp_path: Path) ->
 
 
 def test_of_two_names_of_a_thread_the_last_one_counts(tmp_path: Path) -> None:
-    events = [_event(1, 2), _meta("thread_name", 1, 2, name="python"), _meta("thread_name", 1, 2, name="pt_gloo_runloop")]
+    names = ("python", "pt_gloo_runloop")
+    events = [_event(1, 2), *(_meta("thread_name", 1, 2, name=name) for name in names)]
     assert _trace(tmp_path, events).of(lanes)[0].name == "pt_gloo_runloop"
 
 
@@ -53,7 +54,11 @@ def test_lanes_without_names_are_called_by_their_numbers(tmp_path: Path) -> None
 
 
 def test_metadata_events_may_hold_anything(tmp_path: Path) -> None:
-    events = [_event(1, 2), {"ph": "M", "name": 5, "pid": [1], "tid": {}, "args": 3}, {"ph": "M"}]
+    events: list[dict[str, object]] = [
+        _event(1, 2),
+        {"ph": "M", "name": 5, "pid": [1], "tid": {}, "args": 3},
+        {"ph": "M"},
+    ]
     assert _trace(tmp_path, events).of(lanes)[0].name == "thread 2"
 
 

@@ -17,7 +17,7 @@ import numba
 import numpy as np
 from numba.core import event
 from numba.core.caching import FunctionCache
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 Int32s = NDArray[np.int32]

@@ -47,9 +47,7 @@ def lanes(trace: Trace) -> tuple[Lane, ...]:
     )
 
 
-def _lane(
-    track: int, pid: Any, tid: Any, process: dict[str, Any], thread: dict[str, Any], devices: set[int]
-) -> Lane:
+def _lane(track: int, pid: Any, tid: Any, process: dict[str, Any], thread: dict[str, Any], devices: set[int]) -> Lane:
     labels = _text(process.get("process_labels labels"))
     is_device = track in devices or labels.startswith("GPU")
     named = _text(process.get("process_name name"))

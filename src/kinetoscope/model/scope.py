@@ -72,7 +72,8 @@ def scope(trace: Trace, select: Selection) -> Scope:
     work = trace.of(device_work)
     places = np.arange(len(found))
     if select.steps is not None:
-        places = np.flatnonzero(np.isin(found.number, _there("step", select.steps, found.number)))
+        wanted = tuple(_from_the_end(step, found) for step in select.steps)
+        places = np.flatnonzero(np.isin(found.number, _there("step", wanted, found.number)))
     chosen = _of_steps(found, places)
     host = np.ones(len(trace), np.bool_)
     taken = np.ones(len(work), np.bool_)
@@ -123,6 +124,11 @@ def _range_of_time(trace: Trace, select: Selection) -> tuple[int, int] | None:
         raise UsageError(f"the range of time from {low} to {high} ns ends before it starts; give start and end")
     origin = trace.of(origin_of_time)
     return origin + low, origin + high
+
+
+def _from_the_end(step: int, found: Steps) -> int:
+    """The number of a step: −1 is the last one, −2 the one before."""
+    return int(found.number[step]) if -len(found) <= step < 0 else step
 
 
 def _there(what: str, wanted: tuple[int, ...], have: NDArray[np.int64]) -> tuple[int, ...]:
