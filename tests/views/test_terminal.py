@@ -51,7 +51,7 @@ def test_long_names_lose_their_middle_only_where_room_ends() -> None:
 
 def test_columns_without_values_go_first_and_the_foot_names_them() -> None:
     result = kernels(("n" * 40, None, 1, 1, 1.0))
-    text = to_text(result, width=48)
+    text = to_text(result, width=60)
     assert "share" in text.splitlines()[0]
     assert text.splitlines()[-1] == "… no values in kind"
 

@@ -11,7 +11,7 @@ from kinetoscope.views.text import cells
 GAP = 2
 """Cells between two columns."""
 
-SHORTEST = 20
+SHORTEST = 32
 """A column is left out rather than a text column made narrower than this."""
 
 READABLE = 36
