@@ -102,7 +102,7 @@ def test_reading_fails_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"{" * DEEP, NotATraceError, "no JSON object with traceEvents"),
         (b"[" * DEEP, NotATraceError, "a JSON list that holds no trace events"),
         (b'{"a":' * DEEP, NotATraceError, "JSON without traceEvents"),
-        (b'{"a": "' + b"x" * DEEP, NotATraceError, "JSON without traceEvents"),
+        (b'{"a": "' + b"x" * DEEP, NotATraceError, "no JSON object with traceEvents"),
     ],
 )
 def test_no_trace(tmp_path: Path, content: bytes, error: type[InputError], words: str) -> None:

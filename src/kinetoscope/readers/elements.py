@@ -16,6 +16,14 @@ _PATIENCE: Final = 8
 """How often parsing in pieces may fail in one list; each failure costs the parsing of some blocks."""
 
 
+_LONGEST_MENDED: Final = 1 << 24
+"""Bytes of a broken element beyond which it is given up: mending takes memory and time, and what is so long is a hole."""
+
+
+_OVERLAP: Final = 1 << 16
+"""Bytes that are searched again for the next element when there is more text: the end of the one was not there yet."""
+
+
 @dataclass(slots=True)
 class Elements:
     """What the tokenizers have made so far.
@@ -85,7 +93,8 @@ def _read_serially(window: Window, elements: Elements, expect: int, *, to_the_en
 def _mend(window: Window, elements: Elements) -> tuple[int, int]:
     """Repair the element at the window's position, or leave it out; BROKEN, or DONE after the last; what may follow."""
     begin, end, last = _extent(window)
-    mended = repair.repair_event(bytes(memoryview(window.data)[begin:end]))
+    text = memoryview(window.data)[begin:end]
+    mended = repair.repair_event(bytes(text)) if len(text) <= _LONGEST_MENDED else None
     if mended is not None and _keep(mended.json, elements):
         elements.repaired[mended.what] += 1
     elif window.data[begin] != ord("{"):
@@ -108,14 +117,18 @@ def _keep(content: bytes, elements: Elements) -> bool:
 
 def _extent(window: Window) -> tuple[int, int, bool]:
     """Where the broken element begins and ends, and whether the list ends there."""
+    searched = 0
     while True:
         text = memoryview(window.data)[: window.limit]
         begin = window.position
-        follows = repair.next_event(text, begin)
+        brace = window.data.find(b"{", begin + max(searched, 1), window.limit)
+        follows = -1 if brace < 0 else repair.next_event(text, max(begin, brace - _OVERLAP))
+        final = follows < 0 and window.ended
         before = text if follows < 0 else text[:follows]
-        closes = repair.end_of_events(before, begin, final=follows < 0 and window.ended)
+        closes = repair.end_of_events(before, begin + (0 if final else searched), final=final)
         if closes >= 0:
             return begin, closes, True
         if follows >= 0 or window.ended:
             return begin, follows if follows >= 0 else window.limit, False
+        searched = max(window.limit - begin - _OVERLAP, 0)
         window.fill()

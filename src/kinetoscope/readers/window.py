@@ -63,7 +63,7 @@ class Window:
                 "bytes; if that is no accident, raise the limit with --max-event"
             )
         added = 0
-        while not added or added < waiting:
+        while not added or (added < waiting and waiting + added <= self._max_event):
             block = next(self._text, None)
             if block is None:
                 self.ended = True
@@ -109,7 +109,8 @@ class Window:
         waiting = self.limit - self.position
         end = waiting + len(text)
         if end + PADDING > len(self.data):
-            larger = bytearray(max(end, 2 * len(self.data), 2 * BLOCK) + PADDING)
+            doubled = min(2 * len(self.data), self._max_event + BLOCK)
+            larger = bytearray(max(end, doubled, 2 * BLOCK) + PADDING)
             larger[:waiting] = memoryview(self.data)[self.position : self.limit]
             self.data = larger
             self.array = np.frombuffer(larger, np.uint8)
