@@ -16,11 +16,15 @@ def _spelled(text: str, ascii_only: bool) -> str:
 
 _characters = st.characters(codec=None, categories=None, max_codepoint=0x10FFFF)  # lone surrogates among them
 _texts = st.one_of(
-    st.sampled_from(["", "a", "X", "aten::add", "stream 7", 'a "quote"', "C:\\x\\new", '{"ph": "X"}', "]}", "\u00e9\U0001f600"]),
+    st.sampled_from(
+        ["", "a", "X", "aten::add", "stream 7", 'a "quote"', "C:\\x\\new", '{"ph": "X"}', "]}", "\u00e9\U0001f600"]
+    ),
     st.text(_characters, max_size=12),
-    st.text("ab\\\"/{}[]:,u0041\n\t", max_size=30),
+    st.text('ab\\"/{}[]:,u0041\n\t', max_size=30),
 )
-_escaped = st.sampled_from(['"\\u0061"', '"a\\/b"', '"\\ud83d\\ude00"', '"\\ud83d"', '"\\u0022\\\\"', '"tab\there"', '"\x01"'])
+_escaped = st.sampled_from(
+    ['"\\u0061"', '"a\\/b"', '"\\ud83d\\ude00"', '"\\ud83d"', '"\\u0022\\\\"', '"tab\there"', '"\x01"']
+)
 strings = st.one_of(st.builds(_spelled, _texts, st.booleans()), _escaped)
 
 _sign = st.sampled_from(["", "", "", "-"])
@@ -30,8 +34,16 @@ _digits = st.one_of(
     st.sampled_from(["0", "9007199254740991", "9007199254740993", "9223372036854775807", "9223372036854775808"]),
     st.sampled_from(["4500000000000000", "4500000000000001", "18446744073709551616", "1704161511420306"]),
 )
-_decimals = st.one_of(st.just(""), st.integers(0, 999).map(lambda n: f".{n:03d}"), st.text("0123456789", min_size=1, max_size=24).map(".".__add__))
-_exponent = st.one_of(st.just(""), st.just(""), st.builds("{}{}{}".format, st.sampled_from("eE"), st.sampled_from(["", "+", "-"]), st.integers(0, 400)))
+_decimals = st.one_of(
+    st.just(""),
+    st.integers(0, 999).map(lambda n: f".{n:03d}"),
+    st.text("0123456789", min_size=1, max_size=24).map(".".__add__),
+)
+_exponent = st.one_of(
+    st.just(""),
+    st.just(""),
+    st.builds("{}{}{}".format, st.sampled_from("eE"), st.sampled_from(["", "+", "-"]), st.integers(0, 400)),
+)
 numbers = st.one_of(
     st.builds("{}{}{}{}".format, _sign, _digits, _decimals, _exponent),
     st.sampled_from(["0", "-0", "-0.0", "0.000", "NaN", "Infinity", "-Infinity", "1e400", "5e-324", "123456.789"]),
@@ -61,19 +73,36 @@ def lists(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 anything = st.recursive(scalars, lambda inner: lists(inner) | objects(inner), max_leaves=6)
 
 _usual = st.sampled_from(
-    ['"ph": "X"', '"ph":"M"', '"cat": "cpu_op"', '"name": "aten::add"', '"pid": 1', '"tid": "stream 7"', '"tid": 7', '"ts": 5.123', '"ts": 17']
+    [
+        '"ph": "X"',
+        '"ph":"M"',
+        '"cat": "cpu_op"',
+        '"name": "aten::add"',
+        '"pid": 1',
+        '"tid": "stream 7"',
+        '"tid": 7',
+        '"ts": 5.123',
+        '"ts": 17',
+    ]
 )
 _plain = st.recursive(scalars, lists, max_leaves=3)  # what may be a pid: objects come back without repeated keys there
 _odd_ids = st.builds(_member, st.sampled_from(['"pid"', '"tid"']), _plain, _ws)
-_odd_special = st.builds(_member, st.sampled_from([f'"{key}"' for key in SPECIAL if key not in ("pid", "tid")]), anything, _ws)
+_odd_special = st.builds(
+    _member, st.sampled_from([f'"{key}"' for key in SPECIAL if key not in ("pid", "tid")]), anything, _ws
+)
 _times = st.builds(_member, st.sampled_from(['"ts"', '"dur"']), numbers | numbers.map('"{}"'.format), _ws)
-_args = objects(anything, st.one_of(st.sampled_from(['"External id"', '"ph"', '"args"', '"Input Dims"']), strings)).map('"args": '.__add__)
+_args = objects(anything, st.one_of(st.sampled_from(['"External id"', '"ph"', '"args"', '"Input Dims"']), strings)).map(
+    '"args": '.__add__
+)
 _extra = st.builds(_member, strings, anything, _ws)
 _members = st.lists(st.one_of(_usual, _odd_special, _odd_ids, _times, _args, _extra), max_size=9)
 events = st.builds(_joined, _members, _ws, st.just("{}"))
 
 elements = st.lists(st.one_of(events, events, events, anything), max_size=6)
-metadata = st.lists(st.builds(_member, strings.filter(lambda key: json.loads(key, strict=False) != "traceEvents"), anything, _ws), max_size=3)
+metadata = st.lists(
+    st.builds(_member, strings.filter(lambda key: json.loads(key, strict=False) != "traceEvents"), anything, _ws),
+    max_size=3,
+)
 
 
 @st.composite

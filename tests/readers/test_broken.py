@@ -92,11 +92,13 @@ def _event(k: int, name: str = "aten::add", args: str = '"Ev Idx": 0') -> str:
 
 
 def _document(*events: str, comma: str = ",\n") -> str:
-    return '{\n  "schemaVersion": 1,\n  "traceEvents": [\n' + comma.join(events) + '\n  ],\n  "traceName": "t.json"\n}\n'
+    return (
+        '{\n  "schemaVersion": 1,\n  "traceEvents": [\n' + comma.join(events) + '\n  ],\n  "traceName": "t.json"\n}\n'
+    )
 
 
 def _ids(trace: Trace) -> list[int]:
-    return trace.integers("External id").tolist()
+    return [int(number) for number in trace.integers("External id")]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -142,7 +144,9 @@ def test_every_event_is_broken(threads: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("comma", "odd"), [("\n", 3), (",,\n", 3), (" , , ,\n", 6), (",\n", 0), ("", 3)], ids=["none", "two", "three", "one", "glued"]
+    ("comma", "odd"),
+    [("\n", 3), (",,\n", 3), (" , , ,\n", 6), (",\n", 0), ("", 3)],
+    ids=["none", "two", "three", "one", "glued"],
 )
 def test_commas_between_events(comma: str, odd: int) -> None:
     trace = read_text(_document(*(_event(k) for k in range(4)), comma=comma), block=90)
@@ -216,7 +220,11 @@ def test_two_lists_of_events(threads: int) -> None:
 
 
 def test_bad_text_inside_strings_is_kept_and_said() -> None:
-    text = _document(_event(0, name="caf\u00e9 \x07 bell"), _event(1, name="C:\\q\\new")).encode().replace(b"\xc3\xa9", b"\xe9")
+    text = (
+        _document(_event(0, name="caf\u00e9 \x07 bell"), _event(1, name="C:\\q\\new"))
+        .encode()
+        .replace(b"\xc3\xa9", b"\xe9")
+    )
     trace = read_text(text, block=17)
     assert trace.strings.labels(trace.name.tolist()) == ["caf\ufffd \x07 bell", "C:\\q\\new"]
     assert _codes(trace) == "CONTROL_CHARACTERS BAD_UTF8 LONE_BACKSLASH"

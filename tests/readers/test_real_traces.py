@@ -101,7 +101,8 @@ class Spelled(float):
 
 
 def _document(file: Path) -> tuple[dict[str, Any], list[Any]]:
-    content = gzip.open(file, "rb").read() if file.suffix == ".gz" else file.read_bytes()
+    content = file.read_bytes()
+    content = gzip.decompress(content) if file.suffix == ".gz" else content
     document = json.loads(content, parse_float=Spelled)
     if isinstance(document, list):
         return {}, document

@@ -83,7 +83,9 @@ def _tuples(value: Any) -> Any:
 @quick
 @given(st.lists(drawing.events, max_size=9), st.integers(1, 200), st.integers(2, 3), st.sampled_from([SIZES, TINY]))
 def test_pieces_on_several_threads(events: list[str], block: int, threads: int, sizes: Sizes) -> None:
-    text = '{"traceEvents": [' + ", ".join(f'{{"ph": "X", "at": {k}}}, {event}' for k, event in enumerate(events)) + "]}"
+    text = (
+        '{"traceEvents": [' + ", ".join(f'{{"ph": "X", "at": {k}}}, {event}' for k, event in enumerate(events)) + "]}"
+    )
     alone, together = (read_text(text, block=block, threads=n, sizes=sizes) for n in (1, threads))
     assert repr(list(together.events())) == repr(list(alone.events())) == repr(_loads(text)["traceEvents"])
     assert together.reading == alone.reading
@@ -162,7 +164,8 @@ def test_spellings_of_times(spelled: str, nanoseconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["null", "true", "[1]", '"soon"', '""', "NaN", "-Infinity", "1e999999999", "4500000000000000.001", "9" * 5000]
+    "value",
+    ["null", "true", "[1]", '"soon"', '""', "NaN", "-Infinity", "1e999999999", "4500000000000000.001", "9" * 5000],
 )
 def test_impossible_times_are_said_and_taken_as_zero(value: str) -> None:
     trace = read_text(f'[{{"ph": "X", "ts": {value}, "dur": 2}}, {{"ph": "X", "ts": 1, "dur": {value}}}]')
@@ -178,7 +181,8 @@ def test_impossible_times_are_said_and_taken_as_zero(value: str) -> None:
 
 def test_columns() -> None:
     trace = read_text(
-        """[{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 10.5, "dur": 2, "args": {"stream": 7}},
+        """[{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 10.5, "dur": 2,
+             "args": {"stream": 7}},
             {"ph": "f", "id": 3, "pid": 0, "tid": 7, "ts": 12, "bp": "e"},
             {"ph": "M", "name": "gemm", "pid": "Spans", "tid": 1.5}, {}, {"ph": "XX", "name": null}]"""
     )

@@ -56,11 +56,11 @@ def event(trace: Trace, row: int) -> Any:
     whole: dict[str, Any] = {}
     for level, key, kind, value in members(trace, row):
         if kind == RAW:
-            value = trace.strings.nested(value)  # noqa: PLW2901
+            value = trace.strings.nested(value)
         elif kind == NUMBER_TEXT:
-            value = trace.strings.number(value)  # noqa: PLW2901
+            value = trace.strings.number(value)
         elif kind == OPEN:
-            value = {}  # noqa: PLW2901
+            value = {}
         if level == NOT_AN_OBJECT:
             return value
         (whole if level == 0 else whole["args"])[key] = value
@@ -93,5 +93,3 @@ def microseconds(nanoseconds: int) -> str:
     """Nanoseconds as microseconds with three decimals, exactly, as text."""
     whole, rest = divmod(abs(nanoseconds), 1000)
     return f"{'-' if nanoseconds < 0 else ''}{whole}.{rest:03d}"
-
-

@@ -11,8 +11,8 @@ class Selection:
     """One argument of every analysis; what is None selects everything.
 
     Attributes:
-        steps: numbers of the steps; −1 is the last one. Device work belongs to the step that contains its launch (work whose launch was
-            not recorded: its start) and is not clipped.
+        steps: numbers of the steps; −1 is the last one. Device work belongs to the step that contains its launch (work
+            whose launch was not recorded: its start) and is not clipped.
         time: start and end in ns after the first event of the trace. Intervals are clipped to it; what is counted are
             events that start in it.
         devices, streams: numbers of devices and streams; they choose device work only.

@@ -21,7 +21,7 @@ from kinetoscope.model.health import Symptom
 CONTROL, BAD_UTF8, LONE_BACKSLASH, RESPELLED, NESTED = 1, 2, 4, 8, 16
 """What may be odd about a string, as flags. CONTROL: it holds control characters other than tabs and line breaks.
 LONE_BACKSLASH: a backslash that escapes nothing. RESPELLED: it is not spelled as `json.dumps` would without escaping
-what is not ASCII (`\\u0041`, `\\/`, a bare tab, a lone backslash). NESTED: it is no content of a string, but nested JSON."""
+what is not ASCII (`\\u0041`, `\\/`, a bare tab, a lone backslash). NESTED: nested JSON, no content of a string."""
 
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NOT_FINITE: Final = {
@@ -160,9 +160,9 @@ class Strings:
 
 
 def decode(content: bytes) -> str:
-    """The text of what stands between two quotation marks in JSON, tolerant of bad UTF-8 and bad escapes.
+    r"""The text of what stands between two quotation marks in JSON, tolerant of bad UTF-8 and bad escapes.
 
-    One bad escape shows that the writer escaped no backslash: then those in `C:\\x\\new` are all meant as they stand.
+    One bad escape shows that the writer escaped no backslash: then those in `C:\x\new` are all meant as they stand.
     """
     text = content.decode("utf-8", "replace")
     if "\\" not in text:

@@ -141,7 +141,7 @@ def _decimal_nanoseconds(text: str) -> tuple[int, int]:
 
 
 def _unify(rows: Chunk, strings: Strings, tables: Tables) -> list[Symptom]:
-    """Give strings that were spelled in several ways (`\\u0041` and `A`) one code each."""
+    r"""Give strings that were spelled in several ways (`\u0041` and `A`) one code each."""
     if not strings.has_synonyms:
         return []
     canonical = strings.canonical

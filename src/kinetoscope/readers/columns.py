@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kinetoscope.model.shapes import NUMBER_TEXT, RAW, SLOTS, SPECIAL_KEYS, STRING
 from kinetoscope.readers import tokenizer as tk
 
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """How large things are at first; all grow. Powers of two.
@@ -102,8 +103,8 @@ class Columns:
         if not self.segments or self.segments[-1].tokenizer != tokenizer:
             self.segments.append(Segment(self.rows, len(self._values) // 8, tokenizer))
         for name, column in self._columns.items():
-            column += memoryview(chunk.columns[name]).cast("B")
-        self._values += memoryview(chunk.values).cast("B")
+            column += chunk.columns[name].data.cast("B")
+        self._values += chunk.values.data.cast("B")
 
     def whole(self) -> Chunk:
         """All rows, without a copy; nothing can be appended any more."""
@@ -140,9 +141,7 @@ class Tables:
         """Code of a string, as it stands between its quotation marks in the text."""
         text = padded(content)
         while True:
-            code = int(
-                tk.intern(text, 0, len(content), self.at, self.string_slots, self.string_offsets, self.arena)
-            )
+            code = int(tk.intern(text, 0, len(content), self.at, self.string_slots, self.string_offsets, self.arena))
             if code >= 0:
                 return code
             self.grow(-code, len(content))
@@ -245,9 +244,7 @@ class Tokenizer:
         """Commas missing or doubled between elements, so far."""
         return int(self.tables.at[tk.ODD_COMMAS])
 
-    def feed(
-        self, text: NDArray[np.uint8], limit: int, position: int, expect: int, sink: Sink
-    ) -> tuple[int, int, int]:
+    def feed(self, text: NDArray[np.uint8], limit: int, position: int, expect: int, sink: Sink) -> tuple[int, int, int]:
         """Parse `text[position:limit]`, which PADDING quotation marks follow; rows stay in the scratch until `flush`.
 
         Returns:
@@ -257,13 +254,12 @@ class Tokenizer:
         at = tables.at
         at[tk.POSITION], at[tk.EXPECT] = position, expect
         while True:
-            status = int(
-                tk.tokenize(
-                    text, limit, at, *self._rows.values(), self._values, self._values.view(np.float64),
-                    tables.string_slots, tables.string_offsets, tables.arena, tables.shape_slots, tables.shape_ends,
-                    tables.items, tables.track_slots, tables.tracks, *self._predictions, self._nesting,
-                )
+            arguments = (
+                text, limit, at, *self._rows.values(), self._values, self._values.view(np.float64),
+                tables.string_slots, tables.string_offsets, tables.arena, tables.shape_slots, tables.shape_ends,
+                tables.items, tables.track_slots, tables.tracks, *self._predictions, self._nesting,
             )  # fmt: skip
+            status = int(tk.tokenize(*arguments))
             if status <= tk.BROKEN:
                 return status, int(at[tk.POSITION]), int(at[tk.EXPECT])
             if status == tk.ROOM_VALUES and at[tk.EVENTS] == 0:  # one event has more values than the scratch

@@ -100,7 +100,9 @@ def next_events(window: Window, document: Document) -> bool:
             window.position += 1
             document.complete = True
             return False
-        member = (_member(window, document) or _broken_member(window, document)) if window.position < window.limit else None
+        member = (
+            (_member(window, document) or _broken_member(window, document)) if window.position < window.limit else None
+        )
         if member is None:
             return False
         if member.text is not None:

@@ -17,7 +17,7 @@ _PATIENCE: Final = 8
 
 
 _LONGEST_MENDED: Final = 1 << 24
-"""Bytes of a broken element beyond which it is given up: mending takes memory and time, and what is so long is a hole."""
+"""Bytes of a broken element beyond which it is given up: mending takes time, and what is so long is a hole."""
 
 
 _OVERLAP: Final = 1 << 16

@@ -19,7 +19,11 @@ def _of_the_text(text: Text, document: Document, elements: Elements, trailing: i
     if text.fault:
         yield Symptom("STREAM", "error", f"{'; '.join(text.fault)}: what could be read is kept.")
     if elements.cut:
-        last = "" if elements.cut_place is None else f" The event at byte {elements.cut_place:,}, which is cut, is left out."
+        last = (
+            ""
+            if elements.cut_place is None
+            else f" The event at byte {elements.cut_place:,}, which is cut, is left out."
+        )
         yield Symptom("TRUNCATED", "error", f"The text ends at byte {text.length:,}, inside the list of events.{last}")
     elif not document.complete and not document.is_list:
         ignored = f" The last {trailing:,} bytes are ignored." if trailing else ""

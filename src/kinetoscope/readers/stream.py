@@ -199,7 +199,7 @@ def open_file(path: str) -> tuple[IO[bytes], int | None]:
     """
     try:
         if not is_url(path):
-            file: IO[bytes] = open(path, "rb", buffering=0)  # noqa: SIM115, PTH123 - the caller closes it
+            file: IO[bytes] = open(path, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
             return file, os.fstat(file.fileno()).st_size
         import fsspec
 

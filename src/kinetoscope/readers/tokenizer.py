@@ -158,9 +158,7 @@ def _string_end(text, i):  # type: ignore[no-untyped-def]
         quote = word ^ _QUOTES
         escape = word ^ _BACKSLASHES
         line = word ^ _NEWLINES
-        found = (
-            ((quote - _ONES) & ~quote) | ((escape - _ONES) & ~escape) | ((line - _ONES) & ~line)
-        ) & _HIGHS
+        found = (((quote - _ONES) & ~quote) | ((escape - _ONES) & ~escape) | ((line - _ONES) & ~line)) & _HIGHS
         if found == 0:
             i += 8
             continue
@@ -177,7 +175,7 @@ def _raw_end(text, i, limit, nesting):  # type: ignore[no-untyped-def]  # noqa: 
     """Index after the nested object or list that begins at `i`; −1 if it is broken, `limit` or more if it is cut.
 
     Checks the grammar (commas, colons, which bracket closes), so that a stray quotation mark or a missing bracket
-    cannot swallow the events that follow. nesting: bool [DEEPEST], which receives for each level whether it is an object.
+    cannot swallow the events that follow. nesting: bool [DEEPEST], receives for each level whether it is an object.
     """
     depth = np.int64(-1)
     value, key, close, comma = True, False, False, False  # what may come next
@@ -231,7 +229,7 @@ def _raw_end(text, i, limit, nesting):  # type: ignore[no-untyped-def]  # noqa: 
 
 
 @compiled
-def _is_value(text, start, end):  # type: ignore[no-untyped-def]
+def _is_value(text, start, end):  # type: ignore[no-untyped-def]  # noqa: C901 - one state after the other
     """Is the word at `text[start:end]` a number of JSON, or one that Python's json takes for one?"""
     i = start
     if text[i] == _MINUS:
@@ -431,7 +429,7 @@ def track_code(a, b, c, d, at, tracks, slots):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0915 - one state machine, see the module
+def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one state machine, see the module
     text,
     limit,
     at,
@@ -887,7 +885,7 @@ def examine(offsets, arena, oddities):  # type: ignore[no-untyped-def]  # noqa: 
 
 
 @compiled
-def nanoseconds(codes, offsets, arena, times, status):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912
+def nanoseconds(codes, offsets, arena, times, status):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915
     """Times in microseconds, written in whatever way a decimal number can be, as nanoseconds, rounded half to even.
 
     codes: which strings. times: int64 [codes], receives them; 0 where `status` is not EXACT or ROUNDED. status: uint8
@@ -945,7 +943,7 @@ def nanoseconds(codes, offsets, arena, times, status):  # type: ignore[no-untype
             m = np.uint64(0)
             exact = False
         else:
-            divisor = _TENS[min(-exponent, 19)]
+            divisor = _TENS[19 if exponent == -20 else -exponent]
             rest = m % divisor
             m //= divisor
             if exponent == -20:  # 10**20 is beyond 64 bits, and m / 10**20 below one half

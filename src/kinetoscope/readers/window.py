@@ -78,11 +78,12 @@ class Window:
         return found.group(1) if found else b'"ph"'
 
     def pieces(self, mark: bytes) -> Iterator[tuple[bytearray, int, int]]:
-        """Cut the text into pieces that begin at a likely event, for several threads: (text with padding, limit, place).
+        """Cut the text into pieces that begin at a likely event: (text with padding, limit, place).
 
-        A likely event is `{`, white space, `mark`. It may be a mistake (such text can stand inside an argument), so
-        whoever parses a piece must see that the piece before ended exactly where this one begins. The iteration ends
-        when the text does or no such place is found in the next block; what is left is then in the window.
+        They are for several threads. A likely event is `{`, white space, `mark`. It may be a mistake (such text can
+        stand inside an argument), so whoever parses a piece must see that the piece before ended exactly where this one
+        begins. The iteration ends when the text does or no such place is found in the next block; what is left is then
+        in the window.
         """
         while not self.ended and (block := next(self._text, None)) is not None:
             piece = bytearray(b"").join((memoryview(self.data)[self.position : self.limit], block, _QUOTES))
@@ -102,8 +103,9 @@ class Window:
         waiting = self.rest()
         self.position = self.limit = 0
         self.offset = offset
-        for text in (*texts, waiting):
+        for text in texts:
             self._append(text)
+        self._append(waiting)
 
     def _append(self, text: bytes | memoryview) -> None:
         waiting = self.limit - self.position
