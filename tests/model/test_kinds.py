@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kinetoscope.model.classes import event_kinds, is_device_work
-from kinetoscope.model.kinds import EventKind, is_collective_kernel, kind_of
+from kinetoscope.model.kinds import COLLECTIVE_KERNEL_WORDS, EventKind, is_collective_kernel, kind_of
 from kinetoscope.reading import read
 from tests import drawn
 
@@ -96,6 +96,7 @@ def test_device_work_is_kernels_copies_and_sets(tmp_path: Path) -> None:
 )
 def test_kernels_of_collective_libraries(name: str) -> None:
     assert is_collective_kernel(name)
+    assert any(word in name for word in COLLECTIVE_KERNEL_WORDS)
 
 
 @pytest.mark.parametrize("name", ["void at::native::reduce_kernel<512, 1>", "nvjet_tst_64x64", "splitKreduce_kernel"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import listed, rows_named
 from tests import drawn
+from tests.readers.texts import read_text
 
 
 def test_rows_of_the_kinds_whose_name_fits(tmp_path: Path) -> None:
@@ -52,3 +54,19 @@ def test_the_list_names_every_number_and_no_other(numbers: set[int]) -> None:
 
 def test_long_lists_are_cut() -> None:
     assert listed(range(0, 100, 2), limit=3) == "0, 2, 4, …"
+
+
+@given(
+    texts=st.lists(st.text('abc\\"é', max_size=6), min_size=1), words=st.lists(st.text("abcé", min_size=1, max_size=3))
+)
+def test_no_string_that_holds_a_word_is_left_out(texts: list[str], words: list[str]) -> None:
+    trace = read_text(json.dumps({"traceEvents": [{"ph": "X", "name": text} for text in texts]}))
+    holding = trace.strings.holding(tuple(words))
+    for code in trace.name.tolist():
+        assert holding[code] or not any(word in trace.strings.text(code) for word in words)
+
+
+def test_a_string_that_holds_no_word_is_left_out() -> None:
+    trace = read_text('{"traceEvents": [{"ph": "X", "name": "aten::mm"}, {"ph": "X", "name": "ProfilerStep#1"}]}')
+    holding = trace.strings.holding(("ProfilerStep#",))
+    assert [bool(holding[code]) for code in trace.name.tolist()] == [False, True]

@@ -144,13 +144,16 @@ def _classes(view: Scope, order: Order) -> dict[str, Intervals]:
         "memset": device(WorkKind.MEMSET),
         "runtime": host(trace.kind == EventKind.RUNTIME),
         "data_loading": host(loading),
-        "host": host(ops & ~loading & ~rows_named(trace, _is_frame, *spans)),
+        "host": host(ops & ~loading & ~rows_named(trace, _is_frame, *spans, holding=_FRAMES)),
     }
+
+
+_FRAMES: Final = (STEP, "[pl][")
 
 
 def _is_frame(name: str) -> bool:
     """Marks that the profiler, or Lightning's, sets around operators; some versions call them operators, too."""
-    return name.startswith((STEP, "[pl]["))
+    return name.startswith(_FRAMES)
 
 
 def _is_collective_of_plugin(name: str) -> bool:

@@ -67,7 +67,7 @@ def call_tree(trace: Trace) -> CallTree:
 
 def is_asynchronous(trace: Trace) -> NDArray[np.bool_]:
     """Which annotations only begin on the thread that they are recorded on: bool [events]."""
-    return rows_named(trace, lambda name: name.startswith(ASYNCHRONOUS), EventKind.ANNOTATION)
+    return rows_named(trace, lambda name: name.startswith(ASYNCHRONOUS), EventKind.ANNOTATION, holding=ASYNCHRONOUS)
 
 
 def enclosing_op(trace: Trace) -> NDArray[np.int32]:
@@ -87,7 +87,7 @@ def enclosing_frame(trace: Trace) -> NDArray[np.int32]:
 
 def enclosing_module(trace: Trace) -> NDArray[np.int32]:
     """The call of a module's forward that each event is, or is called by: int32 [events], −1 for none."""
-    modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON)
+    modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
     return tree.ancestor(trace.of(call_tree).parent, modules)
 
 
@@ -104,7 +104,9 @@ def main_thread(trace: Trace) -> int:
     outermost = np.flatnonzero(calls.depth == 0)
     if not len(outermost):
         return -1
-    steps = rows_named(trace, lambda name: name.startswith(STEP), EventKind.ANNOTATION, EventKind.HOST_OP)
+    steps = rows_named(
+        trace, lambda name: name.startswith(STEP), EventKind.ANNOTATION, EventKind.HOST_OP, holding=(STEP,)
+    )
     if steps.any():
         return int(np.bincount(trace.track[steps]).argmax())
     time = np.bincount(trace.track[outermost], weights=(trace.end - trace.start)[outermost])

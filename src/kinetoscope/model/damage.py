@@ -32,6 +32,7 @@ _FEW: Final = 30
 """Events from which a grid of their times cannot be chance."""
 
 _RANGE_MARK: Final = "recordfunction"
+_RANGE_WORDS: Final = ("ecordFunction", "ecord_function")
 """In the names of the Python calls that open and close a range; recorded stacks show them overlapping it."""
 
 
@@ -116,7 +117,9 @@ def partial_overlap(trace: Trace) -> Iterator[Symptom]:
     count = trace.of(call_tree).partial
     if not count:
         return
-    marks = rows_named(trace, lambda name: _RANGE_MARK in name.lower().replace("_", ""), EventKind.PYTHON)
+    marks = rows_named(
+        trace, lambda name: _RANGE_MARK in name.lower().replace("_", ""), EventKind.PYTHON, holding=_RANGE_WORDS
+    )
     calls = f"{many(count, 'host call overlaps', 'host calls overlap')} another one without lying inside it"
     if count <= 2 * int(np.count_nonzero(marks)):  # the call that opens a range and the one that closes it
         message = f"{calls}: Python calls that open and close annotations, as is usual where stacks are recorded."

@@ -7,6 +7,7 @@ External id decide, and not at all in files of 2022–2023, which hold the corre
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +18,14 @@ from kinetoscope.algorithms.joining import match_first
 from kinetoscope.model import arguments
 from kinetoscope.model.calltree import enclosing_op
 from kinetoscope.model.classes import is_device_work
-from kinetoscope.model.kinds import COLLECTIVE_OPS, EventKind, WorkKind, is_collective_kernel
+from kinetoscope.model.kinds import (
+    COLLECTIVE_KERNEL,
+    COLLECTIVE_KERNEL_WORDS,
+    COLLECTIVE_OPS,
+    COLLECTIVE_WORDS,
+    EventKind,
+    WorkKind,
+)
 from kinetoscope.model.trace import Trace
 
 _MOST: Final = 0.5
@@ -104,11 +112,9 @@ def _ops_by_external_id(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int
 def _work_kinds(trace: Trace, rows: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.int8]:
     kinds = np.full(len(rows), WorkKind.COMPUTATION, np.int8)
     names = trace.name[rows]
-    collective = [code for code in np.unique(names).tolist() if is_collective_kernel(trace.strings.label(code))]
     op_names = np.where(op >= 0, trace.name[op], -1)
-    collective_ops = [
-        code for code in np.unique(op_names).tolist() if code >= 0 and COLLECTIVE_OPS.match(trace.strings.label(code))
-    ]
+    collective = _matching(trace, names, COLLECTIVE_KERNEL_WORDS, COLLECTIVE_KERNEL.search)
+    collective_ops = _matching(trace, op_names, COLLECTIVE_WORDS, COLLECTIVE_OPS.match)
     is_collective = np.isin(names, collective) | np.isin(op_names, collective_ops)
     is_collective |= arguments.codes(trace, "collective", rows) >= 0
     kinds[is_collective] = WorkKind.COMMUNICATION
@@ -116,6 +122,15 @@ def _work_kinds(trace: Trace, rows: NDArray[np.int32], op: NDArray[np.int32]) ->
     kinds[event == EventKind.MEMCPY] = WorkKind.MEMCPY
     kinds[event == EventKind.MEMSET] = WorkKind.MEMSET
     return kinds
+
+
+def _matching(
+    trace: Trace, names: NDArray[np.int32], words: tuple[str, ...], match: Callable[[str], object]
+) -> list[int]:
+    """Which of some names match; only those that hold one of the words are tried."""
+    likely = np.unique(names[names >= 0])
+    likely = likely[trace.strings.holding(words)[likely]]
+    return [code for code in likely.tolist() if match(trace.strings.glance(code))]
 
 
 def _identity(trace: Trace, rows: NDArray[np.int32], name: str, of_track: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -32,7 +32,7 @@ def is_data_loading(trace: Trace) -> NDArray[np.bool_]:
     def fits(name: str) -> bool:
         return (name.startswith(_LOADER) and name.endswith(_NEXT)) or name.startswith(_PIPE)
 
-    return rows_named(trace, fits, EventKind.ANNOTATION, EventKind.HOST_OP)
+    return rows_named(trace, fits, EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_LOADER, _PIPE))
 
 
 def step_gaps(trace: Trace, steps_by: str | None = None) -> tuple[list[int | None], list[str | None]]:
@@ -57,7 +57,9 @@ def step_gaps(trace: Trace, steps_by: str | None = None) -> tuple[list[int | Non
 def _gaps(trace: Trace, steps: Steps) -> tuple[Intervals, NDArray[np.bool_]]:
     """When each step's gap is, and whether it has one that is known (else the interval is empty)."""
     on_main = trace.track == trace.of(main_thread)
-    marks = trace.of(is_data_loading) | rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP)
+    marks = trace.of(is_data_loading) | rows_named(
+        trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,)
+    )
     ops = np.flatnonzero((trace.kind == EventKind.HOST_OP) & on_main & ~marks)
     step = step_of(steps.host, trace.start[ops])
     last = np.full(len(steps), _NEVER.min)
@@ -73,14 +75,14 @@ def _gaps(trace: Trace, steps: Steps) -> tuple[Intervals, NDArray[np.bool_]]:
 
 def _is_forward(trace: Trace) -> NDArray[np.bool_]:
     """Which events begin something of a forward pass: calls of modules, and starts of forward–backward links."""
-    modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON)
+    modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
     links = rows_named(trace, lambda name: name in ("fwdbwd", "forward_backward"), EventKind.FLOW_START)
     return modules | links
 
 
 def _has_evidence(trace: Trace, work: DeviceWork, gaps: Intervals) -> NDArray[np.bool_]:
     """In which gaps is evidence of data loading: a loader's span or frame, a queue's get, a copy to the device."""
-    frames = rows_named(trace, _is_waiting_for_data, EventKind.PYTHON)
+    frames = rows_named(trace, _is_waiting_for_data, EventKind.PYTHON, holding=_WAITING)
     spans = trace.of(is_data_loading) | frames
     evidence = np.zeros(len(gaps.start), np.bool_)
     if spans.any():
@@ -92,10 +94,14 @@ def _has_evidence(trace: Trace, work: DeviceWork, gaps: Intervals) -> NDArray[np
     return evidence | (counts > 0)
 
 
+_WAITING: Final = ("__next__", "get", "recv")
+"""What the names hold that `_is_waiting_for_data` knows."""
+
+
 def _is_waiting_for_data(name: str) -> bool:
     lower = name.lower()
     if lower.startswith("<built-in method get of _queue."):
         return True
-    if "dataloader" in lower and lower.endswith("__next__"):
+    if "dataloader" in lower and name.endswith("__next__"):
         return True
-    return ("queue" in lower or "connection.py" in lower) and lower.rpartition(" ")[2] in ("get", "recv", "recv_bytes")
+    return ("queue" in lower or "connection.py" in lower) and name.rpartition(" ")[2] in ("get", "recv", "recv_bytes")

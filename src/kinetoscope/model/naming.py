@@ -11,13 +11,21 @@ from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.trace import Trace
 
 
-def rows_named(trace: Trace, fits: Callable[[str], bool], *kinds: EventKind) -> NDArray[np.bool_]:
-    """Which events of these kinds have a name that fits: bool [events]. Looks at each distinct name once."""
+def rows_named(
+    trace: Trace, fits: Callable[[str], bool], *kinds: EventKind, holding: tuple[str, ...] = ()
+) -> NDArray[np.bool_]:
+    """Which events of these kinds have a name that fits: bool [events]. Looks at each distinct name once.
+
+    holding: words of which a name that fits holds one, so that the others need not be looked at.
+    """
     rows = np.flatnonzero(np.isin(trace.kind, kinds))
     marks = np.zeros(len(trace.strings) + 1, np.bool_)
     marks[trace.name[rows] + 1] = True
+    if holding:
+        marks[1:] &= trace.strings.holding(holding)
+        marks[0] = False
     for code in (np.flatnonzero(marks) - 1).tolist():
-        marks[code + 1] = fits(trace.strings.label(code))
+        marks[code + 1] = fits(trace.strings.glance(code))
     result = np.zeros(len(trace), np.bool_)
     result[rows] = marks[trace.name[rows] + 1]
     return result

@@ -11,7 +11,7 @@ from kinetoscope.model import arguments
 from kinetoscope.model.damage import many
 from kinetoscope.model.device import device_work
 from kinetoscope.model.health import Severity, Symptom
-from kinetoscope.model.kinds import COLLECTIVE_OPS, EventKind, WorkKind
+from kinetoscope.model.kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.steps import steps
 from kinetoscope.model.trace import Trace
@@ -84,7 +84,11 @@ def no_distributed_info(trace: Trace) -> Iterator[Symptom]:
         return
     on_device = int(np.count_nonzero(trace.of(device_work).of(WorkKind.COMMUNICATION)))
     is_collective = rows_named(
-        trace, lambda name: COLLECTIVE_OPS.match(name) is not None, EventKind.HOST_OP, EventKind.ANNOTATION
+        trace,
+        lambda name: COLLECTIVE_OPS.match(name) is not None,
+        EventKind.HOST_OP,
+        EventKind.ANNOTATION,
+        holding=COLLECTIVE_WORDS,
     )
     count = max(on_device, int(np.count_nonzero(is_collective)))
     if count:

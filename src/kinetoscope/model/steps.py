@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.intervals import Intervals
-from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.calltree import STEP, call_tree
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
@@ -133,7 +133,7 @@ def _disjoint(trace: Trace, rows: NDArray[np.int64], numbers: NDArray[np.int64])
 
 
 def _profiler_steps(trace: Trace) -> Found | None:
-    rows = np.flatnonzero(np.isin(trace.kind, MARKS))
+    rows = np.flatnonzero(rows_named(trace, lambda name: name.startswith(STEP), *MARKS, holding=(STEP,)))
     numbers = {}
     for code in np.unique(trace.name[rows]).tolist():
         match = _PROFILER_STEP.fullmatch(trace.strings.label(code))
@@ -205,7 +205,9 @@ def _repeated_annotation(trace: Trace, window: tuple[int, int]) -> Proposal | No
 
 def _optimizer_boundaries(trace: Trace, window: tuple[int, int]) -> Proposal | None:
     """Steps end where the optimizer's do."""
-    rows = np.flatnonzero(rows_named(trace, lambda name: name.startswith("Optimizer.step"), *MARKS))
+    rows = np.flatnonzero(
+        rows_named(trace, lambda name: name.startswith("Optimizer.step"), *MARKS, holding=("Optimizer.step",))
+    )
     codes, counts = np.unique(trace.name[rows], return_counts=True)
     codes, counts = codes[counts >= _FEWEST], counts[counts >= _FEWEST]
     if not len(codes):

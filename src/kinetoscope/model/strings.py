@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, Final
 
@@ -52,6 +52,7 @@ class Strings:
         self._lengths: NDArray[np.int64] = arena[: arena.size // 8 * 8].view(np.int64)[(offsets - 8) // 8]
         self._oddities = np.zeros(len(offsets), np.uint8) if oddities is None else oddities
         self._texts: dict[int, str] = {}
+        self._holding: dict[tuple[str, ...], NDArray[np.bool_]] = {}
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -80,6 +81,27 @@ class Strings:
             return ""
         text = self.text(code)
         return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+    def glance(self, code: int) -> str:
+        """The label, not kept for the next time: for looking through all the strings of a large trace once."""
+        if code in self._texts or code < 0:
+            return self.label(code)
+        text = decode(self.raw(code))
+        return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+    def holding(self, words: tuple[str, ...]) -> NDArray[np.bool_]:
+        """Which strings may hold one of some words: bool [strings]. None that does is left out.
+
+        One search through the bytes of all strings, where decoding half a million of them would take a second.
+        """
+        if words not in self._holding:
+            end = int(self._offsets[-1] + self._lengths[-1]) if len(self) else 0
+            content = self._arena[:end].tobytes()
+            places = [place for word in words for place in _places(content, word.encode())]
+            holds = (self._oddities & RESPELLED) != 0
+            holds[np.searchsorted(self._offsets, np.array(places, np.int64), side="right") - 1] = True
+            self._holding[words] = holds
+        return self._holding[words]
 
     def labels(self, codes: Iterable[int]) -> list[str]:
         """The labels of several codes."""
@@ -157,6 +179,14 @@ class Strings:
             Symptom("LONE_BACKSLASH", "note", taken, lone),
         ]
         return [symptom for symptom in found if symptom.count]
+
+
+def _places(content: bytes, word: bytes) -> Iterator[int]:
+    """Where a word stands in a text; for one word this is ten times as fast as a regular expression for several."""
+    place = content.find(word)
+    while place >= 0:
+        yield place
+        place = content.find(word, place + 1)
 
 
 def decode(content: bytes) -> str:

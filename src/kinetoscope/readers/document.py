@@ -29,6 +29,7 @@ _FURTHEST: Final = 1 << 24
 _SPACE = re.compile(rb"[ \t\r\n\f\v,]*")
 _KEY = re.compile(rb'"((?:[^"\\\n]++|\\.)*+)"\s*:\s*')
 _CUT_KEY = re.compile(rb'"(?:[^"\\\n]++|\\.)*+(?:"\s*|\\)?\Z')
+_TO_LIST = re.compile(rb'[^][{}",0-9a-z]{0,64}\[')
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _DECODER = json.JSONDecoder()
@@ -43,11 +44,11 @@ class Member(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A member, how many bytes it takes (0 if it is broken), and whether it holds bare control characters."""
+    """A member, how many bytes it takes (0 if it is broken), and what was odd about it."""
 
     member: Member
     length: int
-    lax: bool = False
+    odd: str = ""
 
 
 _BROKEN: Final = _Found(Member("", None), 0)
@@ -80,7 +81,7 @@ def open_document(window: Window, document: Document) -> bool:
         pass
     if window.rest(3) == b"\xef\xbb\xbf":  # a byte order mark
         window.position += 3
-    _skip(window)
+    _more(window)
     first = window.rest(1)
     if first not in (b"[", b"{"):
         return False
@@ -95,14 +96,17 @@ def open_document(window: Window, document: Document) -> bool:
 def next_events(window: Window, document: Document) -> bool:
     """Read members up to the next list of events (the position is then after its `[`); false at the end."""
     while True:
-        _skip(window)
+        _more(window)
         if window.rest(1) == b"}":
             window.position += 1
-            document.complete = True
+            if document.lists or not _more(window):
+                document.complete = True
+                return False
+            document.repaired.append("a closing brace before the events")
+            continue
+        if window.position == window.limit:
             return False
-        member = (
-            (_member(window, document) or _broken_member(window, document)) if window.position < window.limit else None
-        )
+        member = _member(window, document) or _broken_member(window, document)
         if member is None:
             return False
         if member.text is not None:
@@ -114,13 +118,20 @@ def next_events(window: Window, document: Document) -> bool:
         return True
 
 
-def _skip(window: Window) -> None:
-    """Move over white space and commas."""
+def _more(window: Window) -> bool:
+    """Is there anything but white space and commas? The position moves over those."""
     while True:
         match = _SPACE.match(window.data, window.position, window.limit)
         window.position = match.end() if match else window.position
-        if window.position < window.limit or window.ended or not window.fill():
-            return
+        if window.position < window.limit:
+            return True
+        if window.ended or not window.fill():
+            return False
+
+
+def goes_on(window: Window) -> bool:
+    """Behind the `]` of a list of events: was that bracket a mistake, because another object follows?"""
+    return _more(window) and window.rest(1) == b"{"
 
 
 def _member(window: Window, document: Document) -> Member | None:
@@ -130,8 +141,8 @@ def _member(window: Window, document: Document) -> Member | None:
         text = window.rest(look)
         whole = window.ended and len(text) == window.limit - window.position
         found = _parse(text, whole=whole)
-        if found is not None and found.lax:
-            document.repaired.append(f"{found.member.key}: control characters inside a text escaped")
+        if found is not None and found.odd:
+            document.repaired.append(f"{found.member.key}: {found.odd}")
         if found is not None:
             window.position += found.length
             return found.member if found.length else None
@@ -147,8 +158,8 @@ def _parse(text: bytes, *, whole: bool) -> _Found | None:
         return None if not whole and _CUT_KEY.match(text) else _BROKEN
     name = decode(key.group(1))
     begin = key.end()
-    if name == EVENTS and text[begin : begin + 1] == b"[":
-        return _Found(Member(name, None), begin + 1)
+    if name == EVENTS and (bracket := _TO_LIST.match(text, begin)):
+        return _Found(Member(name, None), bracket.end(), "rubbish before the list" if len(bracket[0]) > 1 else "")
     value = text[begin:].decode("latin-1")  # which keeps one character a byte, and JSON's grammar is ASCII
     lax = False
     try:
@@ -173,7 +184,9 @@ def _parse(text: bytes, *, whole: bool) -> _Found | None:
     ):
         return _BROKEN
     content = text[begin : begin + end].decode("utf-8", "replace")
-    return _Found(Member(name, _STRING.sub(_escaped, content) if lax else content), begin + end, lax)
+    if lax:
+        content = _STRING.sub(_escaped, content)
+    return _Found(Member(name, content), begin + end, "control characters inside a text escaped" if lax else "")
 
 
 def _escaped(string: re.Match[str]) -> str:

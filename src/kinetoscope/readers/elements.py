@@ -9,6 +9,7 @@ from typing import Final
 from kinetoscope.readers import repair
 from kinetoscope.readers import tokenizer as tk
 from kinetoscope.readers.columns import Columns, Tokenizer, padded
+from kinetoscope.readers.document import goes_on
 from kinetoscope.readers.pieces import read_pieces
 from kinetoscope.readers.window import Window
 
@@ -65,6 +66,9 @@ def read_elements(window: Window, elements: Elements) -> None:
             patience -= 1
         if status != tk.DONE:
             status, expect = _read_serially(window, elements, expect, to_the_end=not patience)
+        if status == tk.DONE and goes_on(window):
+            elements.rubbish += 1
+            status, expect = tk.MORE, tk.ELEMENT
 
 
 def _read_serially(window: Window, elements: Elements, expect: int, *, to_the_end: bool) -> tuple[int, int]:
