@@ -16,12 +16,10 @@ from hypothesis import strategies as st
 from kinetoscope.readers.repair import (
     MAX_DEPTH,
     PHRASES,
-    end_of_events,
-    next_event,
-    next_member,
     repair_event,
     repair_member,
 )
+from kinetoscope.readers.seams import end_of_events, next_event, next_member
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces" / "broken"
 BLOCK = 1 << 18

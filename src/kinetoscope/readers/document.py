@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kinetoscope.model.strings import decode
-from kinetoscope.readers import repair
+from kinetoscope.readers import repair, seams
 from kinetoscope.readers.window import Window
 
 EVENTS: Final = "traceEvents"
@@ -197,7 +197,7 @@ def _broken_member(window: Window, document: Document) -> Member | None:
     """The next member, mended; None if nothing can be made of what is left."""
     while True:
         waiting = window.limit - window.position
-        end = repair.next_member(window.rest(), 0)
+        end = seams.next_member(window.rest(), 0)
         if end >= 0 or waiting > _FURTHEST or not window.fill():
             break
     if end < 0 and not window.ended:

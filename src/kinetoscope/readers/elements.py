@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from kinetoscope.readers import repair
+from kinetoscope.readers import repair, seams
 from kinetoscope.readers import tokenizer as tk
 from kinetoscope.readers.columns import Columns, Tokenizer, padded
 from kinetoscope.readers.document import goes_on
@@ -126,10 +126,10 @@ def _extent(window: Window) -> tuple[int, int, bool]:
         text = memoryview(window.data)[: window.limit]
         begin = window.position
         brace = window.data.find(b"{", begin + max(searched, 1), window.limit)
-        follows = -1 if brace < 0 else repair.next_event(text, max(begin, brace - _OVERLAP))
+        follows = -1 if brace < 0 else seams.next_event(text, max(begin, brace - _OVERLAP))
         final = follows < 0 and window.ended
         before = text if follows < 0 else text[:follows]
-        closes = repair.end_of_events(before, begin + (0 if final else searched), final=final)
+        closes = seams.end_of_events(before, begin + (0 if final else searched), final=final)
         if closes >= 0:
             return begin, closes, True
         if follows >= 0 or window.ended:
