@@ -253,6 +253,33 @@ def test_elements_that_are_no_objects() -> None:
     assert [(symptom.code, symptom.count) for symptom in trace.reading] == [("BARE_WORDS", 1), ("NOT_EVENTS", 5)]
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_bracket_that_closes_the_list_too_early(threads: int) -> None:
+    events = [_event(k) for k in range(8)]
+    for between in ("],", "]", ",],"):
+        text = _document(*events).replace("},\n" + events[4], "}" + between + "\n" + events[4])
+        trace = read_text(text, block=300, threads=threads)
+        assert _ids(trace) == list(range(8))
+        assert "RUBBISH" in _codes(trace)
+        assert trace.metadata == {"schemaVersion": 1, "traceName": "t.json"}
+
+
+@pytest.mark.parametrize(
+    ("part", "instead", "said"),
+    [
+        ('1,\n  "trace', '1},\n  "trace', "a closing brace before the events"),
+        ('"traceEvents": [', '"traceEvents": \0\0[', "traceEvents: rubbish before the list"),
+        ('"traceEvents": [', '"traceEvents" : =[', "traceEvents: rubbish before the list"),
+        ('1,\n  "trace', '1\n  "trace', "schemaVersion: "),
+    ],
+)
+def test_damage_just_before_the_events(part: str, instead: str, said: str) -> None:
+    trace = read_text(_document(_event(0), _event(1)).replace(part, instead, 1))
+    assert (_ids(trace), _codes(trace)) == ([0, 1], "REPAIRED_METADATA")
+    assert said in trace.reading[0].message
+    assert trace.metadata == {"schemaVersion": 1, "traceName": "t.json"}
+
+
 def test_nothing_can_be_kept() -> None:
     with pytest.raises(BrokenTraceError, match=r"^memory\.json: broken, and no event of it could be kept"):
         read_text('{"traceEvents": [ what, is, this')

@@ -13,7 +13,7 @@ from kinetoscope.algorithms.grouping import group
 from kinetoscope.model import arguments
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.device import DeviceWork, device_work
-from kinetoscope.model.health import Severity, Symptom
+from kinetoscope.model.health import Severity, Symptom, many
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.shapes import FALSE
@@ -203,11 +203,6 @@ def kernel_replay(trace: Trace) -> Iterator[Symptom]:
 
 
 # --- words
-
-
-def many(count: int, one: str, more: str) -> str:
-    """`1 event`, `2,000 events`."""
-    return f"{count:,} {one if count == 1 else more}"
 
 
 def pieces(count: int) -> str:

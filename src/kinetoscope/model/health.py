@@ -29,6 +29,11 @@ class Symptom:
     count: int = 1
 
 
+def many(count: int, one: str, more: str) -> str:
+    """A count for a message: `1 event`, `2,000 events`."""
+    return f"{count:,} {one if count == 1 else more}"
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """All symptoms of a trace, worst first."""

@@ -8,9 +8,8 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.model import arguments
-from kinetoscope.model.damage import many
 from kinetoscope.model.device import device_work
-from kinetoscope.model.health import Severity, Symptom
+from kinetoscope.model.health import Severity, Symptom, many
 from kinetoscope.model.kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.steps import steps

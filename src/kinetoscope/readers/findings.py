@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kinetoscope.model.health import Symptom
+from kinetoscope.model.health import Symptom, many
 from kinetoscope.readers.document import Document
 from kinetoscope.readers.elements import Elements
 from kinetoscope.readers.stream import Text
@@ -39,16 +39,21 @@ def _of_the_events(elements: Elements) -> Iterator[Symptom]:
     if elements.repaired:
         kinds = ", ".join(f"{what} ({count})" for what, count in elements.repaired.most_common(5))
         total = elements.repaired.total()
-        yield Symptom("REPAIRED", "warning", f"{total} events were broken JSON and were repaired: {kinds}.", total)
+        yield Symptom(
+            "REPAIRED",
+            "warning",
+            f"{many(total, 'event was', 'events were')} broken JSON and repaired: {kinds}.",
+            total,
+        )
     if elements.lost:
         places = ", ".join(f"{place:,}" for place in elements.lost_places)
-        message = f"{elements.lost} events could not be repaired and are left out (the first at byte {places})."
+        message = f"{many(elements.lost, 'broken event', 'broken events')} left out (at byte {places})."
         yield Symptom("LOST", "error", message, elements.lost)
     if elements.rubbish:
-        message = f"{elements.rubbish} pieces of text between events are no JSON and are left out."
+        message = f"{many(elements.rubbish, 'piece', 'pieces')} of text between events, no JSON, left out."
         yield Symptom("RUBBISH", "warning", message, elements.rubbish)
     if elements.odd_commas:
-        message = f"{elements.odd_commas} commas between events are missing or doubled; no event was lost by it."
+        message = f"{many(elements.odd_commas, 'comma', 'commas')} between events missing or doubled; nothing was lost."
         yield Symptom("ODD_COMMAS", "note", message, elements.odd_commas)
 
 

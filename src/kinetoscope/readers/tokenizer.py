@@ -498,7 +498,6 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
         v = at[VALUES]
         count = np.int64(0)
         h = _SEED
-        begin = i
         event_ph = np.uint8(0)
         event_category = np.int64(-1)
         event_name = np.int64(-1)
@@ -669,6 +668,8 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
                         i += 1
                     if i >= limit:
                         return MORE
+                    if whole and not _is_value(text, s, i):
+                        return BROKEN  # words between events, of a log perhaps
                     value = intern(text, s, i - s, at, string_slots, string_offsets, arena)
                     if value < 0:
                         return -value
@@ -686,14 +687,14 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
                 elif i - s == 4 and word == np.uint64(0x6C6C756E):  # null
                     kind = np.int64(NULL)
                 else:
+                    if whole and not _is_value(text, s, i):
+                        return BROKEN
                     kind = np.int64(NUMBER_TEXT)
                     value = intern(text, s, i - s, at, string_slots, string_offsets, arena)
                     if value < 0:
                         return -value
             else:
                 return BROKEN
-            if whole and kind == NUMBER_TEXT and not _is_value(text, begin, i):
-                return BROKEN  # words between events, of a log perhaps
             # --- where it goes
             if level == 0 and key < ARGS and not (seen >> key) & 1:
                 seen |= np.int64(1) << key

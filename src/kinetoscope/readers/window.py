@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.errors import LimitError
+from kinetoscope.readers.inflate import STORED
 from kinetoscope.readers.stream import BLOCK, Text
 from kinetoscope.readers.tokenizer import PADDING
 
@@ -112,7 +113,7 @@ class Window:
         end = waiting + len(text)
         if end + PADDING > len(self.data):
             doubled = min(2 * len(self.data), self._max_event + BLOCK)
-            larger = bytearray(max(end, doubled, 2 * BLOCK) + PADDING)
+            larger = bytearray(max(end, doubled, STORED) + PADDING)
             larger[:waiting] = memoryview(self.data)[self.position : self.limit]
             self.data = larger
             self.array = np.frombuffer(larger, np.uint8)
