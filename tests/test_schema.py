@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import polars as pl
 import pytest
 
 from kinetoscope import ALL, Job, Selection
+from kinetoscope.errors import UsageError
 from kinetoscope.schema import Analysis, Bars, Column, Param, Parameter, Result, Schema
 
 SCHEMA = Schema(
@@ -95,6 +96,16 @@ def test_the_result_says_what_was_asked_and_how_it_is_drawn() -> None:
     result = GAPS(None, min_gap=5)
     assert (result.analysis, result.params, result.chart_facts) == ("idle_gaps", {"min_gap": 5}, GAPS.chart)
     assert (result.notes, len(result)) == (("said",), 0)
+
+
+def test_a_value_that_is_none_of_the_choices_is_refused() -> None:
+    with pytest.raises(UsageError, match="kind is 'nap'; it can be gap, wait"):
+        GAPS(None, kind="nap")
+
+
+def test_a_result_of_the_bare_function_knows_its_analysis_too() -> None:
+    result = idle_gaps(cast(Job, None))
+    assert (result.analysis, result.chart_facts) == ("idle_gaps", GAPS.chart)
 
 
 # --- results

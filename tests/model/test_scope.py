@@ -130,3 +130,10 @@ def test_where_there_is_no_device_none_can_be_selected(tmp_path: Path) -> None:
 
 def test_one_of_several_that_is_there_is_enough(tmp_path: Path) -> None:
     assert view(tmp_path, steps=(4, 99)).places.tolist() == [1]
+
+
+def test_steps_are_also_counted_from_the_end(tmp_path: Path) -> None:
+    assert view(tmp_path, steps=(-1,)).steps.number.tolist() == [4]
+    assert view(tmp_path, steps=(-2, -1)).steps.number.tolist() == [3, 4]
+    with pytest.raises(UsageError, match="no step -3 in this trace"):
+        view(tmp_path, steps=(-3,))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kinetoscope.errors import InputError
 from kinetoscope.model.events import members
 from kinetoscope.model.shapes import NOT_AN_OBJECT, NUMBER_TEXT, OPEN, RAW
 from kinetoscope.model.trace import Trace
@@ -78,6 +79,49 @@ def test_repeated_keys_and_their_order(text: str, cut: int | list[int]) -> None:
 def _tuples(value: Any) -> Any:
     """Nested lists of (key, value), in one form."""
     return [_tuples(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _changed(text: str, place: float, gone: int, instead: str) -> str:
+    at = int(place * len(text))
+    return text[:at] + instead + text[at + gone :]
+
+
+@quick
+@given(
+    st.lists(drawing.events, min_size=1, max_size=6),
+    st.lists(
+        st.tuples(st.floats(0, 1), st.integers(0, 2), st.text('\\"{}[],:1.-eN x', max_size=3)), min_size=1, max_size=3
+    ),
+    cuts,
+)
+def test_what_is_no_json_is_never_taken_for_it(
+    events: list[str], changes: list[tuple[float, int, str]], cut: int | list[int]
+) -> None:
+    """A changed text is either JSON still, and read as json reads it; or something is said about it."""
+    inside = '{"ph": "X"}, ' + ", ".join(events)
+    for place, gone, instead in changes:
+        inside = _changed(inside, place, gone, instead)
+    text = '{"traceEvents": [' + inside + "]}"
+    try:
+        expected = _loads(text)
+    except ValueError:
+        expected = None
+    try:
+        trace = read_text(text, block=cut)
+    except InputError:
+        assert expected is None
+        return
+    if expected is None:
+        assert trace.reading
+    elif len(expected) == 1:
+        assert repr(list(trace.events())) == repr(expected["traceEvents"])
+        assert not {symptom.code for symptom in trace.reading} & {
+            "LOST",
+            "RUBBISH",
+            "ODD_COMMAS",
+            "TRUNCATED",
+            "TRAILING",
+        }
 
 
 @quick

@@ -236,7 +236,12 @@ class Tokenizer:
         self.tables = Tables(sizes)
         self._rows: dict[str, NDArray[Any]] = {name: np.empty(sizes.rows, dtype) for name, dtype in COLUMNS.items()}
         self._values = np.empty(sizes.values, np.int64)
-        self._predictions = [np.full(tk.PREDICTIONS, -1, np.int32) for _ in range(3)]
+        self._predictions = (
+            np.full(tk.PREDICTIONS, -1, np.int64),
+            np.zeros((tk.PREDICTIONS + 1) * tk.LINK, np.uint8),
+            np.full(tk.PREDICTIONS, -1, np.int32),
+            np.full(tk.PREDICTIONS, -1, np.int32),
+        )
         self._nesting = np.empty(tk.DEEPEST, np.bool_)
 
     @property

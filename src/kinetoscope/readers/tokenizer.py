@@ -11,8 +11,9 @@ inside strings, bad UTF-8, unknown escapes, bare words such as `NaN` or `inf` as
 between events. These are found again when the distinct strings are looked at, once, at the end (`examine`).
 
 Why it is fast, in order of gain: no Python object and no allocation inside; strings scanned and compared eight bytes
-at a time; and *prediction*: after the same beginning of an event the same key usually follows, and often the same
-value, so most keys are recognised by one comparison with the bytes expected, without scanning or hashing.
+at a time; and *prediction*: after the same beginning of an event the same key usually follows, written in the same way,
+and often the same value. So most of what stands between two values (comma, white space, key, colon: a *link*) and many
+values are recognised by one comparison with the bytes expected, without scanning or hashing.
 
 All functions are compiled without Numba's reference counting (`_nrt=False`), which costs half of the speed otherwise;
 so they cannot allocate: when an array is full they return a status that asks for room, and start that event again.
@@ -79,6 +80,9 @@ PADDING: Final = 32
 
 PREDICTIONS: Final = 4096
 """Slots of each table of predictions; a power of two."""
+
+LINK: Final = 64
+"""Bytes of a link that is predicted are fewer; a power of two."""
 
 DEEPEST: Final = 1 << 20
 """Levels of nesting inside an argument beyond which it counts as broken."""
@@ -451,6 +455,7 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
     track_slots,
     tracks,
     next_key,
+    links,
     next_string,
     next_raw,
     nesting,
@@ -458,8 +463,10 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
     """Read elements of `traceEvents` from `text[at[POSITION]:limit]` into the columns, as many as are whole.
 
     text: uint8, followed by PADDING quotation marks after `limit`. at: the counters; the columns are filled from
-    at[EVENTS], `values` from at[VALUES]; `floats` is a float64 view of `values`. next_key, next_string, next_raw:
-    int32 [PREDICTIONS], −1 at first. nesting: bool [DEEPEST], scratch. Everything else is a table of `columns.Tables`.
+    at[EVENTS], `values` from at[VALUES]; `floats` is a float64 view of `values`. nesting: bool [DEEPEST], scratch.
+    next_key: int64 [PREDICTIONS], the key that a link ends with, whether it comes first in its object, and the length
+    of the link, whose text is in links: uint8 [(PREDICTIONS + 1) * LINK]. next_string, next_raw: int32 [PREDICTIONS],
+    values; all −1 at first. Everything else is a table of `columns.Tables`.
 
     Returns MORE (the text ends inside an element, or between two), DONE (after the `]`), BROKEN (the element that
     begins at at[POSITION] is no JSON), or what needs room. at[POSITION] is always between two elements.
@@ -505,7 +512,7 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
         ts, dur = np.int64(0), np.int64(0)
         seen = np.int64(0)  # a bit for each special key that has been met
         level = np.int64(0)
-        may_key, may_close = True, True
+        fresh = np.int64(1)  # nothing has come since the last opening brace
         whole = c != _OPEN_OBJECT  # an element that is no object is one value
         if whole:
             level = np.int64(NOT_AN_OBJECT)
@@ -515,33 +522,38 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
         while True:
             key = np.int64(PH)
             if not whole:
-                i = _skip_space(text, i)
-                c = text[i]
-                if c == _CLOSE_OBJECT and may_close:
-                    i += 1
-                    if level == 0:
-                        break
-                    level = np.int64(0)
-                    i = _skip_space(text, i)
-                    may_key, may_close = False, True
-                    if text[i] == _COMMA:
-                        i += 1
-                        may_key, may_close = True, False
-                    continue
-                if c != _QUOTE or not may_key or i >= limit:
-                    return MORE if i >= limit else BROKEN
-                i += 1
-                # the key: first guess the one that followed the same members before
+                # the link: first guess the one that followed the same members before
                 slot = np.int64((h + np.uint64(level)) & np.uint64(PREDICTIONS - 1))
                 guess = np.int64(next_key[slot])
                 key = np.int64(-1)
-                if guess >= 0:
-                    offset = string_offsets[guess]
-                    length = np.int64(_load64(arena, offset - 8))
-                    if i + length < limit and text[i + length] == _QUOTE and _same(text, i, length, arena, offset):
-                        key = guess
-                        i += length + 1
+                if guess >= 0 and (guess >> 6) & 1 == fresh:
+                    length = guess & (LINK - 1)
+                    if i + length < limit and _same(text, i, length, links, slot * LINK):
+                        key = guess >> 7
+                        i = _skip_space(text, i + length)  # there may be more of it here
                 if key < 0:
+                    s = i
+                    i = _skip_space(text, i)
+                    c = text[i]
+                    if c == _CLOSE_OBJECT:
+                        i += 1
+                        if level == 0:
+                            break
+                        level = np.int64(0)
+                        fresh = np.int64(0)
+                        i = _skip_space(text, i)
+                        if text[i] == _CLOSE_OBJECT:  # as nearly always: the arguments come last
+                            i += 1
+                            break
+                        continue
+                    if not fresh:
+                        if c != _COMMA:
+                            return MORE if i >= limit else BROKEN
+                        i = _skip_space(text, i + 1)
+                        c = text[i]
+                    if c != _QUOTE or i >= limit:
+                        return MORE if i >= limit else BROKEN
+                    i += 1
                     e = _string_end(text, i)
                     if e < 0:
                         return BROKEN
@@ -550,15 +562,16 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
                     key = intern(text, i, e - i, at, string_slots, string_offsets, arena)
                     if key < 0:
                         return -key
-                    next_key[slot] = key
-                    i = e + 1
-                if text[i] != _COLON:
-                    i = _skip_space(text, i)
-                    if text[i] != _COLON or i >= limit:
+                    i = _skip_space(text, e + 1)
+                    if text[i] != _COLON:
                         return MORE if i >= limit else BROKEN
-                i += 1
-                i = _skip_space(text, i)
+                    i = _skip_space(text, i + 1)
+                    if i - s < LINK and i < limit:
+                        for j in range(i - s):
+                            links[slot * LINK + j] = text[s + j]
+                        next_key[slot] = (key << 7) | (fresh << 6) | (i - s)
                 c = text[i]
+                fresh = np.int64(0)
             if i >= limit:
                 return MORE
             # --- the value: its kind, and an int64 that holds it
@@ -572,7 +585,7 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
                     h = _mix(h, item)
                     count += 1
                     level = np.int64(1)
-                    may_key, may_close = True, True
+                    fresh = np.int64(1)
                     i += 1
                     if first + count + 2 >= items.size:
                         return ROOM_SHAPES
@@ -745,11 +758,6 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
                 return ROOM_SHAPES
             if whole:
                 break
-            i = _skip_space(text, i)
-            may_key, may_close = False, True
-            if text[i] == _COMMA:
-                i += 1
-                may_key, may_close = True, False
         # --- the element is whole
         if i > limit:
             return MORE
