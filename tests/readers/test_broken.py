@@ -253,6 +253,11 @@ def test_elements_that_are_no_objects() -> None:
     assert [(symptom.code, symptom.count) for symptom in trace.reading] == [("BARE_WORDS", 1), ("NOT_EVENTS", 5)]
 
 
+def test_a_word_as_the_number_of_a_process() -> None:
+    trace = read_text('{"traceEvents": [{"ph": "X", "pid": 01, "tid": -07}, {"ph": "X", "pid": 1e2}]}')
+    assert [(symptom.code, symptom.count) for symptom in trace.reading] == [("BARE_WORDS", 2)]
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_bracket_that_closes_the_list_too_early(threads: int) -> None:
     events = [_event(k) for k in range(8)]
@@ -271,6 +276,7 @@ def test_a_bracket_that_closes_the_list_too_early(threads: int) -> None:
         ('"traceEvents": [', '"traceEvents": \0\0[', "traceEvents: rubbish before the list"),
         ('"traceEvents": [', '"traceEvents" : =[', "traceEvents: rubbish before the list"),
         ('1,\n  "trace', '1\n  "trace', "schemaVersion: "),
+        ('1,\n  "trace', '1,\n  "lost":]1,\n  "trace', "text that belongs to nothing dropped"),
     ],
 )
 def test_damage_just_before_the_events(part: str, instead: str, said: str) -> None:

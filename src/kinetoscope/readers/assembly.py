@@ -157,10 +157,15 @@ def _unify(rows: Chunk, strings: Strings, tables: Tables) -> list[Symptom]:
 def _bare_words(rows: Chunk, strings: Strings, tables: Tables) -> list[Symptom]:
     """Values that are neither numbers nor anything else that JSON knows, such as nan; by the distinct ones."""
     slots = slots_of(tables.shape_items, (NUMBER_TEXT,))
-    if not (slots[slots[1 : 2 * len(tables.shape_items) : 2]] > 0).any():
+    identities = tables.tracks[: tables.at[tk.TRACKS]].reshape(-1, 2)  # kind and bits of each pid and tid
+    identities = identities[identities[:, 0] == NUMBER_TEXT, 1]
+    of_values = (slots[slots[1 : 2 * len(tables.shape_items) : 2]] > 0).any()
+    if not of_values and not len(identities):
         return []
     marked = np.zeros(len(strings), np.bool_)
-    tk.mark_strings(rows.columns["shape"], slots, rows.values, marked)
+    marked[identities] = True
+    if of_values:
+        tk.mark_strings(rows.columns["shape"], slots, rows.values, marked)
     texts = strings.labels(np.flatnonzero(marked).tolist())
     words = sorted(text for text in texts if not _NUMBER.fullmatch(text))
     if not words:

@@ -194,18 +194,28 @@ def _escaped(string: re.Match[str]) -> str:
 
 
 def _broken_member(window: Window, document: Document) -> Member | None:
-    """The next member, mended; None if nothing can be made of what is left."""
+    """The next member, mended (or whole, behind text that belongs to none); None if only rubbish is left."""
+    while True:
+        end = _end_of_broken(window)
+        if end < 0 and not window.ended:
+            return None
+        text = window.rest(end if end >= 0 else None)
+        mended = repair.repair_member(text) if text.strip(b" \r\n\t,}") else None
+        if mended is None and end < 0:
+            return None
+        window.position += len(text)
+        if mended is not None:
+            document.repaired.append(f"{mended.key}: {mended.what}")
+            return Member(mended.key, mended.json.decode())
+        document.repaired.append("text that belongs to nothing dropped")
+        if member := _member(window, document):
+            return member
+
+
+def _end_of_broken(window: Window) -> int:
+    """Length of the broken member at the window's position; −1 if no other follows, or none that is near."""
     while True:
         waiting = window.limit - window.position
         end = seams.next_member(window.rest(), 0)
         if end >= 0 or waiting > _FURTHEST or not window.fill():
-            break
-    if end < 0 and not window.ended:
-        return None
-    text = window.rest(end if end >= 0 else None)
-    mended = repair.repair_member(text) if text.strip(b" \r\n\t,}") else None
-    if mended is None:
-        return None
-    window.position += len(text)
-    document.repaired.append(f"{mended.key}: {mended.what}")
-    return Member(mended.key, mended.json.decode())
+            return end

@@ -11,15 +11,16 @@ from kinetoscope.readers import tokenizer as tk
 from kinetoscope.readers.columns import Columns, Tokenizer, padded
 from kinetoscope.readers.document import goes_on
 from kinetoscope.readers.pieces import read_pieces
+from kinetoscope.readers.stream import BLOCK
 from kinetoscope.readers.window import Window
 
 _PATIENCE: Final = 8
-"""How often parsing in pieces may fail in one list; each failure costs the parsing of some blocks."""
+"""How often parsing in pieces may fail in one list before it has come _FAR; each failure costs some blocks' parsing."""
 
+_FAR: Final = 16 * BLOCK
 
 _LONGEST_MENDED: Final = 1 << 24
 """Bytes of a broken element beyond which it is given up: mending takes time, and what is so long is a hole."""
-
 
 _OVERLAP: Final = 1 << 16
 """Bytes that are searched again for the next element when there is more text: the end of the one was not there yet."""
@@ -38,7 +39,6 @@ class Elements:
         odd_commas: commas missing or doubled between elements.
         cut: the text ended inside the list.
         cut_place: where the element begins that was cut, if one was.
-        failed_pieces: how often parsing in pieces met something that one tokenizer had to look at.
     """
 
     team: list[Tokenizer]
@@ -50,7 +50,6 @@ class Elements:
     odd_commas: int = 0
     cut: bool = False
     cut_place: int | None = None
-    failed_pieces: int = 0
 
 
 def read_elements(window: Window, elements: Elements) -> None:
@@ -59,11 +58,11 @@ def read_elements(window: Window, elements: Elements) -> None:
     patience = _PATIENCE if len(elements.team) > 1 else 0
     while status != tk.DONE and not elements.cut:
         if patience and (window.position < window.limit or window.fill()):
+            begin = window.place
             outcome = read_pieces(window, elements.team, elements.columns, expect)
             status, expect = outcome.status, outcome.expect
             elements.odd_commas += outcome.odd_commas
-            elements.failed_pieces += not outcome.proven
-            patience -= 1
+            patience -= window.place - begin < _FAR
         if status != tk.DONE:
             status, expect = _read_serially(window, elements, expect, to_the_end=not patience)
         if status == tk.DONE and goes_on(window):

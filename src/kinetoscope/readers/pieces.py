@@ -27,7 +27,6 @@ class Outcome:
         expect: what may come next.
         odd_commas: commas missing or doubled on the way.
         position: where it ended; chunks: the rows. Of one piece only.
-        proven: every seam was a true one.
     """
 
     status: int
@@ -35,7 +34,6 @@ class Outcome:
     odd_commas: int
     position: int = 0
     chunks: tuple[Chunk, ...] = ()
-    proven: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ def read_pieces(window: Window, team: list[Tokenizer], columns: Columns, expect:
                 expect = outcome.expect
                 if (outcome.status, outcome.position, expect) != (tk.MORE, pending[0].limit, tk.ELEMENT):
                     _give_back(window, pending, outcome.position)
-                    return Outcome(outcome.status, expect, odd_commas, proven=outcome.status == tk.DONE)
+                    return Outcome(outcome.status, expect, odd_commas)
                 pending.popleft()
     return Outcome(tk.MORE, expect, odd_commas)
 
