@@ -19,8 +19,9 @@ from kinetoscope.errors import MissingExtraError, UsageError
 if TYPE_CHECKING:
     import pandas
 
-Unit = Literal["", "ns", "bytes", "bytes/s", "fraction"]
-"""Of a column's numbers as stored: nanoseconds, bytes, bytes a second, a share of 1; "" is a plain count or text."""
+Unit = Literal["", "ns", "bytes", "bytes/s", "flop", "flop/s", "fraction"]
+"""Of a column's numbers as stored: nanoseconds; bytes and floating-point operations, also a second; a share of 1; "" is a
+plain count or text."""
 
 DType = pl.DataType | type[pl.DataType]
 
@@ -144,7 +145,20 @@ class StackedBars:
     parts: tuple[str, ...]
 
 
-Chart = Bars | StackedBars
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A line for each distinct value of the columns `by`: `y` over `x`, in order of the rows.
+
+    `steps`: a value holds until the next row of its line, as a counter does; else points are joined.
+    """
+
+    x: str
+    y: str
+    by: tuple[str, ...] = ()
+    steps: bool = True
+
+
+Chart = Bars | Lines | StackedBars
 
 
 @dataclass(frozen=True)

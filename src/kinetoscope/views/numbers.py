@@ -45,6 +45,8 @@ _SCALES: dict[Unit, tuple[Scale, ...]] = {
     "ns": (Scale("ns"), Scale("µs", 1e3), Scale("ms", 1e6), Scale("s", 1e9)),
     "bytes": (Scale("B"), Scale("kB", 1e3), Scale("MB", 1e6), Scale("GB", 1e9), Scale("TB", 1e12)),
     "bytes/s": (Scale("B/s"), Scale("kB/s", 1e3), Scale("MB/s", 1e6), Scale("GB/s", 1e9), Scale("TB/s", 1e12)),
+    "flop": (Scale("FLOP"), Scale("kFLOP", 1e3), Scale("MFLOP", 1e6), Scale("GFLOP", 1e9), Scale("TFLOP", 1e12)),
+    "flop/s": (Scale("FLOP/s"), Scale("MFLOP/s", 1e6), Scale("GFLOP/s", 1e9), Scale("TFLOP/s", 1e12)),
     "fraction": (Scale("%", 0.01),),
 }
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from kinetoscope.schema import Bars, Chart, Result, StackedBars
+from kinetoscope.schema import Bars, Chart, Lines, Result, StackedBars
 from kinetoscope.views import bars, fitting
 from kinetoscope.views.columns import Formatted, drawn_by, formatted
 from kinetoscope.views.lines import THIN, Line, Piece, emit, plain, with_colour, without_colour
@@ -128,7 +128,10 @@ def _pictures(frame: pl.DataFrame, facts: Chart | None, room: int) -> list[list[
     width = min(room, _PICTURE[1])
     if facts is None or width < _PICTURE[0] or room > UNBOUNDED // 2:
         return [[] for _ in range(frame.height)]
-    return _bars(frame, facts, width) if isinstance(facts, Bars) else _stacks(frame, facts, width)
+    if isinstance(facts, StackedBars):
+        return _stacks(frame, facts, width)
+    # A series reads downwards: the bars of its rows are the curve.
+    return _bars(frame, Bars(facts.x, facts.y) if isinstance(facts, Lines) else facts, width)
 
 
 def _bars(frame: pl.DataFrame, facts: Bars, width: int) -> list[list[Piece]]:

@@ -1,0 +1,83 @@
+"""What each call of a device's runtime or driver does, told from its name, whatever the vendor.
+
+Which calls launch work is told by correlation, not here: this is for calls that launched nothing that was recorded, and
+for what else they do: wait, wait for an event, allocate.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.trace import Trace
+
+
+class CallKind(IntEnum):
+    """What a call of the runtime or driver does."""
+
+    OTHER = 0
+    """Not such a call, or one that asks for attributes and the like."""
+    LAUNCH = 1
+    GRAPH_LAUNCH = 2
+    COPY = 3
+    """A copy that is queued. If it touches pageable memory it may block all the same."""
+    COPY_AND_WAIT = 4
+    """A copy without `Async` in its name: the host waits for it."""
+    SET = 5
+    WAIT_FOR_STREAM = 6
+    """The host waits for all that was queued on a stream."""
+    WAIT_FOR_DEVICE = 7
+    WAIT_FOR_EVENT = 8
+    STREAM_WAITS = 9
+    """A stream, not the host, shall wait for an event."""
+    RECORD_EVENT = 10
+    QUERY_EVENT = 11
+    ALLOCATE = 12
+    FREE = 13
+
+
+_PATTERNS: Final[tuple[tuple[CallKind, str], ...]] = (
+    (CallKind.GRAPH_LAUNCH, r"GraphLaunch"),
+    (CallKind.LAUNCH, r"LaunchKernel|LaunchCooperative|KernelLaunch|ExtLaunch"),
+    (CallKind.LAUNCH, r"^(?:cu|cuda|hip)Launch(?:Grid|Host)|^runFunction"),
+    (CallKind.STREAM_WAITS, r"StreamWaitEvent|StreamWaitValue|waitOnEvent|EventsWaitWithBarrier|AppendWaitOnEvents"),
+    (CallKind.RECORD_EVENT, r"EventRecord|recordEvent"),
+    (CallKind.QUERY_EVENT, r"EventQuery|StreamQuery|EventHostQuery"),
+    (CallKind.WAIT_FOR_EVENT, r"EventSynchronize|EventHostSynchronize|^urEventWait|^piEventsWait"),
+    (CallKind.WAIT_FOR_STREAM, r"StreamSynchronize|synchronizeStream|QueueSynchronize|QueueFinish|ListHostSynchronize"),
+    (CallKind.WAIT_FOR_DEVICE, r"(?:Device|Ctx|Context|Thread)Synchronize|^synchronize$"),
+    (CallKind.COPY, r"[mM]emcpy\w*Async|MemcpyWithStream|Enqueue(?:USMMemcpy|MemBufferCopy|MemBuffer(?:Read|Write))"),
+    (CallKind.COPY, r"AppendMemoryCopy|enqueueCommand memcpy"),
+    (CallKind.COPY_AND_WAIT, r"Memcpy"),
+    (CallKind.SET, r"Memset|USMFill|AppendMemoryFill"),
+    (CallKind.ALLOCATE, r"^(?:cuda|hip)(?:Malloc|HostAlloc|HostMalloc|MemCreate|MemMap)|^zeMemAlloc|^urUSM\w*Alloc"),
+    (CallKind.ALLOCATE, r"^cuMem(?:Alloc|Create|Map|HostAlloc)"),
+    (CallKind.FREE, r"^(?:cuda|hip)(?:Free|HostFree|MemUnmap|MemRelease)|^zeMemFree|^urUSMFree"),
+    (CallKind.FREE, r"^cuMem(?:Free|Unmap|Release|HostFree)"),
+)
+"""The first that is found in the name decides. CUDA, HIP, Level Zero and Unified Runtime (XPU), MTIA."""
+
+_COMPILED: Final = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
+
+WAITS: Final = (CallKind.COPY_AND_WAIT, CallKind.WAIT_FOR_STREAM, CallKind.WAIT_FOR_DEVICE, CallKind.WAIT_FOR_EVENT)
+"""Calls in which the host waits for a device by their very meaning."""
+
+
+def call_kind(name: str) -> CallKind:
+    """What a call of this name does."""
+    return next((kind for kind, pattern in _COMPILED if pattern.search(name)), CallKind.OTHER)
+
+
+def call_kinds(trace: Trace) -> NDArray[np.int8]:
+    """The `CallKind` of each event, OTHER for what is no call of the runtime: int8 [events]. Ask by `trace.of`."""
+    rows = trace.rows(EventKind.RUNTIME)
+    result = np.zeros(len(trace), np.int8)
+    codes, places = np.unique(trace.name[rows], return_inverse=True)
+    of_name: list[int] = [call_kind(trace.strings.label(code)) if code >= 0 else CallKind.OTHER for code in codes.tolist()]
+    result[rows] = np.array(of_name, np.int8)[places]
+    return result
