@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pandas
 
 Unit = Literal["", "ns", "bytes", "bytes/s", "flop", "flop/s", "fraction"]
-"""Of a column's numbers as stored: nanoseconds; bytes and floating-point operations, also a second; a share of 1; "" is a
-plain count or text."""
+"""Of a column's numbers as stored: nanoseconds; bytes and floating-point operations, in all or a second; a share of 1;
+"" is a plain count or text."""
 
 DType = pl.DataType | type[pl.DataType]
 

@@ -78,6 +78,6 @@ def call_kinds(trace: Trace) -> NDArray[np.int8]:
     rows = trace.rows(EventKind.RUNTIME)
     result = np.zeros(len(trace), np.int8)
     codes, places = np.unique(trace.name[rows], return_inverse=True)
-    of_name: list[int] = [call_kind(trace.strings.label(code)) if code >= 0 else CallKind.OTHER for code in codes.tolist()]
-    result[rows] = np.array(of_name, np.int8)[places]
+    of_name = np.array([call_kind(trace.strings.label(code)) for code in codes.tolist()], np.int8)
+    result[rows] = of_name[places]
     return result
