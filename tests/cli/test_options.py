@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from kinetoscope.cli.options import Parser, add_selection, integers, size, time_of, time_range
@@ -50,6 +52,8 @@ def test_a_negative_step_is_no_option() -> None:
     parser = Parser(prog="x")
     add_selection(parser)
     assert parser.parse_args(["--steps", "-1"]).steps == (-1,)
+    assert parser.parse_args(["--steps", "2-"]).steps == range(2, sys.maxsize)
+    assert parser.parse_args(["--steps", "steady"]).steps == "steady"
 
 
 @pytest.mark.parametrize("arguments", [["--steps", "x"], ["--what"], ["--step", "1"]])

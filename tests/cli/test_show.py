@@ -237,3 +237,10 @@ def test_names_from_a_trace_are_harmless(tmp_path: Path, mine: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "\\x1b]0;owned\\x07\\x1b[31m[red]x[/red]\\u202e\\x9b2J" in done.stdout
     assert not set("\x1b\x07\u202e\x9b") & set(done.stdout)
+
+
+@pytest.mark.parametrize(("given", "told"), [("2-", "2-"), ("1-2", [1, 2]), ("steady", "steady")])
+def test_the_steps_asked_for_are_told(given: str, told: object, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = json.loads(shown("step-breakdown", MLP, "--steps", given, "--format", "json", capsys=capsys))
+    assert answer["params"] == {"select": {"steps": told}}
+    assert answer["rows"]

@@ -137,3 +137,36 @@ def test_steps_are_also_counted_from_the_end(tmp_path: Path) -> None:
     assert view(tmp_path, steps=(-2, -1)).steps.number.tolist() == [3, 4]
     with pytest.raises(UsageError, match="no step -3 in this trace"):
         view(tmp_path, steps=(-3,))
+
+
+def test_a_range_of_steps_may_reach_beyond_the_last(tmp_path: Path) -> None:
+    assert view(tmp_path, steps=range(4, 10**9)).places.tolist() == [1]
+    assert view(tmp_path, steps=range(3, 4)).places.tolist() == [0]
+    with pytest.raises(UsageError, match="no step from 5 on in this trace; it has 3-4"):
+        view(tmp_path, steps=range(5, 10**9))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "left"),
+    [
+        ([900, 300, 100, 110, 90, 100], [2, 3, 4, 5]),
+        ([100, 100, 900, 100], [0, 1, 2, 3]),  # only leading steps warm up
+        ([126, 100, 100], [1, 2]),
+        ([125, 100, 100], [0, 1, 2]),
+        ([800, 400, 200, 100], [2, 3]),  # half of them stay
+        ([7], [0]),
+    ],
+)
+def test_steady_steps_are_all_but_those_of_the_warm_up(tmp_path: Path, lengths: list[int], left: list[int]) -> None:
+    starts = [sum(lengths[:k]) for k in range(len(lengths))]
+    marks = [drawn.annotation(f"ProfilerStep#{k}", starts[k], length) for k, length in enumerate(lengths)]
+    found = scope(drawn.job(tmp_path, *marks).trace(), Selection(steps="steady"))
+    assert found.steps.number.tolist() == left
+    assert [note for note in found.notes if "warm-up" in note] == (
+        [f"Left out as warm-up: steps {'0-1' if left[0] == 2 else 0}."] if left[0] else []
+    )
+
+
+def test_other_words_are_no_steps(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="steps are numbers, a range of them, or 'steady'; not 'warm'"):
+        view(tmp_path, steps="warm")

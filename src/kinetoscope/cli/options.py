@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -47,7 +48,12 @@ def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """What part of the traces is asked about."""
     group = parser.add_argument_group("selection")
-    group.add_argument("--steps", type=typed(integers), metavar="LIST", help="only these steps: 2-4")
+    group.add_argument(
+        "--steps",
+        type=typed(steps),
+        metavar="LIST",
+        help="only these steps: 2-4; 2- is all from there; steady: no warm-up",
+    )
     group.add_argument(
         "--time-range",
         type=typed(time_range),
@@ -83,6 +89,15 @@ def integers(text: str) -> tuple[int, ...]:
             raise ValueError(f"{part!r} is no range: the first number is the smaller one")
         found.extend(range(first, last + 1))
     return tuple(found)
+
+
+def steps(text: str) -> tuple[int, ...] | range | str:
+    """`2-4` → (2, 3, 4); `2-` → all from 2 on; `steady` as it is."""
+    if text == "steady":
+        return text
+    if match := re.fullmatch(r"(\d+)-", text):
+        return range(int(match[1]), sys.maxsize)
+    return integers(text)
 
 
 def time_range(text: str) -> tuple[int, int]:

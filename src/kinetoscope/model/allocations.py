@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.model import arguments
-from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.memory import HOST, memory_instants
 from kinetoscope.model.trace import Trace
-
-_HOST: Final = 0
-"""Type of device of the host's memory."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +50,7 @@ def device_allocations(trace: Trace) -> Allocations:
 
 
 def _allocations(trace: Trace, *, of_host: bool) -> Allocations:
-    rows = trace.rows(EventKind.MEMORY)
-    is_host = arguments.integers(trace, "memory_device_type", rows, missing=_HOST) == _HOST
-    rows = rows[is_host == of_host]
-    rows = rows[np.argsort(trace.start[rows], kind="stable")]
-    return Allocations(rows, trace.start[rows], arguments.integers(trace, "memory_bytes", rows, missing=0))
+    found = trace.of(memory_instants)
+    host_devices = np.array([kind == HOST for kind, _ in found.devices], np.bool_)
+    chosen = host_devices[found.device] == of_host
+    return Allocations(found.rows[chosen], found.time[chosen], found.size[chosen])

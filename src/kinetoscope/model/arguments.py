@@ -50,6 +50,7 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "graph_node": ("graph node id",),
     "bytes": ("bytes", "size", "mem size"),  # CUDA; HIP calls and MTIA's copies; MTIA's calls ("123 bytes")
     "bandwidth": ("memory bandwidth (GB/s)",),
+    "copy_direction": ("direction", "kind"),  # MTIA ("DEVICE_TO_HOST"); ROCm ("HtoD")
     # memory instants
     "memory_bytes": ("Bytes",),
     "address": ("Addr",),

@@ -159,3 +159,42 @@ FRAME_FIELDS = (
     _from("python_parent", pl.Int64, "Id of the Python call around it."),
     _from("python_module", pl.Int64, "Number of the module among those of its class."),
 )
+COLLECTIVE_FIELDS = (
+    _ROW,
+    _NAME,
+    _plain("on_device", pl.Boolean, "Is it work of a device? Else it is the call on the host that asked for it."),
+    _plain("kind", pl.String, "all_reduce, all_gather, …, send, recv, barrier; null where nothing tells."),
+    _from("collective", pl.String, "What the collective is called in the file."),
+    _from("process_group", pl.String, "Name of the process group."),
+    _from("process_group_description", pl.String, "What the process group is for, in words."),
+    _from("group_size", pl.Int64, "Ranks in the process group."),
+    _plain("ranks", pl.List(pl.Int64), "The ranks of the process group."),
+    _from("sequence", pl.Int64, "Number of the collective in its process group.", argument="collective_sequence"),
+    _THREAD,
+    *_TIMES,
+    _from("element_type", pl.String, "Type of the elements, as c10 names it."),
+    _from("elements_in", pl.Int64, "Elements that this rank puts in."),
+    _from("elements_out", pl.Int64, "Elements that this rank gets out."),
+    _plain("bytes", pl.Int64, "Size as nccl-tests counts it: the buffer, the gathered output or the whole input.", "bytes"),
+    _from("source_rank", pl.Int64, "Rank that sends, of point-to-point work."),
+    _from("destination_rank", pl.Int64, "Rank that receives, of point-to-point work."),
+)
+MODULE_FIELDS = (
+    _ROW,
+    _NAME,
+    _plain("module", pl.String, "Class and number of the module, as in Linear_0."),
+    _plain("parent", pl.Int32, "Row of the call of a module around it; null for outermost ones."),
+    _plain("parent_name", pl.String, "Name of that call."),
+    _plain("depth", pl.Int32, "How many calls of modules are around it."),
+    _THREAD,
+    *_TIMES,
+)
+COUNTER_FIELDS = (
+    _ROW,
+    _NAME,
+    _plain("track", pl.Int32, "Number of the lane."),
+    _plain("process", pl.String, "Process or device of the lane, as it stands in the file."),
+    _plain("start", pl.Int64, "When, as the file counts time.", "ns"),
+    _plain("key", pl.String, "Name of the series."),
+    _plain("value", pl.Float64, "Value from then on; null where it is no finite number."),
+)

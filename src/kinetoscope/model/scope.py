@@ -14,7 +14,7 @@ from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import HOST_KINDS, EventKind
 from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import Selection
-from kinetoscope.model.steps import MARKS, Steps, step_of, steps
+from kinetoscope.model.steps import MARKS, STEADY, Steps, steady, step_of, steps
 from kinetoscope.model.trace import Trace
 
 
@@ -72,8 +72,7 @@ def scope(trace: Trace, select: Selection) -> Scope:
     work = trace.of(device_work)
     places = np.arange(len(found))
     if select.steps is not None:
-        wanted = tuple(_from_the_end(step, found) for step in select.steps)
-        places = np.flatnonzero(np.isin(found.number, _there("step", wanted, found.number)))
+        places = _chosen_steps(found, select.steps)
     chosen = _of_steps(found, places)
     host = np.ones(len(trace), np.bool_)
     taken = np.ones(len(work), np.bool_)
@@ -86,6 +85,8 @@ def scope(trace: Trace, select: Selection) -> Scope:
     if select.streams is not None:
         taken &= np.isin(work.stream, _there("stream", select.streams, work.stream))
     notes = [found.note] if found.note else []
+    if select.steps == STEADY and len(places) < len(found):
+        notes.append(f"Left out as warm-up: steps {listed(found.number[: places[0]].tolist())}.")
     if select.annotation is not None or select.threads is not None:
         notes += _unlinked(work)
     clip = _range_of_time(trace, select)
@@ -124,6 +125,22 @@ def _range_of_time(trace: Trace, select: Selection) -> tuple[int, int] | None:
         raise UsageError(f"the range of time from {low} to {high} ns ends before it starts; give start and end")
     origin = trace.of(origin_of_time)
     return origin + low, origin + high
+
+
+def _chosen_steps(found: Steps, wanted: tuple[int, ...] | range | str) -> NDArray[np.int64]:
+    """Places of the steps that are wanted."""
+    if isinstance(wanted, str):
+        if wanted != STEADY:
+            raise UsageError(f"steps are numbers, a range of them, or {STEADY!r}; not {wanted!r}")
+        return steady(found)
+    if isinstance(wanted, range):
+        inside = [number for number in found.number.tolist() if number in wanted]
+        if not inside:
+            have = listed(found.number.tolist()) or "none"
+            raise UsageError(f"no step from {wanted.start} on in this trace; it has {have}")
+        return np.flatnonzero(np.isin(found.number, inside))
+    numbers = tuple(_from_the_end(step, found) for step in wanted)
+    return np.flatnonzero(np.isin(found.number, _there("step", numbers, found.number)))
 
 
 def _from_the_end(step: int, found: Steps) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,8 +11,9 @@ class Selection:
     """One argument of every analysis; what is None selects everything.
 
     Attributes:
-        steps: numbers of the steps; −1 is the last one. Device work belongs to the step that contains its launch (work
-            whose launch was not recorded: its start) and is not clipped.
+        steps: numbers of the steps; −1 is the last one; a range may reach beyond the last; "steady" is all but those of
+            the warm-up (see `steps.steady`). Device work belongs to the step that contains its launch (work whose
+            launch was not recorded: its start) and is not clipped.
         time: start and end in ns after the first event of the trace. Intervals are clipped to it; what is counted are
             events that start in it.
         devices, streams: numbers of devices and streams; they choose device work only.
@@ -21,7 +22,7 @@ class Selection:
         steps_by: name of the annotation that is a step, instead of the profiler's own `ProfilerStep#N`.
     """
 
-    steps: tuple[int, ...] | None = None
+    steps: tuple[int, ...] | range | Literal["steady"] | None = None
     time: tuple[int, int] | None = None
     devices: tuple[int, ...] | None = None
     streams: tuple[int, ...] | None = None

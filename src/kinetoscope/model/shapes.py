@@ -42,6 +42,12 @@ def unpack(item: int) -> Item:
     return item >> 8, (item >> 2) & 63, item & 3
 
 
+def packed(item: Item) -> int:
+    """An item as one number: the inverse of `unpack`."""
+    key, kind, level = item
+    return key << 8 | kind << 2 | level
+
+
 class Shapes:
     """All shapes of a trace, by code.
 

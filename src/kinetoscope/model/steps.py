@@ -39,6 +39,12 @@ _LAUNCHES: Final = 100
 _ALIKE: Final = 0.8
 """Share of the sequences of launches that must be equal to the letter."""
 
+STEADY: Final = "steady"
+"""All steps but those of the warm-up, where step numbers are asked for."""
+
+_WARM: Final = 1.25
+"""A leading step that is this many times longer than the median step warms up: caches, allocator, autotuning."""
+
 _COVERAGE: Final = 0.6
 """Share of the window that a repeated annotation must cover to be proposed."""
 
@@ -82,6 +88,18 @@ def steps(trace: Trace, steps_by: str | None = None) -> Steps:
         origin = "repetition" if len(found[0]) > 1 else "window"
     number, host = found
     return Steps(number, host, device_steps(trace, work, host), origin, " ".join(notes))
+
+
+def steady(found: Steps) -> NDArray[np.int64]:
+    """Places of all steps but the leading ones that are longer than 1.25 times the median device step.
+
+    At least half of the steps stay: a job that only gets faster has no steady state, and losing most of it says less.
+    """
+    duration = found.device.end - found.device.start
+    if not len(duration):
+        return np.arange(0)
+    settled = np.flatnonzero(duration <= _WARM * np.median(duration))
+    return np.arange(min(int(settled[0]), len(duration) // 2), len(duration))
 
 
 def step_of(windows: Intervals, time: NDArray[np.int64]) -> NDArray[np.int64]:

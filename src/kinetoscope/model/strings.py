@@ -58,6 +58,17 @@ class Strings:
         return len(self._offsets)
 
     @property
+    def parts(self) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]]:
+        """What it is made of, for a copy that is stored: arena (as far as it is used), offsets, oddities."""
+        end = int(self._offsets[-1] + self._lengths[-1]) if len(self) else 0
+        return self._arena[:end], self._offsets, self._oddities
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of the arena, those not yet used included."""
+        return self._arena.size
+
+    @property
     def nbytes(self) -> int:
         """Bytes of memory."""
         arrays = (self._arena, self._offsets, self._lengths, self._oddities)

@@ -18,15 +18,20 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.errors import UsageError
 from kinetoscope.model import arguments, arrays
-from kinetoscope.model.calltree import MODULE, call_tree, enclosing_op, self_times
+from kinetoscope.model.calltree import MODULE, call_tree, enclosing_module, enclosing_op, self_times
+from kinetoscope.model.collectives import collective_rows, kinds, members, sizes
+from kinetoscope.model.counters import counters
 from kinetoscope.model.device import device_work
 from kinetoscope.model.fields import (
     ANNOTATION_FIELDS,
+    COLLECTIVE_FIELDS,
+    COUNTER_FIELDS,
     EVENT_FIELDS,
     FRAME_FIELDS,
     KERNEL_FIELDS,
     LAUNCH_FIELDS,
     MEMORY_FIELDS,
+    MODULE_FIELDS,
     OP_FIELDS,
     STEP_FIELDS,
     Field,
@@ -202,6 +207,49 @@ def _steps(trace: Trace, rows: Rows) -> Values:
     }
 
 
+def _collective(trace: Trace, rows: Rows) -> Values:
+    kind = kinds(trace, rows)
+    return _span(trace, rows) | {
+        "on_device": np.isin(trace.kind[rows], DEVICE_WORK),
+        "kind": kind,
+        "ranks": members(trace, rows),
+        "bytes": sizes(trace, rows, kind),
+    }
+
+
+def _module_rows(trace: Trace) -> Rows:
+    return np.flatnonzero(trace.of(enclosing_module) == np.arange(len(trace))).astype(np.int32)
+
+
+def _module(trace: Trace, rows: Rows) -> Values:
+    calls, modules = trace.of(call_tree), trace.of(enclosing_module)
+    around = calls.parent[rows]
+    parent = np.where(around >= 0, modules[around], -1).astype(np.int32)
+    depth = np.zeros(len(trace) + 1, np.int32)
+    for _ in range(int(calls.depth[rows].max(initial=0)) + 1):  # as deep as modules stand in one another
+        deeper = np.where(parent >= 0, depth[parent] + 1, 0)
+        if np.array_equal(deeper, depth[rows]):
+            break
+        depth[rows] = deeper
+    return _span(trace, rows) | {
+        "module": arrays.labelled(trace.name[rows], lambda code: trace.strings.label(code).removeprefix(MODULE)),
+        "parent": arrays.rows(parent),
+        "parent_name": _names_of(trace, parent),
+        "depth": depth[rows],
+    }
+
+
+def _counter(trace: Trace, rows: Rows) -> Values:
+    found = trace.of(counters)
+    track, tracks = trace.track[rows], trace.tracks
+    return _span(trace, rows) | {
+        "track": track,
+        "process": arrays.labelled(track, lambda code: str(tracks.pids[code])),
+        "key": arrays.texts(trace.strings, found.key),
+        "value": arrays.numbers(found.value),
+    }
+
+
 # --- the tables
 
 TABLES: Final[dict[str, Table]] = {
@@ -227,5 +275,12 @@ TABLES: Final[dict[str, Table]] = {
         _annotation,
     ),
     "frames": Table("Calls of Python functions.", FRAME_FIELDS, _of_kind(EventKind.PYTHON), _frame),
+    "modules": Table("Calls of the forward of an nn.Module.", MODULE_FIELDS, _module_rows, _module),
+    "collectives": Table(
+        "Collectives: the calls on the host, and the work on devices.", COLLECTIVE_FIELDS, collective_rows, _collective
+    ),
+    "counters": Table(
+        "Samples of the counters that the file holds.", COUNTER_FIELDS, lambda trace: trace.of(counters).rows, _counter
+    ),
 }
 """All declared tables, by name."""

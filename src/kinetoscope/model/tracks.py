@@ -24,6 +24,13 @@ class Tracks:
         self.pids: list[Any] = [value(int(row[0]), int(row[1]), strings) for row in packed]
         self.tids: list[Any] = [value(int(row[2]), int(row[3]), strings) for row in packed]
 
+    @classmethod
+    def of_values(cls, pids: list[Any], tids: list[Any]) -> Tracks:
+        """The tracks with these values, one of each list a track."""
+        tracks = cls.__new__(cls)
+        tracks.pids, tracks.tids = pids, tids
+        return tracks
+
     def __len__(self) -> int:
         return len(self.pids)
 

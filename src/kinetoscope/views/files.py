@@ -14,6 +14,7 @@ import dataclasses
 import io
 import json
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -94,7 +95,9 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset, pl.Series, range)):
+    if isinstance(value, range):  # it may have no end: as the command line writes it
+        return f"{value.start}-{value.stop - 1 if value.stop < sys.maxsize else ''}"
+    if isinstance(value, (list, tuple, set, frozenset, pl.Series)):
         return [_plain(each) for each in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = ((field.name, getattr(value, field.name), field.default) for field in dataclasses.fields(value))

@@ -1,0 +1,176 @@
+"""Sweeps over intervals: how many are open at each time, or what their weights sum to, as curves that step.
+
+A curve holds its level from one point to the next of its group; before the first point and from the last one on it is
+0, exactly. Weights are summed as integers of a common fine grain, so the order in which intervals come does not matter
+and no rounding is left behind when they have closed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.compiled import Int32s, Int64s, require_rows
+from kinetoscope.algorithms.grouping import sum_by
+
+Float64s = NDArray[np.float64]
+
+_BITS = 61
+"""Of the greatest sum of weights, as an integer: rounding and one more bit fit into int64 beside them."""
+
+_FEW = 1 << 15  # groups that fit into 16 bits are sorted by counting
+
+
+class Curve(NamedTuple):
+    """Levels that step: by group, then by time; no two points of a group are at one time, and each changes the level.
+
+    Attributes:
+        group: int32 [points].
+        time: int64 [points], ns.
+        level: int64 or float64 [points], from this time to that of the next point of the group; 0 at its last.
+    """
+
+    group: Int32s
+    time: Int64s
+    level: NDArray[Any]
+
+    @property
+    def length(self) -> Int64s:
+        """How long each level holds, ns: int64 [points]; 0 at the last point of a group."""
+        length = np.diff(self.time, append=self.time[-1:])
+        length[:-1][self.group[1:] != self.group[:-1]] = 0
+        return length
+
+
+def count_open(group: Int32s, start: Int64s, end: Int64s) -> Curve:
+    """How many intervals of each group are open at each time; levels are int64.
+
+    Args:
+        group: int32 [n], of each interval, from 0 on.
+        start, end: int64 [n], ns, half-open; an interval that ends where it starts or before counts for nothing.
+
+    Raises:
+        ValueError: the arrays differ in length.
+    """
+    require_rows(start.size, group=group, end=end)
+    keep = end > start
+    groups, times, order = _ordered(group[keep], start[keep], end[keep])
+    change = np.ones(order.size, np.int64)
+    change[order >= order.size // 2] = -1
+    return _curve(groups, times, change)
+
+
+def sum_open(group: Int32s, start: Int64s, end: Int64s, weight: Float64s) -> Curve:
+    """The sum of the weights of the intervals of each group that are open at each time; levels are float64.
+
+    Each weight is rounded to a multiple of 2^-k, such that the greatest weight times the most intervals open at once
+    still fits into 61 bits; their sums are exact. So a sum of m weights is off by less than m 2^-61 of that product
+    beside the rounding to float64, and a weight of which no bit is lost that way (with few open at once: any that is
+    not tiny beside the greatest) is its own level where it stands alone.
+
+    Args:
+        group, start, end: as in `count_open`.
+        weight: float64 [n], finite, 0 or more.
+
+    Raises:
+        ValueError: the arrays differ in length, or a weight is negative or not finite.
+    """
+    require_rows(start.size, group=group, end=end, weight=weight)
+    if not (np.isfinite(weight) & (weight >= 0)).all():
+        raise ValueError("a weight is negative or not finite")
+    keep = end > start
+    groups, times, order = _ordered(group[keep], start[keep], end[keep])
+    half = order.size // 2
+    change = np.ones(order.size, np.int64)
+    change[order >= half] = -1
+    most = int(_curve(groups, times, change).level.max(initial=0))
+    greatest = float(weight[keep].max(initial=0.0))
+    grain = _BITS - int(np.frexp(greatest)[1]) - most.bit_length()
+    units = np.rint(np.ldexp(weight[keep], grain)).astype(np.int64)
+    curve = _curve(groups, times, change * units[np.where(order >= half, order - half, order)])
+    return curve._replace(level=np.ldexp(curve.level.astype(np.float64), -grain))
+
+
+def greatest(curve: Curve, groups: int) -> NDArray[Any]:
+    """The greatest level of each group: of the levels' type [groups]; 0 for a group without points."""
+    found = np.zeros(groups, curve.level.dtype)
+    np.maximum.at(found, curve.group, curve.level)
+    return found
+
+
+def time_at_least(curve: Curve, groups: int, limit: float) -> Int64s:
+    """How long the level of each group is `limit` (more than 0) or more: int64 [groups], ns."""
+    return sum_by(curve.group, groups, np.where(curve.level >= limit, curve.length, 0))
+
+
+def integrals(curve: Curve, edges: Int64s) -> Float64s:
+    """The integral of a curve of one group from each edge to the next: float64 [edges − 1], level × ns.
+
+    Each is a sum of so many rounded products as there are points, in order of time. Where no level exceeds 1, it does
+    not exceed the distance of the edges.
+
+    Args:
+        curve: of one group.
+        edges: int64 [edges], ns, ascending.
+
+    Raises:
+        ValueError: there is no edge.
+    """
+    if not edges.size:
+        raise ValueError("integrals need an edge or more")
+    inside = (curve.time > edges[0]) & (curve.time < edges[-1])
+    time = np.concatenate([edges, curve.time[inside]])
+    time.sort(kind="stable")
+    begins, length = time[:-1], np.diff(time)
+    place = np.searchsorted(curve.time, begins, side="right") - 1
+    level = np.append(curve.level, 0)[place]  # before the first point: the last of these
+    rows = np.flatnonzero((length > 0) & (level != 0))
+    window = np.searchsorted(edges, begins[rows], side="right") - 1
+    return np.bincount(window, level[rows] * length[rows], edges.size - 1)
+
+
+def overlaps(start: Int64s, end: Int64s, edges: Int64s) -> Int64s:
+    """How much of all intervals lies between each edge and the next, each interval in full: int64 [edges − 1], ns.
+
+    Args:
+        start, end: int64 [n], ns, in any order; an interval that ends before it starts counts for nothing.
+        edges: int64 [edges], ns, ascending.
+    """
+    keep = end > start
+    # Until t the intervals that have begun are open for t − start, less t − end where they have ended. The products may
+    # overflow; the differences of what has do not, as integers wrap.
+    until = _elapsed(start[keep], edges) - _elapsed(end[keep], edges)
+    return np.diff(until)
+
+
+def _elapsed(times: Int64s, edges: Int64s) -> Int64s:
+    """Sum of edge − time over the times before each edge: int64 [edges], modulo 2^64."""
+    times = np.sort(times, kind="stable")
+    before = np.searchsorted(times, edges, side="left")
+    total = np.append(0, np.cumsum(times))
+    return np.asarray(edges * before - total[before])
+
+
+def _ordered(group: Int32s, start: Int64s, end: Int64s) -> tuple[Int32s, Int64s, NDArray[np.int64]]:
+    """Starts and then ends, by group and time: groups, times, and which each is (ends count from n on)."""
+    time = np.concatenate([start, end])
+    order = np.argsort(time, kind="stable")
+    key = np.concatenate([group, group])
+    if not key.size or int(key.max()) < _FEW:
+        key = key.astype(np.int16)
+    order = order[np.argsort(key[order], kind="stable")]
+    return np.concatenate([group, group])[order].astype(np.int32), time[order], order
+
+
+def _curve(group: Int32s, time: Int64s, change: Int64s) -> Curve:
+    """Sum up changes that come by group and time. Those of a group sum to 0, so the next one begins at 0."""
+    total = np.cumsum(change)  # may overflow between points of one time; what is kept does not
+    last = np.ones(time.size, np.bool_)
+    last[:-1] = (time[1:] != time[:-1]) | (group[1:] != group[:-1])
+    level = total[last]
+    changes = np.ones(level.size, np.bool_)
+    changes[1:] = level[1:] != level[:-1]
+    changes[:1] = level[:1] != 0
+    return Curve(group[last][changes], time[last][changes], level[changes])

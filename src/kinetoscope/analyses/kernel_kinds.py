@@ -1,0 +1,81 @@
+"""What kinds of work each device runs, alone and at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.algorithms.intervals import Intervals, intersection
+from kinetoscope.model.busy import Busy, busy, nothing_ran
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.scope import scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("device", pl.Int64, "Device of the rank."),
+    Column("kinds", pl.String, "Kinds that run at the same time: computation, communication, memory, joined by +."),
+    Column("time", pl.Int64, "Time with exactly these kinds running; of a device it sums to its busy time.", "ns"),
+    Column("share", pl.Float64, "Time / busy time of the device.", "fraction"),
+    Column("total", pl.Int64, "Time with at least these kinds running, whatever else runs beside them.", "ns"),
+)
+
+
+def kernel_kinds(job: Job, *, select: Selection = ALL) -> Result:
+    """How long does each device compute, communicate and copy, and which of these at the same time?
+
+    Method. Work of a device is computation, communication (kernels of collective libraries) or memory (copies and
+    sets). Each instant at which anything runs on any stream of the device belongs to one row: to the exact combination
+    of kinds that run then. So `time` sums to the busy time, without double counting however many kernels run at once.
+    `total` is the time in which the kinds of the row run together, with or without others: of a row with one kind, all
+    the time in which that kind runs. The rows of a device are sorted by time.
+
+    How to read it. `communication` alone is communication that nothing hides; `computation+communication` is what
+    overlap hides. Work that shares the device with another kind may run slower for it.
+
+    Limits. It tells kinds apart, not kernels: see `kernels`. Unlike HTA's breakdown by kernel type, there is a table
+    for each device and not one sum over all ranks, waits that are recorded on streams (`cuda_sync`) are no work, work
+    without a recorded launch counts, no kernel is of a kind "other" because of a word in its name, and the last step is
+    not left out. Ranks without device work have no row.
+    """
+    return job.map(_of_trace, RESULT, select)
+
+
+ANALYSIS = Analysis("Kinds of device work", kernel_kinds, RESULT, chart=Bars("kinds", "time"))
+
+_KINDS: Final = ("computation", "communication", "memory")
+
+Row = tuple[int, str, int, float, int]
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    view = scope(trace, select)
+    rows = [row for each in busy(view) for row in sorted(_rows(each), key=lambda row: (-row[2], row[1]))]
+    notes = [*(view.notes if select != ALL else ()), *([] if rows else [nothing_ran(view)])]
+    return Partial(pl.DataFrame(rows, schema=RESULT.without("rank").empty().schema, orient="row"), tuple(notes))
+
+
+def _rows(each: Busy) -> Iterator[Row]:
+    """A row for each combination of kinds that occurs."""
+    computing, communicating, copying = each.computation, each.communication, each.memory
+    both = intersection(computing, communicating)
+    sets: dict[tuple[int, ...], Intervals] = {
+        (0,): computing,
+        (1,): communicating,
+        (2,): copying,
+        (0, 1): both,
+        (0, 2): intersection(computing, copying),
+        (1, 2): intersection(communicating, copying),
+        (0, 1, 2): intersection(both, copying),
+    }
+    total = {kinds: found.length for kinds, found in sets.items()}
+    whole = each.all.length
+    for kinds, time in total.items():
+        if time:
+            # What else runs beside them, by inclusion and exclusion.
+            exact = sum((-1) ** (len(more) - len(kinds)) * total[more] for more in total if set(kinds) <= set(more))
+            yield each.device, "+".join(_KINDS[kind] for kind in kinds), exact, exact / whole, time

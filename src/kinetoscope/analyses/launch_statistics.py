@@ -1,0 +1,143 @@
+"""What launching costs, by the name of the call."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, reduce_by
+from kinetoscope.algorithms.quantiles import MEDIAN, P99, nearest_rank
+from kinetoscope.model import arrays
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.launching import launches, selected, unrecorded
+from kinetoscope.model.scope import scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("name", pl.String, "Name of the launch call; the first row of a rank, (all), is of all of them."),
+    Column("calls", pl.Int64, "How many calls there are."),
+    Column("total", pl.Int64, "Sum of the durations of the calls, on the host.", "ns"),
+    Column("mean", pl.Int64, "Mean duration of a call, rounded to the nanosecond.", "ns"),
+    Column("median", pl.Int64, "The least duration that half of the calls do not exceed.", "ns"),
+    Column("p99", pl.Int64, "The least duration that 99 % of the calls do not exceed.", "ns"),
+    Column("max", pl.Int64, "Longest call.", "ns"),
+    Column("delay_mean", pl.Int64, "Mean delay from the end of a call to the start of its work.", "ns"),
+    Column("delay_median", pl.Int64, "The least delay that half of the calls do not exceed.", "ns"),
+    Column("delay_p99", pl.Int64, "The least delay that 99 % of the calls do not exceed.", "ns"),
+    Column("delay_max", pl.Int64, "Longest delay.", "ns"),
+    Column("short_kernels", pl.Int64, "Calls that took longer than what they launched."),
+    Column("short_excess", pl.Int64, "Sum over them of the call's duration less that of its work.", "ns"),
+    Column("slow_calls", pl.Int64, "Calls longer than `slow_call`."),
+    Column("slow_excess", pl.Int64, "Sum over them of what is beyond `slow_call`.", "ns"),
+    Column("long_delays", pl.Int64, "Calls with a delay longer than `long_delay`."),
+)
+
+
+def launch_statistics(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    slow_call: Annotated[int, Param("Calls that take longer than this are slow.", "ns")] = 50_000,
+    long_delay: Annotated[int, Param("Delays above this are long.", "ns")] = 100_000,
+) -> Result:
+    """What does it cost the host to launch work, and how long until the work begins?
+
+    Method. All calls that launch device work (see `launches`), grouped by name, and all together. Launch delay is from
+    the end of the call to the start of its first work, 0 if that began before. A short kernel is shorter than its call;
+    of a graph, the union of its kernels counts. Median and 99th percentile are values that did occur (nearest rank).
+    Delays and short kernels are of those calls whose work was recorded. The rows are sorted by total, then by name.
+
+    How to read it. `short_excess` is time in which the host cannot keep the device busy, whatever else happens: fuse
+    kernels, use larger batches, capture a graph, compile. Slow calls were blocked: a full queue, memory that had to be
+    allocated, a kernel that was loaded for the first time, a copy from memory that is not pinned. Long delays mean that
+    the host runs ahead of the device, which is what it should; they are a loss only where the device idles meanwhile,
+    which `idle_breakdown` tells.
+
+    Limits. The profiler itself makes each call some microseconds slower. The durations of calls do not tell on which
+    thread they were, and calls of several threads overlap. HTA leaves out launches of the driver (`cuLaunchKernel`),
+    all of ROCm and of graphs, counts a kernel as short only if its call was not slow, and never gives sums.
+    """
+    return job.map(_of_trace, RESULT, select, slow_call=slow_call, long_delay=long_delay)
+
+
+ANALYSIS = Analysis("Launch statistics", launch_statistics, RESULT, chart=Bars("name", "total"))
+
+ALL_CALLS: Final = "(all)"
+
+
+def _of_trace(trace: Trace, select: Selection, *, slow_call: int, long_delay: int) -> Partial:
+    view = scope(trace, select)
+    found = trace.of(launches)
+    chosen = np.flatnonzero(selected(view, found))
+    notes = [*(view.notes if select != ALL else ()), *unrecorded(view, found, chosen)]
+    if not len(chosen):
+        return Partial(RESULT.without("rank").empty(), tuple(notes))
+    rows = found.rows[chosen]
+    time = np.maximum(trace.end[rows] - trace.start[rows], 0)
+    delay = np.where(found.first[chosen] >= 0, found.delay[chosen], -1)
+    busy = found.busy[chosen]
+    codes, first = group(trace.name[rows])
+    names = trace.strings.labels(trace.name[rows[first]].tolist())
+    together = np.zeros(len(rows), np.int32)
+    parts = [
+        pl.DataFrame({"name": label, **_statistics(of, len(label), time, delay, busy, slow_call, long_delay)})
+        for label, of in (([ALL_CALLS], together), (names, codes))
+    ]
+    by_name = parts[1].sort(["total", "name"], descending=[True, False])
+    return Partial(pl.concat([parts[0], by_name]), tuple(notes))
+
+
+def _statistics(
+    codes: NDArray[np.int32],
+    groups: int,
+    time: NDArray[np.int64],
+    delay: NDArray[np.int64],
+    busy: NDArray[np.int64],
+    slow_call: int,
+    long_delay: int,
+) -> dict[str, pl.Series]:
+    """The columns of numbers. `delay` is −1 where the work was not recorded."""
+    linked = delay >= 0
+    excess, beyond = time - busy, time - slow_call
+    short, slow = linked & (excess > 0), beyond > 0
+
+    def sums(which: NDArray[np.bool_], values: NDArray[np.int64]) -> tuple[pl.Series, pl.Series]:
+        reduced = reduce_by(np.where(which, codes, np.int32(-1)), groups, values)
+        return arrays.column(reduced.rows), arrays.column(reduced.total)
+
+    of_calls = _spread("", codes, groups, time)
+    of_delays = _spread("delay_", np.where(linked, codes, np.int32(-1)), groups, delay)
+    short_kernels, short_excess = sums(short, excess)
+    slow_calls, slow_excess = sums(slow, beyond)
+    return {
+        "calls": of_calls.pop("calls"),
+        **of_calls,
+        **{name: values for name, values in of_delays.items() if name in RESULT},
+        "short_kernels": short_kernels,
+        "short_excess": short_excess,
+        "slow_calls": slow_calls,
+        "slow_excess": slow_excess,
+        "long_delays": sums(delay > long_delay, delay)[0],
+    }
+
+
+def _spread(prefix: str, codes: NDArray[np.int32], groups: int, values: NDArray[np.int64]) -> dict[str, pl.Series]:
+    """Count, sum, mean and order statistics of each group; null where nothing is counted."""
+    found = reduce_by(codes, groups, values)
+    there, calls = found.rows > 0, np.maximum(found.rows, 1)
+    median, p99 = nearest_rank(codes, groups, values, MEDIAN, P99)
+    columns = {
+        "calls": arrays.column(found.rows),
+        "total": arrays.column(found.total, there),
+        "mean": arrays.column((2 * found.total + calls) // (2 * calls), there),
+        "median": arrays.column(median, there),
+        "p99": arrays.column(p99, there),
+        "max": arrays.column(found.greatest, there),
+    }
+    return {prefix + name: values for name, values in columns.items()}

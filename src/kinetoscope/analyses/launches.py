@@ -1,0 +1,102 @@
+"""Each call that launches device work."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.model import arguments, arrays
+from kinetoscope.model.calls import call_names
+from kinetoscope.model.calltree import enclosing_op
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import WorkKind
+from kinetoscope.model.launching import Launches, selected, unrecorded
+from kinetoscope.model.launching import launches as find_launches
+from kinetoscope.model.scope import Scope, origin_of_time, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Column, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("time", pl.Int64, "Start of the call, from the first event of the trace on.", "ns"),
+    Column("name", pl.String, "Name of the call."),
+    Column("duration", pl.Int64, "Duration of the call on the host.", "ns"),
+    Column("delay", pl.Int64, "From the end of the call to the start of its first work; 0 if that began before.", "ns"),
+    Column("work_duration", pl.Int64, "Time in which what it launched ran; of a graph the union of its kernels.", "ns"),
+    Column("work_name", pl.String, "Name of the kernel, copy or set that it launched; of several the first."),
+    Column("kind", pl.String, "computation, communication, memcpy or memset, of the first work."),
+    Column("work", pl.Int64, "Pieces of device work that it launched: more than one for a graph, 0 if none is known."),
+    Column("device", pl.Int64, "Device of the first work."),
+    Column("stream", pl.Int64, "Stream of the first work."),
+    Column("thread", pl.Int64, "Thread of the host that made the call."),
+    Column("operator", pl.String, "Innermost operator that the call stands in."),
+    Column("correlation", pl.Int64, "Correlation id of the call."),
+)
+
+
+def launches(job: Job, *, select: Selection = ALL) -> Result:
+    """Which call launched what, how long did the call take, and how long until its work began?
+
+    Method. A row for each call of the runtime or driver that launches device work: all calls that device work refers to
+    by its correlation id, of any vendor and name, and those whose name says that they launch but whose work was not
+    recorded. The launch of a graph is one row: its delay is to the first kernel, its work the union of all its kernels.
+    The rows are in order of time.
+
+    How to read it. A kernel that is shorter than its call (`work_duration < duration`) keeps the device waiting for the
+    host: fuse such kernels, or capture them in a graph. A call that takes long is blocked: by a full queue, by an
+    allocation, by loading a kernel for the first time. A long delay is good where the queue holds work, and is bad
+    where the device idles (see `idle_breakdown`).
+
+    Limits. Null delay and work: the work was not recorded. Filters of devices and streams go by the first work. Unlike
+    HTA, which knows `cudaLaunchKernel`, `cudaLaunchKernelExC` and two copies by name, launches of the driver
+    (`cuLaunchKernel`, as Triton makes them), of ROCm and of graphs are here, too, and a call whose work is several
+    kernels is one row.
+    """
+    return job.map(_of_trace, RESULT, select)
+
+
+ANALYSIS = Analysis("Launches", launches, RESULT)
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    view = scope(trace, select)
+    found = trace.of(find_launches)
+    chosen = np.flatnonzero(selected(view, found))
+    notes = [*(view.notes if select != ALL else ()), *unrecorded(view, found, chosen)]
+    return Partial(_frame(view, found, chosen), tuple(notes))
+
+
+def _frame(view: Scope, found: Launches, chosen: NDArray[np.int64]) -> pl.DataFrame:
+    trace, work = view.trace, view.device_work
+    rows, first = found.rows[chosen], found.first[chosen]
+    there = first >= 0
+
+    def of_work(values: NDArray[np.int64]) -> pl.Series:
+        return arrays.rows(np.where(there, values[first], -1) if len(values) else first)
+
+    names = trace.of(call_names)
+    op = trace.of(enclosing_op)[rows]
+    op_name = np.where(op >= 0, names[op], -1) if len(trace) else op
+    return pl.DataFrame(
+        {
+            "time": trace.start[rows] - trace.of(origin_of_time),
+            "name": arrays.texts(trace.strings, trace.name[rows]),
+            "duration": np.maximum(trace.end[rows] - trace.start[rows], 0),
+            "delay": arrays.column(found.delay[chosen], there),
+            "work_duration": arrays.column(found.busy[chosen], there),
+            "work_name": arrays.texts(
+                trace.strings, np.where(there, trace.name[work.rows[first]], -1) if len(work) else first
+            ),
+            "kind": arrays.labelled(
+                np.where(there, work.kind[first], -1) if len(work) else first, lambda code: WorkKind(code).name.lower()
+            ),
+            "work": found.pieces[chosen],
+            "device": of_work(work.device),
+            "stream": of_work(work.stream),
+            "thread": arrays.rows(trace.tracks.integer_tids()[trace.track[rows]]),
+            "operator": arrays.texts(trace.strings, op_name),
+            "correlation": arrays.rows(arguments.integers(trace, "correlation", rows)),
+        }
+    )

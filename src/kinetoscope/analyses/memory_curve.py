@@ -1,0 +1,76 @@
+"""How much memory was in use, instant by instant."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.model import arrays
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.memory import (
+    NONE_SELECTED,
+    NOT_RECORDED,
+    instants_in,
+    memory_instants,
+    out_of_memory,
+)
+from kinetoscope.model.scope import origin_of_time, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Column, Lines, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("device", pl.String, "Whose memory: cpu, or a device as torch names it, such as cuda:0."),
+    Column("time", pl.Int64, "When memory was taken or given back, from the first event of the trace on.", "ns"),
+    Column("allocated", pl.Int64, "Bytes in use on the device from then on.", "bytes"),
+    Column("reserved", pl.Int64, "Bytes that the device's allocator holds, in use or not; null for the host.", "bytes"),
+    Column("change", pl.Int64, "Bytes taken, or given back if negative.", "bytes"),
+)
+
+
+def memory_curve(job: Job, *, select: Selection = ALL) -> Result:
+    """How much memory was in use on each device, over time?
+
+    Method. A row for each instant at which an allocator took or gave back memory, in order of device and time.
+    `allocated` is what the allocator said was in use then (`Total Allocated`). Old files do not have it:
+    there it is the sum of all changes from the beginning of the recording on, and a note says so.
+
+    How to read it. The highest point is the peak; `memory_peak` says what was in use there. A floor that rises from
+    step to step is growth; see `memory_growth`. `reserved` far above `allocated` is memory that the caching allocator
+    holds for later, or that fragmentation keeps from being used.
+
+    Limits. The host's curve is of what torch's allocator took since profiling began, not of the process. What is
+    allocated past torch's allocators (by NCCL, by cuBLAS, by the driver) is in none. A selection chooses instants;
+    streams choose nothing, and numbers of devices choose those whose memory it is. Unlike the TensorBoard plugin,
+    records without an address count, devices of all types have a name, and no points are left out.
+    """
+    return job.map(_of_trace, RESULT, select)
+
+
+ANALYSIS = Analysis("Memory curve", memory_curve, RESULT, chart=Lines("time", "allocated", by=("device",)))
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    view = scope(trace, select)
+    found = trace.of(memory_instants)
+    rows = np.flatnonzero(instants_in(view))
+    rows = rows[np.argsort(found.device[rows], kind="stable")]
+    frame = pl.DataFrame(
+        {
+            "device": arrays.labelled(found.device[rows], found.device_name),
+            "time": found.time[rows] - trace.of(origin_of_time),
+            "allocated": found.allocated[rows],
+            "reserved": arrays.rows(found.reserved[rows]),
+            "change": found.size[rows],
+        }
+    )
+    notes = list(view.notes) if select.steps is not None else []
+    if not len(rows):
+        notes.append(NONE_SELECTED if len(found) else NOT_RECORDED)
+    return Partial(frame, (*notes, *found.notes(), *_exhausted(trace)))
+
+
+def _exhausted(trace: Trace) -> list[str]:
+    times = trace.of(out_of_memory)
+    return [f"An allocator ran out of memory ({times:,} times)."] if times else []

@@ -1,0 +1,107 @@
+"""Each block of memory: who took it, when, and when it was given back."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.model import arrays
+from kinetoscope.model.calls import calls
+from kinetoscope.model.calltree import enclosing_frame, enclosing_module, enclosing_op
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.memory import (
+    NO_ADDRESS,
+    NONE_SELECTED,
+    NOT_RECORDED,
+    innermost_calls,
+    instants_in,
+    memory_instants,
+    names_of_calls,
+)
+from kinetoscope.model.memory_blocks import Blocks, memory_blocks
+from kinetoscope.model.scope import origin_of_time, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.steps import step_of, steps
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Column, Result, Schema
+
+Int32s = NDArray[np.int32]
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("device", pl.String, "Whose memory: cpu, or a device as torch names it, such as cuda:0."),
+    Column("operator", pl.String, "Innermost operator that took it; null if it was taken in none, or earlier."),
+    Column("parent", pl.String, "Operator or annotation around that operator."),
+    Column("size", pl.Int64, "Bytes of the block.", "bytes"),
+    Column("allocated_at", pl.Int64, "When it was taken; null if before the recording.", "ns"),
+    Column("released_at", pl.Int64, "When it was given back; null if that was not recorded.", "ns"),
+    Column("duration", pl.Int64, "From the one to the other.", "ns"),
+    Column("step", pl.Int64, "Number of the step in which it was taken, as in ProfilerStep#N."),
+    Column("thread", pl.Int64, "Number of the thread that took it; that gave it back, if it was taken earlier."),
+    Column("module", pl.String, "Innermost nn.Module whose forward took it; null without Python stacks."),
+    Column("python", pl.String, "Innermost Python call that took it; null without Python stacks."),
+)
+
+
+def memory_events(job: Job, *, select: Selection = ALL) -> Result:
+    """Which blocks of memory were taken, by what, and how long did they live?
+
+    Method. What an allocator took and what it gave back are paired by device and address, over the whole recording: a
+    block ends at the next instant at its address. Who took it is told by what ran on that thread at that instant.
+
+    How to read it. Largest first. A block without `released_at` was still in use when the recording ended; one without
+    `allocated_at` was taken before it began. `aten::empty` and its like take memory for the operator in `parent`. Large
+    blocks that live long, taken in the forward pass, are activations: candidates for checkpointing.
+
+    Limits. Blocks that were there all the time do not show. If an address is given out again although it was not given
+    back, that was not recorded, and the block has no `released_at`. The backward pass has no modules: it runs on a
+    thread of its own. A selection chooses blocks by the instant at which they were taken, else given back; streams
+    choose nothing, and numbers of devices choose those whose memory it is. Pairs are those of the TensorBoard plugin,
+    which shows by default only blocks of at least a quarter of the largest, and fails on devices of ROCm's own type.
+    """
+    return job.map(_of_trace, RESULT, select)
+
+
+ANALYSIS = Analysis("Memory events", memory_events, RESULT)
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    view = scope(trace, select)
+    found, blocks = trace.of(memory_instants), trace.of(memory_blocks)
+    chosen = np.flatnonzero(instants_in(view)[blocks.shown_at])
+    shown = blocks.shown_at[chosen]
+    order = np.lexsort((shown, -blocks.size[chosen], found.device[shown]))
+    frame = _frame(trace, blocks, chosen[order], select)
+    notes = list(view.notes) if select.steps is not None else []
+    return Partial(frame, (*notes, *_notes(trace, blocks, len(chosen))))
+
+
+def _frame(trace: Trace, blocks: Blocks, chosen: NDArray[np.int64], select: Selection) -> pl.DataFrame:
+    found = trace.of(memory_instants)
+    taken, released = blocks.taken[chosen], blocks.released[chosen]
+    shown = blocks.shown_at[chosen]
+    origin = trace.of(origin_of_time)
+    known, ended = taken >= 0, released >= 0
+    row = np.where(known, trace.of(innermost_calls)[taken], np.int32(-1)) if len(found) else taken
+    op = _around(trace.of(enclosing_op), row)
+    nested = trace.of(calls, EventKind.PYTHON, EventKind.RUNTIME)
+    parent = _around(nested.parent, _around(nested.around, op))
+    step = steps(trace, select.steps_by) if False else trace.of(steps, select.steps_by)
+    which = np.where(known, step_of(step.host, found.time[taken]), -1) if len(found) else taken
+    return pl.DataFrame(
+        {
+            "device": arrays.labelled(found.device[shown], found.device_name),
+            "operator": names_of_calls(trace, op),
+            "parent": names_of_calls(trace, parent),
+            "size": blocks.size[chosen],
+            "allocated_at": arrays.column(found.time[taken] - origin, known),
+            "released_at": arrays.column(found.time[released] - origin, ended),
+            "duration": arrays.column(found.time[released] - found.time[taken], known & ended),
+            "step": arrays.column(step.number[which], which >= 0),
+            "thread": arrays.rows(trace.tracks.integer_tids()[trace.track[found.rows[shown]]]),
+            "module": names_of_calls(trace, _around(trace.of(enclosing_module), row)),
+            "python": names_of_calls(trace, _around(trace.of(enclosing_frame), row)),
+        }
+    )

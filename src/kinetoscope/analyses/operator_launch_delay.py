@@ -1,0 +1,175 @@
+"""How long operators take until they have launched their kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.sequences import distinct_sequences
+from kinetoscope.algorithms.tree import ancestor
+from kinetoscope.model.calls import call_name, call_names
+from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.device import DeviceWork
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.launching import Launches, launches, selected, unrecorded
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.scope import Scope, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("operator", pl.String, "Name of the operator."),
+    Column("sequence", pl.String, "What a call of it launches, in order; of a long sequence the first, and how many."),
+    Column("work", pl.Int64, "Pieces of device work in the sequence."),
+    Column("calls", pl.Int64, "Calls of the operator that launched exactly this sequence."),
+    Column("operator_delay", pl.Int64, "Sum of the times from a call's start to its first launch.", "ns"),
+    Column("operator_delay_mean", pl.Int64, "Mean time from a call's start to the start of its first launch.", "ns"),
+    Column("launch_delay", pl.Int64, "Sum of the times from a first launch to the start of its work.", "ns"),
+    Column("launch_delay_mean", pl.Int64, "Mean time from the start of the first launch to that of its work.", "ns"),
+    Column("device_time", pl.Int64, "Sum of the durations of the work launched.", "ns"),
+    Column("kernels", pl.List(pl.String), "The whole sequence, a name for each piece of device work."),
+)
+
+SHOWN: Final = 8
+"""Names of a sequence that its text shows; the list has all."""
+
+_LONGEST: Final = 4096
+"""Names of a sequence that the list has: a graph of a whole model is told by its count."""
+
+
+def operator_launch_delay(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    operators: Annotated[
+        str, Param("How the names of the operators begin that count; empty: any operator.")
+    ] = "aten::",
+) -> Result:
+    """How long from the start of an operator to its first launch, and from there to its kernel?
+
+    Method. Each launch call belongs to the innermost operator of that kind that encloses it on its own thread. What
+    one call of an operator launched, in the order of the launches, is its sequence; calls of one name with the same
+    sequence, kernel for kernel, are one row. Operator delay is from the start of the operator to the start of its first
+    launch call; launch delay from there to the start of the work of that call, 0 if it began before. The rows are
+    sorted by the sum of the operator delays, then by operator and sequence.
+
+    How to read it. Operator delay is pure host overhead: checks of shapes and types, dispatch, allocation, before
+    anything is launched. Fewer and larger operators, compiling, or a graph remove it. It limits the device only where
+    the device waits for launches (see `idle_breakdown`). Launch delay is the time in the queue: long means that the
+    host is ahead.
+
+    Limits. What was launched outside of such operators is left out, and counted in the notes: with `operators=""` also
+    operators of other libraries count. Only what an operator launches itself is its own, not what the operators inside
+    it launch. Unlike HTA, which takes the operator of any thread that started last, threads do not mix; launches of the
+    driver, of ROCm, of graphs, and copies and sets are part of the sequences; ranks are not added up.
+    """
+    return job.map(_of_trace, RESULT, select, operators=operators)
+
+
+ANALYSIS = Analysis("Operator launch delay", operator_launch_delay, RESULT, chart=Bars("operator", "operator_delay"))
+
+
+@dataclass(frozen=True)
+class _OpCalls:
+    """Calls of operators that launched something: what, and when first.
+
+    Attributes:
+        op: int32 [calls], their rows.
+        launch: int32 [calls], place in `Launches` of the first launch of each.
+        offsets: int64 [calls + 1], and work: int32 [work], places in `device_work`: what each launched, in order.
+    """
+
+    op: NDArray[np.int32]
+    launch: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    work: NDArray[np.int32]
+
+
+def _of_trace(trace: Trace, select: Selection, *, operators: str) -> Partial:
+    view = scope(trace, select)
+    found = trace.of(launches)
+    chosen = np.flatnonzero(selected(view, found))
+    notes = [*(view.notes if select != ALL else ()), *unrecorded(view, found, chosen)]
+    chosen = chosen[found.first[chosen] >= 0]
+    op = trace.of(_enclosing, operators)[found.rows[chosen]]
+    outside = int((op < 0).sum())
+    if outside:
+        within = f"whose name begins with {operators}" if operators else "at all"
+        notes.append(f"{outside:,} of {len(op):,} launches are in no operator {within}, and are left out.")
+    if outside == len(op):
+        return Partial(RESULT.without("rank").empty(), tuple(notes))
+    calls = _op_calls(found, chosen[op >= 0], op[op >= 0])
+    return Partial(_frame(view, found, calls), tuple(notes))
+
+
+def _enclosing(trace: Trace, operators: str) -> NDArray[np.int32]:
+    """The operator of that kind which each event is, or is called by: int32 [events], −1 for none."""
+    words = (operators,) if operators else ()
+    wanted = rows_named(trace, lambda name: name.startswith(operators), EventKind.HOST_OP, holding=words)
+    return ancestor(trace.of(call_tree).parent, wanted)
+
+
+def _op_calls(found: Launches, chosen: NDArray[np.int64], op: NDArray[np.int32]) -> _OpCalls:
+    """Launches come in order of time; sorted by operator they are the launches of each of its calls, in order."""
+    order = np.argsort(op, kind="stable")
+    chosen, op = chosen[order], op[order]
+    begins = np.flatnonzero(np.diff(op, prepend=-1))
+    pieces = found.pieces[chosen]
+    until = np.cumsum(pieces)
+    within = np.arange(until[-1]) - np.repeat(until - pieces, pieces)
+    work = found.work[np.repeat(found.offsets[chosen], pieces) + within]
+    offsets = np.append((until - pieces)[begins], until[-1])
+    return _OpCalls(op[begins], chosen[begins].astype(np.int32), offsets, work)
+
+
+def _frame(view: Scope, found: Launches, calls: _OpCalls) -> pl.DataFrame:
+    trace, work = view.trace, view.device_work
+    names = trace.name[work.rows[calls.work]]
+    sequence, _ = distinct_sequences(calls.offsets, names)
+    codes, first = group(trace.of(call_names)[calls.op], sequence)
+    groups = len(first)
+    launched = trace.start[found.rows[calls.launch]]
+    begun = work.start[found.first[calls.launch]]
+    count = np.bincount(codes, minlength=groups)
+    to_launch = sum_by(codes, groups, np.maximum(launched - trace.start[calls.op], 0))
+    to_work = sum_by(codes, groups, np.maximum(begun - launched, 0))
+    of_call = np.repeat(codes, np.diff(calls.offsets))
+    lists = [
+        trace.strings.labels(names[low : min(high, low + _LONGEST)].tolist())
+        for low, high in zip(calls.offsets[first].tolist(), calls.offsets[first + 1].tolist(), strict=True)
+    ]
+    length = np.diff(calls.offsets)[first]
+    labels = trace.strings.labels(trace.name[calls.op[first]].tolist())
+    frame = pl.DataFrame(
+        {
+            "operator": [call_name(label, EventKind.HOST_OP) for label in labels],
+            "sequence": [_text(each, size) for each, size in zip(lists, length.tolist(), strict=True)],
+            "work": length,
+            "calls": count,
+            "operator_delay": to_launch,
+            "operator_delay_mean": (2 * to_launch + count) // (2 * count),
+            "launch_delay": to_work,
+            "launch_delay_mean": (2 * to_work + count) // (2 * count),
+            "device_time": _device_time(work, calls, of_call, groups),
+            "kernels": pl.Series(lists, dtype=pl.List(pl.String)),
+        }
+    )
+    return frame.sort(["operator_delay", "operator", "kernels"], descending=[True, False, False], maintain_order=True)
+
+
+def _device_time(work: DeviceWork, calls: _OpCalls, codes: NDArray[np.int32], groups: int) -> NDArray[np.int64]:
+    return sum_by(codes, groups, work.duration[calls.work])
+
+
+def _text(names: list[str], length: int) -> str:
+    """`gemm -> relu -> … (90 more)`."""
+    more = [f"… ({length - SHOWN:,} more)"] if length > SHOWN else []
+    return " -> ".join([*names[:SHOWN], *more])

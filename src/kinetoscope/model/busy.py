@@ -1,0 +1,76 @@
+"""When each device of a rank was busy with what, in the time that a selection leaves of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinetoscope.algorithms.intervals import Intervals, difference, intersection, merge, union
+from kinetoscope.model.kinds import WorkKind
+from kinetoscope.model.scope import Scope
+
+
+@dataclass(frozen=True)
+class Busy:
+    """One device's time; each set of intervals is a union.
+
+    Attributes:
+        device: number of the device.
+        window: the time that is looked at: from the start of the first to the end of the last selected device work; if
+            steps are selected, the device's time in those steps.
+        computation, communication, memory: when work of that kind ran; memory is copies and sets.
+    """
+
+    device: int
+    window: Intervals
+    computation: Intervals
+    communication: Intervals
+    memory: Intervals
+
+    @property
+    def all(self) -> Intervals:
+        """When work of any kind ran."""
+        return merge(self.computation, self.communication, self.memory)
+
+    @property
+    def gaps(self) -> Intervals:
+        """When nothing ran, within the window."""
+        return difference(self.window, self.all)
+
+
+def busy(view: Scope) -> list[Busy]:
+    """The time of each device that has selected work, by number of the device."""
+    steps = steps_window(view)
+    return [_of_device(view, device, steps) for device in np.unique(view.device_work.device[view.work]).tolist()]
+
+
+def steps_window(view: Scope) -> Intervals | None:
+    """The devices' time in the selected steps, within the range of time, as a union; None if no steps are selected."""
+    return None if view.select.steps is None else union(*view.clipped(*view.steps.device))
+
+
+def window_of(ran: Intervals, steps: Intervals | None) -> Intervals:
+    """The time that is looked at, of what ran in it and the selected steps."""
+    return Intervals(ran.start[:1], ran.end[-1:]) if steps is None else steps
+
+
+def _of_device(view: Scope, device: int, steps: Intervals | None) -> Busy:
+    work = view.device_work
+    here = view.work & (work.device == device)
+
+    def ran(*kinds: WorkKind) -> Intervals:
+        rows = here & work.of(*kinds)
+        found = union(*view.clipped(work.start[rows], work.end[rows]))
+        return found if steps is None else intersection(found, steps)
+
+    computation, communication = ran(WorkKind.COMPUTATION), ran(WorkKind.COMMUNICATION)
+    memory = ran(WorkKind.MEMCPY, WorkKind.MEMSET)
+    window = window_of(merge(computation, communication, memory), steps)
+    return Busy(device, window, computation, communication, memory)
+
+
+def nothing_ran(view: Scope) -> str:
+    """Why there is no row, where no device work is selected."""
+    recorded = "selected" if len(view.device_work) else "recorded: the trace holds host activity only"
+    return f"No device work was {recorded}."

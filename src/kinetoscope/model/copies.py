@@ -1,0 +1,94 @@
+"""Copies and sets on devices: in which direction each moves how many bytes, whatever the vendor that wrote it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.model import arguments
+from kinetoscope.model.device import DeviceWork, device_work
+from kinetoscope.model.kinds import WorkKind
+from kinetoscope.model.trace import Trace
+
+SET: Final = "memset"
+UNKNOWN: Final = "unknown"
+
+_PEERS: Final = re.compile(r"PtoP|P2P|PeerToPeer|[pP]eer")
+_SHORT: Final = re.compile(r"(?<![A-Za-z])([HDAMS])(?:to|2)([HDAMS])(?![A-Za-z])")
+"""`Memcpy HtoD (Pinned -> Device)` of CUDA and ROCm, `zeCommandListAppendMemoryCopy(M2D)` of XPU."""
+
+_LONG: Final = re.compile(r"(host|device)_?to_?(host|device)", re.IGNORECASE)
+"""`CopyHostToDevice` of older ROCm, `DEVICE_TO_HOST` of MTIA."""
+
+_PLACES: Final = {"A": "D", "M": "H"}
+"""An array (CUDA) lies on the device; memory that nobody registered (XPU) on the host."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    """All copies and sets of a trace, in file order.
+
+    Attributes:
+        work: int32 [copies], which of `device_work(trace)` each is.
+        direction: int8 [copies], which of `directions`.
+        directions: those that occur: HtoD, DtoH, DtoD, PtoP and the like, memset, unknown; sorted.
+        bytes: int64 [copies], −1 where the trace does not say.
+    """
+
+    work: NDArray[np.int32]
+    direction: NDArray[np.int8]
+    directions: tuple[str, ...]
+    bytes: NDArray[np.int64]
+
+
+def direction(text: str) -> str | None:
+    """From where to where a copy of this name goes: HtoD, DtoH, DtoD, HtoH, PtoP, StoD, …; None if it does not tell."""
+    if _PEERS.search(text):
+        return "PtoP"
+    if short := _SHORT.search(text):
+        return "to".join(_PLACES.get(place, place) for place in short.groups())
+    if long := _LONG.search(text):
+        return "to".join(place[0].upper() for place in long.groups())
+    return None
+
+
+def copies(trace: Trace) -> Copies:
+    """Find the copies and sets of a trace. Ask by `trace.of`."""
+    work = trace.of(device_work)
+    places = np.flatnonzero(work.of(WorkKind.MEMCPY, WorkKind.MEMSET)).astype(np.int32)
+    rows = work.rows[places]
+    told = arguments.codes(trace, "copy_direction", rows)
+    codes, first = group(trace.name[rows], told, work.kind[places])
+    labels = [
+        _label(trace, name, code, kind)
+        for name, code, kind in zip(
+            trace.name[rows[first]].tolist(), told[first].tolist(), work.kind[places[first]].tolist(), strict=True
+        )
+    ]
+    directions = tuple(sorted(set(labels)))
+    of_group = np.array([directions.index(label) for label in labels], np.int8)
+    return Copies(places, of_group[codes], directions, _sizes(trace, work, places))
+
+
+def _label(trace: Trace, name: int, argument: int, kind: int) -> str:
+    if kind == WorkKind.MEMSET:
+        return SET
+    texts = [trace.strings.label(code) for code in (name, argument) if code >= 0]
+    return next(filter(None, map(direction, texts)), UNKNOWN)
+
+
+def _sizes(trace: Trace, work: DeviceWork, places: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The bytes of each: its own argument, else that of its call where the call made nothing else (ROCm says it there)."""
+    found = np.maximum(arguments.integers(trace, "bytes", work.rows[places]), -1)
+    launch = work.launch[places]
+    asked = np.flatnonzero((found < 0) & (launch >= 0))
+    if len(asked):
+        made = sum_by(work.launch, len(trace), np.ones(len(work), np.int64))
+        asked = asked[made[launch[asked]] == 1]
+        found[asked] = np.maximum(arguments.integers(trace, "bytes", launch[asked]), -1)
+    return found

@@ -1,0 +1,182 @@
+"""What the allocators reported: the instants at which memory was taken or given back, on which device, and its level.
+
+All of a trace, in order of time. What happened to one block of memory is in `memory_blocks`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms import tree
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.model import arguments, arrays
+from kinetoscope.model.calls import call_name, call_names
+from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.scope import Scope
+from kinetoscope.model.trace import Trace
+
+NOT_RECORDED: Final = "Memory was not recorded (profile_memory=True records it)."
+NONE_SELECTED: Final = "Nothing that the allocators did is selected."
+NO_ADDRESS: Final = (
+    "The file has no addresses of memory (newer versions of torch write them): what was taken and what was given back "
+    "cannot be paired."
+)
+
+HOST: Final = 0
+"""Type of device of the host's memory."""
+
+DEVICE_TYPES: Final[dict[int, str]] = {
+    HOST: "cpu",
+    1: "cuda",
+    2: "mkldnn",
+    3: "opengl",
+    4: "opencl",
+    5: "ideep",
+    6: "hip",
+    7: "fpga",
+    8: "maia",
+    9: "xla",
+    10: "vulkan",
+    11: "metal",
+    12: "xpu",
+    13: "mps",
+    14: "meta",
+    15: "hpu",
+    16: "ve",
+    17: "lazy",
+    18: "ipu",
+    19: "mtia",
+    20: "privateuseone",
+}
+"""Names of devices by c10's numbers of their types (c10/core/DeviceType.h)."""
+
+
+@dataclass(frozen=True)
+class Instants:
+    """All that the allocators reported, in order of time.
+
+    Attributes:
+        rows: int32 [instants], their rows.
+        time: int64 [instants], when, ns, ascending.
+        size: int64 [instants], bytes: positive where memory was taken, negative where it was given back.
+        device: int32 [instants], which of `devices`.
+        devices: type and number of each device, ascending.
+        allocated: int64 [instants], bytes in use on the device afterwards: what the allocator said, else counted on
+            from the nearest instant at which it said it, else from 0 at the beginning of the recording.
+        counted: bool [devices], whether the allocator never said it, so that `allocated` counts from 0.
+        reserved: int64 [instants], bytes that the device's allocator held afterwards; −1 where it does not say.
+    """
+
+    rows: NDArray[np.int32]
+    time: NDArray[np.int64]
+    size: NDArray[np.int64]
+    device: NDArray[np.int32]
+    devices: tuple[tuple[int, int], ...]
+    allocated: NDArray[np.int64]
+    counted: NDArray[np.bool_]
+    reserved: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def of_device(self, device: int) -> NDArray[np.int64]:
+        """Places of the instants of one of `devices`, in order of time."""
+        return np.flatnonzero(self.device == device)
+
+    def before(self, place: int) -> int:
+        """Bytes in use before an instant, by what it changed."""
+        return int(self.allocated[place]) - int(self.size[place])
+
+    def notes(self) -> list[str]:
+        """What must be said about `allocated`."""
+        names = [self.device_name(device) for device in np.flatnonzero(self.counted).tolist()]
+        if not names:
+            return []
+        return [f"The file does not say how much was in use ({', '.join(names)}): it counts from 0 at the beginning."]
+
+    def device_name(self, device: int) -> str:
+        """As torch writes it: `cpu`, `cuda:0`."""
+        return device_name(*self.devices[device])
+
+
+def device_name(device_type: int, number: int) -> str:
+    """A device as torch writes it: `cpu`, `cuda:0`; of a type that c10 does not have `type 99:0`."""
+    name = DEVICE_TYPES.get(device_type, f"type {device_type}")
+    return name if number < 0 else f"{name}:{number}"
+
+
+def memory_instants(trace: Trace) -> Instants:
+    """Find them."""
+    rows = trace.rows(EventKind.MEMORY)
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    size = arguments.integers(trace, "memory_bytes", rows, missing=0)
+    kind = arguments.integers(trace, "memory_device_type", rows, missing=HOST)
+    codes, first = group(kind, arguments.integers(trace, "memory_device", rows))
+    found = list(
+        zip(kind[first].tolist(), arguments.integers(trace, "memory_device", rows[first]).tolist(), strict=True)
+    )
+    order = sorted(range(len(found)), key=found.__getitem__)
+    device = np.argsort(np.array(order, np.int64)).astype(np.int32)[codes]
+    allocated, counted = _levels(trace, rows, size, device, len(found))
+    reserved = np.maximum(arguments.integers(trace, "reserved", rows), -1)
+    reserved[kind == HOST] = -1  # the file says 0: the host's allocator has no reserve that it could report
+    devices = tuple(found[each] for each in order)
+    return Instants(rows, trace.start[rows], size, device, devices, allocated, counted, reserved)
+
+
+def _levels(
+    trace: Trace, rows: NDArray[np.int32], size: NDArray[np.int64], device: NDArray[np.int32], devices: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    said = arguments.integers(trace, "allocated", rows)
+    known = arguments.given(trace, "allocated", rows)
+    level, counted = np.empty(len(rows), np.int64), np.zeros(devices, np.bool_)
+    for each in range(devices):
+        here = np.flatnonzero(device == each)
+        total = np.cumsum(size[here])
+        told = np.flatnonzero(known[here])
+        counted[each] = not len(told)
+        if len(told):  # the last one before that was told, else the first one after
+            nearest = told[np.maximum(np.searchsorted(told, np.arange(len(here)), side="right") - 1, 0)]
+            total += said[here[nearest]] - total[nearest]
+        level[here] = total
+    return level, counted
+
+
+def instants_in(view: Scope) -> NDArray[np.bool_]:
+    """Which instants are selected: bool [instants]. Of numbers of devices those of the memory itself count."""
+    found = view.trace.of(memory_instants)
+    chosen = view.host[found.rows]
+    if view.select.devices is not None:
+        ours = [number in view.select.devices for _, number in found.devices]
+        chosen &= np.array(ours, np.bool_)[found.device]
+    return chosen
+
+
+def innermost_calls(trace: Trace) -> NDArray[np.int32]:
+    """The innermost call that runs on the thread of each instant: int32 [instants], rows, −1 for none."""
+    found, calls = trace.of(memory_instants), trace.of(call_tree)
+    return tree.enclosing(
+        calls.order, calls.offsets, trace.start, trace.end, calls.parent, trace.track[found.rows], found.time
+    )
+
+
+def out_of_memory(trace: Trace) -> int:
+    """How often an allocator said that memory had run out."""
+    return int(rows_named(trace, lambda name: name == "[OutOfMemory]", EventKind.INSTANT).sum())
+
+
+def names_of_calls(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
+    """The names of calls as tables know them (see `calls.call_name`), null for row −1."""
+    # One text may name an operator and an annotation, and only the operator loses its overload.
+    kinds = len(EventKind)
+    codes = trace.of(call_names)[rows].astype(np.int64) * kinds + trace.kind[rows]
+    return arrays.labelled(
+        np.where(rows >= 0, codes, -1), lambda code: call_name(trace.strings.label(code // kinds), code % kinds)
+    )
