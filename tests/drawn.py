@@ -54,9 +54,10 @@ def kernel(
     return event(category, name, start, duration, pid=device, tid=stream, **work)
 
 
-def memory(time: int, size: int, *, device: int | None = None, tid: int = 1) -> Event:
+def memory(time: int, size: int, *, device: int | None = None, tid: int = 1, **more: Any) -> Event:
     """Memory taken (or, of negative size, given back): the host's, or that of a device."""
-    args = {"Device Type": int(device is not None), "Device Id": -1 if device is None else device, "Bytes": size}
+    whose = {"Device Type": int(device is not None), "Device Id": -1 if device is None else device}
+    args = {**whose, "Bytes": size, **more}
     place = {"pid": 1, "tid": tid, "ts": time / 1000, "s": "t"}
     return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", **place, "args": args}
 

@@ -10,16 +10,16 @@ from functools import partial
 from typing import Final
 
 from kinetoscope.engines.threads import Threads
-from kinetoscope.errors import NotATraceError, NotFoundError, UsageError
+from kinetoscope.errors import BrokenTraceError, NotATraceError, NotFoundError, UsageError
 from kinetoscope.model.job import Engine, Job
 from kinetoscope.model.naming import listed
 from kinetoscope.model.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, Options, Source
 from kinetoscope.model.trace import Trace
-from kinetoscope.readers import kineto
-from kinetoscope.readers.discovery import Look, find, look, rank_in_name
+from kinetoscope.readers import kineto, parquet
+from kinetoscope.readers.discovery import Look, find, is_parquet, look, rank_in_name
 from kinetoscope.readers.stream import Progress
 
-READERS: Final[dict[str, Callable[..., Trace]]] = {kineto.NAME: kineto.load}
+READERS: Final[dict[str, Callable[..., Trace]]] = {kineto.NAME: kineto.load, parquet.NAME: parquet.load}
 """Readers by name: each loads a Source."""
 
 ENGINES: Final = ("threads",)
@@ -39,7 +39,7 @@ def read(
     """The job at a path. Nothing but the beginnings of the files is read until a question is asked.
 
     Args:
-        path: a file, a folder, a glob pattern or an fsspec URL.
+        path: a file, a folder (of traces, or one that `convert --to parquet` made), a glob pattern or an fsspec URL.
         ranks: only these ranks.
         jobs: how many traces to work on at once; as many as there are cores by default.
         engine: where to work on them.
@@ -89,7 +89,7 @@ def assign(path: str, files: list[str]) -> tuple[list[Source], list[str]]:
         NotATraceError: there are several files, and none of them is a trace.
     """
     if len(files) == 1:
-        return [Source(files[0], look(files[0]).rank or 0)], []
+        return [_source(files[0], _look_into(files[0]).rank or 0)], []
     found = [_look(file) for file in files]
     traces = [each for each in found if not each.other]
     others = [f"{os.path.basename(each.file)} ({each.other})" for each in found if each.other]
@@ -105,7 +105,7 @@ def assign(path: str, files: list[str]) -> tuple[list[Source], list[str]]:
     sources = []
     for each in traces:
         rank = next(free) if each.rank is None else each.rank
-        sources.append(Source(each.file, rank, cycles[rank]))
+        sources.append(_source(each.file, rank, cycles[rank]))
         cycles[rank] += 1
     notes += _on_ranks(cycles, max(each.world for each in traces))
     return sorted(sources, key=lambda source: (source.rank, source.cycle)), notes
@@ -126,8 +126,16 @@ def _shortened(texts: list[str]) -> str:
     return ", ".join([*texts[:5], f"and {len(texts) - 5} more"] if len(texts) > 5 else texts)
 
 
+def _source(file: str, rank: int, cycle: int = 0) -> Source:
+    return Source(file, rank, cycle, parquet.NAME if is_parquet(file) else kineto.NAME)
+
+
+def _look_into(file: str) -> Look:
+    return parquet.look(file) if is_parquet(file) else look(file)
+
+
 def _look(file: str) -> Look:
     try:
-        return look(file)
-    except NotFoundError:
+        return _look_into(file)
+    except (NotFoundError, BrokenTraceError):
         return Look(file, rank_in_name(file))  # it is named, with the reason, when it is asked

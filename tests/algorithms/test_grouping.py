@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
+from kinetoscope.algorithms.grouping import group, group_in_order, reduce_by, sum_by
 
 FIRST, LAST = -(2**63), 2**63 - 1
 many = settings(max_examples=200, deadline=None)
@@ -75,3 +75,12 @@ def test_group_out_of_range_is_refused(function: object) -> None:
         function(np.array([2], np.int32), 2, np.zeros(1, np.int64))
     with pytest.raises(ValueError, match="rows"):
         function(np.array([1], np.int32), 2, np.zeros(2, np.int64))
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), max_size=20))
+def test_groups_in_order_are_sorted_and_represented_by_their_first_row(rows: list[tuple[int, int]]) -> None:
+    keys = [np.array([row[key] for row in rows], np.int64) for key in range(2)]
+    codes, representatives = group_in_order(*keys)
+    distinct = sorted(set(rows))
+    assert codes.tolist() == [distinct.index(row) for row in rows]
+    assert representatives.tolist() == [rows.index(key) for key in distinct]

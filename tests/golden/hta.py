@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
@@ -61,7 +61,16 @@ LAST: Final = "last__"
 EXACT: Final = "ns_exact/"
 """Where the golden values lie for which HTA was told not to round."""
 
-VIEWS: Final = frozenset({"unlinked work", "waits as work", "kinds by pattern"})
+CALLS: Final = {
+    "kernel launches only": re.compile(r".*LaunchKernel|runFunction"),
+    "listed calls only": re.compile(
+        r"(?:cudaLaunchKernel(?:ExC)?|cuLaunchKernel(?:Ex)?|cudaMem(?:cpy|set)Async|hipLaunchKernel"
+        r"|hipExtModuleLaunchKernel|hipMem(?:cpy|set)Async|hipMemcpyWithStream|runFunction.*)$"
+    ),
+}
+"""Which calls HTA takes for launches, by the rule that says so."""
+
+VIEWS: Final = frozenset({"unlinked work", "waits as work", "kinds by pattern", *CALLS})
 """Rules of HTA's that concern what is in a trace, whatever is asked."""
 
 T = TypeVar("T")
@@ -105,6 +114,8 @@ def seen(name: str, last: bool, quirks: frozenset[str] = frozenset()) -> Job:
         keep = np.ones(len(trace), np.bool_)
         if len(steps) > 1:
             keep = kept(trace, start, last=last, unlinked="unlinked work" not in quirks)
+        for rule in quirks & CALLS.keys():
+            keep &= ~launched_otherwise(trace, CALLS[rule])
         views[source] = Seen(trace, keep, start, end, quirks)
     return Job(job.path, job.sources, Threads(views.__getitem__, jobs=1, keep=len(views)))
 
@@ -193,6 +204,15 @@ def kept(trace: Trace, start: NDArray[np.int64], *, last: bool, unlinked: bool) 
     return keep
 
 
+def launched_otherwise(trace: Trace, calls: re.Pattern[str]) -> NDArray[np.bool_]:
+    """Which calls have other names, and which device work was not launched by one with such a name."""
+    other = ~rows_named(trace, lambda name: calls.match(name) is not None, EventKind.RUNTIME)
+    other &= trace.kind == EventKind.RUNTIME
+    work = trace.of(device_work)
+    other[work.rows] = np.where(work.launch >= 0, other[work.launch], True)
+    return other
+
+
 ON_DEVICE: Final = (
     EventKind.KERNEL,
     EventKind.MEMCPY,
@@ -210,7 +230,10 @@ _OTHER: Final = re.compile(
 )
 
 OTHER: Final = WorkKind.MEMSET
-"""What stands for HTA's fourth kind, OTHER: no computation, no communication, and no copy by name."""
+"""What stands for HTA's fourth kind, OTHER: neither computation nor communication, and none that it has rows for."""
+
+KINDS: Final = {WorkKind.COMPUTATION: "computation", WorkKind.COMMUNICATION: "communication", WorkKind.MEMCPY: "memory"}
+"""The kinds that it has rows for."""
 
 
 def work_kind(name: str) -> WorkKind:
@@ -265,3 +288,23 @@ class Case:
     def job(self, rules: frozenset[str] = frozenset()) -> Job:
         """What HTA sees, with those of its further rules that concern what a trace is."""
         return seen(self.name, self.last, rules & VIEWS)
+
+
+def described(values: Iterable[float]) -> dict[str, float | None]:
+    """The statistics that pandas' `describe` gives."""
+    array = np.asarray(list(values), np.float64)
+    if not len(array):
+        return {"count": 0}
+    low, median, high = np.quantile(array, (0.25, 0.5, 0.75)).tolist()
+    spread = float(array.std(ddof=1)) if len(array) > 1 else None
+    extremes = float(array.min()), float(array.max())
+    return {
+        "count": len(array),
+        "mean": float(array.mean()),
+        "std": spread,
+        "min": extremes[0],
+        "25%": low,
+        "50%": median,
+        "75%": high,
+        "max": extremes[1],
+    }

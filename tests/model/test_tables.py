@@ -32,6 +32,16 @@ GEMM: dict[str, Any] = {
 COPY: dict[str, Any] = {"bytes": 4096, "memory bandwidth (GB/s)": 1.5}
 FRAME: dict[str, Any] = {"Python id": 1, "Python parent id": None}
 LINEAR: dict[str, Any] = {"External id": 1, "Input Dims": [[2, 3]]}
+ALL_GATHER: dict[str, Any] = {
+    "Collective name": "_allgather_base",
+    "Process Group Name": "1",
+    "Process Group Ranks": "[0, 2]",
+    "Group size": 2,
+    "In msg nelems": 10,
+    "Out msg nelems": 20,
+    "dtype": "BFloat16",
+    "Seq": 7,
+}
 SHADOW = {"cat": "gpu_user_annotation", "pid": 0, "tid": 7}
 
 
@@ -51,7 +61,12 @@ def drawn(folder: Path) -> Trace:
         kernel("Memcpy HtoD", 450, 5, 0, category="gpu_memcpy", **COPY),
         memory(50, -64, device=1),
         annotation("ProfilerStep#3", 60, 500) | SHADOW,
+        *(op("record_param_comms", 610, 20, **ALL_GATHER), counter("power", 50, watts=250, degrees=61.5)),
     ).trace()
+
+
+def counter(name: str, time: int, **values: Any) -> dict[str, Any]:
+    return {"ph": "C", "cat": "", "name": name, "pid": 0, "ts": time / 1000, "args": values}
 
 
 def rows(trace: Trace, name: str, *columns: str) -> list[tuple[object, ...]]:
@@ -134,6 +149,100 @@ def test_the_other_tables(tmp_path: Path) -> None:
     ]
     first = ("X", "user_annotation", "annotation", "1", "1")
     assert rows(trace, "events", "phase", "category", "kind", "process", "thread")[0] == first
+
+
+def test_modules(tmp_path: Path) -> None:
+    trace = job(
+        tmp_path,
+        python("nn.Module: Net_0", 0, 900),
+        python("forward", 10, 800),
+        python("nn.Module: Linear_0", 20, 300),
+        python("nn.Module: Linear_1", 400, 300),
+        op("aten::linear", 410, 10),
+        python("nn.Module: Norm_0", 5, 20, tid=2),
+    ).trace()
+    columns = ("row", "module", "parent", "parent_name", "depth", "thread", "duration")
+    assert rows(trace, "modules", *columns) == [
+        (0, "Net_0", None, None, 0, 1, 900),
+        (2, "Linear_0", 0, "nn.Module: Net_0", 1, 1, 300),
+        (3, "Linear_1", 0, "nn.Module: Net_0", 1, 1, 300),
+        (5, "Norm_0", None, None, 0, 2, 20),
+    ]
+
+
+def test_counters(tmp_path: Path) -> None:
+    big: dict[str, Any] = {"a": 2**70, "b": "text", "c": None, "d": True, "": 0}
+    trace = job(tmp_path, op("aten::mm", 0, 1), counter("x", 2, b=1.5, a=-3), counter("y", 1, **big)).trace()
+    columns = ("row", "name", "process", "start", "key", "value")
+    assert rows(trace, "counters", *columns) == [
+        (1, "x", "0", 2, "b", 1.5),
+        (1, "x", "0", 2, "a", -3.0),
+        (2, "y", "0", 1, "a", 2.0**70),
+        (2, "y", "0", 1, "", 0.0),
+    ]
+
+
+def test_a_collective_is_the_call_and_the_work_that_it_starts(tmp_path: Path) -> None:
+    args = {key: value for key, value in ALL_GATHER.items() if key != "Seq"}
+    trace = job(
+        tmp_path,
+        annotation("nccl:_all_gather_base", 0, 100),
+        op("record_param_comms", 10, 80, **ALL_GATHER),
+        launch(20, 10, 1),
+        kernel("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 40, 60, 1, **args),
+        kernel("vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)", 200, 10, 9),
+        kernel("gemm", 300, 10, 10),
+    ).trace()
+    columns = ("row", "on_device", "kind", "collective", "process_group", "ranks", "sequence", "bytes")
+    assert rows(trace, "collectives", *columns) == [
+        (1, False, "all_gather", "_allgather_base", "1", [0, 2], 7, 40),
+        (3, True, "all_gather", "_allgather_base", "1", [0, 2], None, 40),
+        (4, True, "all_reduce", None, None, None, None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "elements", "kind", "size"),
+    [
+        ("allreduce", (6, 6), "all_reduce", 24),
+        ("allreduce_coalesced", (6, 6), "all_reduce", 24),
+        ("_reduce_scatter_base", (8, 2), "reduce_scatter", 32),
+        ("all_gather_into_tensor_coalesced", (2, 8), "all_gather", 32),
+        ("all_to_allv", (8, 6), "all_to_all", 32),
+        ("broadcast", (3, 3), "broadcast", 12),
+        ("reduce", (3, 3), "reduce", 12),
+        ("scatter", (8, 2), "scatter", 32),
+        ("gather", (2, 8), "gather", 32),
+        ("send", (5, 0), "send", 20),
+        ("recv", (0, 5), "recv", 20),
+        ("barrier", (0, 0), "barrier", None),
+        ("wait", (0, 0), None, None),
+    ],
+)
+def test_kinds_and_sizes_of_collectives(
+    tmp_path: Path, name: str, elements: tuple[int, int], kind: str | None, size: int | None
+) -> None:
+    of_it = {"Collective name": name, "In msg nelems": elements[0], "Out msg nelems": elements[1], "dtype": "Float"}
+    trace = job(tmp_path, op("record_param_comms", 0, 1, **of_it)).trace()
+    assert rows(trace, "collectives", "kind", "bytes") == [(kind, size)]
+
+
+@pytest.mark.parametrize("odd", [{"dtype": "Quaternion"}, {"dtype": None}, {"In msg nelems": "many"}, {"In msg nelems": -1}])
+def test_the_size_of_a_collective_is_not_guessed(tmp_path: Path, odd: dict[str, Any]) -> None:
+    of_it = {"Collective name": "allreduce", "In msg nelems": 6, "Out msg nelems": 6, "dtype": "Float"}
+    assert rows(job(tmp_path, op("record_param_comms", 0, 1, **of_it)).trace(), "collectives", "bytes") == [(24,)]
+    trace = job(tmp_path, op("record_param_comms", 0, 1, **(of_it | odd))).trace()
+    assert rows(trace, "collectives", "bytes") == [(None,)]
+
+
+def test_ranks_that_the_argument_cuts_short_are_those_of_the_process_group(tmp_path: Path) -> None:
+    of_it = {"Collective name": "allreduce", "Group size": 40, "Process Group Name": "0", "Process Group Ranks": "[0, 1, ...]"}
+    other = of_it | {"Group size": 39}
+    groups = [{"pg_name": "0", "ranks": list(range(40))}, {"pg_name": "1", "ranks": "all"}, 7]
+    info = {"backend": "nccl", "rank": 0, "world_size": 40, "pg_config": groups}
+    events = (op("record_param_comms", 0, 1, **of_it), op("record_param_comms", 5, 1, **other))
+    trace = job(tmp_path, *events, distributedInfo=info).trace()
+    assert rows(trace, "collectives", "ranks") == [(list(range(40)),), (None,)]
 
 
 @pytest.mark.parametrize("name", ["resnet_ddp_mi300/*", "resnet50_v100/num_workers_0/*", "eager_b200/*", "mtia/*"])

@@ -48,6 +48,20 @@ def group(*keys: NDArray[np.integer[Any]]) -> tuple[Int32s, Int32s]:
     return codes, representatives
 
 
+def group_in_order(*keys: NDArray[np.integer[Any]]) -> tuple[Int32s, Int32s]:
+    """The same as `group`, with the groups numbered in ascending order of the first key, then of the second, and so on.
+
+    Raises:
+        TypeError: a key is not of integers that fit into int64.
+        ValueError: no keys, or keys that differ in length.
+    """
+    codes, representatives = group(*keys)
+    order = np.lexsort([key[representatives] for key in reversed(keys)])
+    place = np.empty(order.size, np.int32)
+    place[order] = np.arange(order.size, dtype=np.int32)
+    return place[codes], representatives[order]
+
+
 def sum_by(codes: Int32s, groups: int, values: Int64s) -> Int64s:
     """Sum of `values` over the rows of each group: int64 [groups]; rows with a negative code count nowhere.
 

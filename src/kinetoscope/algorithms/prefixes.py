@@ -66,6 +66,25 @@ def node_totals(values: Int64s, parent: Int32s) -> Int64s:
     return total
 
 
+def preorder(parent: Int32s, ranking: Int64s) -> Int64s:
+    """The nodes so that each is followed by those in it, roots and those of one node in the order of `ranking`.
+
+    Args:
+        parent: int32 [nodes], NO_NODE for roots.
+        ranking: int64 [nodes], all nodes once.
+    """
+    inside: dict[int, list[int]] = {}
+    around = parent.tolist()
+    for node in reversed(ranking.tolist()):
+        inside.setdefault(around[node], []).append(node)
+    open_nodes, order = inside.pop(NO_NODE, []), []
+    while open_nodes:
+        node = open_nodes.pop()
+        order.append(node)
+        open_nodes += inside.pop(node, [])
+    return np.array(order, np.int64)
+
+
 @inlined
 def _slot(above: int, label: int, slots: Int32s, parents: Int32s, labels: Int32s) -> int:
     """The slot of a node, or the free one where it belongs; `slots` holds a power of two."""

@@ -49,7 +49,8 @@ def count_open(group: Int32s, start: Int64s, end: Int64s) -> Curve:
 
     Args:
         group: int32 [n], of each interval, from 0 on.
-        start, end: int64 [n], ns, half-open; an interval that ends where it starts or before counts for nothing.
+        start: int64 [n], ns.
+        end: int64 [n], ns, no longer open then; an interval that ends where it starts or before counts for nothing.
 
     Raises:
         ValueError: the arrays differ in length.
@@ -71,7 +72,9 @@ def sum_open(group: Int32s, start: Int64s, end: Int64s, weight: Float64s) -> Cur
     not tiny beside the greatest) is its own level where it stands alone.
 
     Args:
-        group, start, end: as in `count_open`.
+        group: int32 [n], as in `count_open`.
+        start: int64 [n], as there.
+        end: int64 [n], as there.
         weight: float64 [n], finite, 0 or more.
 
     Raises:
@@ -128,14 +131,15 @@ def integrals(curve: Curve, edges: Int64s) -> Float64s:
     level = np.append(curve.level, 0)[place]  # before the first point: the last of these
     rows = np.flatnonzero((length > 0) & (level != 0))
     window = np.searchsorted(edges, begins[rows], side="right") - 1
-    return np.bincount(window, level[rows] * length[rows], edges.size - 1)
+    return np.asarray(np.bincount(window, level[rows] * length[rows], edges.size - 1), np.float64)
 
 
 def overlaps(start: Int64s, end: Int64s, edges: Int64s) -> Int64s:
     """How much of all intervals lies between each edge and the next, each interval in full: int64 [edges − 1], ns.
 
     Args:
-        start, end: int64 [n], ns, in any order; an interval that ends before it starts counts for nothing.
+        start: int64 [n], ns, in any order.
+        end: int64 [n], ns; an interval that ends before it starts counts for nothing.
         edges: int64 [edges], ns, ascending.
     """
     keep = end > start

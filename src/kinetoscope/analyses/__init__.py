@@ -4,10 +4,36 @@ from __future__ import annotations
 
 from typing import Final
 
+from kinetoscope.analyses.device_utilization import ANALYSIS as _device_utilization
+from kinetoscope.analyses.device_utilization import device_utilization
+from kinetoscope.analyses.device_utilization_series import ANALYSIS as _device_utilization_series
+from kinetoscope.analyses.device_utilization_series import device_utilization_series
+from kinetoscope.analyses.idle_breakdown import ANALYSIS as _idle_breakdown
+from kinetoscope.analyses.idle_breakdown import idle_breakdown
+from kinetoscope.analyses.kernel_kinds import ANALYSIS as _kernel_kinds
+from kinetoscope.analyses.kernel_kinds import kernel_kinds
 from kinetoscope.analyses.kernels import ANALYSIS as _kernels
 from kinetoscope.analyses.kernels import kernels
+from kinetoscope.analyses.launch_statistics import ANALYSIS as _launch_statistics
+from kinetoscope.analyses.launch_statistics import launch_statistics
+from kinetoscope.analyses.launches import ANALYSIS as _launches
+from kinetoscope.analyses.launches import launches
+from kinetoscope.analyses.memory_bandwidth import ANALYSIS as _memory_bandwidth
+from kinetoscope.analyses.memory_bandwidth import memory_bandwidth
+from kinetoscope.analyses.memory_bandwidth_series import ANALYSIS as _memory_bandwidth_series
+from kinetoscope.analyses.memory_bandwidth_series import memory_bandwidth_series
+from kinetoscope.analyses.modules import ANALYSIS as _modules
+from kinetoscope.analyses.modules import modules
+from kinetoscope.analyses.operator_launch_delay import ANALYSIS as _operator_launch_delay
+from kinetoscope.analyses.operator_launch_delay import operator_launch_delay
 from kinetoscope.analyses.operators import ANALYSIS as _operators
 from kinetoscope.analyses.operators import operators
+from kinetoscope.analyses.overlap import ANALYSIS as _overlap
+from kinetoscope.analyses.overlap import overlap
+from kinetoscope.analyses.queue_length import ANALYSIS as _queue_length
+from kinetoscope.analyses.queue_length import queue_length
+from kinetoscope.analyses.queue_length_series import ANALYSIS as _queue_length_series
+from kinetoscope.analyses.queue_length_series import queue_length_series
 from kinetoscope.analyses.step_breakdown import ANALYSIS as _step_breakdown
 from kinetoscope.analyses.step_breakdown import step_breakdown
 from kinetoscope.analyses.temporal_breakdown import ANALYSIS as _temporal_breakdown
@@ -21,8 +47,41 @@ ANALYSES: Final[tuple[Analysis, ...]] = (
     _step_breakdown,
     _temporal_breakdown,
     _operators,
+    _modules,
     _kernels,
+    _kernel_kinds,
+    _overlap,
+    _idle_breakdown,
+    _launches,
+    _launch_statistics,
+    _operator_launch_delay,
+    _device_utilization,
+    _device_utilization_series,
+    _queue_length,
+    _queue_length_series,
+    _memory_bandwidth,
+    _memory_bandwidth_series,
 )
 """All analyses, in the order in which people ask."""
 
-__all__ = ["ANALYSES", "kernels", "operators", "step_breakdown", "temporal_breakdown", "trace_info"]
+__all__ = [
+    "ANALYSES",
+    "device_utilization",
+    "device_utilization_series",
+    "idle_breakdown",
+    "kernel_kinds",
+    "kernels",
+    "launch_statistics",
+    "launches",
+    "memory_bandwidth",
+    "memory_bandwidth_series",
+    "modules",
+    "operator_launch_delay",
+    "operators",
+    "overlap",
+    "queue_length",
+    "queue_length_series",
+    "step_breakdown",
+    "temporal_breakdown",
+    "trace_info",
+]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import polars as pl
 
@@ -10,11 +12,12 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory import (
     NONE_SELECTED,
     NOT_RECORDED,
+    Instants,
     instants_in,
     memory_instants,
     out_of_memory,
 )
-from kinetoscope.model.scope import origin_of_time, scope
+from kinetoscope.model.scope import Scope, origin_of_time, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Analysis, Column, Lines, Result, Schema
@@ -65,12 +68,15 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
             "change": found.size[rows],
         }
     )
-    notes = list(view.notes) if select.steps is not None else []
-    if not len(rows):
-        notes.append(NONE_SELECTED if len(found) else NOT_RECORDED)
-    return Partial(frame, (*notes, *found.notes(), *_exhausted(trace)))
+    return Partial(frame, tuple(_notes(view, found, frame)))
 
 
-def _exhausted(trace: Trace) -> list[str]:
-    times = trace.of(out_of_memory)
-    return [f"An allocator ran out of memory ({times:,} times)."] if times else []
+def _notes(view: Scope, found: Instants, frame: pl.DataFrame) -> Iterator[str]:
+    if view.select.steps is not None and view.steps.note:
+        yield view.steps.note
+    if not len(frame):
+        yield NONE_SELECTED if len(found) else NOT_RECORDED
+    if len(frame):
+        yield from found.notes()
+    if times := view.trace.of(out_of_memory):
+        yield f"An allocator ran out of memory ({times:,} times)."

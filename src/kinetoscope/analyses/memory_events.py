@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.tree import NO_ROW
 from kinetoscope.model import arrays
 from kinetoscope.model.calls import calls
 from kinetoscope.model.calltree import enclosing_frame, enclosing_module, enclosing_op
@@ -15,10 +18,12 @@ from kinetoscope.model.memory import (
     NO_ADDRESS,
     NONE_SELECTED,
     NOT_RECORDED,
+    above,
     innermost_calls,
     instants_in,
     memory_instants,
     names_of_calls,
+    names_of_modules,
 )
 from kinetoscope.model.memory_blocks import Blocks, memory_blocks
 from kinetoscope.model.scope import origin_of_time, scope
@@ -27,7 +32,7 @@ from kinetoscope.model.steps import step_of, steps
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema
 
-Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -68,40 +73,53 @@ ANALYSIS = Analysis("Memory events", memory_events, RESULT)
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
-    view = scope(trace, select)
     found, blocks = trace.of(memory_instants), trace.of(memory_blocks)
-    chosen = np.flatnonzero(instants_in(view)[blocks.shown_at])
+    chosen = np.flatnonzero(instants_in(scope(trace, select))[blocks.shown_at])
     shown = blocks.shown_at[chosen]
-    order = np.lexsort((shown, -blocks.size[chosen], found.device[shown]))
-    frame = _frame(trace, blocks, chosen[order], select)
-    notes = list(view.notes) if select.steps is not None else []
-    return Partial(frame, (*notes, *_notes(trace, blocks, len(chosen))))
+    chosen = chosen[np.lexsort((shown, -blocks.size[chosen], found.device[shown]))]
+    times, callers = _times(trace, blocks, chosen, select), _callers(trace, blocks, chosen)
+    frame = pl.DataFrame({**times, **callers}).select(RESULT.names[1:])
+    return Partial(frame, tuple(_notes(trace, blocks, frame, select)))
 
 
-def _frame(trace: Trace, blocks: Blocks, chosen: NDArray[np.int64], select: Selection) -> pl.DataFrame:
-    found = trace.of(memory_instants)
-    taken, released = blocks.taken[chosen], blocks.released[chosen]
-    shown = blocks.shown_at[chosen]
-    origin = trace.of(origin_of_time)
+def _times(trace: Trace, blocks: Blocks, chosen: Int64s, select: Selection) -> dict[str, pl.Series]:
+    found, origin = trace.of(memory_instants), trace.of(origin_of_time)
+    taken, released, shown = blocks.taken[chosen], blocks.released[chosen], blocks.shown_at[chosen]
     known, ended = taken >= 0, released >= 0
-    row = np.where(known, trace.of(innermost_calls)[taken], np.int32(-1)) if len(found) else taken
-    op = _around(trace.of(enclosing_op), row)
+    windows = trace.of(steps, select.steps_by)
+    step = np.where(known, step_of(windows.host, found.time[taken]), -1)
+    return {
+        "device": arrays.labelled(found.device[shown], found.device_name),
+        "size": arrays.column(blocks.size[chosen]),
+        "allocated_at": arrays.column(found.time[taken] - origin, known),
+        "released_at": arrays.column(found.time[released] - origin, ended),
+        "duration": arrays.column(found.time[released] - found.time[taken], known & ended),
+        "step": arrays.column(windows.number[step], step >= 0),
+        "thread": arrays.rows(trace.tracks.integer_tids()[trace.track[found.rows[shown]]]),
+    }
+
+
+def _callers(trace: Trace, blocks: Blocks, chosen: Int64s) -> dict[str, pl.Series]:
+    taken = blocks.taken[chosen]
+    row = np.where(taken >= 0, trace.of(innermost_calls)[taken], np.int32(NO_ROW))
+    op = above(trace.of(enclosing_op), row)
     nested = trace.of(calls, EventKind.PYTHON, EventKind.RUNTIME)
-    parent = _around(nested.parent, _around(nested.around, op))
-    step = steps(trace, select.steps_by) if False else trace.of(steps, select.steps_by)
-    which = np.where(known, step_of(step.host, found.time[taken]), -1) if len(found) else taken
-    return pl.DataFrame(
-        {
-            "device": arrays.labelled(found.device[shown], found.device_name),
-            "operator": names_of_calls(trace, op),
-            "parent": names_of_calls(trace, parent),
-            "size": blocks.size[chosen],
-            "allocated_at": arrays.column(found.time[taken] - origin, known),
-            "released_at": arrays.column(found.time[released] - origin, ended),
-            "duration": arrays.column(found.time[released] - found.time[taken], known & ended),
-            "step": arrays.column(step.number[which], which >= 0),
-            "thread": arrays.rows(trace.tracks.integer_tids()[trace.track[found.rows[shown]]]),
-            "module": names_of_calls(trace, _around(trace.of(enclosing_module), row)),
-            "python": names_of_calls(trace, _around(trace.of(enclosing_frame), row)),
-        }
-    )
+    return {
+        "operator": names_of_calls(trace, op),
+        "parent": names_of_calls(trace, above(nested.parent, above(nested.around, op))),
+        "module": names_of_modules(trace, above(trace.of(enclosing_module), row)),
+        "python": names_of_calls(trace, above(trace.of(enclosing_frame), row)),
+    }
+
+
+def _notes(trace: Trace, blocks: Blocks, frame: pl.DataFrame, select: Selection) -> Iterator[str]:
+    instants = len(trace.of(memory_instants))
+    if not len(frame):
+        yield NOT_RECORDED if not instants else NONE_SELECTED if len(blocks) else NO_ADDRESS
+        return
+    if note := trace.of(steps, select.steps_by).note:
+        yield note
+    if blocks.addressless:
+        yield f"{blocks.addressless:,} of {instants:,} records of memory have no address and are in no row."
+    if not (trace.kind == EventKind.PYTHON).any():
+        yield "Python stacks were not recorded (with_stack=True records them): module and python are empty."

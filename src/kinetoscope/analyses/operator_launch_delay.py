@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.sequences import distinct_sequences
 from kinetoscope.algorithms.tree import ancestor
+from kinetoscope.model import arrays
 from kinetoscope.model.calls import call_name, call_names
 from kinetoscope.model.calltree import call_tree
-from kinetoscope.model.device import DeviceWork
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.launching import Launches, launches, selected, unrecorded
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.scope import Scope, scope
@@ -52,6 +52,7 @@ def operator_launch_delay(
     operators: Annotated[
         str, Param("How the names of the operators begin that count; empty: any operator.")
     ] = "aten::",
+    copies: Annotated[bool, Param("Take memory copies and sets into the sequences, too.")] = True,
 ) -> Result:
     """How long from the start of an operator to its first launch, and from there to its kernel?
 
@@ -69,9 +70,10 @@ def operator_launch_delay(
     Limits. What was launched outside of such operators is left out, and counted in the notes: with `operators=""` also
     operators of other libraries count. Only what an operator launches itself is its own, not what the operators inside
     it launch. Unlike HTA, which takes the operator of any thread that started last, threads do not mix; launches of the
-    driver, of ROCm, of graphs, and copies and sets are part of the sequences; ranks are not added up.
+    driver, of ROCm, of graphs, and copies and sets (unless `copies` is off) are part of the sequences; ranks are not
+    added up.
     """
-    return job.map(_of_trace, RESULT, select, operators=operators)
+    return job.map(_of_trace, RESULT, select, operators=operators, copies=copies)
 
 
 ANALYSIS = Analysis("Operator launch delay", operator_launch_delay, RESULT, chart=Bars("operator", "operator_delay"))
@@ -93,12 +95,14 @@ class _OpCalls:
     work: NDArray[np.int32]
 
 
-def _of_trace(trace: Trace, select: Selection, *, operators: str) -> Partial:
+def _of_trace(trace: Trace, select: Selection, *, operators: str, copies: bool) -> Partial:
     view = scope(trace, select)
     found = trace.of(launches)
     chosen = np.flatnonzero(selected(view, found))
     notes = [*(view.notes if select != ALL else ()), *unrecorded(view, found, chosen)]
     chosen = chosen[found.first[chosen] >= 0]
+    if not copies:
+        chosen = chosen[view.device_work.kind[found.first[chosen]] < WorkKind.MEMCPY]
     op = trace.of(_enclosing, operators)[found.rows[chosen]]
     outside = int((op < 0).sum())
     if outside:
@@ -134,42 +138,47 @@ def _frame(view: Scope, found: Launches, calls: _OpCalls) -> pl.DataFrame:
     trace, work = view.trace, view.device_work
     names = trace.name[work.rows[calls.work]]
     sequence, _ = distinct_sequences(calls.offsets, names)
-    codes, first = group(trace.of(call_names)[calls.op], sequence)
+    operator = trace.of(call_names)[calls.op]
+    codes, first = group(operator, sequence)
     groups = len(first)
     launched = trace.start[found.rows[calls.launch]]
     begun = work.start[found.first[calls.launch]]
     count = np.bincount(codes, minlength=groups)
+
+    def label(code: int) -> str:
+        return call_name(trace.strings.label(code), EventKind.HOST_OP)
+
     to_launch = sum_by(codes, groups, np.maximum(launched - trace.start[calls.op], 0))
     to_work = sum_by(codes, groups, np.maximum(begun - launched, 0))
-    of_call = np.repeat(codes, np.diff(calls.offsets))
-    lists = [
-        trace.strings.labels(names[low : min(high, low + _LONGEST)].tolist())
-        for low, high in zip(calls.offsets[first].tolist(), calls.offsets[first + 1].tolist(), strict=True)
-    ]
-    length = np.diff(calls.offsets)[first]
-    labels = trace.strings.labels(trace.name[calls.op[first]].tolist())
     frame = pl.DataFrame(
         {
-            "operator": [call_name(label, EventKind.HOST_OP) for label in labels],
-            "sequence": [_text(each, size) for each, size in zip(lists, length.tolist(), strict=True)],
-            "work": length,
+            "operator": arrays.labelled(operator[first], label),
+            "work": np.diff(calls.offsets)[first],
             "calls": count,
             "operator_delay": to_launch,
             "operator_delay_mean": (2 * to_launch + count) // (2 * count),
             "launch_delay": to_work,
             "launch_delay_mean": (2 * to_work + count) // (2 * count),
-            "device_time": _device_time(work, calls, of_call, groups),
-            "kernels": pl.Series(lists, dtype=pl.List(pl.String)),
+            "device_time": sum_by(np.repeat(codes, np.diff(calls.offsets)), groups, work.duration[calls.work]),
+            "kernels": _sequences(trace, calls, names, first),
         }
-    )
-    return frame.sort(["operator_delay", "operator", "kernels"], descending=[True, False, False], maintain_order=True)
+    ).with_columns(pl.col("operator").cast(pl.String), sequence=_text())
+    return frame.sort(["operator_delay", "operator", "sequence"], descending=[True, False, False], maintain_order=True)
 
 
-def _device_time(work: DeviceWork, calls: _OpCalls, codes: NDArray[np.int32], groups: int) -> NDArray[np.int64]:
-    return sum_by(codes, groups, work.duration[calls.work])
+def _sequences(trace: Trace, calls: _OpCalls, names: NDArray[np.int32], chosen: NDArray[np.int32]) -> pl.Series:
+    """The names of what each of the chosen calls launched, as lists."""
+    low = calls.offsets[chosen]
+    length = np.minimum(calls.offsets[chosen + 1] - low, _LONGEST)
+    until = np.cumsum(length)
+    within = np.arange(until[-1]) - np.repeat(until - length, length)
+    flat = arrays.texts(trace.strings, names[np.repeat(low, length) + within]).cast(pl.String)
+    call = np.repeat(np.arange(len(chosen)), length)
+    return pl.DataFrame({"call": call, "name": flat}).group_by("call", maintain_order=True).agg("name")["name"]
 
 
-def _text(names: list[str], length: int) -> str:
+def _text() -> pl.Expr:
     """`gemm -> relu -> … (90 more)`."""
-    more = [f"… ({length - SHOWN:,} more)"] if length > SHOWN else []
-    return " -> ".join([*names[:SHOWN], *more])
+    shown = pl.col("kernels").list.head(SHOWN).list.eval(pl.element().fill_null("?")).list.join(" -> ")
+    more = pl.format("{} -> … ({} more)", shown, pl.col("work") - SHOWN)
+    return pl.when(pl.col("work") > SHOWN).then(more).otherwise(shown)

@@ -23,13 +23,7 @@ from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-Values = dict[str, Int64s | None]
-"""Columns by name: int64 [groups] each; None for a column of nulls."""
-
-GroupBy = Literal["name", "shapes"]
+GroupBy = Literal["name", "shapes", "stack"]
 Runtime = Literal["separate", "include"]
 
 KINDS: Final[dict[int, str]] = {
@@ -46,6 +40,7 @@ RESULT = Schema(
     Column("name", pl.String, "Name of the call; all steps of the profiler are ProfilerStep*."),
     Column("kind", pl.String, "operator, annotation, runtime, python; memory: allocations inside no call."),
     Column("input_shapes", pl.String, "Shape of each input; null if grouped by name, or if none was recorded."),
+    Column("call_stack", pl.String, "Python calls around, outermost first; null unless grouped by stack, or if none."),
     Column("calls", pl.Int64, "How many calls began in the selection."),
     Column("host_total", pl.Int64, "Duration of the calls on the host.", "ns"),
     Column("host_self", pl.Int64, "Duration of the calls less that of the calls directly inside them.", "ns"),
@@ -60,9 +55,6 @@ RESULT = Schema(
 )
 
 
-_BLOCK: Final = 1 << 19
-"""Events that are measured at once."""
-
 _SCHEMA: Final = RESULT.without("rank").empty().schema
 
 
@@ -71,7 +63,11 @@ def operators(
     *,
     select: Selection = ALL,
     group_by: Annotated[
-        GroupBy, Param("name: a row a name; shapes: a row a name and shapes of the inputs.", choices=("name", "shapes"))
+        GroupBy,
+        Param(
+            "name: a row a name; shapes: a row a name and shapes of the inputs; stack: a row a name and call stack.",
+            choices=("name", "shapes", "stack"),
+        ),
     ] = "name",
     python: Annotated[bool, Param("Rows for Python calls, where stacks were recorded.")] = False,
     runtime: Annotated[
@@ -111,133 +107,49 @@ def operators(
 ANALYSIS = Analysis("Operators", operators, RESULT, chart=Bars("name", "device_self", instead="host_self"))
 
 
-@dataclass(frozen=True)
-class _Groups:
-    """Calls by what they have in common.
-
-    Attributes:
-        code: int32 [events], the group of each call that is shown and selected, −1 for all other events.
-        around: int32 [events], the group of the call directly around each call that is shown, −1 for all other events.
-        first: int32 [groups], the first row of each.
-        shapes: int64 [groups], codes of the input shapes, −1 for none.
-    """
-
-    code: Int32s
-    around: Int32s
-    first: Int32s
-    shapes: Int64s
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-
 def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: bool, runtime: Runtime) -> Partial:
     view = scope(trace, select)
     found = calls(trace, *_hidden(python, runtime))
-    groups = _grouped(view, found, by_shapes=group_by == "shapes")
-    row = launching_calls(found, view.device_work)[view.work]
-    own = past_runtime(trace, found, row)
+    stacks = trace.of(call_stacks, python) if group_by == "stack" else None
+    groups = grouped(view, found, *_details(trace, group_by, stacks))
+    work = launched(view, found)
     values = {
-        **_host(view, found, groups),
-        **_device_time(view, found, groups, row, own),
-        **_memory("host_memory", view, found, groups, trace.of(host_allocations)),
-        **_memory("device_memory", view, found, groups, trace.of(device_allocations)),
+        **host_costs(view, found, groups),
+        **device_costs(view, found, groups, work),
+        **memory_costs("host_memory", view, found, groups, trace.of(host_allocations)),
+        **memory_costs("device_memory", view, found, groups, trace.of(device_allocations)),
     }
     asked = (select.steps, select.threads, select.annotation)
     notes = list(view.notes) if any(each is not None for each in asked) else []
-    notes += [*_device_notes(view, groups, own), *_notes(view, groups, group_by, python)]
-    return Partial(_sorted(view, _frame(trace, groups, values)), tuple(notes))
+    frame = _frame(trace, groups, values, group_by, stacks)
+    notes += [*_device_notes(view, groups, work.own), *_notes(view, frame, group_by, python)]
+    return Partial(_sorted(view, frame), tuple(notes))
 
 
 def _hidden(python: bool, runtime: Runtime) -> list[EventKind]:
     return ([] if python else [EventKind.PYTHON]) + ([EventKind.RUNTIME] if runtime == "include" else [])
 
 
-def _grouped(view: Scope, found: Calls, *, by_shapes: bool) -> _Groups:
-    trace = view.trace
-    # Of a call that only reaches into a range of time, the part inside counts, though not the call.
-    rows = np.flatnonzero(found.shown & view.host_any_time).astype(np.int32)
-    shapes = arguments.codes(trace, "input_dims", rows) if by_shapes else np.full(len(rows), -1, np.int64)
-    codes, first = group(trace.of(call_names)[rows], trace.kind[rows], *([shapes] if by_shapes else []))
-    code = np.full(len(trace), -1, np.int32)
-    code[rows] = codes
-    around = np.where(found.parent >= 0, code[found.parent], np.int32(-1))
-    around[found.asynchronous] = code[found.asynchronous]  # as if inside itself: nothing of it is self
-    return _Groups(code, around, rows[first], shapes[first])
-
-
-# --- columns
-
-
-def _host(view: Scope, found: Calls, groups: _Groups) -> Values:
-    trace = view.trace
-
-    def time(rows: Int32s) -> Int64s:
-        start, end = view.clipped(trace.start[rows], trace.end[rows])
-        return np.asarray(np.maximum(end - start, 0))
-
-    began = groups.code[view.host & (groups.code >= 0)]
-    return {"calls": np.bincount(began, minlength=len(groups)), **_total_and_self("host", found, groups, time)}
-
-
-def _total_and_self(what: str, found: Calls, groups: _Groups, measure: Callable[[Int32s], Int64s]) -> Values:
-    """Sums over the calls of each group, and the same less what belongs to the calls directly inside them.
-
-    Goes by blocks, so that what is measured of calls never takes the memory of a column.
-    """
-    total, inside = np.zeros(len(groups), np.int64), np.zeros(len(groups), np.int64)
-    for begin in range(0, len(found.shown), _BLOCK):
-        rows = (np.flatnonzero(found.shown[begin : begin + _BLOCK]) + begin).astype(np.int32)
-        values = measure(rows)
-        total += sum_by(groups.code[rows], len(groups), values)
-        inside += sum_by(groups.around[rows], len(groups), values)
-    return {f"{what}_total": total, f"{what}_self": total - inside}
-
-
-def _device_time(view: Scope, found: Calls, groups: _Groups, row: Int32s, own: Int32s) -> Values:
-    """Columns of device time; null where no device work counts to any call."""
-    names = ("device_total", "device_self", "device_total_busy", "device_self_busy")
-    if not (row >= 0).any():
-        return dict.fromkeys(names)
-    work = view.device_work
-    start, end = view.clipped(work.start[view.work], work.end[view.work])
-    device = work.device[view.work]
-    sums = {name: np.zeros(len(groups), np.int64) for name in names}
-    for each in np.unique(device).tolist():
-        on = device == each
-        for what, rows, climb in (("total", row, True), ("self", own, False)):
-            charged = charge(start[on], end[on], rows[on], found.parent, groups.code, len(groups), climb=climb)
-            sums[f"device_{what}"] += charged.total
-            sums[f"device_{what}_busy"] += charged.covered
-    return {**sums}
-
-
-def _memory(what: str, view: Scope, found: Calls, groups: _Groups, changes: Allocations) -> Values:
-    """Columns of memory; null where nothing was recorded of it."""
-    if not len(changes):
-        return {f"{what}_total": None, f"{what}_self": None}
-    trace = view.trace
-
-    def change(rows: Int32s) -> Int64s:
-        first, last = trace.start[rows], trace.end[rows]
-        if view.clip is not None:
-            first, last = np.maximum(first, view.clip[0]), np.minimum(last, view.clip[1] - 1)
-        return changes.change_within(first, last)
-
-    return _total_and_self(what, found, groups, change)
+def _details(trace: Trace, group_by: GroupBy, stacks: CallStacks | None) -> list[Callable[[Int32s], Int64s]]:
+    """What calls of a row agree in besides their name."""
+    if stacks is not None:
+        return [lambda rows: stacks.code[rows].astype(np.int64)]
+    return [lambda rows: arguments.codes(trace, "input_dims", rows)] if group_by == "shapes" else []
 
 
 # --- rows and notes
 
 
-def _frame(trace: Trace, groups: _Groups, values: Values) -> pl.DataFrame:
+def _frame(
+    trace: Trace, groups: Groups, values: Values, group_by: GroupBy, stacks: CallStacks | None
+) -> pl.DataFrame:
     names = trace.strings.labels(trace.name[groups.first].tolist())
     kinds = trace.kind[groups.first].tolist()
-    shapes = [json.dumps(trace.strings.nested(code)) if code >= 0 else None for code in groups.shapes.tolist()]
     texts: dict[str, Any] = {
         "name": [call_name(name, kind) for name, kind in zip(names, kinds, strict=True)],
         "kind": [KINDS[kind] for kind in kinds],
-        "input_shapes": shapes,
+        "input_shapes": input_shapes(trace, groups.first) if group_by == "shapes" else [None] * len(groups),
+        "call_stack": stacks.of(groups.first) if stacks is not None else [None] * len(groups),
     }
     numbers = {name: [None] * len(groups) if column is None else column for name, column in values.items()}
     return pl.DataFrame({**texts, **numbers}, schema=_SCHEMA)
@@ -248,8 +160,8 @@ def _sorted(view: Scope, frame: pl.DataFrame) -> pl.DataFrame:
     if view.clip is not None:
         frame = frame.filter(pl.any_horizontal(pl.col(name) != 0 for name in ("calls", "host_total", "device_total")))
     frame = pl.concat([frame, _outside(view)])
-    order = ["device_self", "host_self", "name", "kind", "input_shapes"]
-    return frame.sort(order, descending=[True, True, False, False, False], nulls_last=True)
+    order = ["device_self", "host_self", "name", "kind", "input_shapes", "call_stack"]
+    return frame.sort(order, descending=[True, True, False, False, False, False], nulls_last=True)
 
 
 def _outside(view: Scope) -> pl.DataFrame:
@@ -264,7 +176,7 @@ def _outside(view: Scope) -> pl.DataFrame:
     return pl.DataFrame([row] if row["calls"] else [], schema=_SCHEMA)
 
 
-def _device_notes(view: Scope, groups: _Groups, own: Int32s) -> Iterator[str]:
+def _device_notes(view: Scope, groups: Groups, own: Int32s) -> Iterator[str]:
     if not len(own):
         yield "There is no device work, or none is selected: the columns of device time are empty."
         return
@@ -283,10 +195,12 @@ def _device_notes(view: Scope, groups: _Groups, own: Int32s) -> Iterator[str]:
         yield f"{counted(alone)} were launched outside all operators: they are device_self of the launch calls."
 
 
-def _notes(view: Scope, groups: _Groups, group_by: GroupBy, python: bool) -> Iterator[str]:
+def _notes(view: Scope, frame: pl.DataFrame, group_by: GroupBy, python: bool) -> Iterator[str]:
     trace = view.trace
-    if group_by == "shapes" and (groups.shapes < 0).all():
+    if group_by == "shapes" and not frame["input_shapes"].count():
         yield "Input shapes were not recorded (record_shapes=True records them): rows are by name only."
+    if group_by == "stack" and not frame["call_stack"].count():
+        yield "Call stacks were not recorded (with_stack=True records them): rows are by name only."
     if not (trace.kind == EventKind.MEMORY).any():
         yield "Memory was not recorded (profile_memory=True records it): its columns are empty."
     frames = 0 if python else int((view.host & (trace.kind == EventKind.PYTHON)).sum())

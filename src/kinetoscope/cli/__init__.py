@@ -20,7 +20,8 @@ VERBS = {
     "summary": "the answer on one screen: where a step goes, and the largest loss",
     "show": "any analysis as a table, JSON, CSV or Parquet; alone, the list of them",
     "doctor": "what is wrong or odd about the traces themselves",
-    "convert": "write a trace as JSON (lossless), or its tables as Parquet",
+    "sql": "SQL over the tables of a trace; alone, the list of tables and columns",
+    "convert": "write a trace as JSON, as Parquet, or for Perfetto with counters beside it",
     "demo": "the summary of a real trace that comes with the package",
     "warm": "compile everything now, so that no later run waits for it",
 }

@@ -46,9 +46,18 @@ def opened(args: argparse.Namespace) -> Iterator[tuple[Job, Meter]]:
 def stored(sources: Sequence[Source]) -> int | None:
     """Bytes of the files; None where one is not on this machine."""
     try:
-        return sum(os.stat(source.url).st_size for source in sources)
+        return sum(_size(source.url) for source in sources)
     except OSError:
         return None
+
+
+def _size(path: str) -> int:
+    """Bytes of a file; of a trace as Parquet, of the files that are read."""
+    if not os.path.isdir(path):
+        return os.stat(path).st_size
+    from kinetoscope.model.stored import FOLDER
+
+    return sum(entry.stat().st_size for entry in os.scandir(f"{path}/{FOLDER}"))
 
 
 def selection(args: argparse.Namespace) -> dict[str, Any]:

@@ -67,11 +67,20 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--steps-by", metavar="NAME", help="annotations of this name are the steps")
 
 
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """How a table is written."""
+    _add_writing(parser.add_argument_group("table"))
+
+
 def add_table(parser: argparse.ArgumentParser) -> None:
     """How a table is arranged and written."""
     group = parser.add_argument_group("table")
     group.add_argument("--where", default="", metavar="SQL", help='only rows for which this is true: "calls > 10"')
     group.add_argument("--sort", default="", metavar="COL[:asc]", help="order of rows, largest first; several: a,b")
+    _add_writing(group)
+
+
+def _add_writing(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--limit", type=typed(count), metavar="N", help="rows at most; 0 shows all")
     group.add_argument("--format", choices=FORMATS, help="table unless -o says otherwise by its ending")
     group.add_argument("-o", "--output", metavar="FILE", help="write to a file")

@@ -28,8 +28,7 @@ def deliver(result: Result, args: argparse.Namespace, *, title: str = "") -> Non
     form = _format(args)
     if form == "table":
         result = arranged(result, where=args.where, sort=args.sort)
-        limit = terminal.ROWS if args.limit is None else args.limit
-        write_lines(terminal.lines(result, width=_width(args.output), limit=limit, title=title), args.output)
+        write_lines(terminal.lines(result, width=_width(args.output), limit=args.limit, title=title), args.output)
         return
     if form == "parquet" and not args.output and sys.stdout.isatty():
         raise UsageError("Parquet is no text for a terminal: name a file with -o, or pipe it on")

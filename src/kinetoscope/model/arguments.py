@@ -51,6 +51,9 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "bytes": ("bytes", "size", "mem size"),  # CUDA; HIP calls and MTIA's copies; MTIA's calls ("123 bytes")
     "bandwidth": ("memory bandwidth (GB/s)",),
     "copy_direction": ("direction", "kind"),  # MTIA ("DEVICE_TO_HOST"); ROCm ("HtoD")
+    # waits recorded on streams
+    "wait_on_stream": ("wait_on_stream",),
+    "wait_on_record": ("wait_on_cuda_event_record_corr_id",),
     # memory instants
     "memory_bytes": ("Bytes",),
     "address": ("Addr",),

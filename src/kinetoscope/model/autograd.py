@@ -23,6 +23,9 @@ _FLOWS: Final = ("fwdbwd", "forward_backward")
 _FLOW_ID: Final = "id"
 """A member of the event itself, beside its arguments."""
 
+_MOST_THREADS: Final = 256
+"""Forward threads that are looked for; a file that names more is not in order."""
+
 
 @dataclass(frozen=True)
 class BackwardLinks:
@@ -128,7 +131,8 @@ def _by_sequence(trace: Trace, linked: NDArray[np.int32]) -> tuple[NDArray[np.in
     # Several operators have one number, those before the one that makes the node: of them the last counts.
     forward = forward.where(np.argsort(-trace.start[forward.rows], kind="stable"))
     track = _forward_tracks(trace, forward, backward, linked)
-    codes, _ = group(np.append(forward.track, track), np.append(forward.sequence, backward.sequence))
+    groups, _ = group(np.append(forward.track, track), np.append(forward.sequence, backward.sequence))
+    codes = groups.astype(np.int64)
     found = match_first(codes[len(forward.rows) :], codes[: len(forward.rows)])
     first, last = forward.rows[found[found >= 0]], backward.rows[found >= 0]
     earlier = trace.start[first] < trace.start[last]
@@ -150,7 +154,7 @@ def _forward_tracks(
     flow = np.searchsorted(tracks, trace.track[linked[backward.rows]])
     flow = np.where(linked[backward.rows] >= 0, np.minimum(flow, len(tracks) - 1), -1)
     best = np.full(len(threads), -1, np.int64)
-    for thread in range(len(threads)):
+    for thread in np.argsort(-np.bincount(place), kind="stable")[:_MOST_THREADS].tolist():
         own = place == thread
         votes = np.bincount(flow[own & (flow >= 0)], minlength=len(tracks))
         if not votes.any():

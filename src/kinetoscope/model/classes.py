@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, kind_of
 from kinetoscope.model.trace import Trace
 
@@ -25,10 +26,12 @@ def event_kinds(trace: Trace) -> NDArray[np.int8]:
     decided_by_name = np.isin(trace.category, trace.strings.code(NAMES_DECIDE)) & (trace.category >= 0)
     decided_by_name |= (trace.name == trace.strings.code(MEMORY_NAME)) & (trace.name >= 0)
     rows = np.flatnonzero(decided_by_name)
-    for pair, name in np.unique(np.stack([pairs[rows], trace.name[rows]]), axis=1).T.tolist():
-        same = rows[(pairs[rows] == pair) & (trace.name[rows] == name)]
-        category = trace.strings.label(int(categories[pair >> 8]))
-        kind[same] = kind_of(pair & 255, category, trace.strings.label(name))
+    codes, first = group(pairs[rows], trace.name[rows])
+    found = [
+        kind_of(pair & 255, trace.strings.label(int(categories[pair >> 8])), trace.strings.label(name))
+        for pair, name in zip(pairs[rows[first]].tolist(), trace.name[rows[first]].tolist(), strict=True)
+    ]
+    kind[rows] = np.array(found, np.int8)[codes]
     kind.flags.writeable = False
     return kind
 

@@ -116,7 +116,9 @@ def members(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
     # `wait` has an empty list and a group of one: not known rather than nobody
     whole = pl.when(pl.col("ranks").list.len() > 0).then("ranks")
     joined = frame.join(known, on="name", how="left", maintain_order="left")
-    return joined.select(pl.coalesce(whole, pl.when(pl.col("known").list.len() == pl.col("size")).then("known"))).to_series()
+    return joined.select(
+        pl.coalesce(whole, pl.when(pl.col("known").list.len() == pl.col("size")).then("known"))
+    ).to_series()
 
 
 def _groups(trace: Trace) -> dict[str, list[int]]:

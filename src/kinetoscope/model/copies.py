@@ -9,10 +9,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.grouping import group, group_in_order, sum_by
+from kinetoscope.algorithms.sweeps import Curve, sum_open
 from kinetoscope.model import arguments
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import WorkKind
+from kinetoscope.model.scope import Scope
 from kinetoscope.model.trace import Trace
 
 SET: Final = "memset"
@@ -83,7 +85,7 @@ def _label(trace: Trace, name: int, argument: int, kind: int) -> str:
 
 
 def _sizes(trace: Trace, work: DeviceWork, places: NDArray[np.int32]) -> NDArray[np.int64]:
-    """The bytes of each: its own argument, else that of its call where the call made nothing else (ROCm says it there)."""
+    """The bytes of each: its own argument; of ROCm that of its call, where the call made nothing else."""
     found = np.maximum(arguments.integers(trace, "bytes", work.rows[places]), -1)
     launch = work.launch[places]
     asked = np.flatnonzero((found < 0) & (launch >= 0))
@@ -92,3 +94,82 @@ def _sizes(trace: Trace, work: DeviceWork, places: NDArray[np.int32]) -> NDArray
         asked = asked[made[launch[asked]] == 1]
         found[asked] = np.maximum(arguments.integers(trace, "bytes", launch[asked]), -1)
     return found
+
+
+# --- what they move at a time
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """The selected copies and sets, by device and direction.
+
+    Attributes:
+        device: int64 [groups]; with `direction` sorted.
+        direction: of each group.
+        group: int32 [copies].
+        start, end: int64 [copies], ns, cut to the range of time.
+        begins: bool [copies], starts in the range of time.
+        bytes: int64 [copies], −1 where the trace does not say.
+        rate: float64 [copies], bytes a second; NaN without a size or a duration.
+        notes: what must be said about them.
+    """
+
+    device: NDArray[np.int64]
+    direction: tuple[str, ...]
+    group: NDArray[np.int32]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    begins: NDArray[np.bool_]
+    bytes: NDArray[np.int64]
+    rate: NDArray[np.float64]
+    notes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.direction)
+
+    @property
+    def bandwidth(self) -> Curve:
+        """Bytes a second of all that run at a time, by group; what has no rate counts for nothing."""
+        has = ~np.isnan(self.rate)
+        return sum_open(self.group[has], self.start[has], self.end[has], self.rate[has])
+
+
+def transfers(view: Scope) -> Transfers:
+    """The copies and sets that a selection leaves."""
+    every, work = view.trace.of(copies), view.device_work
+    chosen = view.work[every.work]
+    place, kind, size = every.work[chosen], every.direction[chosen], every.bytes[chosen]
+    start, end = work.start[place], work.end[place]
+    codes, example = group_in_order(work.device[place], kind)
+    duration = (end - start).astype(np.float64)
+    has = (size >= 0) & (duration > 0)
+    rate = np.where(has, size * 1e9 / np.where(has, duration, 1.0), np.nan)
+    inside = view.clipped(start, end)
+    begins = np.ones(len(place), np.bool_)
+    if view.clip is not None:
+        begins = (start >= view.clip[0]) & (start < view.clip[1])
+    return Transfers(
+        device=work.device[place[example]],
+        direction=tuple(every.directions[number] for number in kind[example].tolist()),
+        group=codes,
+        start=inside.start,
+        end=inside.end,
+        begins=begins,
+        bytes=size,
+        rate=rate,
+        notes=tuple(_notes(view, size, duration)),
+    )
+
+
+def _notes(view: Scope, size: NDArray[np.int64], duration: NDArray[np.float64]) -> list[str]:
+    if not len(view.device_work):
+        return ["No device work was recorded: the trace holds host activity only."]
+    if not len(size):
+        return ["No copies or sets of device memory in what was selected."]
+    notes = list(view.notes) if view.select.steps is not None else []
+    unsized, instant = int((size < 0).sum()), int(((size >= 0) & (duration == 0)).sum())
+    if unsized:
+        notes.append(f"{unsized:,} of {len(size):,} copies and sets have no recorded size; bandwidths leave them out.")
+    if instant:
+        notes.append(f"{instant:,} of {len(size):,} copies and sets took 0 ns; bandwidths leave them out.")
+    return notes

@@ -175,7 +175,9 @@ COLLECTIVE_FIELDS = (
     _from("element_type", pl.String, "Type of the elements, as c10 names it."),
     _from("elements_in", pl.Int64, "Elements that this rank puts in."),
     _from("elements_out", pl.Int64, "Elements that this rank gets out."),
-    _plain("bytes", pl.Int64, "Size as nccl-tests counts it: the buffer, the gathered output or the whole input.", "bytes"),
+    _plain(
+        "bytes", pl.Int64, "Size as nccl-tests counts it: the buffer, the gathered output or the whole input.", "bytes"
+    ),
     _from("source_rank", pl.Int64, "Rank that sends, of point-to-point work."),
     _from("destination_rank", pl.Int64, "Rank that receives, of point-to-point work."),
 )

@@ -114,6 +114,19 @@ class Job:
                 return self.engine.trace(source)
         raise UsageError(f"there is no rank {rank}, cycle {cycle} in {self.path}; ranks: {listed(self.ranks)}")
 
+    def sql(self, query: str) -> Result:
+        """The answer to an SQL query over the declared tables (`kernels`, `ops`, …; see `model.tables`) of all ranks.
+
+        Each table has a column `rank`. The SQL is that of Polars, and may read files that the query names.
+
+        Raises:
+            UsageError: the query is wrong.
+            InputError: no rank can be read.
+        """
+        from kinetoscope.model.sql import sql
+
+        return sql(self, query)
+
     def map(self, of_trace: OfTrace, schema: Schema, select: Selection = ALL, **params: Any) -> Result:
         """Ask each rank and join the answers, ordered by rank, with a first column `rank`.
 

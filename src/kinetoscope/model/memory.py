@@ -6,7 +6,7 @@ All of a trace, in order of time. What happened to one block of memory is in `me
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms import tree
 from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.tree import NO_ROW
 from kinetoscope.model import arguments, arrays
 from kinetoscope.model.calls import call_name, call_names
-from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.calltree import MODULE, call_tree
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.scope import Scope
@@ -28,6 +29,15 @@ NO_ADDRESS: Final = (
     "The file has no addresses of memory (newer versions of torch write them): what was taken and what was given back "
     "cannot be paired."
 )
+
+CALL_KINDS: Final[dict[int, str]] = {EventKind.HOST_OP: "operator", EventKind.ANNOTATION: "annotation"}
+"""What a column `kind` says of the calls that memory is charged to."""
+
+IN_NO_CALL: Final = "memory"
+"""What it says of memory taken or given back in none of them."""
+
+MISSING: Final = np.iinfo(np.int64).min
+"""Where an argument is not an integer, or not there."""
 
 HOST: Final = 0
 """Type of device of the host's memory."""
@@ -67,7 +77,7 @@ class Instants:
         time: int64 [instants], when, ns, ascending.
         size: int64 [instants], bytes: positive where memory was taken, negative where it was given back.
         device: int32 [instants], which of `devices`.
-        devices: type and number of each device, ascending.
+        devices: type and number of each device, ascending, and the host last.
         allocated: int64 [instants], bytes in use on the device afterwards: what the allocator said, else counted on
             from the nearest instant at which it said it, else from 0 at the beginning of the recording.
         counted: bool [devices], whether the allocator never said it, so that `allocated` counts from 0.
@@ -92,7 +102,8 @@ class Instants:
 
     def before(self, place: int) -> int:
         """Bytes in use before an instant, by what it changed."""
-        return int(self.allocated[place]) - int(self.size[place])
+        # As arrays: numbers that no memory has wrap around instead of leaving int64.
+        return int((self.allocated[place : place + 1] - self.size[place : place + 1])[0])
 
     def notes(self) -> list[str]:
         """What must be said about `allocated`."""
@@ -122,7 +133,7 @@ def memory_instants(trace: Trace) -> Instants:
     found = list(
         zip(kind[first].tolist(), arguments.integers(trace, "memory_device", rows[first]).tolist(), strict=True)
     )
-    order = sorted(range(len(found)), key=found.__getitem__)
+    order = sorted(range(len(found)), key=lambda each: (found[each][0] == HOST, found[each]))
     device = np.argsort(np.array(order, np.int64)).astype(np.int32)[codes]
     allocated, counted = _levels(trace, rows, size, device, len(found))
     reserved = np.maximum(arguments.integers(trace, "reserved", rows), -1)
@@ -134,8 +145,8 @@ def memory_instants(trace: Trace) -> Instants:
 def _levels(
     trace: Trace, rows: NDArray[np.int32], size: NDArray[np.int64], device: NDArray[np.int32], devices: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    said = arguments.integers(trace, "allocated", rows)
-    known = arguments.given(trace, "allocated", rows)
+    said = arguments.integers(trace, "allocated", rows, missing=MISSING)
+    known = said != MISSING
     level, counted = np.empty(len(rows), np.int64), np.zeros(devices, np.bool_)
     for each in range(devices):
         here = np.flatnonzero(device == each)
@@ -162,9 +173,23 @@ def instants_in(view: Scope) -> NDArray[np.bool_]:
 def innermost_calls(trace: Trace) -> NDArray[np.int32]:
     """The innermost call that runs on the thread of each instant: int32 [instants], rows, −1 for none."""
     found, calls = trace.of(memory_instants), trace.of(call_tree)
-    return tree.enclosing(
-        calls.order, calls.offsets, trace.start, trace.end, calls.parent, trace.track[found.rows], found.time
-    )
+    track = _threads_of_calls(trace)[trace.track[found.rows]]
+    return tree.enclosing(calls.order, calls.offsets, trace.start, trace.end, calls.parent, track, found.time)
+
+
+def _threads_of_calls(trace: Trace) -> NDArray[np.int32]:
+    """For each track without calls the one of the same thread that has them, else itself: int32 [tracks].
+
+    Files of 2021 write the number of a thread as a text where it has calls and as a number where it takes memory.
+    """
+    own = np.arange(len(trace.tracks), dtype=np.int32)
+    tids = trace.tracks.integer_tids()
+    has_calls = np.diff(trace.of(call_tree).offsets) > 0
+    threads, first = group(trace.tracks.integer_pids(), tids)
+    with_calls = np.full(len(first), NO_ROW, np.int32)
+    with_calls[threads[has_calls]] = own[has_calls]
+    other = with_calls[threads]
+    return np.where(~has_calls & (tids >= 0) & (other >= 0), other, own)
 
 
 def out_of_memory(trace: Trace) -> int:
@@ -180,3 +205,14 @@ def names_of_calls(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
     return arrays.labelled(
         np.where(rows >= 0, codes, -1), lambda code: call_name(trace.strings.label(code // kinds), code % kinds)
     )
+
+
+def names_of_modules(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
+    """The names of modules, `Linear_0`, of the calls of their forward, null for row −1."""
+    codes = np.where(rows >= 0, trace.name[rows], np.int32(NO_ROW))
+    return arrays.labelled(codes, lambda code: trace.strings.label(code).removeprefix(MODULE))
+
+
+def above(parent: NDArray[Any], rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """What `parent` says of each row: int32, −1 for row −1."""
+    return np.where(rows >= 0, parent[rows], np.int32(NO_ROW))

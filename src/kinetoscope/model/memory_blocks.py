@@ -7,19 +7,29 @@ recording show when they are given back; what of them is not given back does not
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.pairing import NO_PLACE, next_of_same
-from kinetoscope.algorithms.tree import NO_ROW, ancestor
+from kinetoscope.algorithms.tree import ancestor
 from kinetoscope.model import arguments
-from kinetoscope.model.calls import calls
+from kinetoscope.model.calls import call_names, calls
 from kinetoscope.model.calltree import enclosing_module
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.memory import innermost_calls, memory_instants
+from kinetoscope.model.kinds import MEMORY_NAME, EventKind
+from kinetoscope.model.memory import (
+    CALL_KINDS,
+    IN_NO_CALL,
+    MISSING,
+    above,
+    innermost_calls,
+    memory_instants,
+    names_of_calls,
+    names_of_modules,
+)
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.trace import Trace
 
@@ -62,7 +72,7 @@ class Blocks:
 def memory_blocks(trace: Trace) -> Blocks:
     """Pair what was taken with what was given back, by device and address."""
     found = trace.of(memory_instants)
-    keys = block_keys(trace)
+    keys = trace.of(block_keys)
     following = next_of_same(keys)
     is_taken = (found.size > 0) & (keys >= 0)
     is_given_back = (found.size < 0) & (keys >= 0)
@@ -86,9 +96,9 @@ def memory_blocks(trace: Trace) -> Blocks:
 def block_keys(trace: Trace) -> NDArray[np.int32]:
     """A number for each device and address: int32 [instants], −1 where there is no address or nothing changed."""
     found = trace.of(memory_instants)
-    known = arguments.given(trace, "address", found.rows) & (found.size != 0)
-    keys, _ = group(found.device, arguments.integers(trace, "address", found.rows))
-    return np.where(known, keys, np.int32(NO_PLACE))
+    address = arguments.integers(trace, "address", found.rows, missing=MISSING)
+    keys, _ = group(found.device, address)
+    return np.where((address != MISSING) & (found.size != 0), keys, np.int32(NO_PLACE))
 
 
 def charged_calls(trace: Trace) -> NDArray[np.int32]:
@@ -99,12 +109,27 @@ def charged_calls(trace: Trace) -> NDArray[np.int32]:
     found = trace.of(calls, EventKind.PYTHON, EventKind.RUNTIME)
     bare = rows_named(trace, lambda name: name.startswith(_BARE), EventKind.HOST_OP, holding=(_BARE,))
     bare &= (found.parent >= 0) & (trace.kind[found.parent] == EventKind.HOST_OP)
-    row = trace.of(innermost_calls)
-    own = np.where(row >= 0, found.around[row], np.int32(NO_ROW))
-    return np.where(own >= 0, ancestor(found.parent, ~bare)[own], np.int32(NO_ROW))
+    return above(ancestor(found.parent, ~bare), above(found.around, trace.of(innermost_calls)))
 
 
 def charged_modules(trace: Trace) -> NDArray[np.int32]:
     """The call of a module's forward that each instant lies in: int32 [instants], rows, −1 for none."""
-    row = trace.of(innermost_calls)
-    return np.where(row >= 0, trace.of(enclosing_module)[row], np.int32(NO_ROW))
+    return above(trace.of(enclosing_module), trace.of(innermost_calls))
+
+
+def grouped(trace: Trace, places: NDArray[Any]) -> tuple[NDArray[np.int32], pl.DataFrame]:
+    """Instants by what took the memory: the group of each, and a row a group with `name`, `kind` and `module`.
+
+    In no call, the name is `[memory]` and so is the kind; in no module, that is null.
+    """
+    own, module = trace.of(charged_calls)[places], trace.of(charged_modules)[places]
+    codes, first = group(above(trace.of(call_names), own), above(trace.kind, own), above(trace.name, module))
+    kinds = [CALL_KINDS.get(kind, IN_NO_CALL) for kind in above(trace.kind, own[first]).tolist()]
+    frame = pl.DataFrame(
+        {
+            "name": names_of_calls(trace, own[first]).cast(pl.String).fill_null(MEMORY_NAME),
+            "kind": pl.Series(kinds, dtype=pl.String),
+            "module": names_of_modules(trace, module[first]).cast(pl.String),
+        }
+    )
+    return codes, frame

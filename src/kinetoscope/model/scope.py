@@ -98,6 +98,11 @@ def scope(trace: Trace, select: Selection) -> Scope:
     return Scope(trace, select, _of_steps(found, places), places, in_time, host, taken, clip, tuple(notes))
 
 
+def whole(view: Scope) -> Scope:
+    """The same selection without its range of time: for what belongs to selected calls, whenever it ran."""
+    return view if view.select.time is None else scope(view.trace, replace(view.select, time=None))
+
+
 @dataclass(frozen=True)
 class _Place:
     """Where to look: events, and whether device work without a recorded launch can be there by its own start."""

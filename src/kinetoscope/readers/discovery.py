@@ -6,10 +6,12 @@ import glob
 import json
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from kinetoscope.errors import NotFoundError
+from kinetoscope.model import stored
 from kinetoscope.model.source import DEFAULT_MAX_SIZE
 from kinetoscope.readers import recognise
 from kinetoscope.readers.stream import Blocks, is_url
@@ -18,13 +20,21 @@ _SUFFIXES: Final = (".json", ".json.gz", ".json.zst")
 _SIDECAR: Final = ".meta.json"
 """What our own recorder writes beside a trace."""
 
+_EXPORTS: Final = (".perfetto.json", ".perfetto.json.gz")
+"""What `convert --to perfetto` writes: the trace once more, with additions."""
+
+_INNER: Final = f"{stored.FOLDER}/{stored.EVENTS}.parquet"
+"""What is in a folder that holds a trace as Parquet."""
+
+_MARKER: Final = f"{stored.EVENTS}.parquet"
+
 _DISTRIBUTED: Final = re.compile(rb'"distributedInfo"\s*:\s*(?=\{)')
 _RANK_IN_TEXT: Final = re.compile(rb'"rank"\s*:\s*(\d{1,9})')
 _RANK_IN_NAME: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_=]?(\d{1,9})(?!\d)", re.IGNORECASE)
 
 
 def find(path: str) -> list[str]:
-    """The files that a path means, sorted by name.
+    """The files that a path means, sorted by name; a trace as Parquet is a folder.
 
     Raises:
         NotFoundError: there is no such file, or the folder holds no `*.json`, `*.json.gz` or `*.json.zst`.
@@ -32,15 +42,18 @@ def find(path: str) -> list[str]:
     if is_url(path):
         return _find_remote(path)
     if os.path.isdir(path):
-        found = [
-            os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names if _may_be_trace(name)
-        ]
+        found = _chosen(
+            os.path.join(folder, name)
+            for folder, _, names in os.walk(path)
+            for name in names
+            if _may_be_trace(name) or name == _MARKER
+        )
         if not found:
             raise NotFoundError(
                 f"{path}: no traces in this folder (looked for *.json, *.json.gz, *.json.zst); name the folder that "
                 "torch.profiler wrote to"
             )
-        return sorted(found)
+        return found
     if os.path.exists(path):
         return [path]
     matching = sorted(file for file in glob.glob(path, recursive=True) if not file.endswith(_SIDECAR))
@@ -52,7 +65,32 @@ def find(path: str) -> list[str]:
 
 def _may_be_trace(name: str) -> bool:
     """Does a file in a folder have the name of a trace? Hidden ones are what other programs left."""
-    return name.endswith(_SUFFIXES) and not name.endswith(_SIDECAR) and not name.startswith(".")
+    return name.endswith(_SUFFIXES) and not name.endswith((_SIDECAR, *_EXPORTS)) and not name.startswith(".")
+
+
+def _chosen(files: Iterable[str]) -> list[str]:
+    """The traces in a folder: its JSON files; only where it has none, copies of them as Parquet. Sorted by name."""
+    markers: list[str] = []
+    others: list[str] = []
+    for file in files:
+        (markers if file.endswith(f"/{_MARKER}") else others).append(file)
+    inner = (file.removesuffix(f"/{_INNER}") for file in markers if file.endswith(f"/{_INNER}"))
+    return sorted(others or inner)
+
+
+def is_parquet(path: str) -> bool:
+    """Is this a folder that holds a trace as Parquet? Asked of what `find` found, which names no other folder."""
+    return os.path.isdir(path) if not is_url(path) else not path.startswith(("http:", "https:")) and _has_marker(path)
+
+
+def _has_marker(url: str) -> bool:
+    import fsspec
+
+    try:
+        system, inner = fsspec.core.url_to_fs(url)
+        return bool(system.exists(f"{inner.rstrip('/')}/{_INNER}"))
+    except (OSError, ValueError, ImportError):
+        return False
 
 
 def _find_remote(path: str) -> list[str]:
@@ -65,7 +103,8 @@ def _find_remote(path: str) -> list[str]:
         if glob.has_magic(inner):
             found = [name for name in system.glob(inner) if not name.endswith(_SIDECAR)]
         elif system.isdir(inner):
-            found = [name for name in system.find(inner) if _may_be_trace(name.rpartition("/")[2])]
+            names = ((name, name.rpartition("/")[2]) for name in system.find(inner))
+            found = _chosen(name for name, last in names if _may_be_trace(last) or last == _MARKER)
         else:
             return [path]
     except (OSError, ValueError, ImportError) as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.compiled import Int32s, Int64s, compiled
+from kinetoscope.algorithms.compiled import Int32s, Int64s, compiled, frozen
 from kinetoscope.errors import BrokenTraceError, LimitError, NotFoundError
 from kinetoscope.model import stored
 from kinetoscope.model.shapes import (
@@ -27,14 +26,12 @@ from kinetoscope.model.shapes import (
     DUR,
     IN_COLUMN,
     IN_TRACK,
-    NAME,
     NOT_AN_OBJECT,
     NUMBER_TEXT,
     OPEN,
     PH,
     PID,
     RAW,
-    SLOTS,
     SPECIAL_KEYS,
     STRING,
     TID,
@@ -45,6 +42,7 @@ from kinetoscope.model.shapes import (
     Shapes,
     unpack,
 )
+from kinetoscope.model.shapes import NAME as NAME_KEY
 from kinetoscope.model.source import DEFAULT_MAX_SIZE, Source
 from kinetoscope.model.stored import Manifest
 from kinetoscope.model.strings import Strings
@@ -55,10 +53,10 @@ from kinetoscope.readers.discovery import Look
 from kinetoscope.readers.stream import MAX_RATIO, UNSUSPICIOUS, is_url, open_file
 from kinetoscope.readers.tokenizer import LONGEST_TIME
 
-NAME_OF_READER: Final = "parquet"
+NAME: Final = "parquet"
 
 _MOST_ITEMS: Final = 1 << 22
-_PLACES: Final = {PH: IN_COLUMN, CAT: IN_COLUMN, NAME: IN_COLUMN, PID: IN_TRACK, TID: IN_TRACK}
+_PLACES: Final = {PH: IN_COLUMN, CAT: IN_COLUMN, NAME_KEY: IN_COLUMN, PID: IN_TRACK, TID: IN_TRACK}
 _TIMES: Final = (TIME_INTEGER, TIME_DECIMAL)
 
 
@@ -178,8 +176,9 @@ class _Folder:
         self._within_limits(rows * sum(_width(dtype) for dtype in wanted.values()), size)
         if isinstance(file, io.BytesIO):
             file.seek(0)
-        frame = pl.read_parquet(file, glob=False) if not isinstance(file, io.BytesIO) else pl.read_parquet(file)
+        frame = pl.read_parquet(file, glob=False)
         _require(not any(frame.null_count().row(0)), f"{name} has missing values")
+        self._within_limits(sum(map(_bytes_of_texts, frame)), size)  # a text repeated a million times is stored once
         self.progress(size)
         return frame
 
@@ -197,8 +196,7 @@ class _Folder:
 
     def _strings(self, manifest: Manifest) -> Strings:
         pieces = self._frame(stored.ARENA)["bytes"]
-        used = int(pieces.bin.size().sum() or 0)
-        self._within_limits(max(used, 0), os.path.getsize(path) if os.path.exists(path := self._file(stored.ARENA)) else used)
+        used = int(pieces.bin.size().sum())
         _require(used <= manifest.arena_bytes <= max(4 * used, UNSUSPICIOUS), "the arena has an impossible size")
         arena = np.zeros(manifest.arena_bytes, np.uint8)
         arena[:used] = np.frombuffer(b"".join(pieces.to_list()), np.uint8)
@@ -208,9 +206,6 @@ class _Folder:
         special = tuple(strings.raw(code) for code in range(min(len(strings), len(SPECIAL_KEYS))))
         _require(special == tuple(key.encode() for key in SPECIAL_KEYS), "the special keys are not its first strings")
         return strings
-
-    def _file(self, name: str) -> str:
-        return _path(self.source.url, name)
 
     def _shapes(self, strings: Strings) -> tuple[Shapes, list[NDArray[np.int64]]]:
         column = self._frame(stored.SHAPES)["items"]
@@ -231,7 +226,15 @@ class _Folder:
 
     def _members(self) -> tuple[tuple[str, str], ...]:
         rows = self._frame(stored.MEMBERS).rows()
-        return tuple((key.decode("utf-8", "surrogatepass"), text.decode("utf-8", "surrogatepass")) for key, text in rows)
+        return tuple(
+            (key.decode("utf-8", "surrogatepass"), text.decode("utf-8", "surrogatepass")) for key, text in rows
+        )
+
+
+def _bytes_of_texts(column: pl.Series) -> int:
+    if column.dtype == pl.Binary:
+        return int(column.bin.size().sum())
+    return int(column.str.len_bytes().sum()) if column.dtype == pl.String else 0
 
 
 def _width(dtype: Any) -> int:
@@ -278,7 +281,7 @@ def _check_events(events: dict[str, NDArray[Any]], strings: Strings, shapes: Sha
         _require(not len(column) or (least <= column.min() and column.max() < end), f"an event has no possible {name}")
     duration = events["end"] - events["start"]  # may wrap around; then it is beyond what is possible, too
     _require((np.abs(events["end"].astype(np.float64)) <= 2.0 * LONGEST_TIME).all(), "an event has no possible end")
-    _require((np.abs(duration) <= LONGEST_TIME).all(), "an event has no possible duration")
+    _require(((duration >= -LONGEST_TIME) & (duration <= LONGEST_TIME)).all(), "an event has no possible duration")
 
 
 def _check_values(
@@ -292,7 +295,8 @@ def _check_values(
     counts = np.bincount(shape, minlength=len(shapes)) if len(shape) else np.zeros(len(shapes), np.int64)
     _require(sum(map(int.__mul__, counts.tolist(), shapes.sizes.tolist())) == len(values), "values and events disagree")
     slots = slots_of(packed, (STRING, RAW, NUMBER_TEXT))
-    _require(not _impossible_codes(shape, slots, values, len(strings)), "a value is a string that is not there")
+    wrong = _impossible_codes(frozen(shape, np.int32), frozen(slots, np.int64), frozen(values, np.int64), len(strings))
+    _require(not wrong, "a value is a string that is not there")
 
 
 @compiled

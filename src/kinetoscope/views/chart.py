@@ -11,9 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from kinetoscope.schema import Bars, Column, Result, StackedBars
+from kinetoscope.schema import Bars, Column, Lines, Result, StackedBars
+from kinetoscope.views import series
 from kinetoscope.views.columns import drawn_by
-from kinetoscope.views.numbers import Scale, scale
+from kinetoscope.views.numbers import Scale, grouped, scale
 from kinetoscope.views.palette import ink, kind_of
 from kinetoscope.views.text import brief, printable
 
@@ -22,9 +23,17 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 LIMIT = 400
 """Bars in a chart of stacks; the table has the others."""
 
+LINES = 24
+"""Lines in a chart of lines."""
+
+POINTS = 4000
+"""Points in a chart of lines, in all."""
+
 _LABEL = 48  # cells of a name beside a bar
 
 Row = dict[str, Any]
+
+_CONFIG = {"view": {"stroke": None}, "background": None, "font": "system-ui, sans-serif"}
 
 
 def specification(result: Result, *, dark: bool = False) -> dict[str, Any]:
@@ -42,6 +51,8 @@ def specification(result: Result, *, dark: bool = False) -> dict[str, Any]:
         return _bars(result, facts, dark)
     if isinstance(facts, StackedBars):
         return _stacked(result, facts, dark)
+    if isinstance(facts, Lines):
+        return _lines(result, facts, dark)
     raise ValueError(f"{result.analysis or 'this result'} declares no chart")
 
 
@@ -86,6 +97,74 @@ def _stacked(result: Result, facts: StackedBars, dark: bool) -> dict[str, Any]:
     )
 
 
+def _lines(result: Result, facts: Lines, dark: bool) -> dict[str, Any]:
+    """A panel for each line, because colour means a kind of time and not a name; all share the axis of x."""
+    frame = result.frame
+    every = list(series.each(frame, facts, LINES))
+    shown = [series.thinned(each, POINTS // max(len(every), 1)) for each in every]
+    xs = [frame.get_column(facts.x).gather(each.rows).to_list() for each in shown]
+    ys = [frame.get_column(facts.y).gather(each.rows).to_list() for each in shown]
+    x, y = result.schema[facts.x], result.schema[facts.y]
+    x_unit = scale([value for values in xs for value in (values[0], values[-1])], x.unit)
+    y_unit = scale([value for values in ys for value in values], y.unit)
+    rows = [
+        {
+            "line": each.label,
+            "x": at / x_unit.divisor,
+            "y": None if value is None else value / y_unit.divisor,
+            "at": x_unit.with_unit(at),
+            "text": y_unit.with_unit(value),
+        }
+        for each, of_x, of_y in zip(shown, xs, ys, strict=True)
+        for at, value in zip(of_x, of_y, strict=True)
+        if at is not None
+    ]
+    encoding: dict[str, Any] = {
+        "x": {"field": "x", "type": "quantitative", "title": _title(x, x_unit)},
+        "y": {"field": "y", "type": "quantitative", "title": _title(y, y_unit)},
+        "tooltip": [
+            {"field": "line", "type": "nominal", "title": "of"},
+            {"field": "at", "type": "nominal", "title": x.name},
+            {"field": "text", "type": "nominal", "title": y.name},
+        ],
+    }
+    spec = _panels(encoding, len(shown)) | {
+        "$schema": SCHEMA,
+        "data": {"values": rows},
+        "mark": {
+            "type": "line",
+            "interpolate": "step-after" if facts.steps else "linear",
+            "color": _colour(y.name, dark),
+            "strokeWidth": 1.25,
+        },
+        "encoding": encoding,
+        "config": _CONFIG,
+    }
+    left_out = _left_out(series.count(frame, facts), every, shown)
+    return spec | ({"title": {"text": left_out, "fontSize": 11, "fontWeight": "normal"}} if left_out else {})
+
+
+def _panels(encoding: dict[str, Any], lines: int) -> dict[str, Any]:
+    """The size of one chart, or of several below one another; these cannot take the width of the page."""
+    if lines <= 1:
+        return {"width": "container", "height": 240}
+    header = {"labelAngle": 0, "labelAlign": "left", "labelOrient": "top", "title": encoding["y"]["title"]}
+    encoding["row"] = {"field": "line", "type": "nominal", "sort": None, "header": header}
+    encoding["y"]["title"] = None
+    return {"width": 720, "height": 72, "resolve": {"scale": {"y": "independent"}}}
+
+
+def _left_out(lines: int, every: Sequence[series.Series], shown: Sequence[series.Series]) -> str:
+    """What of the result is not drawn, "" if all is."""
+    points, drawn = (sum(len(each.rows) for each in of) for of in (every, shown))
+    said = []
+    if drawn < points:
+        said.append(f"{grouped(drawn)} of {grouped(points)} points: of each stretch the least and the greatest stay")
+    if lines > len(shown):
+        said.append(f"{grouped(len(shown))} of {grouped(lines)} lines")
+    return "; ".join(said)
+
+
 def _chart(rows: Sequence[Row], **encoding: Any) -> dict[str, Any]:
     upright = encoding["x"].get("field") == "label"
     tooltip = [
@@ -100,7 +179,7 @@ def _chart(rows: Sequence[Row], **encoding: Any) -> dict[str, Any]:
         "mark": {"type": "bar"},
         "width": "container" if not upright else max(240, min(900, 24 * len(rows))),
         "encoding": {**encoding, "tooltip": tooltip},
-        "config": {"view": {"stroke": None}, "background": None, "font": "system-ui, sans-serif"},
+        "config": _CONFIG,
     }
 
 

@@ -1,7 +1,7 @@
 """A result on a terminal: the question, a table that fits, and what the numbers leave out.
 
 Names are shortened; where that is not enough, columns without a single value go first, then the last ones, and the foot
-says which. Where room is left, the chart that the analysis declares is drawn beside the rows.
+says which. Where room is left, the bars that the analysis declares are drawn beside the rows; lines stand above them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from kinetoscope.schema import Bars, Chart, Lines, Result, StackedBars
-from kinetoscope.views import bars, fitting
+from kinetoscope.views import bars, fitting, sparklines
 from kinetoscope.views.columns import Formatted, drawn_by, formatted
 from kinetoscope.views.lines import THIN, Line, Piece, emit, plain, with_colour, without_colour
 from kinetoscope.views.numbers import grouped
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 ROWS = 30
 """Rows shown where nobody asks for another number."""
 
+SERIES_ROWS = 8
+"""The same, of a result whose picture says more than its rows."""
+
 UNBOUNDED = 1 << 30
 """A width in which nothing is shortened."""
 
@@ -35,7 +38,7 @@ _NAMES = ("name", "operator")  # text columns that hold names of calls and kerne
 
 
 def to_text(
-    result: Result, *, width: int | None = None, colour: bool = False, limit: int = ROWS, title: str = ""
+    result: Result, *, width: int | None = None, colour: bool = False, limit: int | None = None, title: str = ""
 ) -> str:
     """The whole view of `result` as text.
 
@@ -43,19 +46,19 @@ def to_text(
         result: what to show.
         width: cells to fit in; None takes the terminal's, or 120 where there is none.
         colour: with ANSI codes.
-        limit: rows to show; 0 shows all.
+        limit: rows to show; 0 shows all, None so many as suit the result.
         title: the question that it answers.
     """
     found = lines(result, width=width or shutil.get_terminal_size((120, 40)).columns, limit=limit, title=title)
     return with_colour(found) if colour else without_colour(found)
 
 
-def show(result: Result, console: Console, *, limit: int = ROWS, title: str = "") -> None:
+def show(result: Result, console: Console, *, limit: int | None = None, title: str = "") -> None:
     """Print `result` on a Rich console, as wide as that is."""
     emit(lines(result, width=console.width, limit=limit, title=title), console)
 
 
-def lines(result: Result, *, width: int, limit: int = ROWS, title: str = "") -> Iterator[Line]:
+def lines(result: Result, *, width: int, limit: int | None = None, title: str = "") -> Iterator[Line]:
     """The lines of the view: title, table, foot, notes."""
     if title:
         yield from (plain(each, "bold") for each in wrapped(printable(title), width))
@@ -67,20 +70,24 @@ def lines(result: Result, *, width: int, limit: int = ROWS, title: str = "") -> 
         yield from (plain(each, "dim") for each in wrapped(f"· {printable(note)}", width, indent="  "))
 
 
-def table(result: Result, *, width: int, limit: int = ROWS) -> Iterator[Line]:
-    """Header, rows and foot; no title, no notes."""
+def table(result: Result, *, width: int, limit: int | None = None) -> Iterator[Line]:
+    """Header, rows and foot; no title, no notes. Above them the picture of each line, if the chart is one of lines."""
     if not result.frame.height:
         yield plain("No rows.", "dim")
         return
+    drawn = list(sparklines.drawn(result, width)) if width <= UNBOUNDED // 2 else []
+    yield from drawn
+    if limit is None:
+        limit = SERIES_ROWS if drawn else ROWS
     frame = result.frame.head(limit) if limit else result.frame
     choice = fitting.chosen(formatted(frame, result.schema, result.chart_facts), width)
     shown = choice.shown
     sizes = fitting.widths(shown, width, picture=_PICTURE[0] if result.chart_facts else 0)
-    drawn = _pictures(frame, result.chart_facts, width - fitting.total(sizes) - fitting.GAP)
+    beside = _pictures(frame, result.chart_facts, width - fitting.total(sizes) - fitting.GAP)
     yield from _header(shown, sizes)
     for row in range(frame.height):
         cells = [_cell(column, row, size) for column, size in zip(shown, sizes, strict=True)]
-        yield *_joined(cells), *drawn[row]
+        yield *_joined(cells), *beside[row]
     for line in _foot(result.frame.height - frame.height, choice):
         yield from (plain(each, "dim") for each in wrapped(line, width, indent="  "))
 
@@ -126,12 +133,11 @@ def _foot(more: int, choice: fitting.Choice) -> Iterator[str]:
 def _pictures(frame: pl.DataFrame, facts: Chart | None, room: int) -> list[list[Piece]]:
     """What is drawn at the end of each row, in at most `room` cells; nothing where that is too little."""
     width = min(room, _PICTURE[1])
-    if facts is None or width < _PICTURE[0] or room > UNBOUNDED // 2:
+    if facts is None or isinstance(facts, Lines) or width < _PICTURE[0] or room > UNBOUNDED // 2:
         return [[] for _ in range(frame.height)]
     if isinstance(facts, StackedBars):
         return _stacks(frame, facts, width)
-    # A series reads downwards: the bars of its rows are the curve.
-    return _bars(frame, Bars(facts.x, facts.y) if isinstance(facts, Lines) else facts, width)
+    return _bars(frame, facts, width)
 
 
 def _bars(frame: pl.DataFrame, facts: Bars, width: int) -> list[list[Piece]]:

@@ -5,23 +5,58 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from json.encoder import encode_basestring, encode_basestring_ascii  # what json.dumps calls, less its set-up each time
 from pathlib import Path
 from typing import IO, Any, cast
 
 from kinetoscope.model.events import members, microseconds
-from kinetoscope.model.shapes import NOT_AN_OBJECT, NUMBER_TEXT, OPEN, RAW, TIME_DECIMAL, TS
+from kinetoscope.model.shapes import (
+    IN_TRACK,
+    NOT_AN_OBJECT,
+    NUMBER_TEXT,
+    OPEN,
+    RAW,
+    SPECIAL_KEYS,
+    TID,
+    TIME_DECIMAL,
+    TS,
+)
 from kinetoscope.model.trace import Trace
 
 _EVENTS = "traceEvents"
+_SHORT = 1000  # characters of nested JSON that is worth remembering: shapes and grids repeat
 
 
-def write(trace: Trace, path: str | Path) -> None:
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is written otherwise of one event.
+
+    Attributes:
+        tid: another lane, as JSON; "" leaves it.
+        arguments: more members of `args`, keys and values, the values as JSON.
+    """
+
+    tid: str = ""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+def write(
+    trace: Trace, path: str | Path, *, changes: Mapping[int, Change] | None = None, more: Iterable[str] = ()
+) -> None:
     """Write a trace to a file, compressed if its name ends in `.gz`. The file appears when it is complete.
 
     Numbers keep their values (times all decimals of a nanosecond), integers stay integers, keys their order and
     repetitions; NaN and infinities are written as Python's `json` writes them.
+
+    Args:
+        trace: what to write.
+        path: the file.
+        changes: events that are written otherwise, by row.
+        more: events that follow those of the trace, as JSON.
 
     Raises:
         OSError: the file cannot be written.
@@ -30,7 +65,7 @@ def write(trace: Trace, path: str | Path) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with _open(part, compressed=path.suffix == ".gz") as file:
-            file.writelines(piece.encode("utf-8", "surrogatepass") for piece in pieces(trace))
+            file.writelines(piece.encode("utf-8", "surrogatepass") for piece in pieces(trace, changes, more))
         part.replace(path)
     finally:
         with suppress(FileNotFoundError):
@@ -45,7 +80,7 @@ def _open(path: Path, *, compressed: bool) -> IO[bytes]:
     return path.open("wb")
 
 
-def pieces(trace: Trace) -> Iterator[str]:
+def pieces(trace: Trace, changes: Mapping[int, Change] | None = None, more: Iterable[str] = ()) -> Iterator[str]:
     """The JSON text in pieces: one for each event, and one for what stands before and after them."""
     before = [f"{_string(key)}: {_valid(text)}" for key, text in trace.members[: max(trace.members_before_events, 0)]]
     after = [f"{_string(key)}: {_valid(text)}" for key, text in trace.members[max(trace.members_before_events, 0) :]]
@@ -53,17 +88,21 @@ def pieces(trace: Trace) -> Iterator[str]:
     if not is_list:
         yield "{\n" + "".join(f"{member},\n" for member in before) + f'"{_EVENTS}": '
     yield "["
+    changes = changes or {}
     for row in range(len(trace)):
-        yield (",\n" if row else "\n") + event_text(trace, row)
+        yield (",\n" if row else "\n") + event_text(trace, row, changes.get(row))
+    for number, text in enumerate(more, len(trace)):
+        yield (",\n" if number else "\n") + text
     yield "\n]"
     if not is_list:
         yield "".join(f",\n{member}" for member in after) + "\n}\n"
 
 
-def event_text(trace: Trace, row: int) -> str:
+def event_text(trace: Trace, row: int, change: Change | None = None) -> str:
     """One event as JSON."""
     top: list[str] = []
     arguments: list[str] = []
+    place = -1
     for level, key, kind, value in members(trace, row):
         if level == NOT_AN_OBJECT:
             return _value(trace, row, key, kind, value)
@@ -71,14 +110,29 @@ def event_text(trace: Trace, row: int) -> str:
             arguments = []
             top.append("")  # its members follow
             place = len(top) - 1
-        text = "" if kind == OPEN else f"{_string(key)}: {_value(trace, row, key, kind, value)}"
+        if change is not None and change.tid and kind == IN_TRACK and key == SPECIAL_KEYS[TID]:
+            text = f"{_string(key)}: {change.tid}"
+        else:
+            text = "" if kind == OPEN else f"{_string(key)}: {_value(trace, row, key, kind, value)}"
         if level == 1:
             arguments.append(text)
         elif kind != OPEN:
             top.append(text)
         if level == 1 or kind == OPEN:
             top[place] = '"args": {' + ", ".join(arguments) + "}"
+    if change is not None and change.arguments:
+        added = [f"{_string(key)}: {text}" for key, text in change.arguments.items()]
+        # what `args` has already stays the first; where there is none, or no object, it is the last that counts
+        text = '"args": {' + ", ".join([*arguments, *added]) + "}"
+        top = [*(each for number, each in enumerate(top) if number != place), text]
     return "{" + ", ".join(top) + "}"
+
+
+def value_text(value: Any) -> str:
+    """A pid, tid, name or number as JSON."""
+    if isinstance(value, str):
+        return _string(value)
+    return str(value) if type(value) is int else json.dumps(value)
 
 
 def _value(trace: Trace, row: int, key: str, kind: int, value: Any) -> str:
@@ -89,7 +143,7 @@ def _value(trace: Trace, row: int, key: str, kind: int, value: Any) -> str:
         return _string(number) if isinstance(number, str) else _number(trace, value, number)
     if kind == TIME_DECIMAL:
         return _time(trace, row, key)
-    return _string(value) if isinstance(value, str) else json.dumps(value)
+    return value_text(value)
 
 
 def _number(trace: Trace, code: int, number: float) -> str:
@@ -106,6 +160,10 @@ def _time(trace: Trace, row: int, key: str) -> str:
 
 def _valid(text: str) -> str:
     """JSON text as it is, or as a string if it is no JSON after all."""
+    return _checked_again(text) if len(text) < _SHORT else _checked(text)
+
+
+def _checked(text: str) -> str:
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -113,5 +171,9 @@ def _valid(text: str) -> str:
     return text
 
 
+_checked_again = lru_cache(maxsize=1 << 12)(_checked)
+
+
+@lru_cache(maxsize=1 << 12)
 def _string(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False) if text.isprintable() else json.dumps(text)
+    return encode_basestring(text) if text.isprintable() else encode_basestring_ascii(text)

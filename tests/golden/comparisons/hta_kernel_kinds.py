@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from itertools import pairwise
 
+import numpy as np
+
+from kinetoscope import Trace
 from kinetoscope.analyses.kernel_kinds import kernel_kinds
+from kinetoscope.model.device import device_work
+from kinetoscope.model.kinds import WorkKind
 from tests.golden.comparison import fewest
-from tests.golden.hta import Case
+from tests.golden.hta import KINDS, Case, merged
 from tests.golden.outcome import Outcome
 
 ANALYSIS = "kernel_kinds"
 SECTIONS = ("gpu_kernel_breakdown", "gpu_kernel_breakdown_all", "last__gpu_kernel_breakdown_all")
-RULES = ("unlinked work", "kinds by pattern", "waits as work")
+RULES = ("unlinked work", "kinds by pattern", "waits as work", "whole microseconds")
 
 
 def compare(case: Case) -> Outcome:
@@ -27,8 +33,32 @@ def _kinds(theirs: str) -> str:
 
 
 def _ours(case: Case, rules: frozenset[str]) -> dict[str, float]:
-    found: dict[str, Any] = {}
-    for row in kernel_kinds(case.job(rules)).frame.to_dicts():
-        if row["time"]:
-            found[row["kinds"]] = found.get(row["kinds"], 0) + row["time"] / 1000
+    job = case.job(rules)
+    found: dict[str, float] = {}
+    if rules & {"kinds by pattern", "whole microseconds"}:
+        parts = [part for rank in job.ranks for part in _formula(job.trace(rank), rules)]
+    else:
+        parts = [(row["kinds"], row["time"] / 1000) for row in kernel_kinds(job).frame.to_dicts() if row["time"]]
+    for kinds, time in parts:
+        found[kinds] = found.get(kinds, 0) + time
     return found
+
+
+def _formula(trace: Trace, rules: frozenset[str]) -> Iterator[tuple[str, float]]:
+    """HTA's own: a sweep over the starts and ends of the unions of each kind."""
+    work = trace.of(device_work)
+    kind = np.where(work.kind == WorkKind.MEMSET, WorkKind.MEMCPY, work.kind)
+    if "kinds by pattern" in rules:
+        kind = work.kind
+    points: list[tuple[int, int]] = []
+    for bit, name in enumerate(KINDS):
+        rows = work.rows[kind == name]
+        for start, end in zip(*merged(trace.start[rows], trace.end[rows]), strict=True):
+            points += [(int(start), 1 << bit), (int(end), -(1 << bit))]
+    points.sort()
+    running = 0
+    for (time, change), (after, _) in pairwise(points):
+        running += change
+        stretch = (after - time) // 1000 if "whole microseconds" in rules else (after - time) / 1000
+        if 0 < running < 1 << len(KINDS) and stretch:
+            yield "+".join(name for bit, name in enumerate(KINDS.values()) if running & (1 << bit)), stretch

@@ -1,0 +1,118 @@
+"""How well each device is used over the steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.algorithms.intervals import Intervals, union
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.scope import Scope, origin_of_time, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.steps import step_of
+from kinetoscope.model.trace import Trace
+from kinetoscope.model.utilization import Kernels, kernels_of, said_of_fillings, use_of
+from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("device", pl.Int64, "Device of the rank."),
+    Column("start", pl.Int64, "Start of the first device step, from the first event of the trace on.", "ns"),
+    Column("end", pl.Int64, "End of the last device step, from the first event of the trace on.", "ns"),
+    Column("window", pl.Int64, "Time from start to end; of selected steps, the time in them.", "ns"),
+    Column("calls", pl.Int64, "Kernels that start in the window."),
+    Column("kernel_time", pl.Int64, "Time of the window with a kernel running.", "ns"),
+    Column("utilization", pl.Float64, "Kernel time / window.", "fraction"),
+    Column(
+        "sm_efficiency", pl.Float64, "Estimated share of the multiprocessors with a block, mean over it.", "fraction"
+    ),
+    Column("occupancy", pl.Float64, "Estimated achieved occupancy of the kernels, weighted by duration.", "fraction"),
+    Column("matrix_unit_share", pl.Float64, "Time of kernels on tensor or matrix cores / time of kernels.", "fraction"),
+    Column("unknown_share", pl.Float64, "Time of kernels whose names do not tell / time of kernels.", "fraction"),
+)
+
+
+def device_utilization(job: Job, *, select: Selection = ALL) -> Result:
+    """How busy was each device, and how well did its kernels fill it?
+
+    Method. The window reaches from the start of the first to the end of the last device step (see `step_breakdown`); if
+    steps are selected, it is the time in them. Kernels count as far as they lie in it, collectives included, copies and
+    sets not. Utilization is the share of the window with any kernel running. Estimated SM efficiency is the mean over
+    the window of min(1, blocks per multiprocessor of all kernels that run at the moment). Estimated achieved occupancy
+    is the mean of the kernels' own estimates, weighted by duration; an estimate of 0 counts as 0. Which kernels compute
+    on matrix units (tensor cores, matrix cores) is told by their names; the share of those whose names do not tell
+    stands beside it, so that the true share lies between the one and the sum of both.
+
+    How to read it. Low utilization: the device waits for the host, see `idle_breakdown` and `step_breakdown`. High
+    utilization with low SM efficiency: kernels are too small for the device. A low share of matrix units in a model of
+    large matrix products asks for a half-precision type. `device_utilization_series` tells when.
+
+    Limits. SM efficiency and occupancy are Kineto's estimates from launch configurations, not measurements. ROCm, XPU
+    and MTIA record neither: null. The first three numbers are those of the TensorBoard plugin's GPU summary. Its
+    share of tensor cores differs where its list of names is out of date (`nvjet`, flash attention, AMD: it says 0), and
+    because it leaves out kernels that no operator launched; it also drops last steps with little device work.
+    """
+    return job.map(_of_trace, RESULT, select)
+
+
+ANALYSIS = Analysis("Device utilization", device_utilization, RESULT, chart=Bars("device", "utilization"))
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    view = scope(trace, select)
+    devices = np.unique(view.device_work.device[view.work]).tolist()
+    if not devices:
+        recorded = "selected" if len(view.device_work) else "recorded: the trace holds host activity only"
+        return Partial(RESULT.without("rank").empty(), (*view.notes, f"No device work was {recorded}."))
+    windows = _windows(view)
+    notes = list(view.notes)
+    rows = []
+    for device in devices:
+        kernels = kernels_of(view, device)
+        rows.append(_of_device(trace, kernels, windows, device))
+        notes += _outside(kernels, windows, device) + said_of_fillings(kernels, device)
+    frame = pl.DataFrame(rows, schema=RESULT.without("rank").names, orient="row")
+    return Partial(frame, tuple(notes))
+
+
+def _windows(view: Scope) -> Intervals:
+    """The device's time in the steps: from the first to the last, or in those selected; clipped to a range of time."""
+    start, end = view.steps.device
+    if view.select.steps is None:
+        start, end = start[:1], end[-1:]
+    return union(*view.clipped(start, end))
+
+
+def _of_device(trace: Trace, kernels: Kernels, windows: Intervals, device: int) -> tuple[int | float | None, ...]:
+    use = use_of(kernels, windows)
+    window, time, origin = windows.length, int(use.time.sum()), trace.of(origin_of_time)
+    known = not len(kernels) or not np.isnan(kernels.blocks).all()
+    there = bool(window)
+    return (
+        device if device >= 0 else None,
+        int(windows.start[0]) - origin if there else None,
+        int(windows.end[-1]) - origin if there else None,
+        window,
+        int((step_of(windows, kernels.start) >= 0).sum()),
+        int(use.busy.sum()),
+        _share(int(use.busy.sum()), window),
+        _share(float(use.filled.sum()), window) if known else None,
+        _share(float(use.occupied.sum()), int(use.occupancy_time.sum())),
+        _share(int(use.matrix.sum()), time),
+        _share(int(use.unknown.sum()), time),
+    )
+
+
+def _share(part: float, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _outside(kernels: Kernels, windows: Intervals, device: int) -> list[str]:
+    start, end = windows.start, windows.end
+    first, last = (start[0], end[-1]) if len(start) else (0, 0)
+    outside = int(((kernels.end <= first) | (kernels.start >= last)).sum())
+    if not outside:
+        return []
+    return [
+        f"{outside:,} of {len(kernels):,} kernels on device {device} ran before or after the steps and do not count."
+    ]

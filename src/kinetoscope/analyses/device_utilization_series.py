@@ -1,0 +1,134 @@
+"""How well each device is used, bucket by bucket of time."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.errors import UsageError
+from kinetoscope.model import arrays
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import DEVICE_WORK, HOST_KINDS
+from kinetoscope.model.scope import Scope, origin_of_time, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.model.utilization import Kernels, kernels_of, said_of_fillings, use_of
+from kinetoscope.schema import Analysis, Column, Lines, Param, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("device", pl.Int64, "Device of the rank."),
+    Column("time", pl.Int64, "Start of the bucket, from the first event of the trace on.", "ns"),
+    Column("duration", pl.Int64, "Length of the bucket; the last one ends with the window.", "ns"),
+    Column("utilization", pl.Float64, "Share of the bucket with a kernel running.", "fraction"),
+    Column(
+        "sm_efficiency", pl.Float64, "Estimated share of the multiprocessors with a block, mean over it.", "fraction"
+    ),
+    Column("occupancy", pl.Float64, "Estimated achieved occupancy of the kernels, weighted by time.", "fraction"),
+    Column("matrix_unit_share", pl.Float64, "Time of kernels on tensor or matrix cores / time of kernels.", "fraction"),
+)
+
+_BUCKETS: Final = 100
+"""Buckets at most where nobody says how long one is, as in the TensorBoard plugin."""
+
+_MOST: Final = 1_000_000
+_SHORTEST: Final = 1_000
+
+
+def device_utilization_series(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    bucket: Annotated[
+        int | None, Param("Length of a bucket; by default the least power of ten with 100 buckets at most.", "ns")
+    ] = None,
+) -> Result:
+    """How does the use of each device change over time?
+
+    Method. Time from the first to the last event of host calls and device work (with steps selected: from the first to
+    the last of these device steps; with a range of time: that range) is cut into buckets of one length, counted from
+    its start. Each number is what `device_utilization` says, of the bucket alone: kernels count as far as they lie in
+    it.
+
+    How to read it. A pattern that repeats with the steps shows at which point of a step the device starves; a drift
+    over the steps is worth more attention than one low bucket. Choose a bucket well below the length of a step.
+
+    Limits. Buckets know no steps: their edges cut kernels and steps. Without a kernel in a bucket its utilization is 0,
+    occupancy and matrix_unit_share are null. The TensorBoard plugin's counter of utilization is this one, but its last
+    bucket is up to twice as long; its counter of SM efficiency has a point for every change instead of buckets.
+    """
+    return job.map(_of_trace, RESULT, select, bucket=bucket)
+
+
+ANALYSIS = Analysis(
+    "Device utilization over time",
+    device_utilization_series,
+    RESULT,
+    chart=Lines("time", "utilization", by=("rank", "device")),
+)
+
+
+def _of_trace(trace: Trace, select: Selection, *, bucket: int | None) -> Partial:
+    view = scope(trace, select)
+    devices = np.unique(view.device_work.device[view.work]).tolist()
+    if not devices:
+        recorded = "selected" if len(view.device_work) else "recorded: the trace holds host activity only"
+        return Partial(RESULT.without("rank").empty(), (f"No device work was {recorded}.",))
+    buckets = _buckets(*_window(view), bucket)
+    notes = list(view.notes) if select.steps is not None else []
+    frames = []
+    for device in devices:
+        kernels = kernels_of(view, device)
+        frames.append(_of_device(trace, kernels, device, buckets))
+        notes += said_of_fillings(kernels, device)
+    return Partial(pl.concat(frames), tuple(notes))
+
+
+def _window(view: Scope) -> tuple[int, int]:
+    if view.clip is not None:
+        return view.clip
+    if view.select.steps is not None:
+        return int(view.steps.device.start[0]), int(view.steps.device.end[-1])
+    trace = view.trace
+    ends = trace.end[np.isin(trace.kind, (*HOST_KINDS, *DEVICE_WORK))]
+    return trace.of(origin_of_time), int(ends.max())
+
+
+def _buckets(first: int, last: int, size: int | None) -> Intervals:
+    """The window cut into buckets; one empty bucket if it is empty."""
+    if size is None:
+        size = _SHORTEST
+        while (last - first) > _BUCKETS * size:
+            size *= 10
+    if size <= 0:
+        raise UsageError(f"bucket is {size} ns; a bucket has a length of 1 ns or more")
+    count = -(-(last - first) // size)
+    if count > _MOST:
+        raise UsageError(f"buckets of {size} ns would be {count:,} rows for each device; {_MOST:,} at most: give more")
+    start = first + size * np.arange(max(count, 1), dtype=np.int64)
+    return Intervals(start, np.append(start[1:], np.int64(last)))
+
+
+def _of_device(trace: Trace, kernels: Kernels, device: int, buckets: Intervals) -> pl.DataFrame:
+    use = use_of(kernels, buckets)
+    length = buckets.end - buckets.start
+    filled = use.filled if not len(kernels) or not np.isnan(kernels.blocks).all() else np.full(len(length), np.nan)
+    return pl.DataFrame(
+        {
+            "device": arrays.rows(np.full(len(length), device, np.int64)),
+            "time": buckets.start - trace.of(origin_of_time),
+            "duration": length,
+            "utilization": _shares(use.busy, length),
+            "sm_efficiency": _shares(filled, length),
+            "occupancy": _shares(use.occupied, use.occupancy_time),
+            "matrix_unit_share": _shares(use.matrix, use.time),
+        }
+    )
+
+
+def _shares(part: NDArray[np.int64] | NDArray[np.float64], whole: NDArray[np.int64]) -> pl.Series:
+    return arrays.numbers(part / np.where(whole > 0, whole, np.nan))

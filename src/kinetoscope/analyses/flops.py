@@ -1,0 +1,303 @@
+"""How many floating-point operations the model took, and how near to the device's peak they ran."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
+from kinetoscope.errors import UsageError
+from kinetoscope.model import arguments, arrays
+from kinetoscope.model.calls import call_name
+from kinetoscope.model.device_peaks import PRECISIONS
+from kinetoscope.model.flop_rates import FlopRates, flop_rates, is_host_only, known_peaks
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import EventKind, WorkKind
+from kinetoscope.model.matrix_units import matrix_unit
+from kinetoscope.model.modules import modules
+from kinetoscope.model.scope import Scope, scope, whole
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.steps import Steps, step_of
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("step", pl.Int64, "Number of the step, as in ProfilerStep#N; null unless there is a row a step."),
+    Column("name", pl.String, "Operator, or path of the module; null for calls that work for none, and for steps."),
+    Column("input_shapes", pl.String, "Shape of each input; null unless there is a row an operator."),
+    Column("dtype", pl.String, "Type of the elements; null unless there is a row an operator."),
+    Column("precision", pl.String, "What it was computed in; null if nothing tells, or if several."),
+    Column("calls", pl.Int64, "Counted calls: the innermost operators whose arguments tell what they take."),
+    Column("flop", pl.Float64, "Floating-point operations of the calls; exact up to 2^53.", "flop"),
+    Column("device_time", pl.Int64, "Durations of the device work that they launched; null if none was.", "ns"),
+    Column("host_time", pl.Int64, "Durations of the calls on the host.", "ns"),
+    Column("rate", pl.Float64, "FLOPs / device time; where no device was used, / host time.", "flop/s"),
+    Column("peak", pl.Float64, "Dense peak of the device in that precision; null if unknown, or if several.", "flop/s"),
+    Column("peak_share", pl.Float64, "Time that the device would take at its peak / device time.", "fraction"),
+    Column("intensity", pl.Float64, "FLOPs per byte, if each input is read and each output written once."),
+    Column("duration", pl.Int64, "Length of the device step; null unless there is a row a step.", "ns"),
+    Column("mfu", pl.Float64, "Time that the devices would take at their peak / duration of the step.", "fraction"),
+)
+
+By = Literal["op", "module", "step"]
+Values = dict[str, Any]
+
+_SCHEMA: Final = RESULT.without("rank").empty().schema
+_SHOWN: Final = 3
+"""How many operators a note names."""
+
+
+def flops(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    by: Annotated[
+        By,
+        Param(
+            "A row for each operator and its shapes, for each module, or each step.", choices=("op", "module", "step")
+        ),
+    ] = "op",
+    peak: Annotated[float | None, Param("Peak of a device, to take instead of what is known of it.", "flop/s")] = None,
+) -> Result:
+    """How many floating-point operations do matrix products, convolutions and attention take, and how fast do they run?
+
+    Method. FLOPs follow from shapes: a multiplication with an addition counts 2, so a product of m × k by k × n takes
+    2·m·n·k, a convolution 2 for each element of its weight at each output position, its backward pass as much again for
+    each gradient that is wanted, attention 2 for each query, key and element of query and of value, its backward pass
+    2.5 times that. Operators nest; only the innermost whose arguments tell is counted, with the device work launched
+    under it. The peak is the dense one (no sparsity) of the datasheet, by the name of the device, in the precision that
+    the elements have. FP32 on an NVIDIA device from Ampere on may be computed in TF32: the name of the longest kernel
+    tells. MFU is the time that a step's FLOPs would take at the peak / the length of the device step, over all devices
+    that ran any; with one precision that is FLOPs / (duration × peak). Steps and ops belong together by the start of
+    the op on the host.
+
+    How to read it. Rows with many FLOPs and a low `peak_share` are where speed can be had: shapes too small or not
+    multiples of 8, or FP32 where half precision would do. Where `intensity` is below peak / memory bandwidth (some 150
+    to 300 in half precision) memory is the limit, not arithmetic. MFU is what of the devices you use in all.
+
+    Limits. It needs input shapes; before torch 2.1 strides and padding were not recorded, and convolutions have no
+    FLOPs. Kernels of custom operators (Triton, vLLM), of graphs and of packed sequences of unknown length are not
+    counted: the notes say how much time on matrix units that is. Attention under a causal mask counts as dense
+    attention. Work that is done twice (recomputed activations, the scores of attention in its backward pass) counts
+    twice, so MFU is what others call HFU. Only torch's `with_flops` table and profilers inside the model gave these
+    numbers before, and no predecessor from a trace; unlike that table, convolutions' backward pass and attention count,
+    and additions and multiplications do not. With a range of time, calls that start in it count with all of their
+    device work, and whole steps that reach into it. A module has what it calls itself, not what modules inside it do.
+    """
+    return job.map(_of_trace, RESULT, select, by=by, peak=peak)
+
+
+ANALYSIS = Analysis("FLOPs", flops, RESULT, chart=Bars("name", "flop"))
+
+
+def _of_trace(trace: Trace, select: Selection, *, by: By, peak: float | None) -> Partial:
+    if peak is not None and not 0 < peak < float("inf"):
+        raise UsageError(f"the peak is {peak}; give operations a second, such as 989e12")
+    view = scope(trace, select)
+    view = whole(view) if by == "step" else view
+    rates = flop_rates(view, peak)
+    notes = list(view.notes) if by == "step" or select.steps is not None else []
+    if by == "op":
+        frame = _by_op(trace, rates)
+    elif by == "module":
+        frame = _by_module(trace, rates)
+    else:
+        frame = _by_step(trace, rates, scope(trace, select).steps)
+    frame, too_fast = _possible(frame)
+    notes += [*_unseen(view, rates, by), *_peaks(trace, rates, peak), *too_fast]
+    return Partial(frame, tuple(notes))
+
+
+# --- rows
+
+
+def _by_op(trace: Trace, rates: FlopRates) -> pl.DataFrame:
+    variants = rates.counts.variants
+    names = {name: number for number, name in enumerate(dict.fromkeys(each.name for each in variants))}
+    types = {kind: number for number, kind in enumerate(dict.fromkeys(each.type for each in variants))}
+    keys = [
+        np.array([names[each.name] for each in variants], np.int64),
+        np.array([each.shapes for each in variants], np.int64),
+        np.array([types[each.type] for each in variants], np.int64),
+    ]
+    codes, first = group(*(key[rates.variant] for key in keys), rates.precision)
+    chosen = [variants[place] for place in rates.variant[first].tolist()]
+    found = {
+        "name": [each.name for each in chosen],
+        "input_shapes": [json.dumps(trace.strings.nested(each.shapes)) for each in chosen],
+        "dtype": [each.type.name if each.type else None for each in chosen],
+    }
+    frame = _frame(trace, rates, codes, len(first), found)
+    order = ["flop", "device_time", "name", "input_shapes", "dtype", "precision"]
+    return frame.sort(order, descending=[True, True, False, False, False, False], nulls_last=True)
+
+
+def _by_module(trace: Trace, rates: FlopRates) -> pl.DataFrame:
+    found = trace.of(modules)
+    if not len(rates) or not len(found):
+        return RESULT.without("rank").empty()
+    paths = found.paths
+    codes, first = group(found.node[rates.rows])
+    names = [paths[node] if node >= 0 else None for node in found.node[rates.rows[first]].tolist()]
+    frame = _frame(trace, rates, codes, len(first), {"name": names})
+    return frame.sort(["flop", "name"], descending=[True, False], nulls_last=True)
+
+
+def _by_step(trace: Trace, rates: FlopRates, steps: Steps) -> pl.DataFrame:
+    codes = step_of(steps.host, trace.start[rates.rows]).astype(np.int32)
+    duration = steps.device.end - steps.device.start
+    ideal = np.bincount(codes[codes >= 0], rates.ideal[codes >= 0], len(steps))
+    ran = np.bincount(codes[codes >= 0], rates.ran[codes >= 0], len(steps)) > 0
+    found = {
+        "step": steps.number,
+        "duration": duration,
+        "mfu": arrays.numbers(np.where(ran, ideal, np.nan) / _positive(duration * rates.devices)),
+    }
+    return _frame(trace, rates, codes, len(steps), found)
+
+
+def _frame(trace: Trace, rates: FlopRates, codes: NDArray[np.int32], groups: int, found: Values) -> pl.DataFrame:
+    """The columns that all kinds of rows have; calls with a negative code count nowhere."""
+    rows, kept = rates.rows, codes >= 0
+    host = sum_by(codes, groups, np.maximum(trace.end[rows] - trace.start[rows], 0))
+    device = sum_by(codes, groups, rates.device_time)
+
+    def total(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.bincount(codes[kept], values[kept].astype(np.float64), groups).astype(np.float64)
+
+    flop, on_device = total(rates.flop), total(np.where(rates.ran, rates.flop, 0.0))
+    ran = total(rates.ran.astype(np.float64)) > 0
+    on_host = is_host_only(trace)
+    moved = [each.bytes for each in rates.counts.variants]
+    nbytes = np.array([np.nan if each is None else each for each in moved], np.float64)
+    values = {
+        "precision": _precision(codes, groups, rates),
+        "calls": np.bincount(codes[kept], minlength=groups),
+        "flop": flop,
+        "device_time": arrays.column(device, ran),
+        "host_time": host,
+        "rate": arrays.numbers((flop if on_host else on_device) / _positive(host if on_host else device) * 1e9),
+        "peak": _common_peak(codes, groups, rates),
+        "peak_share": arrays.numbers(total(rates.ideal) / _positive(device)),
+        "intensity": arrays.numbers(flop / _positive(total(nbytes[rates.variant] if len(nbytes) else rates.flop))),
+    }
+    every = {name: found.get(name, values.get(name, [None] * groups)) for name in _SCHEMA}
+    return pl.DataFrame(every, schema=_SCHEMA)
+
+
+def _positive(values: NDArray[Any]) -> NDArray[np.float64]:
+    """As divisors: NaN where there is nothing to divide by."""
+    return np.where(values > 0, values, np.nan)
+
+
+def _precision(codes: NDArray[np.int32], groups: int, rates: FlopRates) -> list[str | None]:
+    found = reduce_by(codes, groups, rates.precision.astype(np.int64))
+    same = (found.rows > 0) & (found.least == found.greatest) & (found.least >= 0)
+    return [PRECISIONS[code] if one else None for code, one in zip(found.least.tolist(), same.tolist(), strict=True)]
+
+
+def _common_peak(codes: NDArray[np.int32], groups: int, rates: FlopRates) -> pl.Series:
+    """The peak of each group where all calls that ran on a device agree in it."""
+    known = np.nan_to_num(rates.peak, nan=-1.0)
+    found = reduce_by(np.where(rates.ran, codes, -1).astype(np.int32), groups, known.astype(np.int64))
+    same = (found.rows > 0) & (found.least == found.greatest) & (found.least > 0)
+    return arrays.numbers(np.where(same, found.least.astype(np.float64), np.nan))
+
+
+def _possible(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Shares of more than 1 are none: the peak or the shapes are not what was recorded."""
+    shares = [pl.col(name) for name in ("peak_share", "mfu")]
+    count = frame.select(pl.any_horizontal(share > 1 for share in shares)).to_series().sum()
+    frame = frame.with_columns(pl.when(share <= 1).then(share) for share in shares)
+    if not count:
+        return frame, []
+    return frame, [
+        f"{count} rows would be faster than the peak: it is not that of this device; their share is left out."
+    ]
+
+
+# --- notes
+
+
+def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
+    trace, counts = view.trace, rates.counts
+    missed = counts.uncounted[view.host[counts.uncounted]]
+    if not len(counts) and not len(missed):
+        yield "No operator was recorded whose operations can be counted."
+    elif not len(counts) and not arguments.has(trace, "input_dims").any():
+        yield "Input shapes were not recorded (record_shapes=True records them): nothing can be counted."
+    elif len(missed):
+        yield (
+            f"{len(missed):,} calls have no FLOPs, because their shapes, strides or lengths were not recorded: "
+            f"{_most_frequent(trace, missed)}."
+        )
+    if by == "module" and len(rates) and not len(trace.of(modules)):
+        yield "Modules were not recorded (with_stack=True records them)."
+    yield from _outside(view, rates)
+    lost = ~rates.ran
+    if not is_host_only(trace) and lost.any():
+        share = rates.flop[lost].sum() / max(float(rates.flop.sum()), 1.0)
+        yield (
+            f"{int(lost.sum()):,} counted calls ({share:.1%} of the FLOPs) launched no device work that was recorded: "
+            "they are in no rate, share or MFU."
+        )
+
+
+def _most_frequent(trace: Trace, rows: NDArray[np.int32]) -> str:
+    names = Counter(call_name(label, EventKind.HOST_OP) for label in trace.strings.labels(trace.name[rows].tolist()))
+    most = sorted(names.items(), key=lambda item: (-item[1], item[0]))
+    more = f" and {len(most) - _SHOWN} more" if len(most) > _SHOWN else ""
+    return ", ".join(f"{name} ({count:,})" for name, count in most[:_SHOWN]) + more
+
+
+def _outside(view: Scope, rates: FlopRates) -> Iterator[str]:
+    """How much time on matrix units is of no counted call."""
+    trace, work = view.trace, view.device_work
+    kernels = np.flatnonzero(rates.work & work.of(WorkKind.COMPUTATION))
+    names, places = np.unique(trace.name[work.rows[kernels]], return_inverse=True)
+    on_matrix_units = [matrix_unit(label) == "yes" for label in trace.strings.labels(names.tolist())]
+    kernels = kernels[np.array(on_matrix_units, np.bool_)[places]] if len(names) else kernels
+    time = work.duration[kernels]
+    lost = rates.counts.call[kernels] < 0
+    if not lost.any():
+        return
+    op = work.op[kernels][lost]
+    by_op: Counter[str] = Counter()
+    for code in np.unique(np.where(op >= 0, trace.name[op], -1)).tolist():
+        here = np.where(op >= 0, trace.name[op], -1) == code
+        by_op[trace.strings.label(code) or "no recorded operator"] += int(time[lost][here].sum())
+    [(most, _)] = sorted(by_op.items(), key=lambda item: (-item[1], item[0]))[:1]
+    yield (
+        f"{int(time[lost].sum()) / max(int(time.sum()), 1):.1%} of the time of kernels on matrix units has no FLOPs "
+        f"({int(lost.sum()):,} of {len(kernels):,} kernels), most of it launched by {most}."
+    )
+
+
+def _peaks(trace: Trace, rates: FlopRates, peak: float | None) -> Iterator[str]:
+    if peak is not None or not rates.ran.any():
+        return
+    for number in np.unique(rates.device[rates.ran & (rates.device >= 0)]).tolist():
+        known = known_peaks(trace, number)
+        if known.peak is None:
+            yield f"Shares of the peak are unknown: {known.reason} (peak gives it by hand)."
+        else:
+            yield f"Peaks are the dense ones of {known.peak.product}: {known.peak.source}."
+    on_device = rates.ran & (rates.device >= 0)
+    codes = np.unique(rates.precision[on_device & np.isnan(rates.peak)]).tolist()
+    without = [PRECISIONS[code] for code in codes if code >= 0]
+    if without and any(known_peaks(trace, number).peak for number in np.unique(rates.device[on_device]).tolist()):
+        yield f"No peak is known of this device in {', '.join(without)}."
+    open_ = on_device & (rates.precision < 0)
+    if open_.any():
+        share = rates.flop[open_].sum() / max(float(rates.flop.sum()), 1.0)
+        yield (
+            f"Nothing tells what {int(open_.sum()):,} calls ({share:.1%} of the FLOPs) were computed in, FP32 or TF32 "
+            "or another: they have no share of the peak."
+        )

@@ -1,0 +1,216 @@
+"""Why each device was idle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, reduce_by
+from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.model import arrays
+from kinetoscope.model.busy import nothing_ran
+from kinetoscope.model.idle import ACTIVITIES, Gaps, activity, gaps, lanes
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.scope import Scope, origin_of_time, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+By = Literal["device", "stream"]
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("device", pl.Int64, "Device of the rank."),
+    Column("stream", pl.Int64, "Stream of the device; null by device."),
+    Column("reason", pl.String, "Why nothing ran; the docstring says what each reason means."),
+    Column("detail", pl.String, "Of a late launch what its thread did meanwhile; of waiting, for what."),
+    Column("time", pl.Int64, "Idle time for that reason; of a device, or of a stream, it sums to the idle time.", "ns"),
+    Column("share", pl.Float64, "Time / idle time of the device, or of the stream.", "fraction"),
+    Column("window_share", pl.Float64, "Time / window of the device, or of the stream.", "fraction"),
+    Column("gaps", pl.Int64, "Gaps that have such time; one gap may count in several rows."),
+    Column("longest", pl.Int64, "The longest such time in one gap.", "ns"),
+    Column("longest_at", pl.Int64, "Start of that gap, from the first event of the trace on.", "ns"),
+)
+
+
+def idle_breakdown(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    by: Annotated[
+        By, Param("Gaps of whole devices, or of each stream (HTA's).", choices=("device", "stream"))
+    ] = "device",
+    launch_latency: Annotated[int, Param("What a launch takes to reach an idle device, at most.", "ns")] = 30_000,
+) -> Result:
+    """Why did each device run nothing: was the host late, or what did the device wait for?
+
+    Method. A device is idle while nothing runs on any of its streams. Each gap is charged to the work that ends it.
+
+    - launch late: it was launched after the gap had begun. The time until the launch is split by what the launching
+      thread did, each instant charged once, in this order: data loading, synchronizing call (it waited for the device),
+      allocating call, other runtime call, host operator, Python, nothing recorded. What is left is the `launch call`
+      itself and, after its end, its `launch latency`.
+    - launch latency: it was launched before, but not long before it began (`launch_latency`).
+    - waiting: it was launched long before, and something else held it: `kernel to kernel` if its own stream was busy
+      until the gap began and the gap is shorter than `launch_latency`, else `stream or event`: an event of another
+      stream, another device, the host, or a resource.
+    - unknown: its launch was not recorded.
+    - end of step: with steps selected, the step ends before any of its work runs again.
+
+    With `by="stream"`, the gaps of each stream on its own: host wait if the next work was launched after the gap had
+    begun, kernel wait if the gap is shorter than `launch_latency`, else other. The rows are sorted by time.
+
+    How to read it. Launch late is the host's fault: its details say where to look. `nothing recorded` is Python that
+    was not recorded (with_stack=True records it), or a thread that slept. Kernel to kernel is the device's own
+    overhead; graphs and fusion lower it. A stream that idles is no loss while others keep the device busy: look at the
+    device first.
+
+    Limits. Only the thread of the launch is looked at: if it waited for another thread, that reads as nothing recorded.
+    The profiler itself makes the host slower. Unlike HTA, the table is of devices by default, times are exact and never
+    negative (a gap begins at the greatest end so far, not at the end of the kernel that started last), work without a
+    recorded launch is unknown and not `other`, and the last step is not left out.
+    """
+    return job.map(_of_trace, RESULT, select, by=by, launch_latency=launch_latency)
+
+
+ANALYSIS = Analysis("Idle time", idle_breakdown, RESULT, chart=Bars("reason", "time"))
+
+_LAUNCHING: Final = ("launch call", "launch latency")
+_DETAILS: Final = (*ACTIVITIES, *_LAUNCHING, "kernel to kernel", "stream or event")
+_REASONS: Final = (
+    "launch late",
+    "launch latency",
+    "waiting",
+    "host wait",
+    "kernel wait",
+    "other",
+    "unknown",
+    "end of step",
+)
+_NO_DETAIL: Final = -1
+
+
+@dataclass(frozen=True)
+class _Charges:
+    """Parts of gaps: int64 [parts] each; places in `Gaps`, _REASONS and _DETAILS, and ns."""
+
+    gap: NDArray[np.int64]
+    reason: NDArray[np.int64]
+    detail: NDArray[np.int64]
+    time: NDArray[np.int64]
+
+
+def _of_trace(trace: Trace, select: Selection, *, by: By, launch_latency: int) -> Partial:
+    view = scope(trace, select)
+    notes = list(view.notes) if select != ALL else []
+    if not view.work.any():
+        return Partial(RESULT.without("rank").empty(), (*notes, nothing_ran(view)))
+    found = gaps(view, by_stream=by == "stream")
+    charge = _by_device if by == "device" else _by_stream
+    charges = _joined(list(charge(view, found, launch_latency)))
+    return Partial(_frame(view, found, charges, by), tuple(notes))
+
+
+def _joined(parts: list[_Charges]) -> _Charges:
+    return _Charges(
+        gap=np.concatenate([part.gap for part in parts]),
+        reason=np.concatenate([part.reason for part in parts]),
+        detail=np.concatenate([part.detail for part in parts]),
+        time=np.concatenate([part.time for part in parts]),
+    )
+
+
+def _launched(view: Scope, found: Gaps) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The launch call of what ends each gap, −1 if it was not recorded, and when that call started."""
+    launch = np.where(found.work >= 0, view.device_work.launch[found.work], -1).astype(np.int32)
+    return launch, np.where(launch >= 0, view.trace.start[launch], 0)
+
+
+def _by_device(view: Scope, found: Gaps, launch_latency: int) -> Iterator[_Charges]:
+    launch, launched = _launched(view, found)
+    linked = launch >= 0
+    late = linked & (launched > found.start)
+    soon = linked & ~late & (found.end - launched < launch_latency)
+    waited = linked & ~late & ~soon
+    short = waited & found.same_stream & (found.length < launch_latency)
+    yield from _late(view, found, np.flatnonzero(late), launch)
+    yield _whole(found, soon, "launch latency")
+    yield _whole(found, short, "waiting", "kernel to kernel")
+    yield _whole(found, waited & ~short, "waiting", "stream or event")
+    yield _whole(found, (found.work >= 0) & ~linked, "unknown")
+    yield _whole(found, found.work < 0, "end of step")
+
+
+def _by_stream(view: Scope, found: Gaps, launch_latency: int) -> Iterator[_Charges]:
+    launch, launched = _launched(view, found)
+    linked = launch >= 0
+    late = linked & (launched > found.start)
+    short = linked & ~late & (found.length < launch_latency)
+    yield _whole(found, late, "host wait")
+    yield _whole(found, short, "kernel wait")
+    yield _whole(found, linked & ~late & ~short, "other")
+    yield _whole(found, (found.work >= 0) & ~linked, "unknown")
+    yield _whole(found, found.work < 0, "end of step")
+
+
+def _whole(found: Gaps, which: NDArray[np.bool_], reason: str, detail: str = "") -> _Charges:
+    """Gaps that have one reason only."""
+    gap = np.flatnonzero(which)
+    of_detail = _DETAILS.index(detail) if detail else _NO_DETAIL
+    return _Charges(gap, np.full(len(gap), _REASONS.index(reason)), np.full(len(gap), of_detail), found.length[gap])
+
+
+def _late(view: Scope, found: Gaps, gap: NDArray[np.int64], launch: NDArray[np.int32]) -> Iterator[_Charges]:
+    """Gaps that a late launch ended: until the launch what its thread did, then the launch itself."""
+    trace = view.trace
+    start, end = found.start[gap], found.end[gap]
+    until = np.minimum(trace.start[launch[gap]], end)
+    called = np.clip(trace.end[launch[gap]], until, end)
+    did = activity(trace, trace.track[launch[gap]], Intervals(start, until))
+    reason = np.full(len(gap), _REASONS.index("launch late"))
+    for name, time in zip((*ACTIVITIES, *_LAUNCHING), (*did.T, called - until, end - called), strict=True):
+        some = time > 0
+        yield _Charges(gap[some], reason[some], np.full(int(some.sum()), _DETAILS.index(name)), time[some])
+
+
+def _frame(view: Scope, found: Gaps, charges: _Charges, by: By) -> pl.DataFrame:
+    device, stream = found.device[charges.gap], found.stream[charges.gap]
+    codes, first = group(device, stream, charges.reason, charges.detail)
+    reduced = reduce_by(codes, len(first), charges.time)
+    longest_at = np.full(len(first), np.iinfo(np.int64).max)
+    longest = charges.time == reduced.greatest[codes]
+    np.minimum.at(longest_at, codes[longest], found.start[charges.gap[longest]])
+    frame = pl.DataFrame(
+        {
+            "device": device[first],
+            "stream": stream[first],
+            "reason": [_REASONS[place] for place in charges.reason[first].tolist()],
+            "detail": arrays.labelled(charges.detail[first], lambda place: _DETAILS[place]).cast(pl.String),
+            "time": reduced.total,
+            "gaps": reduced.rows,
+            "longest": reduced.greatest,
+            "longest_at": longest_at - view.trace.of(origin_of_time),
+        }
+    )
+    windows = [(lane.device, lane.stream, lane.window.length) for lane in lanes(view, by_stream=by == "stream")]
+    whole = pl.DataFrame(windows, schema={"device": pl.Int64, "stream": pl.Int64, "window": pl.Int64}, orient="row")
+    place = ["device", "stream"]
+    frame = frame.join(whole, on=place, how="left", nulls_equal=True)
+    frame = frame.sort([*place, "time", "reason", "detail"], descending=[False, False, True, False, False])
+    return frame.select(
+        "device",
+        pl.when(pl.col("stream") >= 0).then("stream").alias("stream"),
+        "reason",
+        "detail",
+        "time",
+        (pl.col("time") / pl.col("time").sum().over(place)).alias("share"),
+        (pl.col("time") / pl.col("window")).alias("window_share"),
+        "gaps",
+        "longest",
+        "longest_at",
+    )

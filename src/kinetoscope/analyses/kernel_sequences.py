@@ -1,0 +1,206 @@
+"""Which kernels an operator launches, one after the other, and how often the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.sequences import distinct_sequences
+from kinetoscope.algorithms.tree import ancestor
+from kinetoscope.errors import UsageError
+from kinetoscope.model.calls import call_name, call_names, is_repeat
+from kinetoscope.model.calltree import STEP, call_tree
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.scope import Scope, scope, whole
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("operator", pl.String, "Name of the operator or annotation."),
+    Column("sequence", pl.String, 'What a call launched, joined by " -> "; null if it launched nothing.'),
+    Column("kernels", pl.Int64, "Length of the sequence: kernels, copies and sets."),
+    Column("calls", pl.Int64, "How many calls launched just these, in this order."),
+    Column("device_time", pl.Int64, "Durations of what these calls launched.", "ns"),
+    Column("host_time", pl.Int64, "Durations of these calls on the host.", "ns"),
+    Column("share", pl.Float64, "Device time / durations of all selected device work.", "fraction"),
+)
+
+_ARROW: Final = " -> "
+_LEVELS: Final = 100
+"""Levels of calls of one name inside each other that are followed; deeper ones count for the innermost of them."""
+
+
+def kernel_sequences(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    operator: Annotated[
+        str | None, Param("Name of an operator or annotation, in full; none: the outermost operators of each thread.")
+    ] = None,
+    min_length: Annotated[int, Param("Shorter sequences are left out; 0 shows calls that launched nothing, too.")] = 1,
+) -> Result:
+    """Which sequences of kernels do the calls of an operator launch, how often, and at what cost?
+
+    Method. The sequence of a call is all device work launched while it ran, by itself or by any call inside it, in
+    order of the launches; what one launch started (a graph) in order of start. Calls with the same sequence, name by
+    name, are one row. Every call counts, however deep it stands; one inside another of the same name counts as well,
+    and its kernels for both, unless it is that call recorded twice. Without `operator` the rows are those of the
+    outermost operators: each piece of device work is in one of them at most. Sorted by device time.
+
+    How to read it. A sequence that takes much time in many short kernels is what to fuse: by `torch.compile`, or by a
+    kernel of your own. Several sequences of one operator mean different shapes, layouts or types: the copies among
+    them are often needless conversions.
+
+    Limits. Names are compared, not shapes. Work whose launch was not recorded is where its operator is, in order of
+    start. With a range of time or selected steps, calls that start in them count with all that they launched; with
+    selected devices or streams the sequence is of work on those. Unlike HTA, which counts the calls at the shallowest
+    depth only and takes every name that contains the operator's, all calls of just this name are here, copies and sets
+    included, and nothing is written.
+    """
+    return job.map(_of_trace, RESULT, select, operator=operator, min_length=min_length)
+
+
+ANALYSIS = Analysis("Kernel sequences", kernel_sequences, RESULT, chart=Bars("sequence", "device_time"))
+
+
+@dataclass(frozen=True)
+class _Launched:
+    """What each chosen call launched.
+
+    Attributes:
+        calls: int32 [calls], their rows.
+        offsets: int64 [calls + 1]: call n launched `work[offsets[n]:offsets[n + 1]]`.
+        work: int64 [pairs], places in the device work.
+    """
+
+    calls: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    work: NDArray[np.int64]
+
+
+def _of_trace(trace: Trace, select: Selection, *, operator: str | None, min_length: int) -> Partial:
+    view = scope(trace, select)
+    notes = list(view.notes) if select.steps is not None else []
+    chosen = trace.of(_outermost) if operator is None else _named(trace, operator)
+    work = view.device_work
+    selected = whole(view).work
+    if not selected.any():
+        notes.append("No device work was recorded." if not len(work) else "No device work was selected.")
+        return Partial(RESULT.without("rank").empty(), tuple(notes))
+    launched = _launched(view, chosen, selected)
+    names = trace.of(call_names)
+    kernels = trace.name[work.rows[launched.work]]
+    sequence, _ = distinct_sequences(launched.offsets, kernels)
+    codes, first = group(names[launched.calls], sequence)
+    length = np.diff(launched.offsets)
+    of_call = np.repeat(codes, length)
+    device = sum_by(of_call, len(first), work.duration[launched.work])
+    host = np.maximum(trace.end[launched.calls] - trace.start[launched.calls], 0)
+    everything = int(work.duration[selected].sum())
+    shown = np.flatnonzero(length[first] >= min_length)
+    frame = pl.DataFrame(
+        {
+            "operator": [_label(trace, launched.calls[first[row]]) for row in shown.tolist()],
+            "sequence": [_text(trace, kernels, launched.offsets, int(first[row])) for row in shown.tolist()],
+            "kernels": length[first][shown],
+            "calls": np.bincount(codes, minlength=len(first))[shown],
+            "device_time": device[shown],
+            "host_time": sum_by(codes, len(first), host)[shown],
+            "share": device[shown] / everything if everything else [None] * len(shown),
+        },
+        schema=RESULT.without("rank").empty().schema,
+    )
+    notes += _notes(operator, min_length, launched, selected, first[length[first] < min_length], codes)
+    order = ["device_time", "calls", "operator", "sequence"]
+    return Partial(frame.sort(order, descending=[True, True, False, False], nulls_last=True), tuple(notes))
+
+
+# --- which calls, and what they launched
+
+
+def _outermost(trace: Trace) -> NDArray[np.bool_]:
+    """Which calls are of operators and stand in no other operator; steps are none: bool [events]."""
+    calls = trace.of(call_tree)
+    steps = rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
+    operators = calls.member & (trace.kind == EventKind.HOST_OP) & ~steps
+    above = ancestor(calls.parent, operators)
+    inside = operators & (calls.parent >= 0)
+    inside[inside] = above[calls.parent[inside]] >= 0
+    return np.asarray(operators & ~inside)
+
+
+def _named(trace: Trace, operator: str) -> NDArray[np.bool_]:
+    """Which calls have this name and are not the same call recorded twice: bool [events]."""
+    kinds = EventKind.HOST_OP, EventKind.ANNOTATION
+    found = trace.of(call_tree).member & np.isin(trace.kind, kinds) & ~trace.of(is_repeat)
+    found &= rows_named(trace, lambda name: operator in (name, call_name(name, EventKind.HOST_OP)), *kinds)
+    if not found.any():
+        raise UsageError(f"no operator or annotation is called {operator!r} in this trace; `operators` lists the names")
+    return found
+
+
+def _launched(view: Scope, chosen: NDArray[np.bool_], selected: NDArray[np.bool_]) -> _Launched:
+    trace, work = view.trace, view.device_work
+    calls = np.flatnonzero(chosen & view.host).astype(np.int32)
+    parent = trace.of(call_tree).parent
+    around = ancestor(parent, chosen)
+    event = np.where(work.launch >= 0, work.launch, work.op)
+    begun = np.where(work.launch >= 0, trace.start[work.launch], work.start) if len(trace) else work.start
+    places = np.flatnonzero(selected & (event >= 0))
+    places = places[np.lexsort((places, work.start[places], begun[places]))]
+    number = np.full(len(trace), -1, np.int32)
+    number[calls] = np.arange(len(calls), dtype=np.int32)
+    pairs: list[tuple[NDArray[np.int32], NDArray[np.int64]]] = []
+    row = around[event[places]]
+    for _ in range(_LEVELS):
+        there = row >= 0
+        row, places = row[there], places[there]
+        if not len(row):
+            break
+        pairs.append((number[row], places))
+        above = parent[row]
+        row = np.where(above >= 0, around[above], np.int32(-1))
+    call = np.concatenate([numbers for numbers, _ in pairs] or [np.empty(0, np.int32)])
+    piece = np.concatenate([each for _, each in pairs] or [np.empty(0, np.int64)])
+    call, piece = call[call >= 0], piece[call >= 0]
+    order = np.argsort(call, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(call, minlength=len(calls)))]).astype(np.int64)
+    return _Launched(calls, offsets, piece[order])
+
+
+# --- texts
+
+
+def _label(trace: Trace, row: int) -> str:
+    return call_name(trace.strings.label(int(trace.name[row])), int(trace.kind[row]))
+
+
+def _text(trace: Trace, kernels: NDArray[np.int32], offsets: NDArray[np.int64], call: int) -> str | None:
+    names = trace.strings.labels(kernels[offsets[call] : offsets[call + 1]].tolist())
+    return _ARROW.join(names) if names else None
+
+
+def _notes(
+    operator: str | None,
+    min_length: int,
+    launched: _Launched,
+    selected: NDArray[np.bool_],
+    left_out: NDArray[np.int32],
+    codes: NDArray[np.int32],
+) -> Iterator[str]:
+    if len(left_out) and (operator is not None or min_length > 1):
+        count = int(np.isin(codes, codes[left_out]).sum())
+        yield f"{count:,} of {len(launched.calls):,} calls launched less than min_length and are not shown."
+    lost = int(selected.sum()) - len(np.unique(launched.work))
+    if operator is None and lost:
+        yield f"{lost:,} of {int(selected.sum()):,} pieces of device work were launched in no recorded operator."

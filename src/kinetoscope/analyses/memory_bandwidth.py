@@ -1,0 +1,113 @@
+"""What copies and sets of device memory move, and how fast."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import sum_by
+from kinetoscope.algorithms.intervals import Intervals, intersection, union
+from kinetoscope.algorithms.sweeps import greatest
+from kinetoscope.model import arrays
+from kinetoscope.model.copies import Transfers, transfers
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.scope import Scope, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("device", pl.Int64, "Device of the rank."),
+    Column("direction", pl.String, "HtoD, DtoH, DtoD, PtoP (H host, D device, P peer, S shared), memset, or unknown."),
+    Column("calls", pl.Int64, "Copies, or sets."),
+    Column("unsized", pl.Int64, "Those of them whose size was not recorded."),
+    Column("bytes", pl.Int64, "Bytes of those whose size was recorded.", "bytes"),
+    Column("total", pl.Int64, "Sum of the durations.", "ns"),
+    Column("busy", pl.Int64, "Time with one or more running.", "ns"),
+    Column("busy_share", pl.Float64, "Busy / from the first to the last device work of the device.", "fraction"),
+    Column("copy_bandwidth", pl.Float64, "Mean of bytes / duration, weighted by duration.", "bytes/s"),
+    Column("bandwidth", pl.Float64, "Bytes / time with one or more of known size running.", "bytes/s"),
+    Column("max_bandwidth", pl.Float64, "Greatest sum of bytes / duration of all that run at a time.", "bytes/s"),
+)
+
+
+def memory_bandwidth(job: Job, *, select: Selection = ALL) -> Result:
+    """How much do copies and sets of device memory move in each direction, and how fast?
+
+    Method. The bandwidth of a copy is its bytes / its duration. `copy_bandwidth` is the mean of that over the copies,
+    weighted by duration: what one copy gets. `bandwidth` is the mean over the time in which any runs of the sum of all
+    that run: what they get together; `max_bandwidth` is the greatest value of that sum. The direction is told by the
+    name, on MTIA by an argument; the size by the copy or, on ROCm, by the call that launched only this.
+
+    How to read it. Host to device well below the bus (PCIe 4.0 x16: some 25 GB/s) is copying from pageable memory, or
+    many small copies: compare bytes with calls. Device to host in a training loop is often a hidden synchronisation.
+
+    Limits. Kernels that copy are kernels. Traces of before 2024 have whole microseconds, so that the bandwidth of
+    copies that take a few of them is rough. Copies without a size or a duration are counted, and no bandwidth contains
+    them. With a range of time, times are cut to it, and calls and bytes are of those that start in it. Selected steps
+    choose copies by their launches and cut nothing but busy_share, which is of the time in these steps. HTA takes
+    statistics of the points at which the sum changes, not of time, among them sums of nearly 0 that its rounding
+    leaves behind; and takes a copy of 0 us for one of 1 us.
+    """
+    return job.map(_of_trace, RESULT, select)
+
+
+ANALYSIS = Analysis("Memory bandwidth", memory_bandwidth, RESULT, chart=Bars("direction", "bandwidth"))
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    view = scope(trace, select)
+    found = transfers(view)
+    groups = len(found)
+    if not groups:
+        return Partial(RESULT.without("rank").empty(), found.notes)
+    has = ~np.isnan(found.rate)
+    duration = found.end - found.start
+    measured = sum_by(found.group[has], groups, duration[has])
+    moved = np.asarray(np.bincount(found.group[has], found.rate[has] * (duration[has] / 1e9), groups), np.float64)
+    every = [_busy(found, found.group == group) for group in range(groups)]
+    busy_measured = np.array([_busy(found, has & (found.group == group)).length for group in range(groups)])
+    sized = found.begins & (found.bytes >= 0)
+    calls = sum_by(found.group, groups, found.begins.astype(np.int64))
+    of_known = sum_by(found.group, groups, sized.astype(np.int64))
+    frame = pl.DataFrame(
+        {
+            "device": arrays.rows(found.device),
+            "direction": found.direction,
+            "calls": calls,
+            "unsized": calls - of_known,
+            "bytes": arrays.column(sum_by(found.group[sized], groups, found.bytes[sized]), of_known > 0),
+            "total": sum_by(found.group, groups, duration),
+            "busy": [each.length for each in every],
+            "busy_share": [_share(view, each, device) for each, device in zip(every, found.device, strict=True)],
+            "copy_bandwidth": _rate(moved, measured),
+            "bandwidth": _rate(moved, busy_measured),
+            "max_bandwidth": arrays.column(greatest(found.bandwidth, groups), measured > 0),
+        },
+        schema_overrides={"busy_share": pl.Float64},
+    )
+    return Partial(frame, found.notes)
+
+
+def _busy(found: Transfers, chosen: NDArray[np.bool_]) -> Intervals:
+    return union(found.start[chosen], found.end[chosen])
+
+
+def _share(view: Scope, busy: Intervals, device: int) -> float | None:
+    """Of the window: the range of time, the time in the steps, or from the first to the last work of the device."""
+    if view.select.steps is not None:
+        window = union(*view.clipped(*view.steps.device))
+        busy = intersection(busy, window)
+        length = window.length
+    elif view.clip is not None:
+        length = view.clip[1] - view.clip[0]
+    else:
+        here = view.work & (view.device_work.device == device)
+        length = int(view.device_work.end[here].max() - view.device_work.start[here].min())
+    return busy.length / length if length else None
+
+
+def _rate(moved: NDArray[np.float64], time: NDArray[np.int64]) -> pl.Series:
+    return arrays.numbers(moved / np.where(time > 0, time / 1e9, np.nan))

@@ -1,0 +1,60 @@
+"""How fast copies and sets of device memory are, from moment to moment."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from kinetoscope.model import arrays
+from kinetoscope.model.copies import transfers
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.scope import origin_of_time, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Column, Lines, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("device", pl.Int64, "Device of the rank."),
+    Column("direction", pl.String, "HtoD, DtoH, DtoD, PtoP (H host, D device, P peer, S shared), memset, or unknown."),
+    Column("time", pl.Int64, "When the bandwidth changes, from the first event of the trace on.", "ns"),
+    Column("bandwidth", pl.Float64, "Bytes a second of all copies that run from then until the next row.", "bytes/s"),
+)
+
+
+def memory_bandwidth_series(job: Job, *, select: Selection = ALL) -> Result:
+    """How does the memory bandwidth that copies and sets use change over time?
+
+    Method. Each copy counts with its bytes / its duration as long as it runs; the value is the sum of those that run.
+    There is a row for each time at which the sum changes, by device, direction and time; before the first row of a
+    direction it is 0, and from its last row on it is 0 again.
+
+    How to read it. Bursts at the same place of each step are copies of the input, of gradients or of results. See
+    `memory_bandwidth` for the numbers.
+
+    Limits. Copies without a size or a duration are counted in the notes and add nothing. With a range of time, copies
+    are cut to it. Sums are exact to about 15 digits of the greatest of them, and exactly 0 when nothing runs, which in
+    HTA's curve is often a tiny rest.
+    """
+    return job.map(_of_trace, RESULT, select)
+
+
+ANALYSIS = Analysis(
+    "Memory bandwidth over time",
+    memory_bandwidth_series,
+    RESULT,
+    chart=Lines("time", "bandwidth", by=("rank", "device", "direction")),
+)
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    found = transfers(scope(trace, select))
+    curve = found.bandwidth
+    frame = pl.DataFrame(
+        {
+            "device": arrays.rows(found.device[curve.group]),
+            "direction": arrays.labelled(curve.group, lambda group: found.direction[group]),
+            "time": curve.time - trace.of(origin_of_time),
+            "bandwidth": curve.level,
+        }
+    )
+    return Partial(frame, found.notes)

@@ -1,0 +1,166 @@
+"""Which operators took memory and gave it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.tree import subtree_sum
+from kinetoscope.model.calls import Calls, call_names, calls
+from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import MEMORY_NAME, EventKind
+from kinetoscope.model.memory import (
+    CALL_KINDS,
+    IN_NO_CALL,
+    NONE_SELECTED,
+    NOT_RECORDED,
+    above,
+    innermost_calls,
+    instants_in,
+    memory_instants,
+    names_of_calls,
+)
+from kinetoscope.model.scope import Scope, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("device", pl.String, "Whose memory: cpu, or a device as torch names it, such as cuda:0."),
+    Column("name", pl.String, "Name of the operator or annotation; [memory]: in no call."),
+    Column("kind", pl.String, "operator, annotation; memory: what was taken or given back in no call."),
+    Column("calls", pl.Int64, "How many calls began in the selection; of [memory] how many records."),
+    Column("size_increase", pl.Int64, "Bytes taken less bytes given back in the calls.", "bytes"),
+    Column("self_size_increase", pl.Int64, "Of that, what was not in a call inside them.", "bytes"),
+    Column("allocations", pl.Int64, "How often memory was taken in the calls."),
+    Column("self_allocations", pl.Int64, "Of that, what was not in a call inside them."),
+    Column("allocation_size", pl.Int64, "Bytes taken in the calls, whatever was given back.", "bytes"),
+    Column("self_allocation_size", pl.Int64, "Of that, what was not in a call inside them.", "bytes"),
+)
+
+_MEASURES: Final = ("size_increase", "allocations", "allocation_size")
+
+
+def memory_by_operator(job: Job, *, select: Selection = ALL) -> Result:
+    """Which operators take memory, and which give it back?
+
+    Method. What an allocator took or gave back is charged to the innermost operator or annotation that ran on that
+    thread at that instant (from its start on, before its end), and counts to all those around it too. The size increase
+    is what was taken less what was given back; the allocation size is what was taken alone. A row sums over the calls
+    of one name, for each device. Calls that touched no memory have no row.
+
+    How to read it. Largest self_allocation_size first: what puts the most pressure on the allocator. A large increase
+    is memory that outlives the call: activations in the forward pass, gradients in the backward pass. Self columns add
+    up over rows: all self_size_increase of a device together is what its memory changed by. Other columns do not, as
+    calls nest, and a recursive call counts at each level.
+
+    Limits. What is given back is charged to whatever runs at that instant, not to what took it; `memory_events` pairs
+    the two. `operators` follows torch's `key_averages`, which charges what any thread did while a call ran; here only
+    what its own thread did counts. Streams choose nothing, and numbers of devices choose those whose memory it is.
+    Numbers are those of the TensorBoard plugin for operators, which drops what happens in none (between the operators
+    of an optimizer, of a step, or outside all calls): here that has rows. Overloads of one operator are one row, and a
+    call that is the only one inside a call of the same name counts once.
+    """
+    return job.map(_of_trace, RESULT, select)
+
+
+ANALYSIS = Analysis("Memory by operator", memory_by_operator, RESULT, chart=Bars("name", "self_allocation_size"))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Calls by name and kind.
+
+    Attributes:
+        code: int32 [events], the row of each call that is shown, −1 for other events.
+        first: int32 [rows], a call of each.
+        calls: int64 [rows], how many of the calls are selected.
+    """
+
+    code: Int32s
+    first: Int32s
+    calls: Int64s
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    view = scope(trace, select)
+    found = trace.of(memory_instants)
+    chosen = instants_in(view)
+    nested = trace.of(calls, EventKind.PYTHON, EventKind.RUNTIME)
+    own = above(nested.around, trace.of(innermost_calls))
+    rows = _rows(view, nested)
+    frames = [RESULT.without("rank").empty()]
+    for device in np.unique(found.device[chosen]).tolist():
+        here = np.flatnonzero(chosen & (found.device == device))
+        name = pl.lit(found.device_name(device)).alias("device")
+        for part in (
+            _of_calls(trace, nested, rows, own[here], found.size[here]),
+            _outside(own[here], found.size[here]),
+        ):
+            frames.append(part.select(name, pl.all()))
+    return Partial(pl.concat(frames), tuple(_notes(view, len(found), bool(chosen.any()))))
+
+
+def _rows(view: Scope, nested: Calls) -> _Rows:
+    trace = view.trace
+    shown = np.flatnonzero(nested.shown & ~nested.asynchronous).astype(np.int32)
+    codes, first = group(trace.of(call_names)[shown], trace.kind[shown])
+    code = np.full(len(trace), -1, np.int32)
+    code[shown] = codes
+    return _Rows(code, shown[first], np.bincount(codes[view.host[shown]], minlength=len(first)))
+
+
+def _of_calls(trace: Trace, nested: Calls, rows: _Rows, own: Int32s, size: Int64s) -> pl.DataFrame:
+    """A row for each name of calls in which memory was touched."""
+    values: dict[str, Int64s] = {}
+    order = trace.of(call_tree).order
+    for name, measure in zip(_MEASURES, _measured(size), strict=True):
+        own_sum = sum_by(own, len(trace), measure)
+        total = subtree_sum(own_sum, nested.parent, order)
+        values[f"self_{name}"] = sum_by(rows.code, len(rows.first), own_sum)
+        values[name] = sum_by(rows.code, len(rows.first), total)
+    kinds = [CALL_KINDS[kind] for kind in trace.kind[rows.first].tolist()]
+    frame = pl.DataFrame(
+        {
+            "name": names_of_calls(trace, rows.first).cast(pl.String),
+            "kind": pl.Series(kinds, dtype=pl.String),
+            "calls": rows.calls,
+            **values,
+        }
+    )
+    order_of_rows = ["self_allocation_size", "allocation_size", "name", "kind"]
+    touched = pl.any_horizontal(pl.col(name) != 0 for name in values)
+    return frame.filter(touched).sort(order_of_rows, descending=[True, True, False, False]).select(RESULT.names[2:])
+
+
+def _measured(size: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    taken = np.maximum(size, 0)
+    return size, (size > 0).astype(np.int64), taken
+
+
+def _outside(own: Int32s, size: Int64s) -> pl.DataFrame:
+    """A row for what happened in no call, if anything did."""
+    alone = own < 0
+    sums = {name: int(measure[alone].sum()) for name, measure in zip(_MEASURES, _measured(size), strict=True)}
+    row = {"name": MEMORY_NAME, "kind": IN_NO_CALL, "calls": int(alone.sum())}
+    for name, value in sums.items():
+        row |= {name: value, f"self_{name}": value}
+    return pl.DataFrame([row] if alone.any() else [], schema=RESULT.without("rank", "device").empty().schema)
+
+
+def _notes(view: Scope, instants: int, any_chosen: bool) -> Iterator[str]:
+    if view.select.steps is not None and view.steps.note:
+        yield view.steps.note
+    if not any_chosen:
+        yield NONE_SELECTED if instants else NOT_RECORDED

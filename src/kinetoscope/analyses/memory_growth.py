@@ -1,0 +1,174 @@
+"""Does memory grow from step to step, and what is kept that does not end with its step?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.errors import UsageError
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.memory import NO_ADDRESS, NOT_RECORDED, Instants, memory_instants
+from kinetoscope.model.memory_blocks import grouped, memory_blocks
+from kinetoscope.model.scope import scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.steps import Steps, step_of
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("device", pl.String, "Whose memory: cpu, or a device as torch names it, such as cuda:0."),
+    Column("kind", pl.String, "device: all of its memory; else what took the blocks: operator, annotation, memory."),
+    Column("name", pl.String, "The device; else the operator or annotation that took them, [memory] for neither."),
+    Column("module", pl.String, "Innermost nn.Module whose forward took them; null without Python stacks."),
+    Column("verdict", pl.String, "Of the device: leak, no growth, unclear, or too few steps."),
+    Column("per_step", pl.Float64, "Growth a step: the slope for the device, the mean for blocks kept.", "bytes"),
+    Column("standard_error", pl.Float64, "Standard error of the slope.", "bytes"),
+    Column("size", pl.Int64, "Growth from the first to the last of the steps; size of the blocks kept.", "bytes"),
+    Column("blocks", pl.Int64, "Blocks that were kept."),
+    Column("steps", pl.Int64, "Steps that were looked at; in how many of them blocks were taken and kept."),
+    Column("evidence", pl.String, "What the verdict rests on."),
+)
+
+_FEWEST: Final = 3
+"""Steps from which a slope has a standard error."""
+
+_QUANTILES: Final = (31.82, 6.96, 4.54, 3.75, 3.36, 3.14, 3.00, 2.90, 2.82, 2.76)
+"""99 % quantiles of Student's t for 1, 2, … degrees of freedom; the last one stands for more of them, too."""
+
+_NEGLIGIBLE: Final = 0.001
+"""Share of what is in use by which it may grow in a step and count as constant."""
+
+_COLUMNS: Final = RESULT.without("rank", "device").empty().schema
+
+
+def memory_growth(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    warmup: Annotated[int, Param("Steps at the beginning of the recording that are left out.")] = 1,
+) -> Result:
+    """Does memory grow from step to step: is there a leak, and what takes it?
+
+    Method. What is in use on a device at the end of each step, on the host's clock, is fitted by a line over the steps:
+    least squares, with the standard error of the slope. *leak*: the slope is above 0 with 99 % confidence (Student's
+    t), and the level rises in the first half of the steps as well as in the second. *no growth*: the slope is not
+    above 0, or with 99 % confidence it is below 0.1 % of what is in use. *unclear*: neither. *too few steps*: fewer
+    than 3. Below the row of the device are the blocks that outlive their step: taken in one of the steps but the last,
+    and still in use at the end of the last, by what took them (as in `memory_peak`).
+
+    How to read it. A leak has rows below it that account for the slope, taken in every step: the operator says what is
+    kept (a loss with its graph, outputs in a list), the module where. Rows taken in one of the steps alone are caches
+    and buffers that were made late.
+
+    Limits. The first step takes what is kept for good, the state of the optimizer for one: so it is left out. A slow
+    leak needs more steps than are mostly recorded, and one that garbage collection interrupts looks unclear. Memory of
+    other processes, and what is taken past torch's allocators, does not show. Steps and a range of time choose steps,
+    numbers of devices choose those whose memory it is; streams, threads and annotations choose nothing.
+    """
+    return job.map(_of_trace, RESULT, select, warmup=warmup)
+
+
+ANALYSIS = Analysis("Memory growth", memory_growth, RESULT, chart=Bars("name", "per_step"))
+
+
+def _of_trace(trace: Trace, select: Selection, *, warmup: int) -> Partial:
+    if warmup < 0:
+        raise UsageError(f"warmup is {warmup}; it is a number of steps, from 0")
+    view = scope(trace, select)
+    used = view.places >= warmup
+    windows = Intervals(view.steps.host.start[used], view.steps.host.end[used])
+    found = trace.of(memory_instants)
+    frames = [RESULT.without("rank").empty()]
+    for device, (_, number) in enumerate(found.devices):
+        if select.devices is not None and number not in select.devices:
+            continue
+        whole = _of_device(found, device, windows.end, view.places[used])
+        rows = [pl.DataFrame([whole], schema=_COLUMNS), _kept(trace, device, windows)]
+        name = pl.lit(found.device_name(device)).alias("device")
+        frames += [frame.select(name, pl.all()) for frame in rows]
+    return Partial(pl.concat(frames), tuple(_notes(trace, found, view.steps)))
+
+
+# --- the line through the levels at the ends of the steps
+
+
+def _of_device(found: Instants, device: int, ends: NDArray[np.int64], places: NDArray[np.int64]) -> dict[str, Any]:
+    row = {"kind": "device", "name": found.device_name(device), "steps": len(ends)}
+    if len(ends) < _FEWEST:
+        left = f"{len(ends)} step{'' if len(ends) == 1 else 's'} after the warm-up; it takes {_FEWEST} to tell."
+        return row | {"verdict": "too few steps", "evidence": left}
+    here = found.of_device(device)
+    last = np.searchsorted(found.time[here], ends, side="left") - 1
+    level = np.where(last >= 0, found.allocated[here[last]], found.before(int(here[0])))
+    slope, error = _line(places, level)
+    rises = int((np.diff(level) > 0).sum())
+    return row | {
+        "verdict": _verdict(level, slope, error),
+        "per_step": slope,
+        "standard_error": error,
+        "size": int((level[-1:] - level[:1])[0]),
+        "evidence": f"{rises} of {len(level) - 1} steps end higher than the one before.",
+    }
+
+
+def _line(x: NDArray[np.int64], y: NDArray[np.int64]) -> tuple[float, float]:
+    """Slope of the line of least squares, and its standard error."""
+    across, up = x - x.mean(), (y - y[0]).astype(np.float64)
+    up -= up.mean()
+    spread = float((across**2).sum())
+    slope = float((across * up).sum()) / spread
+    return slope, math.sqrt(float(((up - slope * across) ** 2).sum()) / (len(x) - 2) / spread)
+
+
+def _verdict(level: NDArray[np.int64], slope: float, error: float) -> str:
+    half = len(level) // 2
+    margin = _QUANTILES[min(len(level) - 2, len(_QUANTILES)) - 1] * error
+    if slope > margin and level[0] < level[half] < level[-1]:
+        return "leak"
+    constant = slope <= 0 or slope + margin <= _NEGLIGIBLE * float(level.max())
+    return "no growth" if constant else "unclear"
+
+
+# --- blocks that outlive their step
+
+
+def _kept(trace: Trace, device: int, windows: Intervals) -> pl.DataFrame:
+    """Blocks taken in a step but the last, and in use at the end of the last: by what took them, largest first."""
+    found, blocks = trace.of(memory_instants), trace.of(memory_blocks)
+    if len(windows.start) < _FEWEST:
+        return pl.DataFrame(schema=_COLUMNS)
+    until = int(np.searchsorted(found.time, windows.end[-1], side="left")) - 1
+    alive = np.flatnonzero(blocks.alive_after(until) & (found.device[blocks.shown_at] == device))
+    step = step_of(windows, found.time[blocks.taken[alive]])
+    earlier = (step >= 0) & (step < len(windows.start) - 1)
+    alive, step = alive[earlier], step[earlier]
+    codes, frame = grouped(trace, blocks.taken[alive])
+    size = sum_by(codes, len(frame), blocks.size[alive])
+    _, first = group(codes, step)  # one for each step in which a group has blocks
+    frame = frame.with_columns(
+        size=pl.Series(size, dtype=pl.Int64),
+        per_step=pl.Series(size / (len(windows.start) - 1), dtype=pl.Float64),
+        blocks=pl.Series(np.bincount(codes, minlength=len(frame)), dtype=pl.Int64),
+        steps=pl.Series(np.bincount(codes[first], minlength=len(frame)), dtype=pl.Int64),
+    )
+    order = ["size", "name", "kind", "module"]
+    frame = frame.sort(order, descending=[True, False, False, False], nulls_last=True)
+    return pl.concat([pl.DataFrame(schema=_COLUMNS), frame], how="diagonal")
+
+
+def _notes(trace: Trace, found: Instants, steps: Steps) -> Iterator[str]:
+    if not len(found):
+        yield NOT_RECORDED
+        return
+    if steps.note:
+        yield steps.note
+    if not len(trace.of(memory_blocks)):
+        yield NO_ADDRESS

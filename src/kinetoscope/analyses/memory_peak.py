@@ -1,0 +1,163 @@
+"""What was in use when the most memory was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import sum_by
+from kinetoscope.errors import UsageError
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.memory import (
+    NO_ADDRESS,
+    NONE_SELECTED,
+    NOT_RECORDED,
+    Instants,
+    instants_in,
+    memory_instants,
+)
+from kinetoscope.model.memory_blocks import block_keys, grouped, memory_blocks
+from kinetoscope.model.scope import Scope, origin_of_time, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+Bools = NDArray[np.bool_]
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("device", pl.String, "Whose memory: cpu, or a device as torch names it, such as cuda:0."),
+    Column("time", pl.Int64, "The instant, from the first event of the trace on: the rows hold from then on.", "ns"),
+    Column("name", pl.String, "What took the memory: an operator or annotation; in brackets what no call took."),
+    Column(
+        "kind",
+        pl.String,
+        "operator, annotation; memory: taken in no call; before: earlier; unpaired: see limits.",
+    ),
+    Column("module", pl.String, "Innermost nn.Module whose forward took it; null without Python stacks."),
+    Column("blocks", pl.Int64, "How many blocks of memory; null where that is not known."),
+    Column("size", pl.Int64, "Bytes in use; the rows of a device sum to what its allocator says.", "bytes"),
+    Column("share", pl.Float64, "Size / sum over the device; null where parts are negative.", "fraction"),
+)
+
+_BEFORE: Final = "[before the recording]"
+_UNPAIRED: Final = "[without address]"
+_COLUMNS: Final = RESULT.without("rank", "device", "time", "share").empty().schema
+_NO_PLACE: Final = -1
+_NEVER: Final = 1 << 62
+
+
+def memory_peak(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    at: Annotated[
+        int | None, Param("Time to look at instead of the peak, from the beginning of the trace.", "ns")
+    ] = None,
+) -> Result:
+    """What was in use when each device had the most memory in use?
+
+    Method. The peak is the first instant at which most is in use, of those selected (their beginning counts, too). In
+    use are the blocks taken until then that had not been given back, paired by device and address. They are grouped by
+    what took them: the innermost operator, or annotation if there is none, and module; where that is `aten::empty` or
+    its like, the operator around it. What the allocator says was in use, less those blocks, is the row `before`: it was
+    taken before the recording began. So the rows of a device sum to its peak exactly.
+
+    How to read it. Activations are taken in the forward pass and stand under operators such as `aten::addmm` with a
+    module; gradients under those of the backward pass; weights, and what the optimizer keeps, are mostly `before`. With
+    `at`, it is any other instant: the floor between two steps, say.
+
+    Limits. Records without an address (those of old files) cannot be paired: what they changed is one row, `unpaired`.
+    Where the file does not say how much was in use, it is counted from 0 at the beginning of the recording, and
+    `before` is negative if more of what was there was given back. Reserved memory, and memory taken past torch's
+    allocators, do not count. Streams choose nothing, and numbers of devices choose those whose memory it is. The
+    TensorBoard plugin shows the height of the peak alone.
+    """
+    return job.map(_of_trace, RESULT, select, at=at)
+
+
+ANALYSIS = Analysis("Memory at its peak", memory_peak, RESULT, chart=Bars("name", "size"))
+
+
+def _of_trace(trace: Trace, select: Selection, *, at: int | None) -> Partial:
+    if at is not None and not 0 <= at < _NEVER:
+        raise UsageError(f"at is {at} ns; give a time from the beginning of the trace on")
+    view = scope(trace, select)
+    found, origin = trace.of(memory_instants), trace.of(origin_of_time)
+    chosen = instants_in(view)
+    frames, empty = [RESULT.without("rank").empty()], []
+    for device in np.unique(found.device[chosen]).tolist():
+        if at is None:
+            place = _peak(found, chosen, device)
+            time = max(int(found.time[place]) if place >= 0 else origin, view.clip[0] if view.clip else origin) - origin
+        else:
+            place, time = _last(found, device, origin + at), at
+        named = [pl.lit(found.device_name(device)).alias("device"), pl.lit(time, pl.Int64).alias("time")]
+        frame = _in_use(trace, device, place)
+        frames.append(_shared(frame).select(*named, pl.all()).select(RESULT.names[1:]))
+        if not len(frame):
+            empty.append(f"Nothing was in use on {found.device_name(device)}.")
+    return Partial(pl.concat(frames), (*_notes(view, found, bool(chosen.any())), *empty))
+
+
+def _peak(found: Instants, chosen: Bools, device: int) -> int:
+    """Where most is in use on a device, of the places selected and those right before them; −1 is before all."""
+    here = found.of_device(device)
+    after = found.allocated[here]
+    before = np.concatenate([[found.before(int(here[0]))], after[:-1]])
+    selected = np.flatnonzero(chosen[here])
+    high, high_before = selected[after[selected].argmax()], selected[before[selected].argmax()]
+    if before[high_before] > after[high]:
+        return int(here[high_before - 1]) if high_before else _NO_PLACE
+    return int(here[high])
+
+
+def _last(found: Instants, device: int, time: int) -> int:
+    """The last place of a device up to a time, −1 for none."""
+    here = found.of_device(device)
+    count = int(np.searchsorted(found.time[here], time, side="right"))
+    return int(here[count - 1]) if count else _NO_PLACE
+
+
+def _in_use(trace: Trace, device: int, place: int) -> pl.DataFrame:
+    """What was in use on a device after an instant: rows that sum to what its allocator says."""
+    found, blocks = trace.of(memory_instants), trace.of(memory_blocks)
+    here = found.of_device(device)
+    total = int(found.allocated[place]) if place >= 0 else found.before(int(here[0]))
+    alive = np.flatnonzero(blocks.alive_after(place) & (found.device[blocks.shown_at] == device))
+    codes, frame = grouped(trace, blocks.taken[alive])
+    size = sum_by(codes, len(frame), blocks.size[alive])
+    count = np.bincount(codes, minlength=len(frame))
+    frame = frame.with_columns(blocks=pl.Series(count, dtype=pl.Int64), size=pl.Series(size, dtype=pl.Int64))
+    past = here[here <= place]
+    unpaired = found.size[past[trace.of(block_keys)[past] < 0]]
+    before = np.concatenate([[total], -size, -unpaired]).sum()
+    rest = [(_UNPAIRED, "unpaired", int(unpaired.sum())), (_BEFORE, "before", int(before))]
+    rows = [{"name": name, "kind": kind, "size": size} for name, kind, size in rest if size]
+    return pl.concat([frame.select(*_COLUMNS), pl.DataFrame(rows, schema=_COLUMNS)])
+
+
+def _shared(frame: pl.DataFrame) -> pl.DataFrame:
+    """With the share of each row, the largest first."""
+    size = pl.col("size")
+    share = pl.when(size.min() >= 0).then(size / size.sum())
+    order = ["size", "name", "kind", "module"]
+    return frame.with_columns(share=share).sort(order, descending=[True, False, False, False], nulls_last=True)
+
+
+def _notes(view: Scope, found: Instants, any_chosen: bool) -> Iterator[str]:
+    if view.select.steps is not None and view.steps.note:
+        yield view.steps.note
+    if not any_chosen:
+        yield NONE_SELECTED if len(found) else NOT_RECORDED
+        return
+    yield from found.notes()
+    blocks = view.trace.of(memory_blocks)
+    if not len(blocks):
+        yield NO_ADDRESS
+    elif blocks.addressless:
+        yield f"{blocks.addressless:,} of {len(found):,} records of memory have no address and cannot be paired."

@@ -1,0 +1,206 @@
+"""What each module of the model cost, in the forward and in the backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import sum_by
+from kinetoscope.algorithms.prefixes import node_totals, preorder
+from kinetoscope.algorithms.tree import ancestor
+from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.modules import Modules
+from kinetoscope.model.modules import modules as modules_of
+from kinetoscope.model.scope import Scope, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+
+Int64s = NDArray[np.int64]
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("path", pl.String, "Names of the modules from the outermost to this one, parted by slashes."),
+    Column("depth", pl.Int64, "How many modules are around it."),
+    Column("name", pl.String, "Name of the module, the last of its path."),
+    Column("calls", pl.Int64, "How many calls of it began in the selection; null where calls were not recorded."),
+    Column("host_total", pl.Int64, "Host time in it and the modules inside, forward and backward pass.", "ns"),
+    Column("host_self", pl.Int64, "Of that, what is spent in none of the modules inside.", "ns"),
+    Column("host_forward", pl.Int64, "Of host_total, the forward pass.", "ns"),
+    Column("host_backward", pl.Int64, "Of host_total, the backward pass; null if none is linked.", "ns"),
+    Column("device_total", pl.Int64, "Sum of the durations of the device work launched for it and those inside.", "ns"),
+    Column("device_self", pl.Int64, "Of that, what was launched for none of the modules inside.", "ns"),
+    Column("device_forward", pl.Int64, "Of device_total, what was launched in the forward pass.", "ns"),
+    Column("device_backward", pl.Int64, "Of device_total, the backward pass; null if none is linked.", "ns"),
+    Column("operators", pl.Int64, "Operators that it called itself, not those inside other operators or modules."),
+)
+
+
+def modules(job: Job, *, select: Selection = ALL) -> Result:
+    """Which modules of the model take the time, in the forward and in the backward pass?
+
+    Method. Modules come from the Python calls `nn.Module: …`, nested by time; where stacks were not recorded from the
+    spans of PyTorch Lightning's profiler, nested by their dotted names; else from the module hierarchy that TorchScript
+    writes into operators. The innermost module around a call has its time. An operator of the backward pass belongs to
+    the module whose forward pass it runs backwards, found by the forward–backward links of the file (flow events, else
+    sequence number and forward thread), whatever thread it runs on. Device work belongs to the module of its launch.
+    Each instant of a host thread, and each piece of device work, is self time of one module at most; total adds up the
+    modules inside.
+
+    How to read it. Rows are in the order of the tree: after each module those inside it, the one with the most device
+    time first (host time, if there is no device work). Self columns can be added up over rows. Much host time and
+    little device time says that the module's launches, not its kernels, take the time.
+
+    Limits. What happens in no module (the loss, the optimizer, the accumulation of gradients, the exchange of them) is
+    in no row; the notes say how much device time that is. A module that several others call is a row in each of them. A
+    forward pass that is computed anew within the backward pass (checkpointing) counts as backward. Unlike the
+    TensorBoard plugin, host_self holds the operators that a module calls, as device_self does there, and the backward
+    pass is attributed.
+    """
+    return job.map(_of_trace, RESULT, select)
+
+
+ANALYSIS = Analysis("Modules", modules, RESULT, chart=Bars("path", "device_self", instead="host_self"))
+
+_FORWARD, _BACKWARD = 0, 1
+_SCHEMA: Final = RESULT.without("rank").empty().schema
+
+_NOTHING: Final = (
+    "Modules were not recorded (with_stack=True and with_modules=True record the calls of modules in newer torch)."
+)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Self time of each module: int64 [modules] each, ns."""
+
+    forward: Int64s
+    backward: Int64s
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    view, found = scope(trace, select), trace.of(modules_of)
+    if not len(found):
+        return Partial(pl.DataFrame(schema=_SCHEMA), (_NOTHING,))
+    asked = (select.steps, select.threads, select.annotation)
+    notes = list(view.notes) if any(each is not None for each in asked) else []
+    calls = np.bincount(found.node[view.host & found.is_call], minlength=len(found))
+    work = _launched(view)
+    values: dict[str, Int64s | None] = {
+        "calls": None if found.origin == "operators" else calls,
+        **_columns("host", found, _host(view, found)),
+        **_columns("device", found, _device(view, found, work)),
+        "operators": _operators(view, found),
+    }
+    if not view.work.any():
+        values.update(dict.fromkeys([name for name in values if name.startswith("device_")]))
+    if not found.is_backward.any():
+        values.update(host_backward=None, device_backward=None)
+    notes += _notes(view, found, work)
+    return Partial(_ordered(found, values, select), tuple(notes))
+
+
+def _launched(view: Scope) -> NDArray[np.int32]:
+    """Where each selected piece of device work was launched: its launch, else its operator, −1 if neither is known."""
+    work = view.device_work
+    return np.where(work.launch >= 0, work.launch, work.op)[view.work]
+
+
+# --- columns
+
+
+def _host(view: Scope, found: Modules) -> _Split:
+    trace, parent = view.trace, view.trace.of(call_tree).parent
+    rows = np.flatnonzero(found.owner).astype(np.int32)
+    start, end = view.clipped(trace.start[rows], trace.end[rows])
+    time = np.maximum(end - start, 0)
+    nearest = ancestor(parent, found.owner)
+    outer = np.where(parent[rows] >= 0, nearest[parent[rows]], np.int32(-1))
+    # A call that is not selected still takes its time off the call around it.
+    own = _by_module(found, np.where(view.host_any_time[rows], rows, -1), time)
+    inside = _by_module(found, np.where((outer >= 0) & view.host_any_time[outer], outer, -1), time)
+    return _Split(own.forward - inside.forward, own.backward - inside.backward)
+
+
+def _device(view: Scope, found: Modules, row: NDArray[np.int32]) -> _Split:
+    work = view.device_work
+    start, end = view.clipped(work.start[view.work], work.end[view.work])
+    return _by_module(found, row, end - start)
+
+
+def _by_module(found: Modules, row: NDArray[np.int32], time: Int64s) -> _Split:
+    """Times summed by the module and the pass of their rows; those of row −1 count nowhere."""
+    node = np.where(row >= 0, found.node[row], -1)
+    key = np.where(node >= 0, 2 * node + found.is_backward[row], -1).astype(np.int32)
+    total = sum_by(key, 2 * len(found), time)
+    return _Split(total[_FORWARD::2], total[_BACKWARD::2])
+
+
+def _columns(where: str, found: Modules, own: _Split) -> dict[str, Int64s | None]:
+    forward, backward = (node_totals(each, found.parent) for each in (own.forward, own.backward))
+    return {
+        f"{where}_total": forward + backward,
+        f"{where}_self": own.forward + own.backward,
+        f"{where}_forward": forward,
+        f"{where}_backward": backward,
+    }
+
+
+def _operators(view: Scope, found: Modules) -> Int64s:
+    """Operators directly in a call of each module: no other operator and no backward pass lies between."""
+    trace, parent = view.trace, view.trace.of(call_tree).parent
+    spelled = found.origin == "operators"  # there an operator tells its own module, and no calls of modules are there
+    is_op = (trace.kind == EventKind.HOST_OP) & (found.is_call == spelled)
+    rows = np.flatnonzero(is_op & view.host & ~found.is_backward)
+    nearest = ancestor(parent, is_op | found.owner)
+    around = np.where(parent[rows] >= 0, nearest[parent[rows]], -1)
+    inside = (around >= 0) & (found.node[around] == found.node[rows])
+    direct = ~inside if spelled else inside & found.is_call[around]
+    return np.bincount(found.node[rows[direct]], minlength=len(found))
+
+
+# --- rows and notes
+
+
+def _ordered(found: Modules, values: dict[str, Int64s | None], select: Selection) -> pl.DataFrame:
+    """Rows in the order of the tree; with a selection those of modules that have something in it."""
+    texts = {"path": found.paths, "name": found.names, "depth": found.depth}
+    numbers = {name: [None] * len(found) if column is None else column for name, column in values.items()}
+    frame = pl.DataFrame({**texts, **numbers}, schema=_SCHEMA)
+    size = [
+        values["device_total"],
+        values["host_total"],
+        node_totals(values["calls"], found.parent) if values["calls"] is not None else None,
+    ]
+    known = [each for each in size if each is not None]
+    by_name = np.array(found.names, np.object_).argsort(kind="stable").argsort()
+    order = preorder(found.parent, np.lexsort((by_name, *(-each for each in reversed(known)))))
+    if select != ALL:
+        order = order[np.any([each[order] != 0 for each in known], axis=0)]
+    return frame[order]
+
+
+def _notes(view: Scope, found: Modules, launched: NDArray[np.int32]) -> Iterator[str]:
+    if found.origin == "operators":
+        yield "Calls of modules were not recorded: host time is that of the operators in them."
+    if not found.is_backward.any():
+        yield "No operator of a backward pass is linked to one of the forward pass: its columns are empty."
+    if not len(launched):
+        yield "There is no device work, or none is selected: the columns of device time are empty."
+        return
+    work = view.device_work
+    start, end = view.clipped(work.start[view.work], work.end[view.work])
+    outside = (launched < 0) | (found.node[launched] < 0)
+    if outside.any():
+        share = int((end - start)[outside].sum()) / max(int((end - start).sum()), 1)
+        yield (
+            f"{outside.sum():,} of {len(outside):,} pieces of device work ({share:.1%} of device time) are in no row: "
+            "launched outside all modules, or by a call that was not recorded."
+        )

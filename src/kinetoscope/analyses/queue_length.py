@@ -1,0 +1,106 @@
+"""How far the host runs ahead of each stream."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.algorithms.grouping import sum_by
+from kinetoscope.algorithms.sweeps import count_open, greatest, time_at_least
+from kinetoscope.errors import UsageError
+from kinetoscope.model import arrays
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.queues import Queues, queues
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("device", pl.Int64, "Device of the rank."),
+    Column("stream", pl.Int64, "Stream of the device."),
+    Column("calls", pl.Int64, "Launches; that of a graph is one."),
+    Column("window", pl.Int64, "From the first launch to the last start of device work on any stream.", "ns"),
+    Column("mean", pl.Float64, "Mean length of the queue over the window."),
+    Column("max", pl.Int64, "Greatest length of the queue."),
+    Column("queued", pl.Int64, "Time with a launch or more in the queue.", "ns"),
+    Column("queued_share", pl.Float64, "Queued / window.", "fraction"),
+    Column("full", pl.Int64, "Time with `full_at` launches in the queue, or more.", "ns"),
+    Column("full_share", pl.Float64, "Full / window.", "fraction"),
+)
+
+_LIMIT: Final = 1024
+
+
+def queue_length(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    full_at: Annotated[int, Param("Length from which a queue is full and the next launch blocks the host.")] = _LIMIT,
+) -> Result:
+    """How many launches wait in the queue of each stream, and for how long is it full?
+
+    Method. A launch enters the queue of a stream when its call starts, and leaves it when the first work that it made
+    there starts. The mean is over time: the sum of these waits / the window, which is the same for all streams of a
+    rank. Launches are all calls that device work was correlated with, of any vendor: kernels, copies, sets, and graphs,
+    which are one entry however many kernels they have.
+
+    How to read it. A queue that is never empty means that the device is the bottleneck; a mean near 0 that the device
+    waits for the host, see `idle_breakdown`. At 1024 launches a queue of CUDA is full: the host blocks in the launch,
+    which then looks slow but is not the cause.
+
+    Limits. With a range of time it is the window: waits are cut to it, and calls are those that start in it. Selected
+    steps choose launches by their calls and cut nothing. Where the clocks of host and device disagree so that work
+    starts before its call, it waited 0 ns, and the notes count such cases. HTA's numbers are of the points at which the
+    length changes, not of time; it knows a list of calls only, counts the kernels of a graph, and its time at the
+    limit keeps one stream of each rank.
+    """
+    if full_at < 1:
+        raise UsageError(f"full_at is {full_at}; a queue is full from 1 launch on")
+    return job.map(_of_trace, RESULT, select, full_at=full_at)
+
+
+ANALYSIS = Analysis("Queue length", queue_length, RESULT, chart=Bars("stream", "mean"))
+
+
+def _of_trace(trace: Trace, select: Selection, *, full_at: int) -> Partial:
+    found = queues(trace, select)
+    if not len(found):
+        return Partial(RESULT.without("rank").empty(), found.notes)
+    start, end = found.clipped
+    curve = count_open(found.queue, start, end)
+    window = _window(found)
+    waited = sum_by(found.queue, len(found), end - start)
+    queued = time_at_least(curve, len(found), 1)
+    full = time_at_least(curve, len(found), full_at)
+    whole = window if window else np.nan
+    frame = pl.DataFrame(
+        {
+            "device": arrays.rows(found.device),
+            "stream": arrays.rows(found.stream),
+            "calls": sum_by(found.queue, len(found), _begins(found)),
+            "window": np.full(len(found), window, np.int64),
+            "mean": arrays.numbers(waited / whole),
+            "max": greatest(curve, len(found)),
+            "queued": queued,
+            "queued_share": arrays.numbers(queued / whole),
+            "full": full,
+            "full_share": arrays.numbers(full / whole),
+        }
+    )
+    return Partial(frame, found.notes)
+
+
+def _window(found: Queues) -> int:
+    if found.clip is not None:
+        return found.clip[1] - found.clip[0]
+    return int(found.end.max() - found.start.min())
+
+
+def _begins(found: Queues) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """1 for each entry whose call starts in the range of time, else 0."""
+    if found.clip is None:
+        return np.ones(len(found.queue), np.int64)
+    return ((found.start >= found.clip[0]) & (found.start < found.clip[1])).astype(np.int64)

@@ -1,0 +1,82 @@
+"""What is drawn over a trace for Perfetto: which analyses give series, and how their tracks are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.analyses import ANALYSES
+from kinetoscope.model.calltree import main_thread
+from kinetoscope.model.device import device_work
+from kinetoscope.model.job import Job
+from kinetoscope.model.scope import origin_of_time
+from kinetoscope.model.trace import Trace
+from kinetoscope.views.perfetto import Series
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One column of an analysis as counter tracks.
+
+    Attributes:
+        analysis: its name; it has the columns `time`, from the first event of the trace on, and `device`.
+        column: the value.
+        name: of the track, in which columns stand in braces; they tell tracks apart.
+        key: the unit that the track names.
+        scale: what a value is multiplied by, to be in that unit.
+    """
+
+    analysis: str
+    column: str
+    name: str
+    key: str
+    scale: float = 1.0
+
+
+CURVES: Final = (
+    Curve("device_utilization_series", "utilization", "utilization", "%", 100),
+    Curve("device_utilization_series", "sm_efficiency", "est. SM efficiency", "%", 100),
+    Curve("queue_length_series", "length", "queue of stream {stream}", "launches"),
+    Curve("memory_bandwidth_series", "bandwidth", "bandwidth {direction}", "GB/s", 1e-9),
+    Curve("memory_curve", "allocated", "memory allocated, {device}", "bytes"),
+    Curve("memory_curve", "reserved", "memory reserved, {device}", "bytes"),
+)
+
+
+def series(job: Job) -> Iterator[Series]:
+    """The tracks of a job of one trace, in the order of `CURVES`."""
+    trace = job.trace(job.ranks[0], cycle=job.sources[0].cycle)
+    wanted = {curve.analysis for curve in CURVES}
+    answers = {analysis.name: analysis(job).frame for analysis in ANALYSES if analysis.name in wanted}
+    for curve in CURVES:
+        if curve.analysis in answers:
+            yield from _tracks(trace, answers[curve.analysis], curve)
+
+
+def _tracks(trace: Trace, frame: pl.DataFrame, curve: Curve) -> Iterator[Series]:
+    origin = trace.of(origin_of_time)
+    by = ["device", *(name for name in frame.columns if f"{{{name}}}" in curve.name and name != "device")]
+    for labels, rows in frame.group_by(by, maintain_order=True):
+        values = rows[curve.column].cast(pl.Float64).fill_null(float("nan")).to_numpy() * curve.scale
+        if not np.isfinite(values).any():
+            continue
+        words = {name: "?" if label is None else label for name, label in zip(by, labels, strict=True)}
+        yield Series(
+            curve.name.format(**words), _process(trace, labels[0]), curve.key, rows["time"].to_numpy() + origin, values
+        )
+
+
+def _process(trace: Trace, device: Any) -> Any:
+    """The pid under which a device's work stands; of the host, and where there is none, that of the main thread."""
+    number = device
+    if isinstance(device, str):
+        last = device.rpartition(":")[2]
+        number = int(last) if device != "cpu" and last.isdecimal() else None
+    work = trace.of(device_work)
+    there = work.rows[work.device == number] if number is not None else work.rows[:0]
+    track = int(trace.track[there[0]]) if len(there) else trace.of(main_thread)
+    return trace.tracks.pids[track] if track >= 0 else 0

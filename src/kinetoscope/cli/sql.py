@@ -1,0 +1,55 @@
+"""`kinetoscope sql PATH "SELECT ..."`: SQL over the tables of all ranks; without a query, the list of tables.
+
+Each table has a column `rank`; times are nanoseconds, sizes bytes. The SQL is that of Polars. It is yours: it may read
+other files that it names, with read_csv('...') or read_parquet('...').
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kinetoscope.cli.opening import opened
+from kinetoscope.cli.options import Parser, add_output, add_reading
+from kinetoscope.cli.output import deliver, width, write_lines
+from kinetoscope.errors import UsageError
+from kinetoscope.views.lines import Line, plain
+from kinetoscope.views.text import wrapped
+
+
+def run(arguments: list[str]) -> int:
+    """List the tables, or run a query and write its answer."""
+    parser = Parser(prog="kinetoscope sql", usage='kinetoscope sql [PATH ["SELECT ..."]] [options]', description=__doc__)
+    parser.add_argument("path", metavar="PATH", nargs="?", help="a trace, a folder of them, a quoted glob, or a URL")
+    parser.add_argument("query", metavar="QUERY", nargs="?", help="in quotes; without one, the tables are listed")
+    add_reading(parser, path=False)
+    add_output(parser)
+    args = parser.parse_args(arguments)
+    args.where = args.sort = ""
+    if args.query is None:
+        if args.path and args.path.lstrip().lower().startswith(("select ", "with ")):
+            raise UsageError("sql takes the path first, then the query: kinetoscope sql PATH 'SELECT ...'")
+        write_lines(_tables(), args.output)
+        return 0
+    args.path = [args.path]
+    with opened(args) as (job, _):
+        result = job.sql(args.query)
+    deliver(result, args)
+    return 0
+
+
+def _tables() -> Iterator[Line]:
+    from kinetoscope.model.sql import schema_of
+    from kinetoscope.model.tables import TABLES
+
+    schemas = {name: schema_of(name) for name in TABLES}
+    room = max(len(column.name) for schema in schemas.values() for column in schema)
+    types = max(len(str(column.dtype)) for schema in schemas.values() for column in schema)
+    for name, schema in schemas.items():
+        yield ((name, "bold"), (f"  {TABLES[name].doc}", ""))
+        for column in schema:
+            doc = column.doc + (f" ({column.unit})" if column.unit else "")
+            first, *rest = wrapped(doc, max(width() - room - types - 6, 30))
+            yield (("  ", ""), (f"{column.name:<{room}}", ""), (f"  {str(column.dtype):<{types}}  ", "dim"), (first, ""))
+            yield from (plain(" " * (room + types + 6) + line) for line in rest)
+        yield plain()
+    yield plain('kinetoscope sql PATH "SELECT name, sum(duration) FROM kernels GROUP BY name" asks.', "dim")

@@ -1,0 +1,245 @@
+"""The critical path of each step: the chain of work and waiting that its length follows from, without a gap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms import innermost
+from kinetoscope.algorithms.longest_path import paths
+from kinetoscope.algorithms.tree import NO_ROW, ancestor
+from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.critical_graph import NONE, CriticalGraph, Tie, critical_graph
+from kinetoscope.model.device import device_work
+from kinetoscope.model.handovers import host_time
+from kinetoscope.model.kinds import EventKind, WorkKind
+from kinetoscope.model.loading import is_data_loading
+from kinetoscope.model.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.steps import Steps, step_of, steps
+from kinetoscope.model.trace import Trace
+from kinetoscope.model.waiting import host_waits
+
+Int8s = NDArray[np.int8]
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+
+
+class Cause(IntEnum):
+    """What a piece of the path is spent on."""
+
+    HOST = 0
+    DATA_LOADING = 1
+    LAUNCH = 2
+    COMPUTATION = 3
+    COMMUNICATION = 4
+    COPIES = 5
+    GAPS = 6
+    OTHER = 7
+
+
+CAUSES: Final = tuple(cause.name.lower() for cause in Cause)
+
+_OF_WORK: Final = {
+    WorkKind.COMPUTATION: Cause.COMPUTATION,
+    WorkKind.COMMUNICATION: Cause.COMMUNICATION,
+    WorkKind.MEMCPY: Cause.COPIES,
+    WorkKind.MEMSET: Cause.COPIES,
+}
+_OF_TIE: Final = {
+    Tie.THREAD: Cause.HOST,
+    Tie.WORK: Cause.COMPUTATION,
+    Tie.STREAM: Cause.GAPS,
+    Tie.EVENT: Cause.GAPS,
+    Tie.LAUNCH: Cause.LAUNCH,
+    Tie.WAIT: Cause.HOST,
+    Tie.HANDOVER: Cause.HOST,
+}
+_LAUNCHING: Final = (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH, CallKind.COPY, CallKind.SET)
+
+
+@dataclass(frozen=True)
+class CriticalPath:
+    """The pieces of the critical paths of all steps, in order of time; those of a step fill it.
+
+    Attributes:
+        step: int32 [pieces], place in `steps`.
+        start, end: int64 [pieces], ns.
+        cause: int8 [pieces], a `Cause`.
+        tie: int8 [pieces], the `Tie` that it lies on, NONE for what nothing explains.
+        row: int32 [pieces], the event that it is spent in: the call, the device work, the launch call; of a gap the work
+            that came after it; NONE for no event.
+        head, tail: int32 [pieces], for ties between lanes the events that they come from and lead to; else NONE.
+        inferred: int64 [pieces], time before this piece that is on the path because a wait was inferred, ns.
+    """
+
+    step: Int32s
+    start: Int64s
+    end: Int64s
+    cause: Int8s
+    tie: Int8s
+    row: Int32s
+    tail: Int32s
+    head: Int32s
+    inferred: Int64s
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+
+def critical_path(trace: Trace, steps_by: str | None = None, use_recorded: bool = True) -> CriticalPath:
+    """The critical path of each step. Ask by `trace.of`; with `use_recorded` false as if no waits had been recorded."""
+    graph, found = trace.of(critical_graph, steps_by, use_recorded), trace.of(steps, steps_by)
+    ends, begin = _ends(trace, graph, found), found.device.start
+    edges, offsets = paths(graph.time, graph.edges, graph.last, ends, begin)
+    step = np.repeat(np.arange(len(found), dtype=np.int32), np.diff(offsets))
+    target, source = graph.target[edges], graph.edges.source[edges]
+    start = np.maximum(graph.time[source], begin[step]) if len(edges) else np.empty(0, np.int64)
+    tie = graph.tie[edges]
+    head, tail = graph.head[edges], graph.tail[edges]
+    row = np.where(np.isin(tie, (Tie.STREAM, Tie.EVENT, Tie.WAIT)), head, tail)
+    between = np.isin(tie, (Tie.THREAD, Tie.WORK), invert=True)
+    joined = CriticalPath(
+        step=step,
+        start=start,
+        end=graph.time[target],
+        cause=_causes(trace, tie, head),
+        tie=tie,
+        row=row.astype(np.int32),
+        tail=np.where(between, tail, NONE).astype(np.int32),
+        head=np.where(between, head, NONE).astype(np.int32),
+        inferred=_inferred(graph, edges, begin[step] if len(step) else start),
+    )
+    pieces = _with_stretches(trace, joined, graph.track[target])
+    return _in_order(pieces, _unexplained(found, pieces))
+
+
+def _ends(trace: Trace, graph: CriticalGraph, found: Steps) -> Int64s:
+    """The node that each step ends in: the end of device work if the host's step ended sooner; NONE for empty steps."""
+    work, until = trace.of(device_work), found.device.end
+    ends = np.where(until == found.host.end, graph.step_end, NONE).astype(np.int64)
+    step = step_of(found.host, trace.start[work.launch]) if len(work) else np.empty(0, np.int64)
+    step = np.where(work.launch >= 0, step, np.searchsorted(until, work.end)) if len(work) else step
+    last = np.flatnonzero((step >= 0) & (step < len(found)))
+    last = last[work.end[last] == until[step[last]]]
+    open_ends = ends[step[last]] < 0
+    ends[step[last][open_ends][::-1]] = graph.end[last[open_ends][::-1]]
+    return np.where(until > found.device.start, ends, NONE)
+
+
+def _causes(trace: Trace, tie: Int8s, head: Int32s) -> Int8s:
+    cause = np.array([_OF_TIE[each] for each in Tie], np.int8)[tie]
+    work = trace.of(device_work)
+    place = np.full(len(trace) + 1, NONE, np.int32)
+    place[work.rows] = np.arange(len(work))
+    is_work = tie == Tie.WORK
+    cause[is_work] = np.array([_OF_WORK[each] for each in WorkKind], np.int8)[work.kind[place[head[is_work]]]]
+    gaps = np.flatnonzero(tie == Tie.STREAM)
+    cause[gaps[work.launch[place[head[gaps]]] < 0]] = Cause.OTHER  # what it waited for may be its launch
+    return cause
+
+
+def _inferred(graph: CriticalGraph, edges: Int64s, begin: Int64s) -> Int64s:
+    """What lies before edges that were inferred and after the next source of the same node: there the path would run."""
+    rest = np.zeros(len(edges), np.int64)
+    offsets, source, time = graph.edges.offsets, graph.edges.source, graph.time
+    target = graph.target[edges]
+    for place in np.flatnonzero(graph.inferred[edges]).tolist():
+        others = np.arange(offsets[target[place]], offsets[target[place] + 1])
+        others = others[others != edges[place]]
+        other = max(int(time[source[others]].max(initial=begin[place])), int(begin[place]))
+        rest[place] = max(int(time[source[edges[place]]]) - other, 0)
+    return rest
+
+
+# --- the host's own time
+
+
+def host_causes(trace: Trace) -> Int8s:
+    """What time in each call of the host is spent on, a `Cause`: int8 [events]. Ask by `trace.of`."""
+    loading = trace.of(is_data_loading)
+    cause = np.where(ancestor(trace.of(call_tree).parent, loading) >= 0, Cause.DATA_LOADING, Cause.HOST).astype(np.int8)
+    launches = np.isin(trace.of(call_kinds), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
+    launched = trace.of(device_work).launch
+    launches[launched[launched >= 0]] = True
+    launches[trace.of(host_waits).call] = False
+    cause[launches] = Cause.LAUNCH
+    return cause
+
+
+def _with_stretches(trace: Trace, path: CriticalPath, track: Int32s) -> CriticalPath:
+    """The path with each piece along a thread divided by the innermost call."""
+    along = np.flatnonzero(path.tie == Tie.THREAD)
+    handed = np.flatnonzero(path.tie == Tie.HANDOVER)
+    time = trace.of(host_time)
+    first, count = _reach(time, track[along], path.start[along], path.end[along])
+    piece = np.repeat(along, count)
+    stretch = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(count.sum())
+    last = len(time.time) - 1
+    before = stretch < time.offsets[track[piece]]
+    after = stretch + 1 >= time.offsets[track[piece] + 1]
+    row = np.where(before, NO_ROW, time.row[np.clip(stretch, 0, last)]) if len(piece) else np.empty(0, np.int32)
+    begins = time.time[np.clip(stretch, 0, last)] if len(piece) else np.empty(0, np.int64)
+    ends = time.time[np.clip(stretch + 1, 0, last)] if len(piece) else np.empty(0, np.int64)
+    start = np.where(before, path.start[piece], np.maximum(begins, path.start[piece]))
+    end = np.where(after, path.end[piece], np.minimum(ends, path.end[piece]))
+    causes = trace.of(host_causes)
+    rest = np.flatnonzero(path.tie != Tie.THREAD)
+    row_of = path.row.copy()
+    row_of[handed] = np.where(path.tail[handed] >= 0, path.tail[handed], path.head[handed])
+    none = np.full(len(piece), NONE, np.int32)
+    cause = np.where(row >= 0, causes[row], Cause.HOST) if len(piece) else np.empty(0, np.int8)
+    return CriticalPath(
+        step=np.concatenate([path.step[rest], path.step[piece]]),
+        start=np.concatenate([path.start[rest], start]),
+        end=np.concatenate([path.end[rest], end]),
+        cause=np.concatenate([path.cause[rest], cause]).astype(np.int8),
+        tie=np.concatenate([path.tie[rest], path.tie[piece]]),
+        row=np.concatenate([row_of[rest], row]).astype(np.int32),
+        tail=np.concatenate([path.tail[rest], none]),
+        head=np.concatenate([path.head[rest], none]),
+        inferred=np.concatenate([path.inferred[rest], np.zeros(len(piece), np.int64)]),
+    )
+
+
+def _reach(time: innermost.Stretches, track: Int32s, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
+    """The first stretch that each span of time touches, one before the first of the track for what lies before, and how
+    many there are."""
+    before = time.offsets[track] - 1
+    first = np.maximum(innermost.at(time, track, start), before)
+    last = np.maximum(innermost.at(time, track, end - 1), before)
+    return first, np.where(end > start, last - first + 1, 0)
+
+
+# --- what fills a step
+
+
+def _unexplained(found: Steps, path: CriticalPath) -> CriticalPath:
+    """From the beginning of each step to where its path begins; the whole step if it has none."""
+    first = found.device.end.copy()
+    np.minimum.at(first, path.step, path.start)
+    step = np.flatnonzero(first > found.device.start).astype(np.int32)
+    none = np.full(len(step), NONE, np.int32)
+    return CriticalPath(
+        step=step,
+        start=found.device.start[step],
+        end=first[step],
+        cause=np.full(len(step), Cause.OTHER, np.int8),
+        tie=none.astype(np.int8),
+        row=none,
+        tail=none,
+        head=none,
+        inferred=np.zeros(len(step), np.int64),
+    )
+
+
+def _in_order(*parts: CriticalPath) -> CriticalPath:
+    columns = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in CriticalPath.__dataclass_fields__
+    }
+    # Pieces of no duration, where a path crosses lanes at one instant, are kept: they are links of the chain.
+    order = np.lexsort((columns["end"], columns["start"], columns["step"]))
+    return CriticalPath(**{name: values[order] for name, values in columns.items()})

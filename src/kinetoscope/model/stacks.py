@@ -1,0 +1,125 @@
+"""Python call stacks of the host's calls, whether a file spells them out or only holds the Python calls.
+
+Torch writes `Call stack` into an operator's arguments (2021, and again where `verbose` is asked for), innermost frame
+first. Else the stack is the Python calls around the operator. Both give the same frames; where they differ (a call that
+overlaps another only partly), what the file spells out counts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.prefixes import Prefixes, prefix_tree
+from kinetoscope.algorithms.tree import ancestor
+from kinetoscope.model import arguments
+from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.trace import Trace
+
+SEPARATOR: Final = ";"
+"""Between the frames of a stack, the outermost first, as folded stacks have it."""
+
+_NO_FRAME: Final = re.compile(r"[;\r\n]+")
+_FRAME: Final = re.compile(r"(.+)\((\d{1,9})\): (.*)")
+_LIBRARY: Final = re.compile(
+    r"(?:^|/)(?:torch|site-packages|dist-packages|lib/python\d[^/]*|contextlib\.py|functools\.py|threading\.py)(?:/|$)"
+    r"|^<|^(?:importlib|multiprocessing|concurrent|asyncio)/|^runpy\.py$"
+)
+"""Files that are not the user's: torch, what is installed, and what Python itself calls functions through."""
+
+
+@dataclass(frozen=True)
+class CallStacks:
+    """The call stacks of a trace.
+
+    Attributes:
+        code: int32 [events], the stack that each call of the host was made from, −1 for none. The stack of a Python
+            call does not hold the call itself.
+        texts: the frames of each stack, the outermost first, parted by semicolons.
+    """
+
+    code: NDArray[np.int32]
+    texts: tuple[str, ...]
+
+
+def call_stacks(trace: Trace, python: bool = False) -> CallStacks:
+    """The Python calls around each call of the host, around those of Python itself only if asked for."""
+    asked = trace.of(call_tree).member
+    rows = np.flatnonzero(asked if python else asked & (trace.kind != EventKind.PYTHON)).astype(np.int32)
+    spelled, nodes, frames = _spelled(trace, rows), *_rebuilt(trace, rows)
+    key = np.where(spelled >= 0, spelled, np.where(nodes >= 0, len(trace.strings) + nodes.astype(np.int64), -1))
+    keys, places = np.unique(key, return_inverse=True)
+    number: dict[str, int] = {"": -1}
+    codes = np.empty(len(keys), np.int32)
+    for place, each in enumerate(keys.tolist()):
+        text = _text(trace, frames, each)
+        codes[place] = number.setdefault(text, len(number) - 1)
+    code = np.full(len(trace), -1, np.int32)
+    code[rows] = codes[places]
+    return CallStacks(code, tuple(number)[1:])
+
+
+def _spelled(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The string code of the argument of each row: its own, else that of the nearest call around it that has one.
+
+    A call inside Python calls has those for a stack, and nothing from beyond.
+    """
+    own = np.full(len(trace), -1, np.int64)
+    own[rows] = arguments.codes(trace, "call_stack", rows)
+    empty = [code for code in np.unique(own[own >= 0]).tolist() if not trace.strings.label(code).strip("; ")]
+    own[np.isin(own, empty)] = -1
+    if not (own >= 0).any():
+        return own[rows]
+    source = ancestor(trace.of(call_tree).parent, (own >= 0) | (trace.kind == EventKind.PYTHON))[rows]
+    return np.where((source >= 0) & ((trace.kind[source] != EventKind.PYTHON) | (source == rows)), own[source], -1)
+
+
+def _rebuilt(trace: Trace, rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], Prefixes]:
+    """The node of the Python calls around each row, −1 for none, and the tree of those."""
+    tree, is_frame = trace.of(call_tree), trace.kind == EventKind.PYTHON
+    found = prefix_tree(tree.order, tree.parent, np.where(is_frame, trace.name, np.int32(-1)))
+    node = np.where(tree.parent[rows] >= 0, found.node[tree.parent[rows]], np.int32(-1))
+    return node, found
+
+
+def _text(trace: Trace, frames: Prefixes, key: int) -> str:
+    if key < 0:
+        return ""
+    if key < len(trace.strings):
+        found = [frame.strip() for frame in trace.strings.label(key).split(SEPARATOR)]
+        return SEPARATOR.join(frame for frame in reversed(found) if frame)
+    names, node = [], key - len(trace.strings)
+    while node >= 0:
+        names.append(frame_text(trace.strings.label(int(frames.label[node]))))
+        node = int(frames.parent[node])
+    return SEPARATOR.join(reversed(names))
+
+
+def frame_text(name: str) -> str:
+    """The name of a frame as it can stand among others: without semicolons and line breaks."""
+    return _NO_FRAME.sub(" ", name)
+
+
+# --- where in the source
+
+
+class Source(NamedTuple):
+    """A line of the source; None where it is not known."""
+
+    file: str | None
+    line: int | None
+    function: str | None
+
+
+def user_source(stack: str) -> Source:
+    """The line of the innermost frame that is the user's own: neither torch's, nor installed, nor Python's own."""
+    for frame in reversed(stack.split(SEPARATOR)):
+        match = _FRAME.fullmatch(frame)
+        if match and not _LIBRARY.search(match[1].replace("\\", "/")):
+            return Source(match[1], int(match[2]), match[3])
+    return Source(None, None, None)

@@ -1,0 +1,317 @@
+"""Who waits for device work: which calls of the host, and which device work for that of another stream.
+
+Where synchronisation was recorded (`cuda_sync`, which few people switch on), it is taken from there. Else it is inferred
+from times: a call that synchronises by its meaning can have waited for a stream only if all that was launched on the
+stream before had ended when the call ended; of those streams it waited for the work that ended last, if that ended while
+the call ran. Calls that synchronise are those for a stream, an event or the device; copies without `Async` in their
+name, those that touch pageable memory (which wait for their own stream only), and freeing of device memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.joining import match_first
+from kinetoscope.model import arguments
+from kinetoscope.model.device import DeviceWork, device_work
+from kinetoscope.model.kinds import EventKind, WorkKind
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.runtime_calls import WAITS, CallKind, call_kinds
+from kinetoscope.model.trace import Trace
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+NOTHING: Final = -1
+_STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC, _STREAM_WAIT = (
+    "Stream Sync",
+    "Event Sync",
+    "Context Sync",
+    "Stream Wait Event",
+)
+_NEVER: Final = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class HostWaits:
+    """Calls of the host that synchronise with a device, in order of time.
+
+    Attributes:
+        call: int32 [calls], their rows.
+        work: int32 [calls], place in `device_work` of what each could not end before; NOTHING if that is not known.
+        recorded: bool [calls], whether that was recorded; else it is inferred.
+        waited: bool [calls], whether that work ended while the call ran: the call did wait.
+    """
+
+    call: Int32s
+    work: Int32s
+    recorded: Bools
+    waited: Bools
+
+    def __len__(self) -> int:
+        return len(self.call)
+
+
+@dataclass(frozen=True)
+class StreamWaits:
+    """Device work that waited for work of another stream, by an event.
+
+    Attributes:
+        work: int32 [waits], place in `device_work` of what waited; on: what it waited for, which ended before.
+        recorded: bool [waits], whether that was recorded; else it is inferred.
+    """
+
+    work: Int32s
+    on: Int32s
+    recorded: Bools
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """A stream's work in order of launch.
+
+    Attributes:
+        device, stream: its numbers.
+        place: int32 [work], places in `device_work`. launch: int64 [work], when each was launched.
+        latest: int32 [work], of the first n + 1 the one that ends last; reach: int64 [work], when it ends.
+    """
+
+    device: int
+    stream: int
+    place: Int32s
+    launch: Int64s
+    latest: Int32s
+    reach: Int64s
+
+    def launched_until(self, time: Int64s) -> Int64s:
+        """How many had been launched at each time."""
+        return np.searchsorted(self.launch, time, side="right")
+
+
+def launch_times(trace: Trace) -> Int64s:
+    """When each piece of device work was launched: int64 [work]; its own start if the launch was not recorded."""
+    work = trace.of(device_work)
+    return np.where(work.launch >= 0, trace.start[work.launch], work.start) if len(work) else work.start
+
+
+def streams(trace: Trace) -> tuple[_Stream, ...]:
+    """All streams of all devices, by number."""
+    work, launch = trace.of(device_work), trace.of(launch_times)
+    order = np.lexsort((work.rows, work.end, work.start, launch, work.stream, work.device)).astype(np.int32)
+    device, stream = work.device[order], work.stream[order]
+    bounds = np.flatnonzero((np.diff(device) != 0) | (np.diff(stream) != 0)) + 1
+    return tuple(_stream(work, launch, part) for part in np.split(order, bounds) if len(part))
+
+
+def _stream(work: DeviceWork, launch: Int64s, part: Int32s) -> _Stream:
+    reach = np.maximum.accumulate(work.end[part])
+    is_latest = np.concatenate([[True], reach[1:] > reach[:-1]])
+    latest = part[np.maximum.accumulate(np.where(is_latest, np.arange(len(part)), 0))]
+    return _Stream(int(work.device[part[0]]), int(work.stream[part[0]]), part, launch[part], latest, reach)
+
+
+# --- the host
+
+
+def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
+    """Find what each synchronising call waited for; with `use_recorded` false as if nothing had been recorded."""
+    work, kinds = trace.of(device_work), trace.of(call_kinds)
+    own = _own_copies(trace)
+    calls = np.flatnonzero(np.isin(kinds, WAITS) | (own >= 0) | _frees(trace)).astype(np.int32)
+    calls = calls[np.lexsort((calls, trace.start[calls]))]
+    found = np.full(len(calls), NOTHING, np.int32)
+    recorded = np.zeros(len(calls), np.bool_)
+    if use_recorded:
+        found, recorded = _recorded(trace, calls)
+    rest = np.flatnonzero(~recorded)
+    found[rest] = _inferred(trace, calls[rest], own[calls[rest]])
+    waited = (found >= 0) & (work.end[found] > trace.start[calls]) if len(work) else found >= 0
+    return HostWaits(calls, found, recorded, waited)
+
+
+def _own_copies(trace: Trace) -> Int32s:
+    """The copy that each call queued, for calls that wait for it: int32 [events], NOTHING for all others."""
+    work = trace.of(device_work)
+    copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
+    pageable = rows_named(trace, lambda name: "ageable" in name, EventKind.MEMCPY, holding=("ageable",))
+    waits = rows_named(trace, lambda name: "MemcpyWithStream" in name, EventKind.RUNTIME, holding=("MemcpyWithStream",))
+    call = work.launch[copies]
+    queued = trace.of(call_kinds)[call] == CallKind.COPY
+    waiting = (trace.of(call_kinds)[call] == CallKind.COPY_AND_WAIT) | (
+        queued & (pageable[work.rows[copies]] | waits[call])
+    )
+    own = np.full(len(trace), NOTHING, np.int32)
+    own[call[waiting]] = copies[waiting]
+    return own
+
+
+def _frees(trace: Trace) -> Bools:
+    """Calls that free memory of a device at once, for which they first wait until the device is idle."""
+
+    def fits(name: str) -> bool:
+        return "Async" not in name and "Host" not in name
+
+    return (trace.of(call_kinds) == CallKind.FREE) & rows_named(trace, fits, EventKind.RUNTIME)
+
+
+def _inferred(trace: Trace, calls: Int32s, own: Int32s) -> Int32s:
+    """What each call could not end before: the latest end in the call; else what is sure to have been over."""
+    work = trace.of(device_work)
+    start, end = trace.start[calls], trace.end[calls]
+    found, latest = np.full(len(calls), NOTHING, np.int32), np.full(len(calls), _NEVER)
+    if not len(calls) or not len(work):
+        return found
+    over, launched = found.copy(), latest.copy()
+    device_wide = np.isin(trace.of(call_kinds)[calls], (CallKind.WAIT_FOR_DEVICE, CallKind.FREE))
+    for stream in trace.of(streams):
+        count = stream.launched_until(start)
+        last = np.maximum(count - 1, 0)
+        possible = (count > 0) & (stream.reach[last] <= end)
+        possible &= (own < 0) | ((work.stream[own] == stream.stream) & (work.device[own] == stream.device))
+        during = possible & (stream.reach[last] > start)
+        better = during & (stream.reach[last] > latest)
+        found[better], latest[better] = stream.latest[last[better]], stream.reach[last[better]]
+        # Nothing to wait for: a device had finished; the stream meant is likely that of the last launch.
+        key = np.where(device_wide, stream.reach[last], stream.launch[last])
+        better = possible & ~during & (key > launched)
+        over[better], launched[better] = stream.latest[last[better]], key[better]
+    return np.where(found >= 0, found, over)
+
+
+# --- what was recorded
+
+
+def _sync_rows(trace: Trace, *names: str) -> Int32s:
+    wanted = rows_named(trace, names.__contains__, EventKind.DEVICE_SYNC, holding=("Sync", "Wait"))
+    return np.flatnonzero(wanted).astype(np.int32)
+
+
+def _calls_of(trace: Trace, ids: Int64s) -> Int32s:
+    """The call of the runtime with each correlation id, NOTHING where there is none."""
+    calls = trace.rows(EventKind.RUNTIME)
+    place = match_first(ids, arguments.integers(trace, "correlation", calls))
+    return np.where((place >= 0) & (ids > 0), calls[place], np.int32(NOTHING)) if len(calls) else place
+
+
+def _recorded(trace: Trace, calls: Int32s) -> tuple[Int32s, Bools]:
+    found, recorded = np.full(len(calls), NOTHING, np.int32), np.zeros(len(calls), np.bool_)
+    rows = _sync_rows(trace, _STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC)
+    place_of = np.full(len(trace) + 1, NOTHING, np.int32)
+    place_of[calls] = np.arange(len(calls))
+    place = place_of[_calls_of(trace, arguments.integers(trace, "correlation", rows))]
+    rows, place = rows[place >= 0], place[place >= 0]
+    record = _calls_of(trace, arguments.integers(trace, "wait_on_record", rows))
+    told = (trace.name[rows] != trace.strings.code(_EVENT_SYNC)) | (record >= 0)
+    rows, place, record = rows[told], place[told], record[told]
+    name = trace.name[rows]
+    on_event = name == trace.strings.code(_EVENT_SYNC)
+    until = np.where(on_event, trace.start[record], trace.start[calls[place]])
+    stream = np.where(
+        on_event, arguments.integers(trace, "wait_on_stream", rows), arguments.integers(trace, "stream", rows)
+    )
+    stream[name == trace.strings.code(_CONTEXT_SYNC)] = NOTHING
+    device = arguments.integers(trace, "device", rows)
+    recorded[place] = True
+    latest = np.full(len(calls), _NEVER)
+    for each in trace.of(streams) if len(rows) else ():
+        count = np.minimum(
+            each.launched_until(until), np.searchsorted(each.reach, trace.end[calls[place]], side="right")
+        )
+        last = np.maximum(count - 1, 0)
+        meant = (count > 0) & ((stream == each.stream) | (stream < 0)) & ((device == each.device) | (device < 0))
+        better = meant & (each.reach[last] > latest[place])
+        found[place[better]], latest[place[better]] = each.latest[last[better]], each.reach[last[better]]
+    return found, recorded
+
+
+# --- other streams
+
+
+def stream_waits(trace: Trace, use_recorded: bool = True) -> StreamWaits:
+    """Find the device work that waited for an event; with `use_recorded` false as if nothing had been recorded.
+
+    Inferred: what is launched next on the thread of a call by which a stream waits, waited for what was last launched
+    before on another stream of the device, if that was over when it began.
+    """
+    calls = np.flatnonzero(trace.of(call_kinds) == CallKind.STREAM_WAITS).astype(np.int32)
+    parts = []
+    if use_recorded:
+        told, pairs = _recorded_stream_waits(trace)
+        calls = calls[~np.isin(calls, told)]
+        parts.append((*pairs, np.ones(len(pairs[0]), np.bool_)))
+    pairs = _inferred_stream_waits(trace, calls)
+    parts.append((*pairs, np.zeros(len(pairs[0]), np.bool_)))
+    waiting, on, recorded = (np.concatenate(part) for part in zip(*parts, strict=True))
+    _, first = np.unique(np.stack([waiting, on], axis=1), axis=0, return_index=True)
+    return StreamWaits(waiting[first].astype(np.int32), on[first].astype(np.int32), recorded[first])
+
+
+Pairs = tuple[Int32s, Int32s]
+"""Places in `device_work`: what waited, and what for."""
+
+
+def _recorded_stream_waits(trace: Trace) -> tuple[Int32s, Pairs]:
+    """The calls of which it was recorded what waits for what, and the pairs."""
+    work = trace.of(device_work)
+    rows = _sync_rows(trace, _STREAM_WAIT)
+    call = _calls_of(trace, arguments.integers(trace, "correlation", rows))
+    record = _calls_of(trace, arguments.integers(trace, "wait_on_record", rows))
+    rows, call, record = (part[(call >= 0) & (record >= 0)] for part in (rows, call, record))
+    waits, waited = arguments.integers(trace, "stream", rows), arguments.integers(trace, "wait_on_stream", rows)
+    device = arguments.integers(trace, "device", rows)
+    waiting, on = np.full(len(rows), NOTHING, np.int32), np.full(len(rows), NOTHING, np.int32)
+    for stream in trace.of(streams) if len(rows) else ():
+        here = (device == stream.device) | (device < 0)
+        following = np.searchsorted(stream.launch, trace.start[call])
+        there = here & (waits == stream.stream) & (following < len(stream.place))
+        waiting[there] = stream.place[following[there]]
+        count = stream.launched_until(trace.start[record])
+        there = here & (waited == stream.stream) & (count > 0)
+        on[there] = stream.latest[count[there] - 1]
+    both = (waiting >= 0) & (on >= 0)
+    both[both] = work.end[on[both]] <= work.start[waiting[both]]
+    return call, (waiting[both], on[both])
+
+
+def _inferred_stream_waits(trace: Trace, calls: Int32s) -> Pairs:
+    work = trace.of(device_work)
+    waiting = _launched_next(trace, calls)
+    calls, waiting = calls[waiting >= 0], waiting[waiting >= 0]
+    on, launched = np.full(len(calls), NOTHING, np.int32), np.full(len(calls), _NEVER)
+    for stream in trace.of(streams) if len(calls) else ():
+        count = stream.launched_until(trace.start[calls])
+        last = np.maximum(count - 1, 0)
+        fits = (count > 0) & (work.device[waiting] == stream.device) & (work.stream[waiting] != stream.stream)
+        fits &= (stream.reach[last] <= work.start[waiting]) & (stream.launch[last] > launched)
+        on[fits], launched[fits] = stream.latest[last[fits]], stream.launch[last[fits]]
+    return waiting[on >= 0], on[on >= 0]
+
+
+def _launched_next(trace: Trace, calls: Int32s) -> Int32s:
+    """The work that is launched next on the thread of each call, NOTHING if there is none."""
+    work, launch = trace.of(device_work), trace.of(launch_times)
+    found = np.full(len(calls), NOTHING, np.int32)
+    for track, linked in _by_track(trace, work):
+        here = np.flatnonzero(trace.track[calls] == track)
+        following = np.searchsorted(launch[linked], trace.start[calls[here]])
+        there = following < len(linked)
+        found[here[there]] = linked[following[there]]
+    return found
+
+
+def _by_track(trace: Trace, work: DeviceWork) -> Iterator[tuple[int, Int32s]]:
+    """Each thread that launches, and the work that it launched in order of launch."""
+    linked = np.flatnonzero(work.launch >= 0).astype(np.int32)
+    track = trace.track[work.launch[linked]]
+    order = np.lexsort((work.rows[linked], work.start[linked], trace.start[work.launch[linked]], track))
+    linked, track = linked[order], track[order]
+    bounds = np.flatnonzero(np.diff(track)) + 1
+    for part in np.split(np.arange(len(linked)), bounds):
+        if len(part):
+            yield int(track[part[0]]), linked[part]

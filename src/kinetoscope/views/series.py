@@ -1,0 +1,127 @@
+"""The lines of a chart of lines, and what is left of them where there is no room for every point.
+
+What is left out never hides a peak: of each stretch of points the least and the greatest stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.schema import Lines
+from kinetoscope.views.numbers import MISSING
+from kinetoscope.views.text import printable
+
+_KEPT = 4  # points of a stretch: the first, the least, the greatest, the last
+_PIECE, _NUMBER = "piece of a line", "number of the line"  # no column of a schema is called so
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line.
+
+    Attributes:
+        label: what tells it from the others.
+        rows: int64 [points], its rows of the frame, in order.
+        x, y: float64 [points]; NaN where a value is missing.
+    """
+
+    label: str
+    rows: NDArray[np.int64]
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+
+
+def count(frame: pl.DataFrame, facts: Lines) -> int:
+    """How many lines there are."""
+    return int(_line_of(frame, facts).max(initial=-1)) + 1
+
+
+def each(frame: pl.DataFrame, facts: Lines, limit: int) -> Iterator[Series]:
+    """The first `limit` lines, in the order in which they begin in the frame.
+
+    Where x falls within the rows of a line another one begins: a second recording of the same rank, say.
+    """
+    line = _line_of(frame, facts)
+    x, y = (frame.get_column(name).cast(pl.Float64).fill_null(np.nan).to_numpy() for name in (facts.x, facts.y))
+    members = [np.flatnonzero(line == number) for number in range(min(limit, int(line.max(initial=-1)) + 1))]
+    names = [_label(frame, facts, int(rows[0])) for rows in members]
+    seen: dict[str, int] = {}
+    for name, rows in zip(names, members, strict=True):
+        seen[name] = seen.get(name, 0) + 1
+        yield Series(name if seen[name] == 1 else f"{name} ({seen[name]})", rows, x[rows], y[rows])
+
+
+def thinned(series: Series, limit: int) -> Series:
+    """At most `limit` points of a line, and never fewer than `_KEPT`: of equal stretches of x those that say most."""
+    if len(series.rows) <= max(limit, _KEPT):
+        return series
+    here = np.flatnonzero(~np.isnan(series.x))
+    stretch = _stretches(series.x[here], max(limit // _KEPT, 1))
+    known = here[~np.isnan(series.y[here])]
+    of_known = stretch[~np.isnan(series.y[here])]
+    by_size = np.lexsort((known, series.y[known], of_known))
+    chosen = np.unique(np.concatenate([*_outermost(here, stretch), *_outermost(known[by_size], of_known[by_size])]))
+    return Series(series.label, series.rows[chosen], series.x[chosen], series.y[chosen])
+
+
+def _outermost(places: NDArray[np.int64], stretch: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first and the last place of each stretch."""
+    first, last = np.ones(len(places), np.bool_), np.ones(len(places), np.bool_)
+    first[1:] = last[:-1] = stretch[1:] != stretch[:-1]
+    return places[first], places[last]
+
+
+def columns(series: Series, first: float, last: float, width: int, *, steps: bool) -> list[float | None]:
+    """The greatest value in each of `width` equal stretches of x from `first` to `last`; None where there is none.
+
+    With `steps` a value holds until the next point, so it also counts in the stretches that it reaches into.
+    """
+    known = ~(np.isnan(series.x) | np.isnan(series.y))
+    x, y = series.x[known], series.y[known]
+    if not len(x):
+        return [None] * width
+    size = (last - first) / width
+    place = ((x - first) / size).astype(np.int64) if size > 0 else np.zeros(len(x), np.int64)
+    found = np.full(width, -np.inf)
+    np.maximum.at(found, np.clip(place, 0, width - 1), y)
+    if steps:
+        held = np.searchsorted(x, first + size * np.arange(width), side="right") - 1
+        np.maximum(found, y[np.maximum(held, 0)], out=found, where=held >= 0)
+    return [None if value == -np.inf else value for value in found.tolist()]
+
+
+def _stretches(x: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Which of so many equal stretches each lies in; x ascends."""
+    span = x[-1] - x[0] if len(x) else 0.0
+    if not span > 0:
+        return np.zeros(len(x), np.int64)
+    return np.minimum(((x - x[0]) / span * count).astype(np.int64), count - 1)
+
+
+def _line_of(frame: pl.DataFrame, facts: Lines) -> NDArray[np.int64]:
+    """The number of the line of each row, in order of their first rows."""
+    if not frame.height:
+        return np.empty(0, np.int64)
+    by = list(facts.by)
+    falls = pl.col(facts.x) < pl.col(facts.x).shift()
+    again = (falls.over(by) if by else falls).fill_null(False).cast(pl.Int64)
+    piece = again.cum_sum().over(by) if by else again.cum_sum()
+    keys = frame.select(*by, piece.alias(_PIECE))
+    numbers = keys.unique(maintain_order=True).with_row_index(_NUMBER)
+    joined = keys.join(numbers, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")
+    return np.asarray(joined.get_column(_NUMBER).cast(pl.Int64).to_numpy(), np.int64)
+
+
+def _label(frame: pl.DataFrame, facts: Lines, row: int) -> str:
+    """The values of the columns that tell lines apart: `device 0 · stream 7`; of all of them if none does."""
+    telling = [name for name in facts.by if frame.get_column(name).n_unique() > 1] or list(facts.by)
+    values = [(name, frame.get_column(name)[row]) for name in telling]
+    parts = [
+        value if isinstance(value, str) else f"{name} {MISSING if value is None else value}" for name, value in values
+    ]
+    return printable(" · ".join(parts)) or facts.y

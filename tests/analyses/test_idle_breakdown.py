@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kinetoscope import Selection, idle_breakdown, read, temporal_breakdown
+from tests import conftest, drawn
+from tests.catalog.samples import GOLDEN, SHARED, required
+
+BUSY = drawn.kernel("before", 0, 1000, 0)
+
+Reasons = dict[tuple[str, str | None], int]
+
+
+def reasons(folder: Path, *events: drawn.Event, select: Selection | None = None, **how: Any) -> Reasons:
+    """Time by reason and detail of a trace's only device."""
+    frame = idle_breakdown(drawn.job(folder, *events), select=select or Selection(), **how).frame
+    return {(reason, detail): time for reason, detail, time in frame.select("reason", "detail", "time").rows()}
+
+
+# --- each reason
+
+
+def test_a_late_launch_is_split_by_what_its_thread_did(tmp_path: Path) -> None:
+    thread = [
+        drawn.python("train.py(1): step", 900, 590),  # until 1490: covers what follows, and comes last
+        drawn.annotation("enumerate(DataLoader)#_Single.__next__", 1010, 90),
+        drawn.op("aten::stack", 1020, 30),  # in the loader
+        drawn.op("aten::item", 1100, 60),
+        drawn.launch(1110, 40, 90, name="cudaStreamSynchronize"),
+        drawn.launch(1200, 10, 91, name="cudaMalloc"),
+        drawn.launch(1220, 5, 92, name="cudaEventRecord"),
+        drawn.op("aten::mm", 1480, 60),
+        drawn.launch(1500, 20, 1),
+    ]
+    elsewhere = [drawn.op("aten::other", 1000, 500, tid=2)]
+    found = reasons(tmp_path, BUSY, *thread, *elsewhere, drawn.kernel("gemm", 1550, 10, 1))
+    assert found == {
+        ("launch late", "data loading"): 90,
+        ("launch late", "synchronizing call"): 40,
+        ("launch late", "allocating call"): 10,
+        ("launch late", "other runtime call"): 5,
+        ("launch late", "host operator"): 20 + 20,
+        ("launch late", "Python"): 315,
+        ("launch late", "launch call"): 20,
+        ("launch late", "launch latency"): 30,
+    }
+
+
+def test_a_thread_of_which_nothing_is_known_did_nothing_recorded(tmp_path: Path) -> None:
+    events = [BUSY, drawn.annotation("ProfilerStep#1", 0, 3000), drawn.launch(1700, 9, 1)]
+    found = reasons(tmp_path, *events, drawn.kernel("gemm", 1800, 1, 1))
+    assert found == {
+        ("launch late", "nothing recorded"): 700,
+        ("launch late", "launch call"): 9,
+        ("launch late", "launch latency"): 91,
+    }
+
+
+@pytest.mark.parametrize(
+    ("launched", "begun", "stream", "reason"),
+    [
+        (1000, 1040, 7, ("launch latency", None)),  # launched as the gap began is not late
+        (990, 1040, 7, ("launch latency", None)),
+        (940, 1040, 7, ("waiting", "kernel to kernel")),
+        (940, 1040, 8, ("waiting", "stream or event")),
+        (940, 1100, 7, ("waiting", "stream or event")),  # longer than a queue of ready kernels needs
+    ],
+)
+def test_work_that_was_launched_in_time(
+    tmp_path: Path, launched: int, begun: int, stream: int, reason: tuple[str, str | None]
+) -> None:
+    events = [BUSY, drawn.launch(launched, 5, 1), drawn.kernel("gemm", begun, 10, 1, stream=stream)]
+    assert reasons(tmp_path, *events, launch_latency=100) == {reason: begun - 1000}
+
+
+def test_work_without_a_recorded_launch_is_unknown(tmp_path: Path) -> None:
+    assert reasons(tmp_path, BUSY, drawn.kernel("gemm", 1010, 10, 5)) == {("unknown", None): 10}
+
+
+def test_a_device_that_another_stream_keeps_busy_is_not_idle(tmp_path: Path) -> None:
+    events = [BUSY, drawn.kernel("copy", 900, 500, 5, stream=8), drawn.launch(1200, 9, 1)]
+    work = drawn.kernel("gemm", 1390, 10, 1)
+    assert reasons(tmp_path, *events, work) == {}
+    assert reasons(tmp_path, *events, work, by="stream") == {("host wait", None): 390}
+
+
+def test_the_end_of_a_selected_step_ends_a_gap(tmp_path: Path) -> None:
+    steps = [drawn.annotation(f"ProfilerStep#{n}", 1000 * n, 1000) for n in (1, 2)]
+    launches = [drawn.launch(1100, 10, 1), drawn.launch(2300, 10, 2)]
+    work = [drawn.kernel("gemm", 1110, 500, 1), drawn.kernel("gemm", 2310, 500, 2)]
+    found = reasons(tmp_path, *steps, *launches, *work, select=Selection(steps=(1,)))
+    assert found == {
+        ("launch late", "nothing recorded"): 100,
+        ("launch late", "launch call"): 10,
+        ("end of step", None): 390,
+    }
+
+
+def test_a_row_counts_its_gaps_and_finds_the_longest(tmp_path: Path) -> None:
+    work = [drawn.kernel("gemm", 1100 * n, 1000 + 10 * n, 40 + n) for n in range(5)]
+    [row] = idle_breakdown(drawn.job(tmp_path, *work)).frame.rows(named=True)
+    assert row["stream"] is None
+    assert (row["gaps"], row["time"], row["longest"], row["longest_at"]) == (4, 100 + 90 + 80 + 70, 100, 1000)
+    assert (row["share"], row["window_share"]) == (1.0, 340 / 5440)
+
+
+def test_without_device_work_it_says_so(tmp_path: Path) -> None:
+    result = idle_breakdown(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
+    assert len(result) == 0
+    assert result.notes[-1] == "No device work was recorded: the trace holds host activity only."
+
+
+# --- against a count of instants
+
+
+@dataclass(frozen=True)
+class Kernel:
+    start: int
+    duration: int
+    device: int
+    stream: int
+    launch: tuple[int, int, int] | None
+    """Start, duration and thread."""
+
+    @property
+    def end(self) -> int:
+        return self.start + self.duration
+
+
+HOST = {
+    "enumerate(DataLoader)#X.__next__": ("user_annotation", "data loading"),
+    "cudaDeviceSynchronize": ("cuda_runtime", "synchronizing call"),
+    "cudaFree": ("cuda_runtime", "allocating call"),
+    "cudaEventRecord": ("cuda_runtime", "other runtime call"),
+    "aten::mm": ("cpu_op", "host operator"),
+    "f.py(1): f": ("python_function", "Python"),
+    "anything": ("user_annotation", "nothing recorded"),
+}
+PRIORITY = [detail for _, detail in HOST.values()]
+LATENCY = 6
+
+HostCall = tuple[str, int, int, int]
+launches = st.none() | st.tuples(st.integers(0, 45), st.integers(0, 4), st.integers(1, 2))
+kernels = st.builds(Kernel, st.integers(0, 40), st.integers(0, 6), st.integers(0, 1), st.integers(7, 8), launches)
+host_calls = st.tuples(st.sampled_from(list(HOST)), st.integers(0, 40), st.integers(0, 9), st.integers(1, 2))
+
+
+def doing(instant: int, thread: int, calls: list[HostCall], work: list[Kernel]) -> str:
+    happening = [HOST[name][1] for name, start, time, of in calls if of == thread and start <= instant < start + time]
+    for kernel in work:
+        if kernel.launch and kernel.launch[2] == thread and 0 <= instant - kernel.launch[0] < kernel.launch[1]:
+            happening.append("other runtime call")
+    return min(happening, key=PRIORITY.index, default="nothing recorded")
+
+
+def by_instants(work: list[Kernel], calls: list[HostCall], device: int) -> Iterator[tuple[str, str | None]]:
+    """The reason of each idle instant of a device."""
+    here = [kernel for kernel in work if kernel.device == device and kernel.duration]
+    running = {instant for kernel in here for instant in range(kernel.start, kernel.end)}
+    for instant in range(min(running, default=0), max(running, default=0)):
+        if instant in running:
+            continue
+        begun = max(t for t in running if t < instant) + 1
+        end = min(t for t in running if t > instant)
+        by = next(kernel for kernel in here if kernel.start == end)
+        before = {kernel.stream for kernel in work if kernel.device == device and kernel.end == begun}
+        if by.launch is None:
+            yield "unknown", None
+        elif by.launch[0] > begun and instant < by.launch[0]:
+            yield "launch late", doing(instant, by.launch[2], calls, work)
+        elif by.launch[0] > begun:
+            yield "launch late", "launch call" if instant < by.launch[0] + by.launch[1] else "launch latency"
+        elif end - by.launch[0] < LATENCY:
+            yield "launch latency", None
+        else:
+            near = by.stream in before and end - begun < LATENCY
+            yield "waiting", "kernel to kernel" if near else "stream or event"
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(kernels, min_size=1, max_size=8), st.lists(host_calls, max_size=8))
+def test_it_equals_a_count_of_instants(tmp_path: Path, work: list[Kernel], calls: list[HostCall]) -> None:
+    events = [drawn.event(HOST[name][0], name, start, time, tid=thread) for name, start, time, thread in calls]
+    for place, kernel in enumerate(work):
+        events.append(
+            drawn.kernel("k", kernel.start, kernel.duration, place + 1, device=kernel.device, stream=kernel.stream)
+        )
+        if kernel.launch:
+            start, time, thread = kernel.launch
+            events.append(drawn.launch(start, time, place + 1, tid=thread))
+    frame = idle_breakdown(drawn.job(tmp_path, *events), launch_latency=LATENCY).frame
+    for device in (0, 1):
+        mine = {(row["reason"], row["detail"]): row["time"] for row in frame.filter(device=device).to_dicts()}
+        assert mine == dict(Counter(by_instants(work, calls, device)))
+
+
+# --- real traces
+
+REAL = ["owlv2_h100", "mi250_train", "resnet_ddp_mi300", "mtia", "trace_diff/control", "resnet50_v100/num_workers_0"]
+SELECTIONS = [
+    Selection(),
+    Selection(time=(400_000, 300_000_000)),
+    Selection(steps=(-1,)),
+    Selection(steps=(-1,), time=(0, 500_000_000)),
+    Selection(streams=(0, 7)),
+]
+
+
+@pytest.mark.parametrize("select", SELECTIONS, ids=str)
+@pytest.mark.parametrize("trace", REAL)
+def test_reasons_sum_to_the_idle_time_of_the_device(trace: str, select: Selection) -> None:
+    job = read(required(SHARED / trace))
+    if select.streams and trace == "mtia":
+        pytest.skip("its streams have other numbers")
+    ours = idle_breakdown(job, select=select).frame
+    sums = ours.group_by("rank", "device").agg(pl.col("time").sum()).sort("rank", "device")
+    other = temporal_breakdown(job, select=select).frame.group_by("rank", "device").agg(pl.col("idle").sum())
+    assert sums.rows() == other.sort("rank", "device").rows()  # of several cycles of a rank the sum
+    assert ours["time"].min() is None or ours["time"].min() > 0  # type: ignore[operator]
+    assert (ours["longest"] <= ours["time"]).all()
+
+
+def test_nothing_is_lost_on_a_trace_of_our_own() -> None:
+    job = read(conftest.DEMO)
+    assert len(idle_breakdown(job)) == 0 or idle_breakdown(job).frame["time"].sum() == (
+        temporal_breakdown(job).frame["idle"].sum()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "trace", "tolerance"),
+    [
+        ("trace_diff__control", "trace_diff/control", 0),
+        ("ns_exact/nccl_parser_config", "ddp_nccl_a100", 5_000),  # HTA rounds its sums to 10 ns, and adds doubles
+        ("ns_exact/amd_trace", "mi250_train", 5_000),
+    ],
+)
+def test_by_stream_it_equals_htas_table(name: str, trace: str, tolerance: int) -> None:
+    golden = json.loads(required(GOLDEN / "hta" / f"{name}.json").read_text())["results"]
+    table = golden["last__idle_time_breakdown"]["result"]["idle"]
+    its = {
+        (row["stream"], row["idle_category"].replace("_", " ")): row["idle_time"] * 1000
+        for row in table
+        if row["idle_time"]
+    }
+    frame = idle_breakdown(read(required(SHARED / trace)), by="stream").frame
+    ours = {(stream, reason): time for stream, reason, time in frame.select("stream", "reason", "time").rows()}
+    assert ours == pytest.approx(its, rel=0, abs=tolerance)
+    assert frame["detail"].null_count() == len(frame)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kinetoscope import Selection, overlap, read
+from tests import drawn
+from tests.catalog.samples import GOLDEN, SHARED, required
+
+NCCL = "ncclDevKernel_AllReduce"
+
+
+def test_it_is_the_share_of_communication_that_computation_covers(tmp_path: Path) -> None:
+    events = [
+        drawn.kernel("gemm", 0, 10, 1),
+        drawn.kernel("gemm", 14, 2, 2),
+        drawn.kernel(NCCL, 4, 20, 3, stream=8),
+        drawn.kernel("multimem_all_reduce_kernel", 20, 8, 4, stream=9),  # HTA takes it for computation
+        drawn.kernel("Memcpy DtoD", 25, 50, 5, stream=10, category="gpu_memcpy"),
+        drawn.kernel("gemm", 100, 10, 6, device=1),
+    ]
+    result = overlap(drawn.job(tmp_path, *events))
+    assert result.frame.rows() == [(0, 0, 24, 12, 8, 16, 8 / 24), (0, 1, 0, 10, 0, 0, None)]
+    assert result.notes == ("No communication ran on device 1: there is nothing to overlap.",)
+
+
+def test_a_range_of_time_clips(tmp_path: Path) -> None:
+    job = drawn.job(tmp_path, drawn.kernel("gemm", 0, 10, 1), drawn.kernel(NCCL, 0, 20, 2, stream=8))
+    [row] = overlap(job, select=Selection(time=(5, 15))).frame.rows()
+    assert row == (0, 0, 10, 5, 5, 5, 0.5)
+
+
+def test_without_device_work_it_says_so(tmp_path: Path) -> None:
+    result = overlap(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
+    assert len(result) == 0
+    assert result.notes[-1] == "No device work was recorded: the trace holds host activity only."
+
+
+@pytest.mark.parametrize(
+    ("name", "trace"),
+    [
+        ("trace_diff__control", "trace_diff/control"),
+        ("trace_filter", "sampled_2rank"),
+        ("ns_exact/nccl_parser_config", "ddp_nccl_a100"),
+    ],
+)
+def test_it_equals_htas_percentage(name: str, trace: str) -> None:
+    golden = json.loads(required(GOLDEN / "hta" / f"{name}.json").read_text())["results"]
+    table = golden["last__comm_comp_overlap"]["result"]
+    ours = overlap(read(required(SHARED / trace))).frame
+    assert ours["rank"].to_list() == [row["rank"] for row in table]
+    assert [round(100 * share, 2) for share in ours["overlap_share"]] == [
+        row["comp_comm_overlap_pctg"] for row in table
+    ]
