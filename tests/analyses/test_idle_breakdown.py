@@ -212,7 +212,6 @@ SELECTIONS = [
     Selection(time=(400_000, 300_000_000)),
     Selection(steps=(-1,)),
     Selection(steps=(-1,), time=(0, 500_000_000)),
-    Selection(streams=(0, 7)),
 ]
 
 
@@ -220,14 +219,17 @@ SELECTIONS = [
 @pytest.mark.parametrize("trace", REAL)
 def test_reasons_sum_to_the_idle_time_of_the_device(trace: str, select: Selection) -> None:
     job = read(required(SHARED / trace))
-    if select.streams and trace == "mtia":
-        pytest.skip("its streams have other numbers")
     ours = idle_breakdown(job, select=select).frame
     sums = ours.group_by("rank", "device").agg(pl.col("time").sum()).sort("rank", "device")
     other = temporal_breakdown(job, select=select).frame.group_by("rank", "device").agg(pl.col("idle").sum())
     assert sums.rows() == other.sort("rank", "device").rows()  # of several cycles of a rank the sum
     assert ours["time"].min() is None or ours["time"].min() > 0  # type: ignore[operator]
     assert (ours["longest"] <= ours["time"]).all()
+
+
+def test_selected_streams_are_looked_at_as_if_there_were_no_others(tmp_path: Path) -> None:
+    events = [BUSY, drawn.kernel("copy", 900, 500, 5, stream=8), drawn.kernel("gemm", 1390, 10, 9)]
+    assert reasons(tmp_path, *events, select=Selection(streams=(7,))) == {("unknown", None): 390}
 
 
 def test_nothing_is_lost_on_a_trace_of_our_own() -> None:

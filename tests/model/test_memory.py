@@ -89,7 +89,7 @@ def test_blocks_equal_pairs_found_one_by_one(instants: list[Instant]) -> None:
     )
     assert set(zip(taken, released, blocks.size.tolist(), strict=True)) == pairs_by_plugin(instants)
     assert len(blocks) == len(pairs_by_plugin(instants))
-    assert blocks.addressless == sum(address is None or size == 0 for _, address, size in instants)
+    assert blocks.addressless == sum(address is None and size != 0 for _, address, size in instants)
     assert blocks.shown_at.tolist() == sorted(blocks.shown_at.tolist())
 
 

@@ -134,6 +134,7 @@ def test_ops(tmp_path: Path) -> None:
     assert rows(drawn(tmp_path), "ops", *columns) == [
         ("aten::linear", 1, 2, 380, 1, "[[2, 3]]"),
         ("aten::mm", 2, 3, 90, None, None),
+        ("record_param_comms", 1, 2, 20, None, None),
     ]
 
 

@@ -190,7 +190,7 @@ def test_the_file_appears_when_it_is_complete(tmp_path: Path, monkeypatch: pytes
     target = tmp_path / "a.json"
     target.write_text("before")
 
-    def interrupted(_: Trace) -> Iterator[str]:
+    def interrupted(*_: object) -> Iterator[str]:
         yield "{"
         assert target.read_text() == "before"
         raise KeyboardInterrupt

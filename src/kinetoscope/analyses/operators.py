@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from kinetoscope.algorithms.charging import charge
-from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.model import arguments
-from kinetoscope.model.allocations import Allocations, device_allocations, host_allocations
-from kinetoscope.model.calls import Calls, call_name, call_names, calls, is_outside_calls, launching_calls, past_runtime
+from kinetoscope.model.allocations import device_allocations, host_allocations
+from kinetoscope.model.calls import calls, is_outside_calls
+from kinetoscope.model.costs import (
+    KINDS,
+    Bools,
+    Details,
+    Groups,
+    Int32s,
+    Values,
+    device_costs,
+    grouped,
+    host_costs,
+    launched,
+    memory_costs,
+    texts,
+)
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.stacks import call_stacks
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 GroupBy = Literal["name", "shapes", "stack"]
 Runtime = Literal["separate", "include"]
-
-KINDS: Final[dict[int, str]] = {
-    EventKind.HOST_OP: "operator",
-    EventKind.ANNOTATION: "annotation",
-    EventKind.RUNTIME: "runtime",
-    EventKind.PYTHON: "python",
-    EventKind.MEMORY: "memory",
-}
-"""What the column `kind` says of each kind of event."""
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -86,6 +85,9 @@ def operators(
     which it was launched and to all calls around that one; if the launch was not recorded, to the operator that its
     External id names. Memory is what the allocator took less what it gave back, on any thread, while the call ran.
 
+    With `group_by="stack"` calls count apart by the Python calls around them: as the file spells them out, else those
+    that were recorded around the call on its thread. `operator_stacks` shows them for one operator.
+
     How to read it. Sorted by device_self if there is device work, else by host_self: what stands first is where the
     time is spent. Self columns can be added up over rows; total columns cannot, as calls nest, and a recursive call
     counts at each level. device_total much larger than device_total_busy means that streams overlap. A launch call has
@@ -111,7 +113,8 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: boo
     view = scope(trace, select)
     found = calls(trace, *_hidden(python, runtime))
     stacks = trace.of(call_stacks, python) if group_by == "stack" else None
-    groups = grouped(view, found, *_details(trace, group_by, stacks))
+    details = Details(group_by == "shapes", stacks)
+    groups = grouped(view, found, details)
     work = launched(view, found)
     values = {
         **host_costs(view, found, groups),
@@ -121,7 +124,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: boo
     }
     asked = (select.steps, select.threads, select.annotation)
     notes = list(view.notes) if any(each is not None for each in asked) else []
-    frame = _frame(trace, groups, values, group_by, stacks)
+    frame = _frame(trace, groups, details, values)
     notes += [*_device_notes(view, groups, work.own), *_notes(view, frame, group_by, python)]
     return Partial(_sorted(view, frame), tuple(notes))
 
@@ -130,29 +133,12 @@ def _hidden(python: bool, runtime: Runtime) -> list[EventKind]:
     return ([] if python else [EventKind.PYTHON]) + ([EventKind.RUNTIME] if runtime == "include" else [])
 
 
-def _details(trace: Trace, group_by: GroupBy, stacks: CallStacks | None) -> list[Callable[[Int32s], Int64s]]:
-    """What calls of a row agree in besides their name."""
-    if stacks is not None:
-        return [lambda rows: stacks.code[rows].astype(np.int64)]
-    return [lambda rows: arguments.codes(trace, "input_dims", rows)] if group_by == "shapes" else []
-
-
 # --- rows and notes
 
 
-def _frame(
-    trace: Trace, groups: Groups, values: Values, group_by: GroupBy, stacks: CallStacks | None
-) -> pl.DataFrame:
-    names = trace.strings.labels(trace.name[groups.first].tolist())
-    kinds = trace.kind[groups.first].tolist()
-    texts: dict[str, Any] = {
-        "name": [call_name(name, kind) for name, kind in zip(names, kinds, strict=True)],
-        "kind": [KINDS[kind] for kind in kinds],
-        "input_shapes": input_shapes(trace, groups.first) if group_by == "shapes" else [None] * len(groups),
-        "call_stack": stacks.of(groups.first) if stacks is not None else [None] * len(groups),
-    }
+def _frame(trace: Trace, groups: Groups, details: Details, values: Values) -> pl.DataFrame:
     numbers = {name: [None] * len(groups) if column is None else column for name, column in values.items()}
-    return pl.DataFrame({**texts, **numbers}, schema=_SCHEMA)
+    return pl.DataFrame({**texts(trace, groups, details), **numbers}, schema=_SCHEMA)
 
 
 def _sorted(view: Scope, frame: pl.DataFrame) -> pl.DataFrame:

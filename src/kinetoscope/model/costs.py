@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.charging import charge
 from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.model import arguments
 from kinetoscope.model.allocations import Allocations
-from kinetoscope.model.calls import Calls, call_names, launching_calls, past_runtime
+from kinetoscope.model.calls import Calls, call_name, call_names, launching_calls, past_runtime
+from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.scope import Scope
+from kinetoscope.model.stacks import CallStacks
+from kinetoscope.model.trace import Trace
 
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
@@ -21,8 +26,30 @@ Bools = NDArray[np.bool_]
 Values = dict[str, Int64s | None]
 """Columns by name: int64 [groups] each; None for a column of nulls."""
 
+KINDS: Final[dict[int, str]] = {
+    EventKind.HOST_OP: "operator",
+    EventKind.ANNOTATION: "annotation",
+    EventKind.RUNTIME: "runtime",
+    EventKind.PYTHON: "python",
+    EventKind.MEMORY: "memory",
+}
+"""What tables say of each kind of event."""
+
 _BLOCK: Final = 1 << 19
 """Events that are measured at once."""
+
+
+@dataclass(frozen=True)
+class Details:
+    """What the calls of a group agree in besides their name.
+
+    Attributes:
+        shapes: the shapes of the inputs.
+        stacks: their call stacks; None for whatever stack.
+    """
+
+    shapes: bool = False
+    stacks: CallStacks | None = None
 
 
 @dataclass(frozen=True)
@@ -43,25 +70,42 @@ class Groups:
         return len(self.first)
 
 
-def grouped(view: Scope, found: Calls, *details: Callable[[Int32s], Int64s], among: Bools | None = None) -> Groups:
-    """Group the selected calls by name, kind and details.
+def grouped(view: Scope, found: Calls, details: Details, among: Bools | None = None) -> Groups:
+    """Group the selected calls by name, kind and details; only those `among` (bool [events]), if it is given.
 
-    Args:
-        view: the selection.
-        found: the calls that are shown.
-        details: functions of rows to numbers [rows]; calls of a group agree in them.
-        among: bool [events], only these have groups. The others still take their time off the calls around them.
+    The others still take their time off the calls around them.
     """
     trace = view.trace
     # Of a call that only reaches into a range of time, the part inside counts, though not the call.
     chosen = found.shown & view.host_any_time
     rows = np.flatnonzero(chosen if among is None else chosen & among).astype(np.int32)
-    codes, first = group(trace.of(call_names)[rows], trace.kind[rows], *(detail(rows) for detail in details))
+    keys = [trace.of(call_names)[rows], trace.kind[rows]]
+    if details.shapes:
+        keys.append(arguments.codes(trace, "input_dims", rows))
+    if details.stacks is not None:
+        keys.append(details.stacks.code[rows])
+    codes, first = group(*keys)
     code = np.full(len(trace), -1, np.int32)
     code[rows] = codes
     around = np.where(found.parent >= 0, code[found.parent], np.int32(-1))
     around[found.asynchronous] = code[found.asynchronous]  # as if inside itself: nothing of it is self
     return Groups(code, around, rows[first])
+
+
+def texts(trace: Trace, groups: Groups, details: Details) -> dict[str, list[Any]]:
+    """Name, kind, shapes of the inputs and call stack of each group; None where not asked for, or not recorded."""
+    rows = groups.first
+    kinds = trace.kind[rows].tolist()
+    names = trace.strings.labels(trace.name[rows].tolist())
+    shapes = arguments.codes(trace, "input_dims", rows).tolist() if details.shapes else [-1] * len(rows)
+    stacks = details.stacks
+    codes = [-1] * len(rows) if stacks is None else stacks.code[rows].tolist()
+    return {
+        "name": [call_name(name, kind) for name, kind in zip(names, kinds, strict=True)],
+        "kind": [KINDS[kind] for kind in kinds],
+        "input_shapes": [json.dumps(trace.strings.nested(code)) if code >= 0 else None for code in shapes],
+        "call_stack": [None if stacks is None or code < 0 else stacks.texts[code] for code in codes],
+    }
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def memory_blocks(trace: Trace) -> Blocks:
         released=np.concatenate([released, strays])[order],
         over=np.concatenate([over, strays])[order],
         size=np.abs(found.size[first])[order],
-        addressless=int((keys < 0).sum()),
+        addressless=int(((keys < 0) & (found.size != 0)).sum()),
     )
 
 

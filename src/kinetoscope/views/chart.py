@@ -128,7 +128,7 @@ def _lines(result: Result, facts: Lines, dark: bool) -> dict[str, Any]:
             {"field": "text", "type": "nominal", "title": y.name},
         ],
     }
-    spec = _panels(encoding, len(shown)) | {
+    spec = _panels(encoding, [each.label for each in shown]) | {
         "$schema": SCHEMA,
         "data": {"values": rows},
         "mark": {
@@ -144,12 +144,18 @@ def _lines(result: Result, facts: Lines, dark: bool) -> dict[str, Any]:
     return spec | ({"title": {"text": left_out, "fontSize": 11, "fontWeight": "normal"}} if left_out else {})
 
 
-def _panels(encoding: dict[str, Any], lines: int) -> dict[str, Any]:
+def _panels(encoding: dict[str, Any], labels: Sequence[str]) -> dict[str, Any]:
     """The size of one chart, or of several below one another; these cannot take the width of the page."""
-    if lines <= 1:
+    if len(labels) <= 1:
         return {"width": "container", "height": 240}
-    header = {"labelAngle": 0, "labelAlign": "left", "labelOrient": "top", "title": encoding["y"]["title"]}
-    encoding["row"] = {"field": "line", "type": "nominal", "sort": None, "header": header}
+    header = {
+        "labelAngle": 0,
+        "labelAlign": "left",
+        "labelAnchor": "start",
+        "labelOrient": "top",
+        "title": encoding["y"]["title"],
+    }
+    encoding["row"] = {"field": "line", "type": "nominal", "sort": list(labels), "header": header}
     encoding["y"]["title"] = None
     return {"width": 720, "height": 72, "resolve": {"scale": {"y": "independent"}}}
 

@@ -100,7 +100,7 @@ def _stretches(x: NDArray[np.float64], count: int) -> NDArray[np.int64]:
     span = x[-1] - x[0] if len(x) else 0.0
     if not span > 0:
         return np.zeros(len(x), np.int64)
-    return np.minimum(((x - x[0]) / span * count).astype(np.int64), count - 1)
+    return np.asarray(np.minimum((x - x[0]) / span * count, count - 1), np.int64)
 
 
 def _line_of(frame: pl.DataFrame, facts: Lines) -> NDArray[np.int64]:

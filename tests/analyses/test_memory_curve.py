@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinetoscope import Selection, read
+from kinetoscope.analyses.memory_curve import memory_curve
+from tests.catalog.samples import GOLDEN, SHARED, required
+from tests.drawn import Event, annotation, job, memory, op
+
+
+def curve(folder: Path, *events: Event, select: Selection | None = None) -> list[tuple[Any, ...]]:
+    result = memory_curve(job(folder, *events), select=select or Selection())
+    return [row[1:] for row in result.frame.rows()]
+
+
+DEVICE = {"Total Allocated": 1100, "Total Reserved": 4096, "Addr": 64}
+DRAWN = [op("a", 1000, 100), memory(1010, 100, device=0, **DEVICE), memory(1005, 7), memory(1020, -7)]
+
+
+def test_a_row_for_each_instant_by_device_and_time(tmp_path: Path) -> None:
+    assert curve(tmp_path, *DRAWN) == [
+        ("cuda:0", 10, 1100, 4096, 100),
+        ("cpu", 5, 7, None, 7),
+        ("cpu", 20, 0, None, -7),
+    ]
+
+
+def test_devices_of_rocms_own_type_have_a_curve(tmp_path: Path) -> None:
+    """The TensorBoard plugin fails on them: it knows types 0 and 1."""
+    event = memory(10, 5, device=2)
+    event["args"]["Device Type"] = 6
+    assert curve(tmp_path, event) == [("hip:2", 0, 5, None, 5)]
+
+
+def test_what_is_in_use_does_not_depend_on_what_is_selected(tmp_path: Path) -> None:
+    assert curve(tmp_path, *DRAWN, select=Selection(time=(15, 30))) == [("cpu", 20, 0, None, -7)]
+    steps = [annotation("ProfilerStep#1", 1000, 8), annotation("ProfilerStep#2", 1008, 100)]
+    assert curve(tmp_path, *DRAWN, *steps, select=Selection(steps=(1,))) == [("cpu", 5, 7, None, 7)]
+    assert [row[0] for row in curve(tmp_path, *DRAWN, select=Selection(threads=(1,)))] == ["cuda:0", "cpu", "cpu"]
+
+
+def test_it_says_what_is_missing(tmp_path: Path) -> None:
+    nothing = memory_curve(job(tmp_path, op("a", 0, 9)))
+    assert (len(nothing), nothing.notes) == (0, ("Memory was not recorded (profile_memory=True records it).",))
+    unselected = memory_curve(job(tmp_path, *DRAWN), select=Selection(time=(50, 60)))
+    assert (len(unselected), unselected.notes) == (0, ("Nothing that the allocators did is selected.",))
+    full = DRAWN[1] | {"name": "[OutOfMemory]"}
+    assert memory_curve(job(tmp_path, *DRAWN[:2], full)).notes == ("An allocator ran out of memory (1 times).",)
+
+
+def test_numbers_that_no_memory_has_do_no_harm(tmp_path: Path) -> None:
+    huge = [memory(time, size, **{"Addr": -(2**63)}) for time, size in enumerate([2**63 - 1, 2**63 - 1, -(2**63)])]
+    odd = memory(9, 1)
+    odd["args"] = {"Bytes": "x", "Device Id": 1.5, "Device Type": None, "Addr": [1]}
+    assert len(curve(tmp_path, *huge, odd)) == 4
+
+
+@pytest.mark.parametrize("name", ["conv", "leak", "mlp", "transformer"])
+def test_equals_plugin(name: str) -> None:
+    golden = required(GOLDEN) / "tensorboard_plugin" / "own_head" / f"{name}__worker0__span1_memory_curve.json"
+    points = json.loads(golden.read_text())["rows"]["CPU"]
+    # It doubles all points but the first, to draw steps; milliseconds from its first event on, and MB.
+    theirs = [points[0], *points[2::2]]
+    ours = memory_curve(read(SHARED / "torch_2_13_cpu" / f"{name}.pt.trace.json.gz")).frame
+    assert [row[1] * 2**20 for row in theirs] == ours["allocated"].to_list()
+    assert [row[0] * 1e6 for row in theirs] == pytest.approx(ours["time"].to_list(), abs=600)

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinetoscope import Selection, read
+from kinetoscope.analyses.memory_events import memory_events
+from tests.catalog.samples import GOLDEN, SHARED, required
+from tests.drawn import Event, annotation, job, memory, op, python
+
+
+def events(folder: Path, *drawn: Event, select: Selection | None = None) -> list[dict[str, Any]]:
+    return memory_events(job(folder, *drawn), select=select or Selection()).frame.drop("rank").to_dicts()
+
+
+CALLS = [
+    annotation("ProfilerStep#5", 1000, 100),
+    python("nn.Module: Linear_0", 1005, 50),
+    python("torch/nn/functional.py(9): linear", 1006, 45),
+    op("aten::linear", 1010, 30),
+    op("aten::empty.memory_format", 1020, 5),
+]
+
+
+def test_a_block_and_who_took_it(tmp_path: Path) -> None:
+    instants = memory(1022, 64, device=1, Addr=8), memory(1150, -64, device=1, Addr=8, tid=2)
+    assert events(tmp_path, *CALLS, *instants) == [
+        {
+            "device": "cuda:1",
+            "operator": "aten::empty",
+            "parent": "aten::linear",
+            "size": 64,
+            "allocated_at": 22,
+            "released_at": 150,
+            "duration": 128,
+            "step": 5,
+            "thread": 1,
+            "module": "Linear_0",
+            "python": "torch/nn/functional.py(9): linear",
+        }
+    ]
+
+
+def test_halves_of_pairs_have_one_time(tmp_path: Path) -> None:
+    drawn = [op("a", 0, 100), memory(5, 3, Addr=1), memory(6, -9, Addr=2), memory(200, 1, Addr=3)]
+    names = ("operator", "size", "allocated_at", "released_at", "duration", "step")
+    assert [tuple(row[name] for name in names) for row in events(tmp_path, *drawn)] == [
+        (None, 9, None, 6, None, None),
+        ("a", 3, 5, None, None, 0),
+        (None, 1, 200, None, None, None),
+    ]
+
+
+def test_equal_addresses_of_two_devices_are_two_blocks(tmp_path: Path) -> None:
+    """The TensorBoard plugin pairs by address alone."""
+    drawn = [memory(1, 3, Addr=1, device=0), memory(2, 4, Addr=1, device=1), memory(3, -3, Addr=1, device=0)]
+    assert [(row["device"], row["duration"]) for row in events(tmp_path, *drawn)] == [("cuda:0", 2), ("cuda:1", None)]
+
+
+def test_a_block_is_selected_by_when_it_was_taken(tmp_path: Path) -> None:
+    drawn = [
+        op("a", 0, 100),
+        memory(5, 3, Addr=1),
+        memory(50, -3, Addr=1),
+        memory(60, 4, Addr=2),
+        memory(61, -5, Addr=3),
+    ]
+    assert [row["size"] for row in events(tmp_path, *drawn, select=Selection(time=(0, 10)))] == [3]
+    assert [row["size"] for row in events(tmp_path, *drawn, select=Selection(time=(10, 90)))] == [5, 4]
+
+
+def test_it_says_what_is_missing(tmp_path: Path) -> None:
+    assert memory_events(job(tmp_path, op("a", 0, 9))).notes == (
+        "Memory was not recorded (profile_memory=True records it).",
+    )
+    old = memory_events(job(tmp_path, memory(1, 5), memory(2, -5)))
+    assert len(old) == 0
+    assert old.notes[0].startswith("The file has no addresses of memory")
+    step = annotation("ProfilerStep#1", 0, 9)
+    assert memory_events(job(tmp_path, step, memory(1, 5, Addr=1), memory(2, -5))).notes == (
+        "1 of 2 records of memory have no address and are in no row.",
+        "Python stacks were not recorded (with_stack=True records them): module and python are empty.",
+    )
+
+
+def as_plugin(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Operator, KB, and milliseconds as the plugin shows them; it gives what only takes memory its parent's name."""
+    name = row["operator"] or "<unknown>"
+    if name.startswith("aten::empty"):
+        name = f"{row['parent']} ({name})"
+    times = [None if row[at] is None else round(row[at] / 1e6, 2) for at in ("allocated_at", "released_at")]
+    return (name, round(row["size"] / 1024, 2), *times)
+
+
+@pytest.mark.parametrize("name", ["conv", "leak", "mlp", "transformer"])
+def test_equals_plugin(name: str) -> None:
+    golden = required(GOLDEN) / "tensorboard_plugin" / "own_head" / f"{name}__worker0__span1_memory_events.json"
+    theirs = Counter(
+        (re.sub(r"((?:\w+::)+\w+)\.\w+", r"\1", re.sub(r"Step#\d+", "Step*", row[0])), round(row[1], 2), *row[2:4])
+        for row in json.loads(golden.read_text())["rows"]["CPU"]
+    )
+    ours = memory_events(read(SHARED / "torch_2_13_cpu" / f"{name}.pt.trace.json.gz")).frame.to_dicts()
+    assert sum(theirs.values()) > 400
+    assert Counter(as_plugin(row) for row in ours) == theirs
