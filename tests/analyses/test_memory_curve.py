@@ -53,7 +53,7 @@ def test_it_says_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_numbers_that_no_memory_has_do_no_harm(tmp_path: Path) -> None:
-    huge = [memory(time, size, **{"Addr": -(2**63)}) for time, size in enumerate([2**63 - 1, 2**63 - 1, -(2**63)])]
+    huge = [memory(time, size, Addr=-(2**63)) for time, size in enumerate([2**63 - 1, 2**63 - 1, -(2**63)])]
     odd = memory(9, 1)
     odd["args"] = {"Bytes": "x", "Device Id": 1.5, "Device Type": None, "Addr": [1]}
     assert len(curve(tmp_path, *huge, odd)) == 4

@@ -57,7 +57,6 @@ def test_halves_of_pairs_have_one_time(tmp_path: Path) -> None:
 
 
 def test_equal_addresses_of_two_devices_are_two_blocks(tmp_path: Path) -> None:
-    """The TensorBoard plugin pairs by address alone."""
     drawn = [memory(1, 3, Addr=1, device=0), memory(2, 4, Addr=1, device=1), memory(3, -3, Addr=1, device=0)]
     assert [(row["device"], row["duration"]) for row in events(tmp_path, *drawn)] == [("cuda:0", 2), ("cuda:1", None)]
 

@@ -45,7 +45,7 @@ def test_calls_with_the_same_sequence_are_one_row(tmp_path: Path) -> None:
         ("aten::mm", "gemm -> reduce", 1, 5, 100, 12),
         ("aten::mm", "reduce -> gemm", 1, 5, 100, 12),
     ]
-    others = ("work", "operator_delay_mean", "launch_delay_mean", "kernels")
+    others = ("kernels", "operator_delay_mean", "launch_delay_mean", "names")
     assert rows(tmp_path, *events, columns=others)[:1] == [(1, 5, 100, ["gemm"])]
 
 
@@ -70,12 +70,12 @@ def test_a_launch_belongs_to_the_innermost_operator_of_its_own_thread(tmp_path: 
 def test_a_graph_is_a_sequence_of_which_the_text_shows_the_beginning(tmp_path: Path) -> None:
     graph = [drawn.launch(5, 5, 1, name="cudaGraphLaunch")]
     graph += [drawn.kernel(f"k{n}", 50 + 10 * n, 5, 1) for n in range(2000)]
-    [(text, kernels, work)] = rows(
-        tmp_path, drawn.op("aten::replay", 0, 20), *graph, columns=("sequence", "kernels", "work")
+    [(text, names, kernels)] = rows(
+        tmp_path, drawn.op("aten::replay", 0, 20), *graph, columns=("sequence", "names", "kernels")
     )
     assert text == "k0 -> k1 -> k2 -> k3 -> k4 -> k5 -> k6 -> k7 -> … (1992 more)"
-    assert kernels == [f"k{n}" for n in range(2000)]
-    assert work == 2000
+    assert names == [f"k{n}" for n in range(2000)]
+    assert kernels == 2000
 
 
 def test_copies_can_be_left_out(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_it_equals_htas_table_of_kernels(name: str, trace: str, tolerance: int) 
         select = Selection(time=(0, last)) if len(found) > 1 else Selection()
         frame = operator_launch_delay(alone, select=select, copies=False).frame
         ours = {
-            (row["operator"], " -> ".join(row["kernels"])): row
+            (row["operator"], " -> ".join(row["names"])): row
             for row in frame.filter(pl.col("rank") == int(rank)).to_dicts()
         }
         assert len(table["top"]) > 5
@@ -146,6 +146,6 @@ def test_each_piece_of_work_that_an_operator_launched_counts_once(trace: str) ->
     frame = operator_launch_delay(job, operators="").frame
     work, op = job.trace().of(device_work), job.trace().of(enclosing_op)
     inside = (work.launch >= 0) & (op[work.launch] >= 0)
-    assert int((frame["work"] * frame["calls"]).sum()) == inside.sum()
+    assert int((frame["kernels"] * frame["calls"]).sum()) == inside.sum()
     assert frame["device_time"].sum() == work.duration[inside].sum()
-    assert frame["kernels"].list.len().to_list() == frame["work"].to_list()
+    assert frame["names"].list.len().to_list() == frame["kernels"].to_list()

@@ -327,6 +327,16 @@ def test_shapes_and_overloads(tmp_path: Path) -> None:
     }
 
 
+def test_stacks(tmp_path: Path) -> None:
+    calls = python("main", 0, 99), python("f", 10, 30), op("a", 15, 5), op("a", 30, 6), op("a", 50, 7), op("a", 200, 8)
+    drawn = job(tmp_path, *calls)
+    rows = by_key(operators(drawn, group_by="stack"), "name", "call_stack", numbers=("calls", "host_self"))
+    assert rows == {("a", "main;f"): [2, 11], ("a", "main"): [1, 7], ("a", None): [1, 8]}
+    with_python = by_key(operators(drawn, group_by="stack", python=True), "name", "call_stack", numbers=("host_self",))
+    assert with_python[("f", "main")] == [30 - 11]
+    assert operators(drawn).frame["call_stack"].null_count() == len(operators(drawn))
+
+
 def test_selection_of_a_step(tmp_path: Path) -> None:
     steps = [annotation(f"ProfilerStep#{n}", 100 * n, 90) for n in (1, 2)]
     work = [kernel("k", 195, 50, 1), kernel("k", 290, 10, 2)]
@@ -358,6 +368,8 @@ def test_what_is_not_in_the_table_is_said(tmp_path: Path) -> None:
         "Python calls have no rows (there are 1; python=True): the call around them has their time.",
     )
     assert result.frame["device_total"].to_list() == [None]
+    [_, stacks, *_] = operators(job(tmp_path, op("a", 0, 9)), group_by="stack").notes
+    assert stacks == "Call stacks were not recorded (with_stack=True records them): rows are by name only."
     assert operators(job(tmp_path, event("kernel", "k", 0, 5)), select=ALL).frame.height == 0
 
 

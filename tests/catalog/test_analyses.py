@@ -26,6 +26,7 @@ from tests.catalog.samples import BUNDLED, ROOT, SHARED, everywhere, required
 each_analysis = pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.name)
 
 SUMS = {
+    "overlap": (("overlap", "exposed_communication"), "communication"),
     "step_breakdown": (CATEGORIES, "duration"),
     "temporal_breakdown": (("computation", "exposed_communication", "exposed_memory", "idle"), "window"),
 }

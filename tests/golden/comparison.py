@@ -43,4 +43,6 @@ def fewest(golden: Any, answer: Answer, rules: Iterable[str], tolerance: float =
             last = difference(answer(frozenset(names)), golden, tolerance)
             if not last:
                 return Differs(names)
-    raise AssertionError(f"not the golden value, ours: {first}" + (f"; with all rules of the peer: {last}" if last else ""))
+    raise AssertionError(
+        f"not the golden value, ours: {first}" + (f"; with all rules of the peer: {last}" if last else "")
+    )

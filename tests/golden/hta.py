@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from kinetoscope import Job, Trace, read
 from kinetoscope.algorithms.intervals import Intervals
 from kinetoscope.engines.threads import Threads
+from kinetoscope.model import arguments
 from kinetoscope.model.calltree import STEP
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import EventKind, WorkKind
@@ -188,13 +189,13 @@ def step_names(trace: Trace) -> set[str]:
 
 
 def kept(trace: Trace, start: NDArray[np.int64], *, last: bool, unlinked: bool) -> NDArray[np.bool_]:
-    """Which events stay: the host's that start before the last step, and the device's launched by one of them.
+    """Which events stay: what starts before the last step, and work of the device that was launched before it.
 
     Work whose launch was not recorded goes, too; a comparison has to ask for that.
     """
     steps = np.flatnonzero(rows_named(trace, lambda name: name.startswith(STEP), *MARKS))
     begin = start[steps].max() if len(steps) and not last else np.iinfo(np.int64).max
-    on_device = np.isin(trace.kind, ON_DEVICE)
+    on_device = np.isin(trace.kind, ON_DEVICE) & arguments.has(trace, "correlation")
     keep = on_device | (start < begin) | (trace.ph != ord("X"))
     work = trace.of(device_work)
     linked = work.launch >= 0

@@ -61,7 +61,7 @@ def difference(mine: Any, its: Any, tolerance: float = 0.0, place: str = "") -> 
                 return f"{place}: {len(mine)} and not {len(its)} of them"
             pairs = enumerate(zip(mine, its, strict=True))
             return next((found for k, (a, b) in pairs if (found := difference(a, b, tolerance, f"{place}/{k}"))), "")
-        case (int() | float()), (int() | float()):
+        case ((int() | float()), (int() | float())):
             close = abs(mine - its) <= tolerance or (math.isnan(mine) and math.isnan(its))
             return "" if close else f"{place}: {mine} and not {its}"
         case _:

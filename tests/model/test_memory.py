@@ -4,6 +4,7 @@ from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from kinetoscope import Trace
 from kinetoscope.model.memory import DEVICE_TYPES, device_name, innermost_calls, memory_instants
 from kinetoscope.model.memory_blocks import memory_blocks
+from kinetoscope.model.memory_levels import is_mapped, with_mapped
 from tests.drawn import Event, job, memory, op
 
 
@@ -52,6 +54,39 @@ def test_where_it_never_said_anything_it_counts_from_nothing_for_each_device(tmp
     assert found.notes() == [
         "The file does not say how much was in use (cuda:0, cuda:1, cpu): it counts from 0 at the beginning."
     ]
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(1, 9))))
+def test_mapped_memory_is_in_use_too(changes: list[tuple[bool, int, int]]) -> None:
+    """Of mapped memory the file says that 0 is in use, on the host: two allocators report there."""
+    in_use: dict[int, int] = {}
+    ours, level, reserved = [], 0, []
+    truth = []
+    for mapped, place, amount in changes:
+        address = place + 10 * mapped
+        size = -in_use.pop(address) if address in in_use else amount + 1000 * mapped
+        if size > 0:
+            in_use[address] = size
+        level += 0 if mapped else size
+        ours.append((size, 0 if mapped else level, mapped))
+        reserved.append(size if mapped and size > 0 else 0)
+        truth.append(sum(in_use.values()))
+    size, said, is_of_map = (np.array([row[part] for row in ours], np.int64) for part in range(3))
+    mapped = is_mapped(size, said, np.array(reserved, np.int64))
+    assert mapped.tolist() == is_of_map.tolist()
+    addresses = np.arange(len(ours), dtype=np.int32)
+    known = np.ones(len(ours), np.bool_)
+    assert with_mapped(size, said, known, mapped, np.full_like(addresses, -1)).tolist() == truth
+
+
+def test_memory_that_was_mapped_before_the_recording(tmp_path: Path) -> None:
+    def mapped(time: int, size: int, address: int) -> Event:
+        return memory(time, size, **{"Total Allocated": 0, "Total Reserved": max(size, 0), "Addr": address})
+
+    own = said(3, 8, 8, address=64)
+    drawn = [mapped(1, 2048, 1), mapped(2, -1000, 2), own, mapped(4, -2048, 1)]
+    assert trace_of(tmp_path, *drawn).of(memory_instants).allocated.tolist() == [3048, 2048, 2056, 8]
 
 
 Instant = tuple[int, int | None, int]

@@ -228,7 +228,9 @@ def test_kinds_and_sizes_of_collectives(
     assert rows(trace, "collectives", "kind", "bytes") == [(kind, size)]
 
 
-@pytest.mark.parametrize("odd", [{"dtype": "Quaternion"}, {"dtype": None}, {"In msg nelems": "many"}, {"In msg nelems": -1}])
+@pytest.mark.parametrize(
+    "odd", [{"dtype": "Quaternion"}, {"dtype": None}, {"In msg nelems": "many"}, {"In msg nelems": -1}]
+)
 def test_the_size_of_a_collective_is_not_guessed(tmp_path: Path, odd: dict[str, Any]) -> None:
     of_it = {"Collective name": "allreduce", "In msg nelems": 6, "Out msg nelems": 6, "dtype": "Float"}
     assert rows(job(tmp_path, op("record_param_comms", 0, 1, **of_it)).trace(), "collectives", "bytes") == [(24,)]
@@ -237,7 +239,12 @@ def test_the_size_of_a_collective_is_not_guessed(tmp_path: Path, odd: dict[str, 
 
 
 def test_ranks_that_the_argument_cuts_short_are_those_of_the_process_group(tmp_path: Path) -> None:
-    of_it = {"Collective name": "allreduce", "Group size": 40, "Process Group Name": "0", "Process Group Ranks": "[0, 1, ...]"}
+    of_it = {
+        "Collective name": "allreduce",
+        "Group size": 40,
+        "Process Group Name": "0",
+        "Process Group Ranks": "[0, 1, ...]",
+    }
     other = of_it | {"Group size": 39}
     groups = [{"pg_name": "0", "ranks": list(range(40))}, {"pg_name": "1", "ranks": "all"}, 7]
     info = {"backend": "nccl", "rank": 0, "world_size": 40, "pg_config": groups}

@@ -202,7 +202,7 @@ HARM: list[tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = [
     ("strings", lambda frame: frame[1:], "special keys"),
     ("strings", lambda frame: frame[::-1], "overlap"),
     ("arena", lambda frame: frame.head(0), "begins where none can"),
-    ("arena", lambda frame: pl.DataFrame({"bytes": [frame["bytes"][0][:-9]]}), "ends where none can"),
+    ("arena", lambda frame: pl.DataFrame({"bytes": [frame["bytes"][0][:-1]]}), "ends where none can"),
     ("arena", lambda frame: pl.DataFrame({"bytes": [b"\xff" * len(frame["bytes"][0])]}), "ends where none can"),
     ("shapes", items(10_000 << 8), "a key or kind that is none"),
     ("shapes", items(-1), "a key or kind that is none"),

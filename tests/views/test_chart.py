@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from kinetoscope.schema import Bars, Column, Result, Schema
-from kinetoscope.views.chart import specification
+from kinetoscope.schema import Bars, Column, Lines, Result, Schema
+from kinetoscope.views.chart import LINES, POINTS, specification
 from kinetoscope.views.palette import KINDS, ink, kind_of
 from tests.views.results import BARS, STACK, kernels, steps
 
@@ -84,3 +84,61 @@ def test_bars_draw_another_column_where_the_first_is_all_zeros_or_null() -> None
 
     assert drawn([0, None]) == [3, 4]
     assert drawn([0, 7]) == [0, 7]
+
+
+# --- lines
+
+QUEUES = Schema(
+    Column("rank", pl.Int64, "Rank."),
+    Column("stream", pl.Int64, "Stream."),
+    Column("time", pl.Int64, "When.", "ns"),
+    Column("length", pl.Int64, "How many."),
+)
+
+
+def queues(*rows: tuple[int, int, int, int | None], steps: bool = True) -> Result:
+    frame = pl.DataFrame(rows, schema=QUEUES.names, orient="row")
+    return Result(frame, QUEUES, chart_facts=Lines("time", "length", by=("rank", "stream"), steps=steps))
+
+
+def test_a_line_that_steps() -> None:
+    spec = specification(queues((0, 7, 1_000_000, 3), (0, 7, 3_000_000, 0)))
+    assert (spec["mark"]["type"], spec["mark"]["interpolate"]) == ("line", "step-after")
+    assert [(row["x"], row["y"], row["at"], row["text"]) for row in values(spec)] == [
+        (1.0, 3.0, "1.00\u00a0ms", "3"),
+        (3.0, 0.0, "3.00\u00a0ms", "0"),
+    ]
+    assert spec["encoding"]["x"]["title"] == "time (ms)"
+    assert (spec["width"], "row" in spec["encoding"], "title" in spec) == ("container", False, False)
+    assert specification(queues((0, 7, 1, 3), steps=False))["mark"]["interpolate"] == "linear"
+
+
+def test_several_lines_are_panels_in_the_order_of_their_rows() -> None:
+    spec = specification(queues((0, 9, 1, 3), (0, 10, 1, None), (0, 9, 2, 0)))
+    assert spec["encoding"]["row"]["sort"] == ["stream 9", "stream 10"]
+    assert spec["resolve"] == {"scale": {"y": "independent"}}
+    assert isinstance(spec["width"], int), "Vega-Lite gives panels no width of the page"
+    assert [row["line"] for row in values(spec)] == ["stream 9", "stream 9", "stream 10"]
+    assert values(spec)[-1]["y"] is None
+    json.dumps(spec, allow_nan=False)
+
+
+def test_many_points_are_thinned_and_the_title_says_so() -> None:
+    rows = [(0, 7, time, 10**6 if time == 54_321 else time % 10) for time in range(100_000)]
+    spec = specification(queues(*rows))
+    shown = [row["y"] for row in values(spec)]
+    assert len(shown) <= POINTS
+    assert (max(shown), min(shown)) == (10**6, 0)
+    assert spec["title"]["text"].endswith("of 100\u202f000 points: of each stretch the least and the greatest stay")
+
+
+def test_many_lines_are_counted() -> None:
+    spec = specification(queues(*((0, stream, time, 1) for stream in range(30) for time in range(200))))
+    assert len(spec["encoding"]["row"]["sort"]) == LINES
+    assert len(values(spec)) <= POINTS
+    assert spec["title"]["text"].endswith("24 of 30 lines")
+
+
+def test_no_rows_and_no_values_are_no_error() -> None:
+    for result in (queues(), queues((0, 7, 1, None))):
+        json.dumps(specification(result, dark=True), allow_nan=False)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import re
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from kinetoscope.schema import Result
+from kinetoscope.schema import Column, Lines, Result, Schema
 from kinetoscope.views.terminal import UNBOUNDED, show, to_text
 from kinetoscope.views.text import cells
 from tests.views.results import BARS, kernels, steps
@@ -121,3 +122,53 @@ def test_an_empty_stack_is_nothing() -> None:
 def test_print_shows_the_table() -> None:
     result: Result = kernels(("a", "computation", 1, 10, 1.0))
     assert str(result) == to_text(result)
+
+
+# --- lines
+
+CURVES = Schema(
+    Column("rank", pl.Int64, "Rank."),
+    Column("direction", pl.String, "Direction."),
+    Column("time", pl.Int64, "When.", "ns"),
+    Column("level", pl.Int64, "How much."),
+)
+
+
+def curves(*rows: tuple[int, str, int, int | None]) -> Result:
+    frame = pl.DataFrame(rows, schema=CURVES.names, orient="row")
+    return Result(frame, CURVES, chart_facts=Lines("time", "level", by=("rank", "direction")))
+
+
+def test_each_line_is_a_row_of_blocks_over_a_shortened_table() -> None:
+    up = [(0, "HtoD", 1_000_000 * time, time) for time in range(8)]
+    text = to_text(curves(*up, (0, "DtoH", 0, 1000), (0, "DtoH", 7_000_000, 0)), width=44)
+    assert text.splitlines()[:5] == [
+        "HtoD  ▁▁▁▂▂▂▂▃▃▃▃▄▄▄▅▅▅▅▆▆▆▇▇▇ 7",
+        "DtoH  ████████████████████████ 1\u202f000",
+        "      0\u00a0ns             7.00\u00a0ms time",
+        "",
+        "rank  direction  time  level",
+    ]
+    assert "… 2 more rows (--limit 0 shows all)" in text
+    assert "more row" not in to_text(curves(*up, (0, "DtoH", 0, 1000)), width=44, limit=30)
+
+
+def test_lines_are_not_drawn_where_there_is_no_room_or_no_terminal() -> None:
+    result = curves(*((0, "HtoD", time, time) for time in range(40)))
+    for width in (30, UNBOUNDED):
+        text = to_text(result, width=width)
+        assert "▁" not in text
+        assert "… 10 more rows" in text
+    assert "▁" not in to_text(curves((0, "HtoD", 0, None)), width=100)
+
+
+def test_the_lines_that_are_not_drawn_are_counted() -> None:
+    text = to_text(curves(*((0, f"k{line}", time, 1) for line in range(20) for time in (0, 1))), width=80)
+    assert "\n… 4 more lines\n" in text
+
+
+@given(st.integers(20, 200), st.text(max_size=80), st.lists(st.integers(-5, 10**12), max_size=5))
+def test_lines_never_leave_the_width(width: int, name: str, levels: list[int]) -> None:
+    rows = [(0, which, 10 * time, level) for which in (name, "other") for time, level in enumerate(levels)]
+    for line in to_text(curves(*rows), width=width).splitlines():
+        assert cells(line) <= width

@@ -15,7 +15,7 @@ class Stretches(NamedTuple):
 
     Attributes:
         time: int64 [stretches], when each begins; it ends when the next one of its track begins.
-        row: int32 [stretches], the innermost row, NO_ROW while none runs. The last of a track is NO_ROW, and has no end.
+        row: int32 [stretches], the innermost row, NO_ROW while none runs. The last of a track has no end.
         offsets: int64 [tracks + 1], those of track t are `time[offsets[t]:offsets[t + 1]]`.
     """
 

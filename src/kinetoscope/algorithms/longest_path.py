@@ -66,7 +66,9 @@ def paths(time: Int64s, edges: Edges, last: Int32s, ends: Int64s, until: Int64s)
     """The chains of edges that arrive last, from each of some nodes back to a time.
 
     Args:
-        time, edges, last: of all nodes, as for and from `fit`.
+        time: int64 [nodes], as for `fit`.
+        edges: their sources count, their weights do not.
+        last: int32 [nodes], as from `fit`.
         ends: int64 [paths], the node that each path ends in; a negative one makes an empty path.
         until: int64 [paths], when it begins: the first edge is the one that reaches over this time, unless a node
             without edges comes sooner.

@@ -8,10 +8,16 @@ from kinetoscope.analyses.device_utilization import ANALYSIS as _device_utilizat
 from kinetoscope.analyses.device_utilization import device_utilization
 from kinetoscope.analyses.device_utilization_series import ANALYSIS as _device_utilization_series
 from kinetoscope.analyses.device_utilization_series import device_utilization_series
+from kinetoscope.analyses.flops import ANALYSIS as _flops
+from kinetoscope.analyses.flops import flops
+from kinetoscope.analyses.hardware_counters import ANALYSIS as _hardware_counters
+from kinetoscope.analyses.hardware_counters import hardware_counters
 from kinetoscope.analyses.idle_breakdown import ANALYSIS as _idle_breakdown
 from kinetoscope.analyses.idle_breakdown import idle_breakdown
 from kinetoscope.analyses.kernel_kinds import ANALYSIS as _kernel_kinds
 from kinetoscope.analyses.kernel_kinds import kernel_kinds
+from kinetoscope.analyses.kernel_sequences import ANALYSIS as _kernel_sequences
+from kinetoscope.analyses.kernel_sequences import kernel_sequences
 from kinetoscope.analyses.kernels import ANALYSIS as _kernels
 from kinetoscope.analyses.kernels import kernels
 from kinetoscope.analyses.launch_statistics import ANALYSIS as _launch_statistics
@@ -26,6 +32,8 @@ from kinetoscope.analyses.modules import ANALYSIS as _modules
 from kinetoscope.analyses.modules import modules
 from kinetoscope.analyses.operator_launch_delay import ANALYSIS as _operator_launch_delay
 from kinetoscope.analyses.operator_launch_delay import operator_launch_delay
+from kinetoscope.analyses.operator_stacks import ANALYSIS as _operator_stacks
+from kinetoscope.analyses.operator_stacks import operator_stacks
 from kinetoscope.analyses.operators import ANALYSIS as _operators
 from kinetoscope.analyses.operators import operators
 from kinetoscope.analyses.overlap import ANALYSIS as _overlap
@@ -47,6 +55,7 @@ ANALYSES: Final[tuple[Analysis, ...]] = (
     _step_breakdown,
     _temporal_breakdown,
     _operators,
+    _operator_stacks,
     _modules,
     _kernels,
     _kernel_kinds,
@@ -61,6 +70,9 @@ ANALYSES: Final[tuple[Analysis, ...]] = (
     _queue_length_series,
     _memory_bandwidth,
     _memory_bandwidth_series,
+    _kernel_sequences,
+    _flops,
+    _hardware_counters,
 )
 """All analyses, in the order in which people ask."""
 
@@ -68,8 +80,11 @@ __all__ = [
     "ANALYSES",
     "device_utilization",
     "device_utilization_series",
+    "flops",
+    "hardware_counters",
     "idle_breakdown",
     "kernel_kinds",
+    "kernel_sequences",
     "kernels",
     "launch_statistics",
     "launches",
@@ -77,6 +92,7 @@ __all__ = [
     "memory_bandwidth_series",
     "modules",
     "operator_launch_delay",
+    "operator_stacks",
     "operators",
     "overlap",
     "queue_length",

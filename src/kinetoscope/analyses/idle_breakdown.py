@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.algorithms.intervals import Intervals
-from kinetoscope.model import arrays
 from kinetoscope.model.busy import nothing_ran
 from kinetoscope.model.idle import ACTIVITIES, Gaps, activity, gaps, lanes
 from kinetoscope.model.job import Job, Partial
@@ -28,7 +27,7 @@ RESULT = Schema(
     Column("device", pl.Int64, "Device of the rank."),
     Column("stream", pl.Int64, "Stream of the device; null by device."),
     Column("reason", pl.String, "Why nothing ran; the docstring says what each reason means."),
-    Column("detail", pl.String, "Of a late launch what its thread did meanwhile; of waiting, for what."),
+    Column("detail", pl.String, "What in particular: of a late launch what its thread did, of waiting for what."),
     Column("time", pl.Int64, "Idle time for that reason; of a device, or of a stream, it sums to the idle time.", "ns"),
     Column("share", pl.Float64, "Time / idle time of the device, or of the stream.", "fraction"),
     Column("window_share", pl.Float64, "Time / window of the device, or of the stream.", "fraction"),
@@ -54,7 +53,7 @@ def idle_breakdown(
     - launch late: it was launched after the gap had begun. The time until the launch is split by what the launching
       thread did, each instant charged once, in this order: data loading, synchronizing call (it waited for the device),
       allocating call, other runtime call, host operator, Python, nothing recorded. What is left is the `launch call`
-      itself and, after its end, its `launch latency`.
+      itself and, after its end, `launch to start`.
     - launch latency: it was launched before, but not long before it began (`launch_latency`).
     - waiting: it was launched long before, and something else held it: `kernel to kernel` if its own stream was busy
       until the gap began and the gap is shorter than `launch_latency`, else `stream or event`: an event of another
@@ -78,10 +77,21 @@ def idle_breakdown(
     return job.map(_of_trace, RESULT, select, by=by, launch_latency=launch_latency)
 
 
-ANALYSIS = Analysis("Idle time", idle_breakdown, RESULT, chart=Bars("reason", "time"))
+ANALYSIS = Analysis("Idle time", idle_breakdown, RESULT, chart=Bars("detail", "time"))
 
-_LAUNCHING: Final = ("launch call", "launch latency")
-_DETAILS: Final = (*ACTIVITIES, *_LAUNCHING, "kernel to kernel", "stream or event")
+_LAUNCHING: Final = ("launch call", "launch to start")
+_DETAILS: Final = (
+    *ACTIVITIES,
+    *_LAUNCHING,
+    "launched just before",
+    "kernel to kernel",
+    "stream or event",
+    "launched late",
+    "short gap",
+    "launched before",
+    "launch not recorded",
+    "no more work",
+)
 _REASONS: Final = (
     "launch late",
     "launch latency",
@@ -92,7 +102,6 @@ _REASONS: Final = (
     "unknown",
     "end of step",
 )
-_NO_DETAIL: Final = -1
 
 
 @dataclass(frozen=True)
@@ -139,11 +148,11 @@ def _by_device(view: Scope, found: Gaps, launch_latency: int) -> Iterator[_Charg
     waited = linked & ~late & ~soon
     short = waited & found.same_stream & (found.length < launch_latency)
     yield from _late(view, found, np.flatnonzero(late), launch)
-    yield _whole(found, soon, "launch latency")
+    yield _whole(found, soon, "launch latency", "launched just before")
     yield _whole(found, short, "waiting", "kernel to kernel")
     yield _whole(found, waited & ~short, "waiting", "stream or event")
-    yield _whole(found, (found.work >= 0) & ~linked, "unknown")
-    yield _whole(found, found.work < 0, "end of step")
+    yield _whole(found, (found.work >= 0) & ~linked, "unknown", "launch not recorded")
+    yield _whole(found, found.work < 0, "end of step", "no more work")
 
 
 def _by_stream(view: Scope, found: Gaps, launch_latency: int) -> Iterator[_Charges]:
@@ -151,18 +160,18 @@ def _by_stream(view: Scope, found: Gaps, launch_latency: int) -> Iterator[_Charg
     linked = launch >= 0
     late = linked & (launched > found.start)
     short = linked & ~late & (found.length < launch_latency)
-    yield _whole(found, late, "host wait")
-    yield _whole(found, short, "kernel wait")
-    yield _whole(found, linked & ~late & ~short, "other")
-    yield _whole(found, (found.work >= 0) & ~linked, "unknown")
-    yield _whole(found, found.work < 0, "end of step")
+    yield _whole(found, late, "host wait", "launched late")
+    yield _whole(found, short, "kernel wait", "short gap")
+    yield _whole(found, linked & ~late & ~short, "other", "launched before")
+    yield _whole(found, (found.work >= 0) & ~linked, "unknown", "launch not recorded")
+    yield _whole(found, found.work < 0, "end of step", "no more work")
 
 
-def _whole(found: Gaps, which: NDArray[np.bool_], reason: str, detail: str = "") -> _Charges:
+def _whole(found: Gaps, which: NDArray[np.bool_], reason: str, detail: str) -> _Charges:
     """Gaps that have one reason only."""
     gap = np.flatnonzero(which)
-    of_detail = _DETAILS.index(detail) if detail else _NO_DETAIL
-    return _Charges(gap, np.full(len(gap), _REASONS.index(reason)), np.full(len(gap), of_detail), found.length[gap])
+    of_reason, of_detail = _REASONS.index(reason), _DETAILS.index(detail)
+    return _Charges(gap, np.full(len(gap), of_reason), np.full(len(gap), of_detail), found.length[gap])
 
 
 def _late(view: Scope, found: Gaps, gap: NDArray[np.int64], launch: NDArray[np.int32]) -> Iterator[_Charges]:
@@ -190,7 +199,7 @@ def _frame(view: Scope, found: Gaps, charges: _Charges, by: By) -> pl.DataFrame:
             "device": device[first],
             "stream": stream[first],
             "reason": [_REASONS[place] for place in charges.reason[first].tolist()],
-            "detail": arrays.labelled(charges.detail[first], lambda place: _DETAILS[place]).cast(pl.String),
+            "detail": [_DETAILS[place] for place in charges.detail[first].tolist()],
             "time": reduced.total,
             "gaps": reduced.rows,
             "longest": reduced.greatest,

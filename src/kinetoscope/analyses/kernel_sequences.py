@@ -15,10 +15,11 @@ from kinetoscope.algorithms.sequences import distinct_sequences
 from kinetoscope.algorithms.tree import ancestor
 from kinetoscope.errors import UsageError
 from kinetoscope.model.calls import call_name, call_names, is_repeat
-from kinetoscope.model.calltree import STEP, call_tree
+from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
+from kinetoscope.model.outermost import outermost_ops
 from kinetoscope.model.scope import Scope, scope, whole
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
@@ -91,7 +92,7 @@ class _Launched:
 def _of_trace(trace: Trace, select: Selection, *, operator: str | None, min_length: int) -> Partial:
     view = scope(trace, select)
     notes = list(view.notes) if select.steps is not None else []
-    chosen = trace.of(_outermost) if operator is None else _named(trace, operator)
+    chosen = trace.of(outermost_ops) if operator is None else _named(trace, operator)
     work = view.device_work
     selected = whole(view).work
     if not selected.any():
@@ -126,17 +127,6 @@ def _of_trace(trace: Trace, select: Selection, *, operator: str | None, min_leng
 
 
 # --- which calls, and what they launched
-
-
-def _outermost(trace: Trace) -> NDArray[np.bool_]:
-    """Which calls are of operators and stand in no other operator; steps are none: bool [events]."""
-    calls = trace.of(call_tree)
-    steps = rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
-    operators = calls.member & (trace.kind == EventKind.HOST_OP) & ~steps
-    above = ancestor(calls.parent, operators)
-    inside = operators & (calls.parent >= 0)
-    inside[inside] = above[calls.parent[inside]] >= 0
-    return np.asarray(operators & ~inside)
 
 
 def _named(trace: Trace, operator: str) -> NDArray[np.bool_]:

@@ -28,14 +28,14 @@ RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("operator", pl.String, "Name of the operator."),
     Column("sequence", pl.String, "What a call of it launches, in order; of a long sequence the first, and how many."),
-    Column("work", pl.Int64, "Pieces of device work in the sequence."),
+    Column("kernels", pl.Int64, "Length of the sequence: kernels, copies and sets."),
     Column("calls", pl.Int64, "Calls of the operator that launched exactly this sequence."),
     Column("operator_delay", pl.Int64, "Sum of the times from a call's start to its first launch.", "ns"),
     Column("operator_delay_mean", pl.Int64, "Mean time from a call's start to the start of its first launch.", "ns"),
     Column("launch_delay", pl.Int64, "Sum of the times from a first launch to the start of its work.", "ns"),
     Column("launch_delay_mean", pl.Int64, "Mean time from the start of the first launch to that of its work.", "ns"),
     Column("device_time", pl.Int64, "Sum of the durations of the work launched.", "ns"),
-    Column("kernels", pl.List(pl.String), "The whole sequence, a name for each piece of device work."),
+    Column("names", pl.List(pl.String), "The whole sequence, a name for each; of more than 4,096 those at its start."),
 )
 
 SHOWN: Final = 8
@@ -153,14 +153,14 @@ def _frame(view: Scope, found: Launches, calls: _OpCalls) -> pl.DataFrame:
     frame = pl.DataFrame(
         {
             "operator": arrays.labelled(operator[first], label),
-            "work": np.diff(calls.offsets)[first],
+            "kernels": np.diff(calls.offsets)[first],
             "calls": count,
             "operator_delay": to_launch,
             "operator_delay_mean": (2 * to_launch + count) // (2 * count),
             "launch_delay": to_work,
             "launch_delay_mean": (2 * to_work + count) // (2 * count),
             "device_time": sum_by(np.repeat(codes, np.diff(calls.offsets)), groups, work.duration[calls.work]),
-            "kernels": _sequences(trace, calls, names, first),
+            "names": _sequences(trace, calls, names, first),
         }
     ).with_columns(pl.col("operator").cast(pl.String), sequence=_text())
     return frame.sort(["operator_delay", "operator", "sequence"], descending=[True, False, False], maintain_order=True)
@@ -179,6 +179,6 @@ def _sequences(trace: Trace, calls: _OpCalls, names: NDArray[np.int32], chosen: 
 
 def _text() -> pl.Expr:
     """`gemm -> relu -> … (90 more)`."""
-    shown = pl.col("kernels").list.head(SHOWN).list.eval(pl.element().fill_null("?")).list.join(" -> ")
-    more = pl.format("{} -> … ({} more)", shown, pl.col("work") - SHOWN)
-    return pl.when(pl.col("work") > SHOWN).then(more).otherwise(shown)
+    shown = pl.col("names").list.head(SHOWN).list.eval(pl.element().fill_null("?")).list.join(" -> ")
+    more = pl.format("{} -> … ({} more)", shown, pl.col("kernels") - SHOWN)
+    return pl.when(pl.col("kernels") > SHOWN).then(more).otherwise(shown)

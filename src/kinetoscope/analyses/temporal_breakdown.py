@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.intervals import Intervals, difference, intersection, merge, union
-from kinetoscope.model.device import DeviceWork
+from kinetoscope.algorithms.intervals import difference, merge
+from kinetoscope.model.busy import Busy, busy, nothing_ran
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import WorkKind
-from kinetoscope.model.scope import Scope, scope
+from kinetoscope.model.scope import scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
@@ -56,40 +54,22 @@ ANALYSIS = Analysis(
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
-    work = view.device_work
-    rows = [_of_device(view, work, device) for device in np.unique(work.device[view.work]).tolist()]
-    notes = list(view.notes) if select != ALL else []
-    if not rows:
-        recorded = "selected" if len(work) else "recorded: the trace holds host activity only"
-        notes.append(f"No device work was {recorded}.")
-        return Partial(RESULT.without("rank").empty(), tuple(notes))
-    return Partial(pl.DataFrame(rows, schema=[column.name for column in RESULT][1:], orient="row"), tuple(notes))
+    rows = [_row(each) for each in busy(view)]
+    notes = [*(view.notes if select != ALL else ()), *(() if rows else (nothing_ran(view),))]
+    return Partial(pl.DataFrame(rows, schema=RESULT.without("rank").empty().schema, orient="row"), tuple(notes))
 
 
-def _of_device(view: Scope, work: DeviceWork, device: int) -> tuple[int | float | None, ...]:
-    steps = None if view.select.steps is None else union(*view.clipped(*view.steps.device))
-
-    def busy(*kinds: WorkKind) -> Intervals:
-        rows = view.work & (work.device == device) & work.of(*kinds)
-        found = union(*view.clipped(work.start[rows], work.end[rows]))
-        return found if steps is None else intersection(found, steps)
-
-    computation = busy(WorkKind.COMPUTATION)
-    communication = busy(WorkKind.COMMUNICATION)
-    memory = busy(WorkKind.MEMCPY, WorkKind.MEMSET)
-    covered = merge(computation, communication)
-    everything = merge(covered, memory)
-    spanned = int(everything.end[-1] - everything.start[0]) if len(everything.start) else 0
-    window = spanned if steps is None else steps.length
-    idle = window - everything.length
+def _row(each: Busy) -> tuple[int | float | None, ...]:
+    computation, window, idle = each.computation.length, each.window.length, each.gaps.length
+    covered = merge(each.computation, each.communication)
     return (
-        device,
+        each.device,
         window,
-        computation.length,
-        difference(communication, computation).length,
-        difference(memory, covered).length,
+        computation,
+        difference(each.communication, each.computation).length,
+        difference(each.memory, covered).length,
         idle,
-        window - computation.length - idle,
-        computation.length / window if window else None,
+        window - computation - idle,
+        computation / window if window else None,
         idle / window if window else None,
     )

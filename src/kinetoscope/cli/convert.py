@@ -124,14 +124,15 @@ def _write(job: Job, target: Path, args: argparse.Namespace) -> str:
 
         trace_parquet.write(trace, target)
         return ""
-    from kinetoscope.cli.overlay import series
+    from kinetoscope.cli.overlay import critical_path, series
     from kinetoscope.views import perfetto
 
-    marked = None
-    return _summary(target, len(trace), perfetto.write(trace, target, series=series(job), marked=marked))
+    marked = critical_path(job) if args.critical_path else None
+    written = perfetto.write(trace, target, series=series(job), marked=marked)
+    return _summary(target, len(trace), written, marked=marked is not None)
 
 
-def _summary(target: Path, events: int, written: Written) -> str:
+def _summary(target: Path, events: int, written: Written, *, marked: bool) -> str:
     from kinetoscope.model.health import many
 
     parts = [many(events, "event", "events"), many(written.counters, "counter track", "counter tracks")]
@@ -139,6 +140,8 @@ def _summary(target: Path, events: int, written: Written) -> str:
         parts.append(f"{many(written.moved, 'overlapping span', 'overlapping spans')} moved to lanes of their own")
     if written.overlapping:
         parts.append(f"{written.overlapping:,} of them overlap there too, and Perfetto will drop them")
-    if written.arrows:
-        parts.append(many(written.arrows, "arrow of the critical path", "arrows of the critical path"))
+    if marked:
+        parts.append(
+            f"{many(written.marked, 'event', 'events')} and {many(written.arrows, 'arrow', 'arrows')} on the critical path"
+        )
     return f"{target}: {', '.join(parts)}. Open it at https://ui.perfetto.dev"

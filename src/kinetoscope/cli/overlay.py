@@ -11,11 +11,12 @@ import polars as pl
 
 from kinetoscope.analyses import ANALYSES
 from kinetoscope.model.calltree import main_thread
+from kinetoscope.model.critical_path import critical_path as find_path
 from kinetoscope.model.device import device_work
 from kinetoscope.model.job import Job
 from kinetoscope.model.scope import origin_of_time
 from kinetoscope.model.trace import Trace
-from kinetoscope.views.perfetto import Series
+from kinetoscope.views.perfetto import Marked, Series
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,20 @@ CURVES: Final = (
 
 def series(job: Job) -> Iterator[Series]:
     """The tracks of a job of one trace, in the order of `CURVES`."""
-    trace = job.trace(job.ranks[0], cycle=job.sources[0].cycle)
+    trace = job.engine.trace(job.sources[0])
     wanted = {curve.analysis for curve in CURVES}
     answers = {analysis.name: analysis(job).frame for analysis in ANALYSES if analysis.name in wanted}
     for curve in CURVES:
         if curve.analysis in answers:
             yield from _tracks(trace, answers[curve.analysis], curve)
+
+
+def critical_path(job: Job) -> Marked:
+    """The events on the critical paths of all steps, and an arrow wherever a path goes from one event to another."""
+    path = job.engine.trace(job.sources[0]).of(find_path)
+    arrows = np.stack([path.tail, path.head], axis=1)[(path.tail >= 0) & (path.head >= 0) & (path.tail != path.head)]
+    rows = np.concatenate([path.row[path.row >= 0], arrows.ravel()])
+    return Marked("critical", np.unique(rows), np.unique(arrows, axis=0))
 
 
 def _tracks(trace: Trace, frame: pl.DataFrame, curve: Curve) -> Iterator[Series]:

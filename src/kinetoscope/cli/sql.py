@@ -18,7 +18,9 @@ from kinetoscope.views.text import wrapped
 
 def run(arguments: list[str]) -> int:
     """List the tables, or run a query and write its answer."""
-    parser = Parser(prog="kinetoscope sql", usage='kinetoscope sql [PATH ["SELECT ..."]] [options]', description=__doc__)
+    parser = Parser(
+        prog="kinetoscope sql", usage='kinetoscope sql [PATH ["SELECT ..."]] [options]', description=__doc__
+    )
     parser.add_argument("path", metavar="PATH", nargs="?", help="a trace, a folder of them, a quoted glob, or a URL")
     parser.add_argument("query", metavar="QUERY", nargs="?", help="in quotes; without one, the tables are listed")
     add_reading(parser, path=False)
@@ -49,7 +51,12 @@ def _tables() -> Iterator[Line]:
         for column in schema:
             doc = column.doc + (f" ({column.unit})" if column.unit else "")
             first, *rest = wrapped(doc, max(width() - room - types - 6, 30))
-            yield (("  ", ""), (f"{column.name:<{room}}", ""), (f"  {str(column.dtype):<{types}}  ", "dim"), (first, ""))
+            yield (
+                ("  ", ""),
+                (f"{column.name:<{room}}", ""),
+                (f"  {str(column.dtype):<{types}}  ", "dim"),
+                (first, ""),
+            )
             yield from (plain(" " * (room + types + 6) + line) for line in rest)
         yield plain()
     yield plain('kinetoscope sql PATH "SELECT name, sum(duration) FROM kernels GROUP BY name" asks.', "dim")

@@ -79,7 +79,7 @@ def grouped(view: Scope, found: Calls, details: Details, among: Bools | None = N
     # Of a call that only reaches into a range of time, the part inside counts, though not the call.
     chosen = found.shown & view.host_any_time
     rows = np.flatnonzero(chosen if among is None else chosen & among).astype(np.int32)
-    keys = [trace.of(call_names)[rows], trace.kind[rows]]
+    keys: list[NDArray[Any]] = [trace.of(call_names)[rows], trace.kind[rows]]
     if details.shapes:
         keys.append(arguments.codes(trace, "input_dims", rows))
     if details.stacks is not None:

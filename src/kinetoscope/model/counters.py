@@ -27,9 +27,9 @@ class Counters:
     value: NDArray[np.float64]
 
 
-def counters(trace: Trace) -> Counters:
-    """The samples of all counters; arguments that are no numbers are none."""
-    events = trace.rows(EventKind.COUNTER)
+def counters(trace: Trace, kind: EventKind = EventKind.COUNTER) -> Counters:
+    """The samples of all counters, or those that another kind of event has for arguments; only numbers are any."""
+    events = trace.rows(kind)
     found: list[tuple[NDArray[np.int32], int, int, NDArray[np.float64]]] = []
     for shape in np.unique(trace.shape[events]).tolist():
         rows = events[trace.shape[events] == shape]

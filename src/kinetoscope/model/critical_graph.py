@@ -1,7 +1,7 @@
-"""What had to happen before what: the schedule of a trace as a graph, for the critical path and for what-if questions.
+"""What had to happen before what: the schedule of a trace as a graph, for critical paths and what-if questions.
 
-Nodes are instants: the start and end of each piece of device work, and those instants of host threads at which something
-depends on another lane. Edges say that one instant follows from another:
+Nodes are instants: the start and end of each piece of device work, and those instants of host threads at which
+something depends on another lane. Edges say that one instant follows from another:
 
 - along a thread, from one such instant to the next: the thread's own time;
 - device work, from its start to its end;
@@ -31,6 +31,7 @@ from kinetoscope.model.calltree import main_thread
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.handovers import handovers, host_time
 from kinetoscope.model.steps import steps
+from kinetoscope.model.stream_order import StreamOrder, stream_order
 from kinetoscope.model.trace import Trace
 from kinetoscope.model.waiting import HostWaits, host_waits, stream_waits
 
@@ -110,7 +111,7 @@ def critical_graph(trace: Trace, steps_by: str | None = None, use_recorded: bool
     hosts, pieces = len(points.time), len(work)
     time = np.concatenate([points.time, work.start, work.end])
     start, end = hosts + np.arange(pieces), hosts + pieces + np.arange(pieces)
-    lane = _lanes(work)
+    lane = trace.of(stream_order)
     ties = [
         _along_threads(trace, points, use_recorded),
         _plain(Tie.WORK, start, end, work.end - work.start, work.rows, work.rows),
@@ -153,8 +154,8 @@ def critical_graph(trace: Trace, steps_by: str | None = None, use_recorded: bool
 class _Points(NamedTuple):
     """Instants of host threads, by thread and time, each once; the other fields are places among them.
 
-    launch: [work], NONE if the launch is not known. call_start, call_end: [waits]. begin, end: [handovers]; first, last:
-    [handovers], NONE where there is none. steps: [2, steps], start and end; NONE without a host.
+    launch: [work], NONE if the launch is not known. call_start, call_end: [waits]. begin, end, first, last:
+    [handovers], the last two NONE where there is none. steps: [2, steps], start and end; NONE without a host.
     """
 
     track: Int32s
@@ -230,7 +231,7 @@ def _of_steps(number: Int64s, points: _Points, which: int) -> Int32s:
     return np.where(places >= 0, number[places], NONE).astype(np.int32) if len(number) else places.astype(np.int32)
 
 
-def _numbered(points: _Points, work: DeviceWork, lane: _Lanes, time: Int64s) -> Int64s:
+def _numbered(points: _Points, work: DeviceWork, lane: StreamOrder, time: Int64s) -> Int64s:
     """The number of each node, in order of time.
 
     At one instant work ends before hosts go on, and hosts go on before work starts; work of no duration comes last, in
@@ -256,7 +257,9 @@ def _plain(
     head: Int32s,
     inferred: Bools | None = None,
 ) -> _Ties:
-    return _Ties(tie, source, target, needs, tail, head, np.zeros(len(source), np.bool_) if inferred is None else inferred)
+    return _Ties(
+        tie, source, target, needs, tail, head, np.zeros(len(source), np.bool_) if inferred is None else inferred
+    )
 
 
 def _along_threads(trace: Trace, points: _Points, use_recorded: bool) -> _Ties:
@@ -281,33 +284,7 @@ def _along_threads(trace: Trace, points: _Points, use_recorded: bool) -> _Ties:
     return _plain(Tie.THREAD, following - 1, following, needs[following], none, none)
 
 
-class _Lanes(NamedTuple):
-    """position: int64 [work], place in the order of streams; before: int32 [work], what ended last before on the stream,
-    NONE for nothing."""
-
-    position: Int64s
-    before: Int32s
-
-
-def _lanes(work: DeviceWork) -> _Lanes:
-    order = np.lexsort((work.rows, work.end, work.start, work.stream, work.device))
-    position = np.empty(len(order), np.int64)
-    position[order] = np.arange(len(order))
-    before = np.full(len(order), NONE, np.int32)
-    device, stream = work.device[order], work.stream[order]
-    bounds = np.flatnonzero((np.diff(device) != 0) | (np.diff(stream) != 0)) + 1
-    for part in np.split(order, bounds):
-        ends = part[np.lexsort((position[part], work.end[part]))]
-        found = np.searchsorted(work.end[ends], work.start[part], side="right") - 1
-        latest = np.where(found >= 0, ends[found], NONE) if len(part) else part
-        # At one instant several of no duration may end, this one among them: then the one before it in order.
-        ahead = np.concatenate([[NONE], part[:-1]]) if len(part) else part
-        itself = (latest >= 0) & (position[latest] >= position[part]) if len(part) else part
-        before[part] = np.where(itself, ahead, latest)
-    return _Lanes(position, before)
-
-
-def _starts(trace: Trace, work: DeviceWork, points: _Points, lane: _Lanes, use_recorded: bool) -> list[_Ties]:
+def _starts(trace: Trace, work: DeviceWork, points: _Points, lane: StreamOrder, use_recorded: bool) -> list[_Ties]:
     """What device work waits for before it starts."""
     hosts, pieces = len(points.time), len(work)
     start, end = hosts + np.arange(pieces), hosts + pieces + np.arange(pieces)
@@ -325,7 +302,12 @@ def _starts(trace: Trace, work: DeviceWork, points: _Points, lane: _Lanes, use_r
     before = lane.before[follows]
     return [
         _plain(
-            Tie.STREAM, end[before], start[follows], np.minimum(gap[follows], usual), work.rows[before], work.rows[follows]
+            Tie.STREAM,
+            end[before],
+            start[follows],
+            np.minimum(gap[follows], usual),
+            work.rows[before],
+            work.rows[follows],
         ),
         _plain(
             Tie.EVENT,

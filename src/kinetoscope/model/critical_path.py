@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms import innermost
+from kinetoscope.algorithms.intervals import Intervals, covered, union
 from kinetoscope.algorithms.longest_path import paths
 from kinetoscope.algorithms.tree import NO_ROW, ancestor
 from kinetoscope.model.calltree import call_tree
@@ -70,10 +71,11 @@ class CriticalPath:
         start, end: int64 [pieces], ns.
         cause: int8 [pieces], a `Cause`.
         tie: int8 [pieces], the `Tie` that it lies on, NONE for what nothing explains.
-        row: int32 [pieces], the event that it is spent in: the call, the device work, the launch call; of a gap the work
-            that came after it; NONE for no event.
-        head, tail: int32 [pieces], for ties between lanes the events that they come from and lead to; else NONE.
-        inferred: int64 [pieces], time before this piece that is on the path because a wait was inferred, ns.
+        row: int32 [pieces], the event that it is spent in: the call, the device work, the launch call; of a gap the
+            work that came after it; NONE for no event.
+        tail, head: int32 [pieces], for ties between lanes the events that they come from and lead to; else NONE.
+        doubt: int64 [pieces], where the path would be elsewhere if this piece's tie was inferred wrongly: from this
+            time on to the piece's start, ns; its start if nothing was inferred.
     """
 
     step: Int32s
@@ -84,10 +86,14 @@ class CriticalPath:
     row: Int32s
     tail: Int32s
     head: Int32s
-    inferred: Int64s
+    doubt: Int64s
 
     def __len__(self) -> int:
         return len(self.step)
+
+    def inferred(self, windows: Intervals) -> Int64s:
+        """How much of each window is on the path because a wait was inferred: int64 [windows], ns."""
+        return covered(windows, union(self.doubt, self.start))
 
 
 def critical_path(trace: Trace, steps_by: str | None = None, use_recorded: bool = True) -> CriticalPath:
@@ -111,7 +117,7 @@ def critical_path(trace: Trace, steps_by: str | None = None, use_recorded: bool 
         row=row.astype(np.int32),
         tail=np.where(between, tail, NONE).astype(np.int32),
         head=np.where(between, head, NONE).astype(np.int32),
-        inferred=_inferred(graph, edges, begin[step] if len(step) else start),
+        doubt=_doubts(graph, edges, start, begin[step] if len(step) else start),
     )
     pieces = _with_stretches(trace, joined, graph.track[target])
     return _in_order(pieces, _unexplained(found, pieces))
@@ -142,17 +148,16 @@ def _causes(trace: Trace, tie: Int8s, head: Int32s) -> Int8s:
     return cause
 
 
-def _inferred(graph: CriticalGraph, edges: Int64s, begin: Int64s) -> Int64s:
-    """What lies before edges that were inferred and after the next source of the same node: there the path would run."""
-    rest = np.zeros(len(edges), np.int64)
+def _doubts(graph: CriticalGraph, edges: Int64s, start: Int64s, begin: Int64s) -> Int64s:
+    """Where the latest of the other edges into the same node comes from, for edges that were inferred."""
+    doubt = start.copy()
     offsets, source, time = graph.edges.offsets, graph.edges.source, graph.time
     target = graph.target[edges]
     for place in np.flatnonzero(graph.inferred[edges]).tolist():
         others = np.arange(offsets[target[place]], offsets[target[place] + 1])
-        others = others[others != edges[place]]
-        other = max(int(time[source[others]].max(initial=begin[place])), int(begin[place]))
-        rest[place] = max(int(time[source[edges[place]]]) - other, 0)
-    return rest
+        latest = int(time[source[others[others != edges[place]]]].max(initial=begin[place]))
+        doubt[place] = min(latest, int(start[place]))
+    return doubt
 
 
 # --- the host's own time
@@ -201,13 +206,12 @@ def _with_stretches(trace: Trace, path: CriticalPath, track: Int32s) -> Critical
         row=np.concatenate([row_of[rest], row]).astype(np.int32),
         tail=np.concatenate([path.tail[rest], none]),
         head=np.concatenate([path.head[rest], none]),
-        inferred=np.concatenate([path.inferred[rest], np.zeros(len(piece), np.int64)]),
+        doubt=np.concatenate([path.doubt[rest], start]),
     )
 
 
 def _reach(time: innermost.Stretches, track: Int32s, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
-    """The first stretch that each span of time touches, one before the first of the track for what lies before, and how
-    many there are."""
+    """The first stretch that each span of time touches, and how many; before the first of a track lies another one."""
     before = time.offsets[track] - 1
     first = np.maximum(innermost.at(time, track, start), before)
     last = np.maximum(innermost.at(time, track, end - 1), before)
@@ -232,7 +236,7 @@ def _unexplained(found: Steps, path: CriticalPath) -> CriticalPath:
         row=none,
         tail=none,
         head=none,
-        inferred=np.zeros(len(step), np.int64),
+        doubt=found.device.start[step],
     )
 
 

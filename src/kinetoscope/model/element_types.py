@@ -27,13 +27,13 @@ class ElementType:
 
 _TYPES: Final[tuple[tuple[str, ElementType], ...]] = (
     # A complex multiplication and addition are four real ones of each.
-    (r"complex\W*(?:c10::)?half", ElementType("complex32", 4, "fp16", 4)),
+    (r"complex\W*(?:c10::)?Half", ElementType("complex32", 4, "fp16", 4)),
     (r"complex\W*double", ElementType("complex128", 16, "fp64", 4)),
     (r"complex\W*float", ElementType("complex64", 8, "fp32", 4)),
-    (r"bfloat16", ElementType("bfloat16", 2, "bf16")),
-    (r"float8", ElementType("float8", 1, "fp8")),
-    (r"float4", ElementType("float4", 1, "fp4", 2)),  # an element of the tensor holds two numbers
-    (r"half", ElementType("float16", 2, "fp16")),
+    (r"BFloat16", ElementType("bfloat16", 2, "bf16")),
+    (r"Float8", ElementType("float8", 1, "fp8")),
+    (r"Float4", ElementType("float4", 1, "fp4", 2)),  # an element of the tensor holds two numbers
+    (r"Half", ElementType("float16", 2, "fp16")),
     (r"double", ElementType("float64", 8, "fp64")),
     (r"float", ElementType("float32", 4, "fp32")),
     (r"unsigned char", ElementType("uint8", 1, "int8")),
@@ -42,13 +42,13 @@ _TYPES: Final[tuple[tuple[str, ElementType], ...]] = (
     (r"long", ElementType("int64", 8, "")),
     (r"\bint\b", ElementType("int32", 4, "")),
 )
-"""The first that is found in the name: `c10::BFloat16`, `struct c10::Half`, `float`, `long int`."""
+"""The first that is found in the name: `c10::BFloat16`, `struct c10::Half`, `float`, `long int`. Case matters: what
+files of 2021 call `Int` and `Double` are no tensors."""
 
 
 def element_type(text: str) -> ElementType | None:
     """The type that a trace calls by this name; None for what is no type of elements."""
-    lower = text.lower()
-    return next((found for pattern, found in _TYPES if re.search(pattern, lower)), None)
+    return next((found for pattern, found in _TYPES if re.search(pattern, text)), None)
 
 
 def first_element_type(types: Any) -> ElementType | None:

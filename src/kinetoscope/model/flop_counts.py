@@ -26,6 +26,9 @@ from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.matrix_units import matrix_unit
 from kinetoscope.model.trace import Trace
 
+_MOST: Final = 10**24
+"""Operations of a call beyond which its shapes cannot be those of tensors."""
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -118,7 +121,7 @@ def _variant(trace: Trace, row: int, dims: int, types: int, concrete: int) -> Va
         return None
     given = arguments_of(trace.strings.nested(dims), trace.strings.nested(concrete) if concrete >= 0 else None)
     found = cost(name, given)
-    if found is None:
+    if found is None or found.flop > _MOST or found.elements > _MOST:
         return None
     kind = first_element_type(trace.strings.nested(types)) if types >= 0 else None
     return _of_type(name, dims, kind, found)

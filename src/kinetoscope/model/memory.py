@@ -19,6 +19,7 @@ from kinetoscope.model import arguments, arrays
 from kinetoscope.model.calls import call_name, call_names
 from kinetoscope.model.calltree import MODULE, call_tree
 from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.memory_levels import in_use, is_mapped, with_mapped
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.scope import Scope
 from kinetoscope.model.trace import Trace
@@ -78,8 +79,8 @@ class Instants:
         size: int64 [instants], bytes: positive where memory was taken, negative where it was given back.
         device: int32 [instants], which of `devices`.
         devices: type and number of each device, ascending, and the host last.
-        allocated: int64 [instants], bytes in use on the device afterwards: what the allocator said, else counted on
-            from the nearest instant at which it said it, else from 0 at the beginning of the recording.
+        allocated: int64 [instants], bytes in use on the device afterwards (see `memory_levels`): what the allocator
+            said, else counted on from when it said it, else from 0 at the beginning of the recording.
         counted: bool [devices], whether the allocator never said it, so that `allocated` counts from 0.
         reserved: int64 [instants], bytes that the device's allocator held afterwards; −1 where it does not say.
     """
@@ -135,29 +136,28 @@ def memory_instants(trace: Trace) -> Instants:
     )
     order = sorted(range(len(found)), key=lambda each: (found[each][0] == HOST, found[each]))
     device = np.argsort(np.array(order, np.int64)).astype(np.int32)[codes]
-    allocated, counted = _levels(trace, rows, size, device, len(found))
-    reserved = np.maximum(arguments.integers(trace, "reserved", rows), -1)
-    reserved[kind == HOST] = -1  # the file says 0: the host's allocator has no reserve that it could report
-    devices = tuple(found[each] for each in order)
-    return Instants(rows, trace.start[rows], size, device, devices, allocated, counted, reserved)
-
-
-def _levels(
-    trace: Trace, rows: NDArray[np.int32], size: NDArray[np.int64], device: NDArray[np.int32], devices: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     said = arguments.integers(trace, "allocated", rows, missing=MISSING)
-    known = said != MISSING
-    level, counted = np.empty(len(rows), np.int64), np.zeros(devices, np.bool_)
-    for each in range(devices):
+    reserved = arguments.integers(trace, "reserved", rows)
+    devices = tuple(found[each] for each in order)
+    allocated, counted = np.empty(len(rows), np.int64), np.zeros(len(found), np.bool_)
+    for each in range(len(found)):
         here = np.flatnonzero(device == each)
-        total = np.cumsum(size[here])
-        told = np.flatnonzero(known[here])
-        counted[each] = not len(told)
-        if len(told):  # the last one before that was told, else the first one after
-            nearest = told[np.maximum(np.searchsorted(told, np.arange(len(here)), side="right") - 1, 0)]
-            total += said[here[nearest]] - total[nearest]
-        level[here] = total
-    return level, counted
+        known = said[here] != MISSING
+        counted[each] = not known.any()
+        mapped = is_mapped(size[here], said[here], reserved[here]) & (devices[each][0] == HOST)
+        if mapped.any():
+            keys = address_keys(trace, rows[here])
+            allocated[here] = with_mapped(size[here], said[here], known, mapped, keys)
+        else:
+            allocated[here] = in_use(size[here], said[here], known)
+    reserved[kind == HOST] = -1  # of the host the file says 0, or the size of a mapped block
+    return Instants(rows, trace.start[rows], size, device, devices, allocated, counted, np.maximum(reserved, -1))
+
+
+def address_keys(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """A number for each address: int32 [rows], −1 where there is none."""
+    address = arguments.integers(trace, "address", rows, missing=MISSING)
+    return np.where(address != MISSING, group(address)[0], np.int32(-1))
 
 
 def instants_in(view: Scope) -> NDArray[np.bool_]:

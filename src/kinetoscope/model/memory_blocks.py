@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.pairing import NO_PLACE, next_of_same
 from kinetoscope.algorithms.tree import ancestor
-from kinetoscope.model import arguments
 from kinetoscope.model.calls import call_names, calls
 from kinetoscope.model.calltree import enclosing_module
 from kinetoscope.model.kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.memory import (
     CALL_KINDS,
     IN_NO_CALL,
-    MISSING,
     above,
+    address_keys,
     innermost_calls,
     memory_instants,
     names_of_calls,
@@ -96,9 +95,9 @@ def memory_blocks(trace: Trace) -> Blocks:
 def block_keys(trace: Trace) -> NDArray[np.int32]:
     """A number for each device and address: int32 [instants], −1 where there is no address or nothing changed."""
     found = trace.of(memory_instants)
-    address = arguments.integers(trace, "address", found.rows, missing=MISSING)
+    address = address_keys(trace, found.rows)
     keys, _ = group(found.device, address)
-    return np.where((address != MISSING) & (found.size != 0), keys, np.int32(NO_PLACE))
+    return np.where((address >= 0) & (found.size != 0), keys, np.int32(NO_PLACE))
 
 
 def charged_calls(trace: Trace) -> NDArray[np.int32]:

@@ -22,7 +22,9 @@ from kinetoscope.schema import Column, Result, Schema
 
 _OTHER_COLUMN: Final = re.compile(r"(?:unable to find column |no column named )[\"']([^\"']*)[\"']")
 _OTHER_TABLE: Final = re.compile(r"relation '([^']*)' was not found|no table or struct column named '([^']*)' found")
-_PLAN: Final = re.compile(r"\s*(?:Resolved plan until failure|This error occurred|Did you mean|; valid columns:).*", re.S)
+_PLAN: Final = re.compile(
+    r"\s*(?:Resolved plan until failure|This error occurred|Did you mean|; valid columns:).*", re.S
+)
 
 
 def schema_of(name: str) -> Schema:

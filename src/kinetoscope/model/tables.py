@@ -144,8 +144,8 @@ def _event(trace: Trace, rows: Rows) -> Values:
         "category": arrays.texts(trace.strings, trace.category),
         "kind": arrays.labelled(trace.kind, lambda kind: EventKind(kind).name.lower()),
         "track": track,
-        "process": arrays.labelled(track, lambda code: str(tracks.pids[code])),
-        "thread": arrays.labelled(track, lambda code: str(tracks.tids[code])),
+        "process": arrays.labelled(track, lambda code: _shown(tracks.pids[code])),
+        "thread": arrays.labelled(track, lambda code: _shown(tracks.tids[code])),
     }
 
 
@@ -239,12 +239,17 @@ def _module(trace: Trace, rows: Rows) -> Values:
     }
 
 
+def _shown(identity: Any) -> str:
+    """A pid or tid as frames can hold it: halves of surrogate pairs replaced."""
+    return str(identity).encode("utf-8", "replace").decode()
+
+
 def _counter(trace: Trace, rows: Rows) -> Values:
     found = trace.of(counters)
     track, tracks = trace.track[rows], trace.tracks
     return _span(trace, rows) | {
         "track": track,
-        "process": arrays.labelled(track, lambda code: str(tracks.pids[code])),
+        "process": arrays.labelled(track, lambda code: _shown(tracks.pids[code])),
         "key": arrays.texts(trace.strings, found.key),
         "value": arrays.numbers(found.value),
     }

@@ -2,7 +2,9 @@
 
 Perfetto shows a span only if it lies inside or beside the others of its lane, and drops one that overlaps another
 partly (google/perfetto#4280). Such spans, and the ends of arrows that hang on them, go to a lane of their own beside
-it; `original tid` among their arguments says where they stood. Everything else of an event stays as it was.
+it; `original tid` among their arguments says where they stood. Times that Perfetto would round as numbers, because a
+float64 of microseconds has no room for their nanoseconds, are written as texts, which it reads exactly: spans that nest
+by their nanoseconds would overlap otherwise. Everything else of an event stays as it was.
 """
 
 from __future__ import annotations
@@ -69,12 +71,18 @@ class Marked:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was added: counters with their samples, spans moved to a lane of their own, and those that nest in none."""
+    """What was added.
+
+    Attributes:
+        counters: tracks of counters.
+        moved: spans moved to lanes of their own; overlapping: those of them that nest in no lane.
+        marked: events that are marked; arrows: arrows between them.
+    """
 
     counters: int
-    samples: int
     moved: int
     overlapping: int
+    marked: int
     arrows: int
 
 
@@ -99,9 +107,9 @@ def write(trace: Trace, path: str | Path, *, series: Iterable[Series] = (), mark
     changes = _changes(trace, moves, marked)
     more = (*_missing_names(trace), *moves.names, *_counters(chosen), *_arrows(trace, moves, marked))
     trace_json.write(trace, path, changes=changes, more=more)
-    samples = sum(len(each.times) for each in chosen)
-    arrows = len(marked.arrows) if marked else 0
-    return Written(sum(len(each.times) > 0 for each in chosen), samples, moves.spans, moves.overlapping, arrows)
+    tracks = sum(len(each.times) > 0 for each in chosen)
+    marks = (len(marked.rows), len(marked.arrows)) if marked else (0, 0)
+    return Written(tracks, moves.spans, moves.overlapping, *marks)
 
 
 def _event(phase: str, name: str, pid: Any, **more: Any) -> str:
@@ -126,7 +134,22 @@ def _counters(series: Sequence[Series]) -> Iterator[str]:
         for time, value in zip(each.times.tolist(), each.values.tolist(), strict=True):
             number = json.dumps(int(value) if value.is_integer() else value)
             args = f"{{{value_text(each.key or 'value')}: {number}}}"
-            yield _event("C", each.name, each.pid, ts=microseconds(time), args=args)
+            yield _event("C", each.name, each.pid, ts=_time(time), args=args)
+
+
+# --- times
+
+
+def _time(nanoseconds: int) -> str:
+    """A time as JSON: a number, or a text if Perfetto would round the number."""
+    text = microseconds(nanoseconds)
+    return f'"{text}"' if _rounded(np.array([nanoseconds]))[0] else text
+
+
+def _rounded(nanoseconds: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which times are no longer the same once they were microseconds as a float64: bool [times]."""
+    back = np.rint(nanoseconds / 1000 * 1000)
+    return (np.abs(back) >= 2.0**53) | (back != nanoseconds)
 
 
 # --- lanes
@@ -134,7 +157,7 @@ def _counters(series: Sequence[Series]) -> Iterator[str]:
 
 def _moves(trace: Trace) -> _Moves:
     """Find the spans that overlap others partly, and a lane for each."""
-    spans = (trace.ph == ord("X")) & (trace.end >= trace.start) & (trace.kind != EventKind.MEMORY)
+    spans = (trace.ph == ord("X")) & (trace.end >= trace.start)
     order, offsets = ordering.track_order(trace.track, trace.start, trace.end, tracks=len(trace.tracks), selected=spans)
     lane = stacking.stacked(trace.start, trace.end, order, offsets, most=LANES)
     rows = np.flatnonzero(lane > 0)
@@ -219,20 +242,23 @@ def _missing_names(trace: Trace) -> Iterator[str]:
 
 def _changes(trace: Trace, moves: _Moves, marked: Marked | None) -> dict[int, Change]:
     marks = {} if marked is None else {row: {marked.name: "1"} for row in marked.rows.tolist()}
-    changes = {row: Change(arguments=arguments) for row, arguments in marks.items()}
+    rounded = _rounded(trace.start) | _rounded(trace.end - trace.start)
+    changes = {row: Change(quoted_times=True) for row in np.flatnonzero(rounded).tolist()}
+    for row, arguments in marks.items():
+        changes[row] = Change(quoted_times=row in changes, arguments=arguments)
     for row, tid in moves.tids.items():
         original = {"original tid": value_text(trace.tracks.tids[int(trace.track[row])])}
-        is_arrow = trace.ph[row] in _ARROWS
-        changes[row] = Change(str(tid), {} if is_arrow else marks.get(row, {}) | original)
+        added = {} if trace.ph[row] in _ARROWS else marks.get(row, {}) | original
+        changes[row] = Change(str(tid), row in changes and changes[row].quoted_times, added)
     return changes
 
 
 def _arrows(trace: Trace, moves: _Moves, marked: Marked | None) -> Iterator[str]:
-    for number, ends in enumerate([] if marked is None else marked.arrows.tolist()):
+    if marked is None:
+        return
+    for number, ends in enumerate(marked.arrows.tolist()):
         for phase, row in zip("sf", ends, strict=True):
-            track = int(trace.track[row])
-            tid = moves.tids.get(row, trace.tracks.tids[track])
-            what = {"cat": value_text(marked.name), "id": str(number), "tid": value_text(tid)} if marked else {}
+            pid, tid = (values[int(trace.track[row])] for values in (trace.tracks.pids, trace.tracks.tids))
+            place = {"tid": value_text(moves.tids.get(row, tid)), "ts": _time(int(trace.start[row]))}
             bound = {"bp": '"e"'} if phase == "f" else {}
-            ts = microseconds(int(trace.start[row]))
-            yield _event(phase, marked.name if marked else "", trace.tracks.pids[track], ts=ts, **what, **bound)
+            yield _event(phase, marked.name, pid, **place, cat=value_text(marked.name), id=str(number), **bound)

@@ -37,10 +37,12 @@ class Change:
 
     Attributes:
         tid: another lane, as JSON; "" leaves it.
+        quoted_times: times with decimals are written as texts, for readers that would round them as numbers.
         arguments: more members of `args`, keys and values, the values as JSON.
     """
 
     tid: str = ""
+    quoted_times: bool = False
     arguments: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -110,10 +112,11 @@ def event_text(trace: Trace, row: int, change: Change | None = None) -> str:
             arguments = []
             top.append("")  # its members follow
             place = len(top) - 1
-        if change is not None and change.tid and kind == IN_TRACK and key == SPECIAL_KEYS[TID]:
-            text = f"{_string(key)}: {change.tid}"
-        else:
-            text = "" if kind == OPEN else f"{_string(key)}: {_value(trace, row, key, kind, value)}"
+        text = "" if kind == OPEN else _value(trace, row, key, kind, value)
+        if change is not None:
+            text = _changed(change, key, kind, text)
+        if kind != OPEN:
+            text = f"{_string(key)}: {text}"
         if level == 1:
             arguments.append(text)
         elif kind != OPEN:
@@ -126,6 +129,12 @@ def event_text(trace: Trace, row: int, change: Change | None = None) -> str:
         text = '"args": {' + ", ".join([*arguments, *added]) + "}"
         top = [*(each for number, each in enumerate(top) if number != place), text]
     return "{" + ", ".join(top) + "}"
+
+
+def _changed(change: Change, key: str, kind: int, text: str) -> str:
+    if change.tid and kind == IN_TRACK and key == SPECIAL_KEYS[TID]:
+        return change.tid
+    return f'"{text}"' if change.quoted_times and kind == TIME_DECIMAL else text
 
 
 def value_text(value: Any) -> str:

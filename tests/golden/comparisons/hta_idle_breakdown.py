@@ -44,9 +44,7 @@ def _key(row: Any) -> Key:
 def _ours(case: Case, rules: frozenset[str]) -> dict[Key, dict[str, float]]:
     job = case.job(rules)
     if rules & {"gaps of no time", "gaps after the work before"}:
-        return {
-            (rank, *key): row for rank in job.ranks for key, row in _formula(job.trace(rank), rules).items()
-        }
+        return {(rank, *key): row for rank in job.ranks for key, row in _formula(job.trace(rank), rules).items()}
     return {
         (row["rank"], row["stream"], REASONS.get(row["reason"], row["reason"])): {
             "time": row["time"] / 1000,

@@ -29,12 +29,12 @@ def compare(case: Case) -> Outcome:
         (row["rank"], row["kernel_type"].lower(), row["name"]): {name: row[its] for its, name in COLUMNS.items()}
         for row in theirs
     }
-    
+
     def answer(rules: frozenset[str]) -> Any:
         found = _ours(case, rules)
         if "statistics of sums" in rules:
             found = _others(found)
-        largest = sorted((row["total"] for row in found.values()), reverse=True)[: 10]
+        largest = sorted((row["total"] for row in found.values()), reverse=True)[:10]
         return {"rows": {key: found.get(key) for key in golden}, "number": len(found), "largest": largest}
 
     largest = sorted((row["total"] for row in golden.values()), reverse=True)[:10]
@@ -78,7 +78,9 @@ def _others(found: Rows) -> Rows:
     """
     table: Rows = {}
     for rank, kind in dict.fromkeys(key[:2] for key in found):
-        rows = sorted((item for item in found.items() if item[0][:2] == (rank, kind)), key=lambda item: -item[1]["total"])
+        rows = sorted(
+            (item for item in found.items() if item[0][:2] == (rank, kind)), key=lambda item: -item[1]["total"]
+        )
         if len(rows) <= NAMES:
             table.update(rows)
             continue

@@ -38,7 +38,9 @@ def answer(case: Case, rules: frozenset[str]) -> dict[Any, Any]:
     frame = launched(job, rules)
     return {
         (copies, rank): _of(
-            frame.filter((pl.col("rank") == rank) & (copies | ~pl.col("kind").is_in(["memcpy", "memset"]).fill_null(False)))
+            frame.filter(
+                (pl.col("rank") == rank) & (copies | ~pl.col("kind").is_in(["memcpy", "memset"]).fill_null(False))
+            )
         )
         for copies in (True, False)
         for rank in job.ranks

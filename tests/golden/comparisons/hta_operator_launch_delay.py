@@ -42,7 +42,7 @@ def _ours(case: Case, rules: frozenset[str], golden: dict[Any, Any]) -> dict[Any
         rows = [(rank, *row) for rank in ranks for row in _formula(job.trace(rank))]
     else:
         rows = [
-            (row["rank"], row["operator"], " -> ".join(row["kernels"]), *(row[name] for name in COLUMNS))
+            (row["rank"], row["operator"], " -> ".join(row["names"]), *(row[name] for name in COLUMNS))
             for row in operator_launch_delay(job).frame.to_dicts()
             if row["rank"] in ranks
         ]

@@ -25,9 +25,7 @@ STATISTICS = {"queue_length_mean": "mean", "queue_length_max": "max"}
 
 def compare(case: Case) -> Outcome:
     full = {_key(row): row["duration_at_max_queue_length"] for row in case.golden.get("blocked_at_5") or ()}
-    lengths = {
-        _key(row): {ours: row[its] for its, ours in STATISTICS.items()} for row in case.golden["summary"] or ()
-    }
+    lengths = {_key(row): {ours: row[its] for its, ours in STATISTICS.items()} for row in case.golden["summary"] or ()}
     golden = {"lengths": lengths, "full": full}
     return fewest(golden, lambda rules: _ours(case, rules, golden), RULES, max(10 * case.tolerance, EXACT))
 

@@ -1,0 +1,211 @@
+"""Where time goes, as stacks of calls: what a flame graph is drawn from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.owning import owned_until
+from kinetoscope.algorithms.prefixes import NO_NODE, Prefixes, prefix_tree
+from kinetoscope.algorithms.tree import NO_ROW, ancestor
+from kinetoscope.model.calls import call_name, call_names
+from kinetoscope.model.calltree import MODULE, call_tree
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.scope import Scope, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.stacks import SEPARATOR, frame_text
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("stack", pl.String, "Names of the calls from the outermost to the innermost, parted by semicolons."),
+    Column("value", pl.Int64, "Time in the innermost of them and in none inside it.", "ns"),
+    Column("calls", pl.Int64, "How many calls, or pieces of device work, of this stack began in the selection."),
+)
+
+Weight = Literal["auto", "device", "host"]
+Python = Literal["all", "modules", "none"]
+
+
+def flame(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    weight: Annotated[
+        Weight,
+        Param("device time, host time, or auto: device time if there is any.", choices=("auto", "device", "host")),
+    ] = "auto",
+    python: Annotated[
+        Python, Param("Frames of Python: all, modules only, or none.", choices=("all", "modules", "none"))
+    ] = "all",
+    operators: Annotated[bool, Param("Frames for operators, annotations and runtime calls.")] = True,
+    kernels: Annotated[bool, Param("Frames for device work, with device time.")] = True,
+) -> Result:
+    """Through which calls does the time go, from the program down to the kernel?
+
+    Method. A row is a distinct path through the calls that a thread's calls nest in: Python calls, annotations,
+    operators, runtime calls. With host time, each instant of a thread counts to the call that began last of those that
+    run: the values sum to the time in which any call runs, over all threads. With device time, each piece of device
+    work counts with its duration to the path of its launch, with the kernel as the innermost frame: the values sum to
+    the durations of all device work. There, calls of the runtime are no frames; work launched in no call that is shown
+    stands under `no call`, work whose launch was not recorded under `unlinked`.
+
+    How to read it. Sorted by value. `--format folded` writes the lines that flame-graph programs read (flamegraph.pl,
+    speedscope, inferno). Wide frames high up with little below them are where to look.
+
+    Limits. Paths of different threads that begin with the same names join. The backward pass on a thread of its own has
+    no Python calls around it. A time range clips; with steps, threads or an annotation selected, paths still begin at
+    the outermost call. Numbers of steps and addresses of objects are left out of the names, so that paths join.
+    Paths with no time of their own have no row. Unlike the TensorBoard plugin's flame graph, it is not limited to
+    modules, and times are totals, not means.
+    """
+    return job.map(_of_trace, RESULT, select, weight=weight, python=python, operators=operators, kernels=kernels)
+
+
+ANALYSIS = Analysis("Flame graph", flame, RESULT, chart=Bars("stack", "value"))
+
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
+_UNLINKED, _NO_CALL = "unlinked", "no call"
+_SCHEMA: Final = RESULT.without("rank").empty().schema
+
+Int64s = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Paths:
+    """The paths of calls.
+
+    Attributes:
+        shown: bool [events], the calls that are frames.
+        tree: the paths as a prefix tree over all events.
+        frames: the text of each label.
+    """
+
+    shown: NDArray[np.bool_]
+    tree: Prefixes
+    frames: dict[int, str]
+
+    def texts(self) -> list[str]:
+        """Of each node the frames from the root on."""
+        texts: list[str] = []
+        for parent, label in zip(self.tree.parent.tolist(), self.tree.label.tolist(), strict=True):
+            texts.append(texts[parent] + SEPARATOR + self.frames[label] if parent >= 0 else self.frames[label])
+        return texts
+
+
+def _of_trace(
+    trace: Trace, select: Selection, *, weight: Weight, python: Python, operators: bool, kernels: bool
+) -> Partial:
+    view = scope(trace, select)
+    asked = (select.steps, select.threads, select.annotation)
+    notes = list(view.notes) if any(each is not None for each in asked) else []
+    on_device = weight == "device" or (weight == "auto" and bool(view.work.any()))
+    paths = trace.of(_paths, python, operators, operators and not on_device)
+    frame = _device(view, paths, kernels=kernels) if on_device else _host(view, paths)
+    if on_device and not view.work.any():
+        notes.append("There is no device work, or none is selected (weight=host weighs by host time).")
+    if python != "none" and not (trace.kind == EventKind.PYTHON).any():
+        notes.append("Python calls were not recorded (with_stack=True records them).")
+    if weight == "auto":
+        notes.append(f"Values are {'device' if on_device else 'host'} time.")
+    return Partial(frame.group_by("stack").sum().sort(["value", "stack"], descending=[True, False]), tuple(notes))
+
+
+# --- paths
+
+
+def _paths(trace: Trace, python: Python, operators: bool, runtime: bool) -> _Paths:
+    tree = trace.of(call_tree)
+    kinds = [
+        *([EventKind.HOST_OP, EventKind.ANNOTATION] if operators else []),
+        *([EventKind.RUNTIME] if runtime else []),
+    ]
+    shown = np.isin(trace.kind, kinds)
+    if python == "all":
+        shown |= trace.kind == EventKind.PYTHON
+    elif python == "modules":
+        shown |= rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
+    shown &= tree.member
+    codes, frames = _frames(trace, shown)
+    found = prefix_tree(tree.order, tree.parent, np.where(shown, codes, np.int32(-1)))
+    return _Paths(shown, found, frames)
+
+
+def _frames(trace: Trace, shown: NDArray[np.bool_]) -> tuple[NDArray[np.int32], dict[int, str]]:
+    """A code for the frame of each event, and the texts of the codes."""
+    codes = trace.of(call_names)
+    present = np.zeros(len(trace.strings) + 1, np.bool_)
+    present[codes[shown]] = True
+    present[-1] = False  # where code −1 has written
+    same = np.arange(len(present), dtype=np.int32)
+    frames: dict[int, str] = {}
+    first: dict[str, int] = {}
+    for code in np.flatnonzero(present).tolist():
+        text = _frame(trace.strings.label(code))
+        same[code] = first.setdefault(text, code)
+        frames[code] = text
+    nameless = np.int32(len(trace.strings))
+    frames[int(nameless)] = _frame("")
+    return np.where(codes >= 0, same[codes], nameless), frames
+
+
+def _frame(name: str) -> str:
+    name = call_name(name, EventKind.ANNOTATION)
+    return frame_text(_ADDRESS.sub("", name)) or "(no name)"
+
+
+# --- values
+
+
+def _host(view: Scope, paths: _Paths) -> pl.DataFrame:
+    trace, tree = view.trace, view.trace.of(call_tree)
+    until = np.zeros(len(trace), np.int64)
+    until[tree.order] = owned_until(trace.start, trace.end, tree.order, tree.offsets, tree.parent)
+    rows = np.flatnonzero(paths.shown).astype(np.int32)
+    start, end = view.clipped(trace.start[rows], until[rows])
+    time = end - start
+    nearest = ancestor(tree.parent, paths.shown)
+    around = np.where(tree.parent[rows] >= 0, nearest[tree.parent[rows]], np.int32(NO_ROW))
+    nodes = len(paths.tree.label)
+
+    def total(row: NDArray[np.int32]) -> Int64s:
+        chosen = (row >= 0) & view.host_any_time[row]
+        return sum_by(np.where(chosen, paths.tree.node[row], np.int32(-1)), nodes, time)
+
+    began = paths.tree.node[rows[view.host[rows]]]
+    values, calls = total(rows) - total(around), np.bincount(began, minlength=nodes)
+    return _rows(paths.texts(), values, calls)
+
+
+def _device(view: Scope, paths: _Paths, *, kernels: bool) -> pl.DataFrame:
+    work = view.device_work
+    row = np.where(work.launch >= 0, work.launch, work.op)[view.work]
+    node = np.where(row >= 0, paths.tree.node[row], np.int32(NO_NODE))
+    node[row < 0] = NO_NODE - 1
+    names = view.trace.name[work.rows[view.work]] if kernels else np.full(len(node), -1, np.int32)
+    codes, first = group(node, names)
+    start, end = view.clipped(work.start[view.work], work.end[view.work])
+    begun = work.start[view.work] == start  # what is cut at its beginning began before
+    texts = [*paths.texts(), _UNLINKED, _NO_CALL]  # nodes −2 and −1
+    stacks = [texts[place] for place in node[first].tolist()]
+    if kernels:
+        frames = [_frame(view.trace.strings.label(code)) for code in names[first].tolist()]
+        stacks = [stack + SEPARATOR + frame for stack, frame in zip(stacks, frames, strict=True)]
+    values, calls = sum_by(codes, len(first), end - start), np.bincount(codes[begun], minlength=len(first))
+    return _rows(stacks, values, calls)
+
+
+def _rows(stacks: list[str], values: Int64s, calls: Int64s) -> pl.DataFrame:
+    """A row for each stack that has a value."""
+    places = np.flatnonzero(values)
+    columns = {"stack": [stacks[place] for place in places.tolist()], "value": values[places], "calls": calls[places]}
+    return pl.DataFrame(columns, schema=_SCHEMA)

@@ -1,0 +1,184 @@
+"""What the hardware counted while kernels ran, by the operator that launched them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.model import arrays
+from kinetoscope.model.calls import call_name, call_names
+from kinetoscope.model.calltree import call_tree, enclosing_op
+from kinetoscope.model.counters import counters
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.outermost import outermost_op
+from kinetoscope.model.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.scope import Scope, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("outer_operator", pl.String, "The outermost operator around the launch; null if there is none."),
+    Column("operator", pl.String, "The innermost operator around the launch; null if there is none."),
+    Column("kernel", pl.String, "Name of the kernel; null if the row is of several."),
+    Column("counter", pl.String, "Name of the counter, as the device's vendor spells it."),
+    Column("calls", pl.Int64, "Kernels that have this counter."),
+    Column("total", pl.Float64, "Sum over the kernels; null for averages, shares and rates, which cannot be summed."),
+    Column("mean", pl.Float64, "Mean over the kernels."),
+    Column("min", pl.Float64, "Least value of a kernel."),
+    Column("max", pl.Float64, "Greatest value of a kernel."),
+)
+
+By = Literal["operator", "kernel"]
+
+
+def hardware_counters(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    by: Annotated[
+        By,
+        Param("A row for each operator, or for each operator and kernel, and counter.", choices=("operator", "kernel")),
+    ] = "operator",
+) -> Result:
+    """What did the device's hardware counters count, for which operators?
+
+    Method. With CUPTI's range profiler each kernel is replayed, alone, while counters are read; the file then holds a
+    range for each kernel instead of the kernel. Nothing links a range to its launch but the order: the n-th range is of
+    the n-th call that launches a kernel, by their start. That is taken if there are as many ranges as launches, of all
+    launch calls of the runtime and the driver, or of `cudaLaunchKernel` and its kin alone. The operators are those
+    around the launch. Sorted by counter, those that are 0
+    everywhere last, then by total or mean.
+
+    How to read it. `…_op_ffma_pred_on.sum` and the like count instructions of threads: FLOPs are 2 × ffma + fadd + fmul
+    (and the same for d and h), what the kernel really did, where `flops` says what the mathematics needs.
+
+    Limits. Where ranges and launches differ in number, operators stay null and the notes say so: HTA stops with an
+    error there. Ranges that the user named are no kernels and have the name of the range. The times of ranges are those
+    of the replay, so there are none here. Recording it: `experimental_config=_ExperimentalConfig(profiler_metrics=[…],
+    profiler_measure_per_kernel=True)`, in versions of torch before the middle of 2026.
+    """
+    return job.map(_of_trace, RESULT, select, by=by)
+
+
+ANALYSIS = Analysis("Hardware counters", hardware_counters, RESULT, chart=Bars("operator", "total"))
+
+_LAUNCH_OF_RUNTIME: Final = re.compile(r"(?:cuda|hip)LaunchKernel")
+_SUMMED: Final = re.compile(r"\.sum$|^[^.]+$")
+"""Names of counters that can be added up: what was summed over the units of the device, and Kineto's own sums."""
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Values of counters: int32 [samples] codes and rows, −1 for none; float64 [samples] values."""
+
+    event: NDArray[np.int32]
+    key: NDArray[np.int32]
+    value: NDArray[np.float64]
+    launch: NDArray[np.int32]
+
+
+def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
+    view = scope(trace, select)
+    found = counters(trace, EventKind.COUNTER_RANGE)
+    if not len(found.rows):
+        note = "No hardware counters were recorded (CUPTI's range profiler records them, see profiler_metrics)."
+        return Partial(RESULT.without("rank").empty(), (note,))
+    launch, notes = _launches(trace)
+    of_event = launch[found.rows]
+    chosen = view.host[np.where(of_event >= 0, of_event, found.rows)] & ~np.isnan(found.value)
+    samples = _Samples(found.rows[chosen], found.key[chosen], found.value[chosen], of_event[chosen])
+    said = list(view.notes) if select.steps is not None else []
+    return Partial(_frame(view, samples, by), (*said, *notes))
+
+
+def _launches(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:
+    """The call that launched each range's kernel: int32 [events], −1 for none and for all other events."""
+    ranges = _in_time(trace, trace.rows(EventKind.COUNTER_RANGE))
+    calls = _launch_calls(trace)
+    of_runtime = [_LAUNCH_OF_RUNTIME.match(label) is not None for label in _names(trace, calls)]
+    result = np.full(len(trace), -1, np.int32)
+    for candidates in (calls, calls[np.array(of_runtime, np.bool_)]):
+        if len(candidates) == len(ranges):
+            result[ranges] = candidates
+            return result, []
+    return result, [
+        f"{len(ranges):,} ranges and {len(calls):,} calls that launch kernels: which belong together cannot be told."
+    ]
+
+
+def _launch_calls(trace: Trace) -> NDArray[np.int32]:
+    """Calls that launch a kernel, in order of time; one that is made by another (driver by runtime) is that one."""
+    is_launch = trace.of(call_kinds) == CallKind.LAUNCH
+    parent = trace.of(call_tree).parent
+    within = np.zeros(len(trace), np.bool_)
+    inside = np.flatnonzero(is_launch & (parent >= 0))
+    within[inside] = is_launch[parent[inside]]
+    return _in_time(trace, np.flatnonzero(is_launch & ~within).astype(np.int32))
+
+
+def _in_time(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    return rows[np.argsort(trace.start[rows], kind="stable")]
+
+
+def _names(trace: Trace, rows: NDArray[np.int32]) -> list[str]:
+    return trace.strings.labels(trace.name[rows].tolist())
+
+
+def _frame(view: Scope, samples: _Samples, by: By) -> pl.DataFrame:
+    trace = view.trace
+    names = trace.of(call_names)
+    linked = samples.launch >= 0
+
+    def named(of: NDArray[np.int32]) -> NDArray[np.int32]:
+        row = np.where(linked, of[samples.launch], -1)
+        return np.where(row >= 0, names[row], np.int32(-1))
+
+    outer, inner = named(trace.of(outermost_op)), named(trace.of(enclosing_op))
+    kernel = trace.name[samples.event]
+    codes, first = group(samples.key, outer, inner, *([kernel] if by == "kernel" else []))
+    calls = np.bincount(codes, minlength=len(first))
+    total = np.bincount(codes, samples.value, len(first))
+    least, greatest = np.full(len(first), np.inf), np.full(len(first), -np.inf)
+    np.minimum.at(least, codes, samples.value)
+    np.maximum.at(greatest, codes, samples.value)
+    counter = trace.strings.labels(samples.key[first].tolist())
+    summed = np.array([_SUMMED.search(name) is not None for name in counter], np.bool_) & np.isfinite(total)
+    one = _common(codes, len(first), kernel)
+    frame = pl.DataFrame(
+        {
+            "outer_operator": _operators(trace, outer[first]),
+            "operator": _operators(trace, inner[first]),
+            "kernel": arrays.texts(trace.strings, one).cast(pl.String),
+            "counter": counter,
+            "calls": calls,
+            "total": arrays.numbers(np.where(summed, total, np.nan)),
+            "mean": arrays.numbers(np.where(np.isfinite(total), total / np.maximum(calls, 1), np.nan)),
+            "min": arrays.numbers(least),
+            "max": arrays.numbers(greatest),
+        },
+        schema=RESULT.without("rank").empty().schema,
+    )
+    nothing = ((pl.col("min") == 0) & (pl.col("max") == 0)).all().over("counter")
+    order = [nothing, "counter", "total", "mean", "outer_operator", "operator", "kernel"]
+    return frame.sort(order, descending=[False, False, True, True, False, False, False], nulls_last=True)
+
+
+def _operators(trace: Trace, codes: NDArray[np.int32]) -> list[str | None]:
+    return [call_name(trace.strings.label(code), EventKind.HOST_OP) if code >= 0 else None for code in codes.tolist()]
+
+
+def _common(codes: NDArray[np.int32], groups: int, kernel: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The kernel of each group, −1 where there are several."""
+    least, greatest = np.full(groups, np.iinfo(np.int32).max, np.int32), np.full(groups, -1, np.int32)
+    np.minimum.at(least, codes, kernel)
+    np.maximum.at(greatest, codes, kernel)
+    return np.where(least == greatest, greatest, np.int32(-1))

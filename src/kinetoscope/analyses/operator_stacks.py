@@ -1,0 +1,139 @@
+"""From where in the source an operator is called, and what its calls cost from each place."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated, Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.errors import UsageError
+from kinetoscope.model.calls import call_name, calls
+from kinetoscope.model.costs import (
+    Bools,
+    Details,
+    Groups,
+    Values,
+    device_costs,
+    grouped,
+    host_costs,
+    launched,
+    texts,
+)
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.scope import scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.stacks import call_stacks, user_source
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("name", pl.String, "Name of the operator, annotation or runtime call."),
+    Column("kind", pl.String, "operator, annotation or runtime."),
+    Column("input_shapes", pl.String, "Shape of each input; null unless asked for, or if none was recorded."),
+    Column("file", pl.String, "Source file of the innermost frame that is the user's own; null if there is none."),
+    Column("line", pl.Int64, "Line in that file, of the call or of the beginning of the function."),
+    Column("function", pl.String, "Function of that frame."),
+    Column("call_stack", pl.String, "Python calls around, outermost first; null if none was recorded."),
+    Column("calls", pl.Int64, "How many calls began in the selection."),
+    Column("host_total", pl.Int64, "Duration of the calls on the host.", "ns"),
+    Column("host_self", pl.Int64, "Duration of the calls less that of the calls directly inside them.", "ns"),
+    Column("device_total", pl.Int64, "Sum of the durations of the device work launched in the calls.", "ns"),
+    Column("device_self", pl.Int64, "Of that, what was launched in none of the calls inside them.", "ns"),
+    Column("device_total_busy", pl.Int64, "Time in which work of device_total ran, each instant once.", "ns"),
+    Column("device_self_busy", pl.Int64, "Time in which work of device_self ran, each instant once.", "ns"),
+)
+
+
+def operator_stacks(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    operator: Annotated[str, Param("Name of the operator or call, or a part of it; empty for all.")] = "",
+    exact: Annotated[bool, Param("Only the operator of exactly this name.")] = False,
+    shapes: Annotated[bool, Param("A row for each shapes of the inputs, too.")] = False,
+) -> Result:
+    """From which lines of the source is an operator called, and what does it cost from each?
+
+    Method. The rows of `operators(group_by="stack")` for the operators, annotations and runtime calls whose name holds
+    `operator` (capitals do not matter), one for each distinct call stack. The stack is what the file spells out for the
+    call, else the Python calls that were recorded around it on its thread. `file`, `line` and `function` are those of
+    the innermost frame whose file is neither torch's nor in site-packages nor of Python's own machinery.
+
+    How to read it. Sorted by device_self if there is device work, else by host_self. Self columns can be added up over
+    rows, total columns only over rows of one name. `operator="cudaStreamSynchronize"` shows which lines wait for the
+    device, `operator="aten::copy_"` which copy.
+
+    Limits. The line is where the call stands in files of 2021; newer torch gives the line at which the function begins.
+    The backward pass on a thread of its own has no Python calls around it: its stack is null (`modules` tells it by
+    module). Newer torch leaves out the folder that a package lies in, so that other people's packages look like the
+    user's own. Unlike the TensorBoard plugin, it does not need `Call stack` in the file, and calls without a stack have
+    a row, too.
+    """
+    return job.map(_of_trace, RESULT, select, operator=operator, exact=exact, shapes=shapes)
+
+
+ANALYSIS = Analysis(
+    "Call stacks of operators", operator_stacks, RESULT, chart=Bars("call_stack", "device_self", instead="host_self")
+)
+
+_SCHEMA: Final = RESULT.without("rank").empty().schema
+_SHOWN: Final = (EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.RUNTIME)
+
+
+def _of_trace(trace: Trace, select: Selection, *, operator: str, exact: bool, shapes: bool) -> Partial:
+    view, found = scope(trace, select), calls(trace, EventKind.PYTHON)
+    details = Details(shapes, trace.of(call_stacks))
+    groups = grouped(view, found, details, _named(trace, operator, exact))
+    values = {**host_costs(view, found, groups), **device_costs(view, found, groups, launched(view, found))}
+    frame = _frame(trace, groups, details, values)
+    asked = (select.steps, select.threads, select.annotation)
+    notes = list(view.notes) if any(each is not None for each in asked) else []
+    if len(frame) and not frame["call_stack"].count():
+        notes.append("Call stacks were not recorded (with_stack=True records them): there is one row for each name.")
+    if shapes and len(frame) and not frame["input_shapes"].count():
+        notes.append("Input shapes were not recorded (record_shapes=True records them).")
+    if values["device_total"] is None:
+        notes.append("No device work was launched in these calls: the columns of device time are empty.")
+    return Partial(frame, tuple(notes))
+
+
+def _named(trace: Trace, operator: str, exact: bool) -> Bools | None:
+    """Which events are meant: bool [events], None for all.
+
+    Raises:
+        UsageError: none is.
+    """
+    if not operator:
+        return None
+    chosen = np.zeros(len(trace), np.bool_)
+    names: set[str] = set()
+    for kind in _SHOWN:
+
+        def fits(text: str, kind: EventKind = kind) -> bool:
+            name = call_name(text, kind)
+            names.add(name)
+            return operator in (name, text) if exact else operator.lower() in text.lower()
+
+        chosen |= rows_named(trace, fits, kind)
+    if not chosen.any():
+        near = difflib.get_close_matches(operator, sorted(names), 1)
+        raise UsageError(f"no operator is called {operator!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    return chosen
+
+
+def _frame(trace: Trace, groups: Groups, details: Details, values: Values) -> pl.DataFrame:
+    columns = texts(trace, groups, details)
+    sources = {stack: user_source(stack or "") for stack in set(columns["call_stack"])}
+    places = [sources[stack] for stack in columns["call_stack"]]
+    where = {name: [getattr(place, name) for place in places] for name in ("file", "line", "function")}
+    numbers = {name: [None] * len(groups) if column is None else column for name, column in values.items()}
+    values_of = {**columns, **where, **numbers}
+    frame = pl.DataFrame({name: values_of[name] for name in _SCHEMA}, schema=_SCHEMA)
+    frame = frame.filter(pl.any_horizontal(pl.col(name) != 0 for name in ("calls", "host_total", "device_total")))
+    order = ["device_self", "host_self", "name", "kind", "call_stack", "input_shapes"]
+    return frame.sort(order, descending=[True, True, False, False, False, False], nulls_last=True)

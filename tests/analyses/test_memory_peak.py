@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kinetoscope import Job, Selection, read
+from kinetoscope.analyses.memory_curve import memory_curve
+from kinetoscope.analyses.memory_peak import memory_peak
+from kinetoscope.errors import UsageError
+from tests.analyses.memory_traces import with_memory
+from tests.catalog.samples import required
+from tests.drawn import Event, annotation, job, memory, op, python
+
+
+def peak(folder: Path, *events: Event, **asked: Any) -> list[tuple[Any, ...]]:
+    frame = memory_peak(job(folder, *events), **asked).frame
+    return frame.select("device", "time", "name", "module", "blocks", "size").rows()
+
+
+def took(time: int, size: int, address: int, total: int, **more: Any) -> Event:
+    return memory(time, size, device=0, **{"Addr": address, "Total Allocated": total}, **more)
+
+
+DRAWN = [
+    python("nn.Module: Linear_0", 0, 30),
+    op("aten::linear", 5, 20),
+    op("aten::empty.memory_format", 8, 10),
+    took(10, 64, 1, 1064),
+    took(12, 8, 2, 1072),
+    op("aten::add", 40, 10),
+    took(42, 100, 3, 1172),
+    took(60, -64, 1, 1108),
+    took(70, -8, 2, 1100),
+]
+
+
+def test_what_was_in_use_and_what_took_it(tmp_path: Path) -> None:
+    assert peak(tmp_path, *DRAWN) == [
+        ("cuda:0", 42, "[before the recording]", None, None, 1000),
+        ("cuda:0", 42, "aten::add", None, 1, 100),
+        ("cuda:0", 42, "aten::linear", "Linear_0", 2, 72),
+    ]
+    assert memory_peak(job(tmp_path, *DRAWN)).frame["share"].to_list() == [1000 / 1172, 100 / 1172, 72 / 1172]
+
+
+def test_at_a_time_of_choice(tmp_path: Path) -> None:
+    before = ("[before the recording]", None, None, 1000)
+    assert peak(tmp_path, *DRAWN, at=69) == [
+        ("cuda:0", 69, *before),
+        ("cuda:0", 69, "aten::add", None, 1, 100),
+        ("cuda:0", 69, "aten::linear", "Linear_0", 1, 8),
+    ]
+    assert peak(tmp_path, *DRAWN, at=0) == [("cuda:0", 0, *before)]
+    with pytest.raises(UsageError, match="at is -1 ns"):
+        peak(tmp_path, *DRAWN, at=-1)
+
+
+def test_the_beginning_is_the_peak_if_memory_is_only_given_back(tmp_path: Path) -> None:
+    drawn = [op("a", 0, 99), took(10, -5, 9, 95), took(20, 1, 1, 96)]
+    assert peak(tmp_path, *drawn) == [("cuda:0", 0, "[before the recording]", None, None, 100)]
+
+
+def test_the_peak_of_a_range_of_time_may_be_where_it_begins(tmp_path: Path) -> None:
+    rows = peak(tmp_path, *DRAWN, select=Selection(time=(50, 100)))
+    assert (rows[0][1], sum(row[-1] for row in rows)) == (50, 1172)
+
+
+def test_what_was_taken_in_no_operator(tmp_path: Path) -> None:
+    drawn = [annotation("Optimizer.step#SGD.step", 0, 20), memory(10, 4, Addr=1), memory(30, 5, Addr=2)]
+    assert [row[2:] for row in peak(tmp_path, *drawn)] == [
+        ("[memory]", None, 1, 5),
+        ("Optimizer.step#SGD.step", None, 1, 4),
+    ]
+
+
+def test_without_addresses_only_the_height_is_known(tmp_path: Path) -> None:
+    result = memory_peak(job(tmp_path, memory(1, 5), memory(2, 7), memory(3, -5)))
+    assert result.frame.select("name", "kind", "size").rows() == [("[without address]", "unpaired", 12)]
+    assert [note.partition(" (")[0] for note in result.notes] == [
+        "The file does not say how much was in use",
+        "The file has no addresses of memory",
+    ]
+
+
+def test_nothing_in_use_is_said(tmp_path: Path) -> None:
+    drawn = [op("a", 0, 5), memory(1, 5, **{"Addr": 1, "Total Allocated": 5})]
+    assert memory_peak(job(tmp_path, *drawn), at=0).notes == ("Nothing was in use on cpu.",)
+    assert memory_peak(job(tmp_path, op("a", 0, 5))).notes == (
+        "Memory was not recorded (profile_memory=True records it).",
+    )
+
+
+def highest(job: Job) -> dict[str, int]:
+    """By device, from the curve: the most that was in use after an instant, or before the first one."""
+    found: dict[str, int] = {}
+    for row in memory_curve(job).frame.iter_rows(named=True):
+        found.setdefault(row["device"], row["allocated"] - row["change"])
+        found[row["device"]] = max(found[row["device"]], row["allocated"])
+    return found
+
+
+def sums(job: Job, at: int | None = None) -> dict[str, int]:
+    frame = memory_peak(job, at=at).frame
+    for device in frame["device"].unique():
+        of_device = frame.filter(device=device)
+        assert of_device["share"].null_count() == (len(of_device) if (of_device["size"] < 0).any() else 0)
+    return {device: int(frame.filter(device=device)["size"].sum()) for device in frame["device"].unique()}
+
+
+Instants = st.lists(
+    st.tuples(st.integers(0, 1), st.none() | st.integers(0, 3), st.integers(-4, 4), st.none() | st.integers(0, 20)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(Instants)
+def test_rows_sum_to_the_peak_whatever_is_recorded(instants: list[tuple[int, int | None, int, int | None]]) -> None:
+    with TemporaryDirectory() as folder:
+        drawn = [op("a", 0, 5), op("b", 5, 5)]
+        for time, (device, address, size, total) in enumerate(instants):
+            more = {"Addr": address, "Total Allocated": total}
+            drawn.append(memory(time, size, device=device, **{key: x for key, x in more.items() if x is not None}))
+        asked = job(Path(folder), *drawn)
+        expected = {device: size for device, size in highest(asked).items() if size}
+        assert {device: size for device, size in sums(asked).items() if size} == expected
+        curve = memory_curve(asked).frame
+        for time in curve["time"].unique().to_list():
+            past = curve.filter(curve["time"] <= time).group_by("device").last()
+            found = sums(asked, at=time)
+            assert all(found.get(row["device"], 0) == row["allocated"] for row in past.iter_rows(named=True))
+
+
+@with_memory
+def test_rows_sum_to_the_peak(file: Path) -> None:
+    asked = read(required(file), jobs=1)
+    assert sums(asked) == highest(asked)
+    assert (memory_peak(asked).frame["size"] > 0).all()
+
+
+def test_what_was_there_before_may_be_a_third(shared_traces: Path) -> None:
+    frame = memory_peak(read(shared_traces / "owlv2_h100")).frame
+    [row] = frame.filter(device="cuda:0", kind="before").to_dicts()
+    assert row["size"] == 917_445_120
+    assert round(row["share"], 3) == 0.339

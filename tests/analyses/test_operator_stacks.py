@@ -1,0 +1,117 @@
+"""Call stacks of operators: by hand, against `operators`, and against the TensorBoard plugin's answers."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from kinetoscope import Selection, operators, read
+from kinetoscope.analyses.operator_stacks import operator_stacks
+from kinetoscope.errors import UsageError
+from tests import drawn
+from tests.catalog.samples import BUNDLED, GOLDEN, SHARED, required
+
+CALLED = [
+    drawn.python("train.py(7): main", 0, 1000),
+    drawn.python("net.py(3): forward", 100, 100),
+    drawn.op("aten::mm", 110, 50),
+    drawn.launch(120, 5, 1),
+    drawn.op("aten::mm", 210, 20),
+    drawn.op("aten::mm", 240, 30),
+    drawn.launch(245, 5, 2),
+    drawn.op("aten::add", 300, 5),
+    drawn.kernel("k", 400, 60, 1),
+    drawn.kernel("k", 430, 7, 2),
+]
+
+
+def rows(folder: Path, *events: drawn.Event, **params: Any) -> list[tuple[Any, ...]]:
+    frame = operator_stacks(drawn.job(folder, *events), **params).frame
+    return frame.select("name", "call_stack", "line", "calls", "host_total", "host_self", "device_self").rows()
+
+
+def test_a_row_for_each_stack(tmp_path: Path) -> None:
+    net, main = "train.py(7): main;net.py(3): forward", "train.py(7): main"
+    assert rows(tmp_path, *CALLED, operator="MM") == [
+        ("aten::mm", net, 3, 1, 50, 45, 60),
+        ("aten::mm", main, 7, 2, 50, 45, 7),
+    ]
+    assert [row[0] for row in rows(tmp_path, *CALLED)] == ["aten::mm"] * 2 + ["aten::add"] + ["cudaLaunchKernel"] * 2
+    assert rows(tmp_path, *CALLED, operator="aten::add", exact=True, select=Selection(time=(302, 400))) == [
+        ("aten::add", main, 7, 0, 3, 3, None)
+    ]
+
+
+def test_shapes(tmp_path: Path) -> None:
+    shape: Any = [[2, 3]]
+    calls = [drawn.python("f", 0, 99), drawn.op("a", 1, 5, **{"Input Dims": shape}), drawn.op("a", 10, 7)]
+    frame = operator_stacks(drawn.job(tmp_path, *calls), shapes=True).frame
+    assert frame.select("call_stack", "input_shapes", "host_self").rows() == [("f", None, 7), ("f", "[[2, 3]]", 5)]
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    job = drawn.job(tmp_path, drawn.op("aten::mm", 0, 5), drawn.op("aten::add.Tensor", 10, 5))
+    result = operator_stacks(job, shapes=True)
+    assert result.frame.select("name", "call_stack", "file").rows() == [
+        ("aten::add", None, None),
+        ("aten::mm", None, None),
+    ]
+    assert [note.partition(" (")[0] for note in result.notes] == [
+        "Call stacks were not recorded",
+        "Input shapes were not recorded",
+        "No device work was launched in these calls: the columns of device time are empty.",
+    ]
+    with pytest.raises(UsageError, match="no operator is called 'aten::m'; did you mean 'aten::mm'"):
+        operator_stacks(job, operator="aten::m", exact=True)
+
+
+REAL = [BUNDLED / "mlp.pt.trace.json.gz", SHARED / "resnet_ddp_mi300"]
+
+
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.name)
+def test_they_are_the_rows_of_operators_and_sum_to_them(path: Path) -> None:
+    job = read(required(path), jobs=1)
+    by_stack, alone = operators(job, group_by="stack").frame, operator_stacks(job).frame
+    shared = [name for name in alone.columns if name in by_stack.columns]
+    kinds = by_stack.filter(by_stack["kind"] != "memory")
+    assert alone.select(shared).sort(shared).equals(kinds.select(shared).sort(shared))
+    assert len(alone) > 1.2 * alone["name"].n_unique()
+    numbers = ["calls", "host_total", "host_self", "device_total", "device_self"]
+    whole = operators(job).frame.filter(kind="operator").select("name", *numbers).sort("name")
+    parts = alone.filter(kind="operator").group_by("name").agg(pl.col(numbers).sum()).sort("name")
+    assert parts.fill_null(0).equals(whole.fill_null(0))
+
+
+PLUGIN = ["calls", "host_self", "host_total", "device_self", "device_total"]
+SAMPLES = [(f"resnet50_num_workers_{n}", "", f"resnet50_v100/num_workers_{n}") for n in (0, 4)] + [
+    (name, "own_head/", f"torch_2_13_cpu/{name}.pt.trace.json.gz") for name in ("mlp", "conv", "leak", "transformer")
+]
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("shapes", [False, True])
+@pytest.mark.parametrize(("run", "folder", "trace"), SAMPLES, ids=[sample[0] for sample in SAMPLES])
+def test_the_plugins_answers(run: str, folder: str, trace: str, shapes: bool, number: int) -> None:
+    group_by = "OperationAndInputShape" if shapes else "Operation"
+    file = f"{folder}{run}__worker0__span1_operation_stack_{group_by}_{number}.json"
+    golden = json.loads(required(GOLDEN / "tensorboard_plugin" / file).read_text())["data"]
+    theirs: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * len(PLUGIN))
+    for row in golden:
+        key = row["call_stack"].strip(";"), row.get("input_shape", "")
+        numbers = [row.get(name if name == "calls" else f"{name}_duration", 0) for name in PLUGIN]
+        theirs[key] = [a + b for a, b in zip(theirs[key], numbers, strict=True)]
+    path = required(SHARED / trace)
+    job = read(sorted(path.iterdir())[0] if path.is_dir() else path, jobs=1)
+    found = operator_stacks(job, operator=golden[0]["name"], exact=True, shapes=shapes).frame
+    ours: dict[tuple[str, str], list[int]] = {}
+    for row in found.iter_rows(named=True):
+        inwards = (row["call_stack"] or "").split(";")
+        numbers = [row[name] // (1 if name == "calls" else 1000) if row[name] else 0 for name in PLUGIN]
+        ours[";".join(reversed(inwards)), (row["input_shapes"] or "[]") if shapes else ""] = numbers
+    for key, numbers in theirs.items():
+        assert all(abs(a - b) <= 1 for a, b in zip(ours[key], numbers, strict=True)), (ours[key], numbers)
