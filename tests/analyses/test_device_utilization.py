@@ -54,7 +54,7 @@ def utilization(folder: Path, *events: drawn.Event, **selected: object) -> Resul
 
 
 def kernel(start: int, duration: int, correlation: int, blocks: object, occupancy: object, **more: Any) -> drawn.Event:
-    args = {"blocks per SM": blocks, "est. achieved occupancy %": occupancy}
+    args: dict[str, Any] = {"blocks per SM": blocks, "est. achieved occupancy %": occupancy}
     return drawn.kernel(more.pop("name", "gemm"), start, duration, correlation, **args, **more)
 
 
@@ -151,6 +151,14 @@ def test_a_device_that_only_copies_is_not_utilized(tmp_path: Path) -> None:
     ).frame.to_dicts()
     assert (row["calls"], row["utilization"], row["sm_efficiency"]) == (0, 0.0, 0.0)
     assert (row["occupancy"], row["matrix_unit_share"]) == (None, None)
+
+
+def test_without_a_step_in_the_range_of_time_there_is_no_window(tmp_path: Path) -> None:
+    result = utilization(tmp_path, *STEPS, kernel(400, 30, 1, 1, 50), time=(390, 420))
+    assert (len(result), result.notes) == (
+        0,
+        ("No device step takes any time in what was selected: there is no window.",),
+    )
 
 
 def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def series(folder: Path, *events: drawn.Event, bucket: int | None = None, **sele
 
 
 def kernel(start: int, duration: int, blocks: float, occupancy: float, *, device: int = 0) -> drawn.Event:
-    args = {"blocks per SM": blocks, "est. achieved occupancy %": occupancy}
+    args: dict[str, Any] = {"blocks per SM": blocks, "est. achieved occupancy %": occupancy}
     return drawn.kernel("gemm", start, duration, start + 1, device=device, **args)
 
 

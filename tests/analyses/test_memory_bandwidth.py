@@ -23,7 +23,7 @@ def copy(
     start: int, duration: int, size: object, *, name: str = "Memcpy HtoD (Pinned -> Device)", **more: Any
 ) -> drawn.Event:
     category = "gpu_memset" if name.startswith("Memset") else "gpu_memcpy"
-    args = {} if size is None else {"bytes": size}
+    args: dict[str, Any] = {} if size is None else {"bytes": size}
     return drawn.kernel(name, start, duration, more.pop("correlation", start + 1), category=category, **args, **more)
 
 
@@ -72,11 +72,11 @@ def test_a_range_of_time_cuts_times_and_counts_what_starts_in_it(tmp_path: Path)
 
 def test_steps_choose_copies_by_their_launch(tmp_path: Path) -> None:
     steps = [drawn.annotation("ProfilerStep#0", 0, 100), drawn.annotation("ProfilerStep#1", 100, 100)]
-    launches = [drawn.launch(90, 5, 1), drawn.launch(150, 5, 2)]
-    events = [*steps, *launches, copy(95, 30, 300, correlation=1), copy(160, 60, 600, correlation=2)]
+    launches = [drawn.launch(90, 5, 1), drawn.launch(105, 5, 2)]
+    events = [*steps, *launches, copy(95, 30, 300, correlation=1), copy(110, 60, 600, correlation=2, stream=8)]
     [row] = bandwidths(tmp_path, *events, steps=(1,)).frame.to_dicts()
     assert (row["calls"], row["bytes"], row["busy"]) == (1, 600, 60)
-    assert row["busy_share"] == 60 / (220 - 125)
+    assert row["busy_share"] == (170 - 125) / (200 - 125), "the device was in the step before until 125"
 
 
 def test_devices_have_rows_of_their_own(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ Instants = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(Instants)
 def test_rows_sum_to_the_peak_whatever_is_recorded(instants: list[tuple[int, int | None, int, int | None]]) -> None:
     with TemporaryDirectory() as folder:

@@ -83,6 +83,8 @@ def test_a_range_of_time_cuts_waits_also_of_work_that_runs_after_it(tmp_path: Pa
         (0, 7, 2, 55, (25 + 30 + 30) / 55, 3, 45, 0),
         (0, 8, 1, 55, 10 / 55, 1, 10, 0),
     ]
+    rows = lengths(tmp_path, *LAUNCHES, *WORK, time=(5, 45)).frame.to_dicts()
+    assert [row["stream"] for row in rows] == [7], "stream 8 gets its first launch later"
     result = lengths(tmp_path, *LAUNCHES, *WORK, time=(105, 110))
     assert (len(result), result.notes) == (0, ("No device work with a recorded launch was selected.",))
 

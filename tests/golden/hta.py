@@ -30,6 +30,7 @@ from kinetoscope.model.source import Source
 from kinetoscope.model.steps import MARKS
 from tests.catalog.samples import GOLDEN, SHARED
 
+NAME: Final = "HTA"
 FOLDER: Final = GOLDEN / "hta"
 
 TRACES: Final[dict[str, str]] = {
@@ -55,6 +56,20 @@ TRACES: Final[dict[str, str]] = {
     "trace_filter": "sampled_2rank",
 }
 """Where the trace of each golden file lies."""
+
+_MEMORY_TIMELINE: Final = "of a memory timeline, another kind of file, which is no trace"
+_RUNS: Final = "a comparison of two runs, which is no analysis of one rank"
+
+NOT_THIS: Final[dict[str, str]] = {
+    "stragglers": "a comparison of all ranks, which is no analysis of one",
+    "process_raw_events": _MEMORY_TIMELINE,
+    **{
+        f"{what}_{which}": _RUNS
+        for what in ("compare", "ops_diff")
+        for which in ("default", "cpu", "gpu", "cpu_1010", "gpu_1010", "gpu_short_1011")
+    },
+}
+"""Sections that no analysis of one rank answers, and why."""
 
 LAST: Final = "last__"
 """How sections begin for which HTA was told to keep the last step."""
@@ -87,6 +102,12 @@ def results(name: str) -> dict[str, Any]:
 def files() -> list[str]:
     """Names of all golden files, those in `ns_exact` with the folder."""
     return sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.json"))
+
+
+@functools.cache
+def sections() -> tuple[tuple[str, str], ...]:
+    """Name and section of all golden values."""
+    return tuple((name, section) for name in files() for section in results(name))
 
 
 def trace_of(name: str) -> Path:

@@ -1,74 +1,79 @@
-"""The plugin's tree of a host thread, for the two rules of it that we do not share."""
+"""The plugin's tree of host calls, for those of its rules that we do not share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinetoscope import Trace
 from kinetoscope.algorithms.tree import ancestor
 from kinetoscope.model import arguments
-from kinetoscope.model.calltree import OWN_MARKS, STEP, call_tree
+from kinetoscope.model.autograd import backward_links
+from kinetoscope.model.calltree import OWN_MARKS, STEP, call_tree, enclosing_module
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
+
+ENGINE = "autograd::engine::evaluate_function: "
+OPTIMIZER = "Optimizer.step"
 
 
 @dataclass(eq=False)
 class Node:
-    """A call: its row, its name, and the calls directly inside it."""
+    """A call: its row, its name, the call around it, and those directly inside it."""
 
     row: int
     name: str
     operator: bool
+    parent: Node | None = None
     children: list[Node] = field(default_factory=list)
+    repeats: Node | None = None
+    """The call that it is merged with."""
 
 
-def operators(trace: Trace, name_of: Callable[[str], str], *, drop_crossing: bool) -> Iterator[Node]:
-    """All operators of the tree, after merging.
+def nodes(
+    trace: Trace, name_of: Callable[[str], str], *, annotations: bool, backward_outside_modules: bool
+) -> dict[int, Node]:
+    """The tree by row, in order of threads and time. A call that is the only one in one of its name is that one.
 
-    The tree has operators, modules and steps. `name_of`: under which name an operator is known. `drop_crossing`: a call
-    that ends after the one around it is left out, as the plugin does; else such a call is not inside it.
+    `name_of`: under which name an operator is known. `annotations`: are they part of the tree? Steps always are.
+    `backward_outside_modules`: are operators of the backward pass there whose forward pass was in no module?
     """
     operator = (trace.kind == EventKind.HOST_OP) & ~np.isin(trace.name, trace.strings.codes(OWN_MARKS))
-    others = trace.kind == EventKind.PYTHON
-    others |= rows_named(trace, lambda name: name.startswith(STEP), EventKind.ANNOTATION)
-    taking_part = (operator | others) & (trace.ph == ord("X"))
-    roots = _by_stack(trace, taking_part) if drop_crossing else _by_call_tree(trace, taking_part)
-    nodes: dict[int, Node] = {}
-    for row, parent in roots:
+    operator &= trace.ph == ord("X")
+    if not backward_outside_modules:
+        operator &= ~_backward_outside_modules(trace)
+    others = (trace.kind == EventKind.PYTHON) & (arguments.integers(trace, "python_module") >= 0)
+    marks = rows_named(trace, lambda name: name.startswith((STEP, OPTIMIZER)), EventKind.ANNOTATION)
+    others |= (trace.kind == EventKind.ANNOTATION) if annotations else marks
+    tree = trace.of(call_tree)
+    around = ancestor(tree.parent, operator | others)
+    found: dict[int, Node] = {}
+    for row in tree.order[(operator | others)[tree.order]].tolist():
         label = trace.strings.label(int(trace.name[row]))
-        nodes[row] = Node(row, name_of(label) if operator[row] else label, bool(operator[row]))
+        parent = int(around[tree.parent[row]]) if tree.parent[row] >= 0 else -1
+        found[row] = Node(row, name_of(label) if operator[row] else label, bool(operator[row]), found.get(parent))
         if parent >= 0:
-            nodes[parent].children.append(nodes[row])
-    merged: set[int] = set()
-    for node in nodes.values():
-        while len(node.children) == 1 and node.operator and _repeats(node, node.children[0]):
-            merged.add(node.children[0].row)
-            node.children = node.children[0].children
-    yield from (node for row, node in nodes.items() if node.operator and row not in merged)
+            found[parent].children.append(found[row])
+    for node in found.values():
+        while len(node.children) == 1 and _repeats(node, node.children[0]):
+            repeat = node.children[0]
+            repeat.repeats, node.children = node, repeat.children
+            for child in node.children:
+                child.parent = node
+    return found
 
 
 def _repeats(node: Node, child: Node) -> bool:
-    return child.operator and child.name == node.name
+    return node.operator and child.operator and child.name == node.name
 
 
-def _by_call_tree(trace: Trace, taking_part: np.ndarray) -> Iterator[tuple[int, int]]:
-    tree = trace.of(call_tree)
-    around = ancestor(tree.parent, taking_part)
-    for row in tree.order[taking_part[tree.order]].tolist():
-        yield row, int(around[tree.parent[row]]) if tree.parent[row] >= 0 else -1
-
-
-def _by_stack(trace: Trace, taking_part: np.ndarray) -> Iterator[tuple[int, int]]:
-    rows = np.flatnonzero(taking_part)
-    rows = rows[np.lexsort((rows, -trace.end[rows], trace.start[rows], trace.track[rows]))]
-    stack: list[int] = []
-    for row in rows.tolist():
-        while stack and (trace.track[stack[-1]] != trace.track[row] or trace.start[row] >= trace.end[stack[-1]]):
-            stack.pop()
-        if stack and trace.end[row] > trace.end[stack[-1]]:
-            continue  # "ranges on the same thread should not intersect"
-        yield row, stack[-1] if stack else -1
-        stack.append(row)
+def _backward_outside_modules(trace: Trace) -> NDArray[np.bool_]:
+    """Calls of the engine, with all that is inside them, whose operator of the forward pass is in no module."""
+    engine = rows_named(trace, lambda name: name.startswith(ENGINE), EventKind.HOST_OP, holding=(ENGINE,))
+    forward = trace.of(backward_links).forward
+    module = trace.of(enclosing_module)
+    lost = engine & (forward >= 0) & (module[forward] < 0) & (module >= 0).any()
+    return np.asarray(ancestor(trace.of(call_tree).parent, lost) >= 0)

@@ -29,6 +29,10 @@ class Row:
     def __str__(self) -> str:
         return f"{self.peer}/{self.name}/{self.section}/{self.analysis}"
 
+    def line(self) -> str:
+        """As in the file."""
+        return "\t".join((self.peer, self.name, self.section, self.analysis))
+
 
 def modules(peer: str) -> list[ModuleType]:
     """The comparisons with a peer: each has the analysis, the sections that it answers, and `compare`."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_directions(name: str, expected: str | None) -> None:
     assert direction(name) == expected
 
 
-def copy(name: str, correlation: int, **args: object) -> drawn.Event:
+def copy(name: str, correlation: int, **args: Any) -> drawn.Event:
     return drawn.kernel(name, 10 * correlation, 5, correlation, category="gpu_memcpy", **args)
 
 

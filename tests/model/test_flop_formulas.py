@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.model.flop_formulas import FORMULAS, Arguments, Cost, arguments_of, cost
+from kinetoscope.model.flop_arguments import Arguments, Cost, arguments_of
+from kinetoscope.model.flop_formulas import FORMULAS, cost
 
 Dims = list[list[int]]
 
@@ -186,10 +187,11 @@ def test_grouped_queries_share_their_keys() -> None:
 
 
 NOT_TOLD: list[tuple[str, object, object]] = [
-    ("aten::conv2d", [IMAGE, WEIGHT], None),  # before torch 2.1 strides were not recorded
+    ("aten::conv2d", [IMAGE, WEIGHT], None),  # in older files strides were not recorded
     ("aten::conv2d", [IMAGE, WEIGHT], ["", "", "", "[0, 0]", "[3, 3]", "[1, 1]"]),
     ("aten::conv2d", [IMAGE, WEIGHT], ["", "", "", "[2, 2, 2]", "[3, 3]", "[1, 1]"]),
     ("aten::conv2d", [[1, 5, 9, 9], [4, 2, 3, 3]], ["", "", "", "1", "1", "1"]),
+    ("aten::conv2d", [[1, 5, 9, 9], [4, 0, 3, 3]], ["", "", "", "1", "1", "1"]),
     ("aten::convolution", [IMAGE, WEIGHT], ["", "", "", "[2, 2]", "[3, 3]", "[1, 1]", "maybe"]),
     ("aten::convolution_backward", [[32, 64, 112, 112], IMAGE, WEIGHT], None),
     ("aten::mm", [[3, 4], [5, 6]], None),

@@ -63,21 +63,21 @@ def test_mapped_memory_is_in_use_too(changes: list[tuple[bool, int, int]]) -> No
     in_use: dict[int, int] = {}
     ours, level, reserved = [], 0, []
     truth = []
-    for mapped, place, amount in changes:
-        address = place + 10 * mapped
-        size = -in_use.pop(address) if address in in_use else amount + 1000 * mapped
-        if size > 0:
-            in_use[address] = size
-        level += 0 if mapped else size
-        ours.append((size, 0 if mapped else level, mapped))
-        reserved.append(size if mapped and size > 0 else 0)
+    for of_map, place, amount in changes:
+        address = place + 10 * of_map
+        change = -in_use.pop(address) if address in in_use else amount + 1000 * of_map
+        if change > 0:
+            in_use[address] = change
+        level += 0 if of_map else change
+        ours.append((change, 0 if of_map else level, of_map))
+        reserved.append(change if of_map and change > 0 else 0)
         truth.append(sum(in_use.values()))
-    size, said, is_of_map = (np.array([row[part] for row in ours], np.int64) for part in range(3))
-    mapped = is_mapped(size, said, np.array(reserved, np.int64))
+    size, total, is_of_map = (np.array([row[part] for row in ours], np.int64) for part in range(3))
+    mapped = is_mapped(size, total, np.array(reserved, np.int64))
     assert mapped.tolist() == is_of_map.tolist()
     addresses = np.arange(len(ours), dtype=np.int32)
     known = np.ones(len(ours), np.bool_)
-    assert with_mapped(size, said, known, mapped, np.full_like(addresses, -1)).tolist() == truth
+    assert with_mapped(size, total, known, mapped, np.full_like(addresses, -1)).tolist() == truth
 
 
 def test_memory_that_was_mapped_before_the_recording(tmp_path: Path) -> None:

@@ -223,7 +223,12 @@ def test_a_collective_is_the_call_and_the_work_that_it_starts(tmp_path: Path) ->
 def test_kinds_and_sizes_of_collectives(
     tmp_path: Path, name: str, elements: tuple[int, int], kind: str | None, size: int | None
 ) -> None:
-    of_it = {"Collective name": name, "In msg nelems": elements[0], "Out msg nelems": elements[1], "dtype": "Float"}
+    of_it: dict[str, Any] = {
+        "Collective name": name,
+        "In msg nelems": elements[0],
+        "Out msg nelems": elements[1],
+        "dtype": "Float",
+    }
     trace = job(tmp_path, op("record_param_comms", 0, 1, **of_it)).trace()
     assert rows(trace, "collectives", "kind", "bytes") == [(kind, size)]
 
@@ -232,14 +237,14 @@ def test_kinds_and_sizes_of_collectives(
     "odd", [{"dtype": "Quaternion"}, {"dtype": None}, {"In msg nelems": "many"}, {"In msg nelems": -1}]
 )
 def test_the_size_of_a_collective_is_not_guessed(tmp_path: Path, odd: dict[str, Any]) -> None:
-    of_it = {"Collective name": "allreduce", "In msg nelems": 6, "Out msg nelems": 6, "dtype": "Float"}
+    of_it: dict[str, Any] = {"Collective name": "allreduce", "In msg nelems": 6, "Out msg nelems": 6, "dtype": "Float"}
     assert rows(job(tmp_path, op("record_param_comms", 0, 1, **of_it)).trace(), "collectives", "bytes") == [(24,)]
-    trace = job(tmp_path, op("record_param_comms", 0, 1, **(of_it | odd))).trace()
+    trace = job(tmp_path, op("record_param_comms", 0, 1, **{**of_it, **odd})).trace()
     assert rows(trace, "collectives", "bytes") == [(None,)]
 
 
 def test_ranks_that_the_argument_cuts_short_are_those_of_the_process_group(tmp_path: Path) -> None:
-    of_it = {
+    of_it: dict[str, Any] = {
         "Collective name": "allreduce",
         "Group size": 40,
         "Process Group Name": "0",

@@ -10,8 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from kinetoscope.errors import UsageError
 from kinetoscope.schema import Column, Result, Schema
-from kinetoscope.views.files import FORMATS, to_bytes, to_csv, to_json, to_parquet
+from kinetoscope.views.files import FORMATS, to_bytes, to_csv, to_folded, to_json, to_parquet
 from tests.views.results import kernels
 
 BIG = 2**53 + 1
@@ -84,3 +85,21 @@ def test_parquet_keeps_types_and_meanings() -> None:
 def test_the_same_result_gives_the_same_bytes(form: str) -> None:
     rows = [(f"k{index}", "memory", index, index, 0.1) for index in range(1000)]
     assert to_bytes(kernels(*rows), form) == to_bytes(kernels(*rows), form)
+
+
+def stacks(*rows: tuple[int, str, int]) -> Result:
+    columns = (
+        Column("rank", pl.Int64, "Rank."),
+        Column("stack", pl.String, "Stack."),
+        Column("value", pl.Int64, "Time."),
+    )
+    schema = Schema(*columns)
+    return Result(pl.DataFrame(list(rows), schema=schema.empty().schema, orient="row"), schema)
+
+
+def test_folded_stacks_are_lines() -> None:
+    assert to_folded(stacks((0, "a;b c", 5), (0, "ü", 2**60))).decode() == f"a;b c 5\nü {2**60}\n"
+    assert to_folded(stacks((0, "a", 5), (3, "a", 7))) == b"rank 0;a 5\nrank 3;a 7\n"
+    assert to_folded(stacks()) == b""
+    with pytest.raises(UsageError, match="kernels has no stacks to be folded"):
+        to_bytes(kernels(), "folded")

@@ -39,6 +39,17 @@ def test_lines_are_told_apart_by_what_differs() -> None:
     assert alone.label == "length"
 
 
+def test_what_follows_from_another_column_is_not_repeated() -> None:
+    rows = pl.DataFrame([(0, 4, 7), (0, 4, 8), (1, 5, 7)], schema=["rank", "device", "stream"], orient="row")
+    rows = rows.with_columns(time=pl.lit(1), length=pl.lit(1))
+    facts = Lines("time", "length", by=("rank", "device", "stream"))
+    assert [each.label for each in series.each(rows, facts, 9)] == [
+        "rank 0 · stream 7",
+        "rank 0 · stream 8",
+        "rank 1 · stream 7",
+    ]
+
+
 def test_text_needs_no_name_of_its_column_and_cannot_act_on_a_terminal() -> None:
     rows = frame((0, "HtoD", 1, 5), (0, "\x1b[31m", 1, 5))
     assert [each.label for each in series.each(rows, FACTS, 9)] == ["HtoD", "\\x1b[31m"]
@@ -76,8 +87,8 @@ def test_of_what_is_left_out_nothing_stands_out(points: list[tuple[int, int | No
 def test_each_stretch_keeps_its_peak() -> None:
     whole = line(*((x, 100 + x // 250 if x % 250 == 77 else x % 7) for x in range(1000)))
     left = thinned(whole, 16)
-    assert len(left.rows) == 16
-    assert [100, 101, 102, 103] == [y for y in left.y if y >= 100]
+    assert len(left.rows) <= 16
+    assert [y for y in left.y if y >= 100] == [100, 101, 102, 103]
 
 
 def test_cells_show_the_greatest_value_and_steps_hold_theirs() -> None:

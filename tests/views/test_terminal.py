@@ -143,9 +143,9 @@ def test_each_line_is_a_row_of_blocks_over_a_shortened_table() -> None:
     up = [(0, "HtoD", 1_000_000 * time, time) for time in range(8)]
     text = to_text(curves(*up, (0, "DtoH", 0, 1000), (0, "DtoH", 7_000_000, 0)), width=44)
     assert text.splitlines()[:5] == [
-        "HtoD  ▁▁▁▂▂▂▂▃▃▃▃▄▄▄▅▅▅▅▆▆▆▇▇▇ 7",
-        "DtoH  ████████████████████████ 1\u202f000",
-        "      0\u00a0ns             7.00\u00a0ms time",
+        "HtoD  ▁▁▁▁▂▂▂▂▂▃▃▃▃▄▄▄▄▄▅▅▅▅▆▆▆▆▆▇▇▇▇█ 7",
+        "DtoH  " + "█" * 32 + " 1\u202f000",
+        "      0\u00a0ns" + " " * 21 + "7.00\u00a0ms time",
         "",
         "rank  direction  time  level",
     ]

@@ -56,11 +56,7 @@ def count_open(group: Int32s, start: Int64s, end: Int64s) -> Curve:
         ValueError: the arrays differ in length.
     """
     require_rows(start.size, group=group, end=end)
-    keep = end > start
-    groups, times, order = _ordered(group[keep], start[keep], end[keep])
-    change = np.ones(order.size, np.int64)
-    change[order >= order.size // 2] = -1
-    return _curve(groups, times, change)
+    return _curve(_ordered(group, start, end), np.ones(start.size, np.int64))
 
 
 def sum_open(group: Int32s, start: Int64s, end: Int64s, weight: Float64s) -> Curve:
@@ -83,16 +79,12 @@ def sum_open(group: Int32s, start: Int64s, end: Int64s, weight: Float64s) -> Cur
     require_rows(start.size, group=group, end=end, weight=weight)
     if not (np.isfinite(weight) & (weight >= 0)).all():
         raise ValueError("a weight is negative or not finite")
-    keep = end > start
-    groups, times, order = _ordered(group[keep], start[keep], end[keep])
-    half = order.size // 2
-    change = np.ones(order.size, np.int64)
-    change[order >= half] = -1
-    most = int(_curve(groups, times, change).level.max(initial=0))
-    greatest = float(weight[keep].max(initial=0.0))
-    grain = _BITS - int(np.frexp(greatest)[1]) - most.bit_length()
-    units = np.rint(np.ldexp(weight[keep], grain)).astype(np.int64)
-    curve = _curve(groups, times, change * units[np.where(order >= half, order - half, order)])
+    changes = _ordered(group, start, end)
+    most = int(np.cumsum(changes.sign, dtype=np.int64).max(initial=0)) if start.size else 0
+    largest = float(weight[changes.interval].max(initial=0.0))
+    grain = _BITS - int(np.frexp(largest)[1]) - most.bit_length()
+    units = np.rint(np.ldexp(np.minimum(weight, largest), grain)).astype(np.int64)  # of empty ones it may be greater
+    curve = _curve(changes, units)
     return curve._replace(level=np.ldexp(curve.level.astype(np.float64), -grain))
 
 
@@ -157,24 +149,41 @@ def _elapsed(times: Int64s, edges: Int64s) -> Int64s:
     return np.asarray(edges * before - total[before])
 
 
-def _ordered(group: Int32s, start: Int64s, end: Int64s) -> tuple[Int32s, Int64s, NDArray[np.int64]]:
-    """Starts and then ends, by group and time: groups, times, and which each is (ends count from n on)."""
-    time = np.concatenate([start, end])
-    order = np.argsort(time, kind="stable")
-    key = np.concatenate([group, group])
-    if not key.size or int(key.max()) < _FEW:
-        key = key.astype(np.int16)
-    order = order[np.argsort(key[order], kind="stable")]
-    return np.concatenate([group, group])[order].astype(np.int32), time[order], order
+class _Changes(NamedTuple):
+    """Starts and ends by group and time, ends before starts: int32, int64, int32 and int8 [changes]."""
+
+    group: Int32s
+    time: Int64s
+    interval: Int32s
+    sign: NDArray[np.int8]
 
 
-def _curve(group: Int32s, time: Int64s, change: Int64s) -> Curve:
-    """Sum up changes that come by group and time. Those of a group sum to 0, so the next one begins at 0."""
-    total = np.cumsum(change)  # may overflow between points of one time; what is kept does not
+def _ordered(group: Int32s, start: Int64s, end: Int64s) -> _Changes:
+    rows = np.flatnonzero(end > start).astype(np.int32)
+    time = np.concatenate([end[rows], start[rows]])
+    order = np.argsort(time, kind="stable").astype(np.int32)
+    time = time[order]
+    sign = np.where(order < rows.size, np.int8(-1), np.int8(1))
+    order[order >= rows.size] -= rows.size
+    interval = rows[order]
+    of = group[interval]
+    if of.size and int(of.max()) > 0:
+        by_group = np.argsort(of.astype(np.int16) if int(of.max()) < _FEW else of, kind="stable").astype(np.int32)
+        of, time, interval, sign = of[by_group], time[by_group], interval[by_group], sign[by_group]
+    return _Changes(of, time, interval, sign)
+
+
+def _curve(changes: _Changes, weight: Int64s) -> Curve:
+    """Sum up the weights of what is open. The changes of a group sum to 0, so the next one begins at 0."""
+    group, time, interval, sign = changes
+    level = weight[interval]
+    level *= sign
+    np.cumsum(level, out=level)  # may overflow between changes of one time; what is kept does not
     last = np.ones(time.size, np.bool_)
     last[:-1] = (time[1:] != time[:-1]) | (group[1:] != group[:-1])
-    level = total[last]
-    changes = np.ones(level.size, np.bool_)
-    changes[1:] = level[1:] != level[:-1]
-    changes[:1] = level[:1] != 0
-    return Curve(group[last][changes], time[last][changes], level[changes])
+    level = level[last]
+    differs = np.ones(level.size, np.bool_)
+    differs[1:] = level[1:] != level[:-1]
+    differs[:1] = level[:1] != 0
+    last[last] = differs
+    return Curve(group[last], time[last], level[differs])

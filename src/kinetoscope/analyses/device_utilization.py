@@ -65,6 +65,9 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         recorded = "selected" if len(view.device_work) else "recorded: the trace holds host activity only"
         return Partial(RESULT.without("rank").empty(), (*view.notes, f"No device work was {recorded}."))
     windows = _windows(view)
+    if not windows.length:
+        note = "No device step takes any time in what was selected: there is no window."
+        return Partial(RESULT.without("rank").empty(), (*view.notes, note))
     notes = list(view.notes)
     rows = []
     for device in devices:
@@ -87,16 +90,15 @@ def _of_device(trace: Trace, kernels: Kernels, windows: Intervals, device: int) 
     use = use_of(kernels, windows)
     window, time, origin = windows.length, int(use.time.sum()), trace.of(origin_of_time)
     known = not len(kernels) or not np.isnan(kernels.blocks).all()
-    there = bool(window)
     return (
         device if device >= 0 else None,
-        int(windows.start[0]) - origin if there else None,
-        int(windows.end[-1]) - origin if there else None,
+        int(windows.start[0]) - origin,
+        int(windows.end[-1]) - origin,
         window,
         int((step_of(windows, kernels.start) >= 0).sum()),
         int(use.busy.sum()),
-        _share(int(use.busy.sum()), window),
-        _share(float(use.filled.sum()), window) if known else None,
+        int(use.busy.sum()) / window,
+        float(use.filled.sum()) / window if known else None,
         _share(float(use.occupied.sum()), int(use.occupancy_time.sum())),
         _share(int(use.matrix.sum()), time),
         _share(int(use.unknown.sum()), time),
@@ -108,9 +110,7 @@ def _share(part: float, whole: int) -> float | None:
 
 
 def _outside(kernels: Kernels, windows: Intervals, device: int) -> list[str]:
-    start, end = windows.start, windows.end
-    first, last = (start[0], end[-1]) if len(start) else (0, 0)
-    outside = int(((kernels.end <= first) | (kernels.start >= last)).sum())
+    outside = int(((kernels.end <= windows.start[0]) | (kernels.start >= windows.end[-1])).sum())
     if not outside:
         return []
     return [

@@ -108,7 +108,9 @@ def _buckets(first: int, last: int, size: int | None) -> Intervals:
         raise UsageError(f"bucket is {size} ns; a bucket has a length of 1 ns or more")
     count = -(-(last - first) // size)
     if count > _MOST:
-        raise UsageError(f"buckets of {size} ns would be {count:,} rows for each device; {_MOST:,} at most: give more")
+        raise UsageError(
+            f"buckets of {size:,} ns would be {count:,} rows a device, {_MOST:,} at most: make them longer"
+        )
     start = first + size * np.arange(max(count, 1), dtype=np.int64)
     return Intervals(start, np.append(start[1:], np.int64(last)))
 

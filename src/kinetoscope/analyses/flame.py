@@ -21,7 +21,7 @@ from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.stacks import SEPARATOR, frame_text
+from kinetoscope.model.stacks import DEEPEST, SEPARATOR, frame_text
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
@@ -65,7 +65,7 @@ def flame(
     Limits. Paths of different threads that begin with the same names join. The backward pass on a thread of its own has
     no Python calls around it. A time range clips; with steps, threads or an annotation selected, paths still begin at
     the outermost call. Numbers of steps and addresses of objects are left out of the names, so that paths join.
-    Paths with no time of their own have no row. Unlike the TensorBoard plugin's flame graph, it is not limited to
+    Paths with no time of their own have no row, and a call that a thousand others enclose is no frame. Unlike the TensorBoard plugin's flame graph, it is not limited to
     modules, and times are totals, not means.
     """
     return job.map(_of_trace, RESULT, select, weight=weight, python=python, operators=operators, kernels=kernels)
@@ -134,7 +134,7 @@ def _paths(trace: Trace, python: Python, operators: bool, runtime: bool) -> _Pat
         shown |= trace.kind == EventKind.PYTHON
     elif python == "modules":
         shown |= rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
-    shown &= tree.member
+    shown &= tree.member & (tree.depth < DEEPEST)
     codes, frames = _frames(trace, shown)
     found = prefix_tree(tree.order, tree.parent, np.where(shown, codes, np.int32(-1)))
     return _Paths(shown, found, frames)

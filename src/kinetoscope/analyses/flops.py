@@ -73,10 +73,10 @@ def flops(
     each gradient that is wanted, attention 2 for each query, key and element of query and of value, its backward pass
     2.5 times that. Operators nest; only the innermost whose arguments tell is counted, with the device work launched
     under it. The peak is the dense one (no sparsity) of the datasheet, by the name of the device, in the precision that
-    the elements have. FP32 on an NVIDIA device from Ampere on may be computed in TF32: the name of the longest kernel
-    tells. MFU is the time that a step's FLOPs would take at the peak / the length of the device step, over all devices
-    that ran any; with one precision that is FLOPs / (duration × peak). Steps and ops belong together by the start of
-    the op on the host.
+    the elements have. FP32 on an NVIDIA device from Ampere on may be computed in TF32: the names of the kernels tell.
+    MFU is the time that a step's FLOPs would take at the peak / the length of the device step, over all devices that
+    ran any; with one precision that is FLOPs / (duration × peak). Steps and ops belong together by the start of the op
+    on the host.
 
     How to read it. Rows with many FLOPs and a low `peak_share` are where speed can be had: shapes too small or not
     multiples of 8, or FP32 where half precision would do. Where `intensity` is below peak / memory bandwidth (some 150
@@ -86,10 +86,10 @@ def flops(
     FLOPs. Kernels of custom operators (Triton, vLLM), of graphs and of packed sequences of unknown length are not
     counted: the notes say how much time on matrix units that is. Attention under a causal mask counts as dense
     attention. Work that is done twice (recomputed activations, the scores of attention in its backward pass) counts
-    twice, so MFU is what others call HFU. Only torch's `with_flops` table and profilers inside the model gave these
-    numbers before, and no predecessor from a trace; unlike that table, convolutions' backward pass and attention count,
-    and additions and multiplications do not. With a range of time, calls that start in it count with all of their
-    device work, and whole steps that reach into it. A module has what it calls itself, not what modules inside it do.
+    twice, so MFU is what others call HFU. The TensorBoard plugin and HTA have no FLOPs; unlike in torch's table
+    (`with_flops`) the backward pass of convolutions and attention count, and additions do not. With a range of time,
+    calls that start in it count with all of their device work, and whole steps that reach into it. A module has what it
+    calls itself, not what modules inside it do.
     """
     return job.map(_of_trace, RESULT, select, by=by, peak=peak)
 
@@ -218,9 +218,8 @@ def _possible(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     frame = frame.with_columns(pl.when(share <= 1).then(share) for share in shares)
     if not count:
         return frame, []
-    return frame, [
-        f"{count} rows would be faster than the peak: it is not that of this device; their share is left out."
-    ]
+    what = "the peak is not that of this device, or the shapes are not those that ran"
+    return frame, [f"Shares of more than 1 are left out (rows: {count}): {what}."]
 
 
 # --- notes
@@ -235,7 +234,7 @@ def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
         yield "Input shapes were not recorded (record_shapes=True records them): nothing can be counted."
     elif len(missed):
         yield (
-            f"{len(missed):,} calls have no FLOPs, because their shapes, strides or lengths were not recorded: "
+            "Calls that have no FLOPs because their shapes, strides or lengths were not recorded: "
             f"{_most_frequent(trace, missed)}."
         )
     if by == "module" and len(rates) and not len(trace.of(modules)):
@@ -245,8 +244,8 @@ def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
     if not is_host_only(trace) and lost.any():
         share = rates.flop[lost].sum() / max(float(rates.flop.sum()), 1.0)
         yield (
-            f"{int(lost.sum()):,} counted calls ({share:.1%} of the FLOPs) launched no device work that was recorded: "
-            "they are in no rate, share or MFU."
+            f"{share:.1%} of the FLOPs (calls: {int(lost.sum()):,}) are of calls that launched no device work that was "
+            "recorded: they are in no rate, share or MFU."
         )
 
 
@@ -298,6 +297,6 @@ def _peaks(trace: Trace, rates: FlopRates, peak: float | None) -> Iterator[str]:
     if open_.any():
         share = rates.flop[open_].sum() / max(float(rates.flop.sum()), 1.0)
         yield (
-            f"Nothing tells what {int(open_.sum()):,} calls ({share:.1%} of the FLOPs) were computed in, FP32 or TF32 "
+            f"Nothing tells what {share:.1%} of the FLOPs (calls: {int(open_.sum()):,}) were computed in, FP32 or TF32 "
             "or another: they have no share of the peak."
         )

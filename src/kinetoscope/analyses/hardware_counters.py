@@ -110,9 +110,8 @@ def _launches(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:
         if len(candidates) == len(ranges):
             result[ranges] = candidates
             return result, []
-    return result, [
-        f"{len(ranges):,} ranges and {len(calls):,} calls that launch kernels: which belong together cannot be told."
-    ]
+    numbers = f"{len(ranges):,} ranges and {len(calls):,} calls that launch kernels"
+    return result, [f"{numbers}: which belong together cannot be told, so operators are unknown."]
 
 
 def _launch_calls(trace: Trace) -> NDArray[np.int32]:

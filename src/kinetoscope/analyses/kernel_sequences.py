@@ -150,22 +150,21 @@ def _launched(view: Scope, chosen: NDArray[np.bool_], selected: NDArray[np.bool_
     places = places[np.lexsort((places, work.start[places], begun[places]))]
     number = np.full(len(trace), -1, np.int32)
     number[calls] = np.arange(len(calls), dtype=np.int32)
-    pairs: list[tuple[NDArray[np.int32], NDArray[np.int64]]] = []
-    row = around[event[places]]
+    levels: list[tuple[NDArray[np.int32], NDArray[np.int64]]] = [(np.empty(0, np.int32), np.empty(0, np.int64))]
+    row, position = around[event[places]], np.arange(len(places))
     for _ in range(_LEVELS):
-        there = row >= 0
-        row, places = row[there], places[there]
+        row, position = row[row >= 0], position[row >= 0]
         if not len(row):
             break
-        pairs.append((number[row], places))
+        levels.append((number[row], position))
         above = parent[row]
         row = np.where(above >= 0, around[above], np.int32(-1))
-    call = np.concatenate([numbers for numbers, _ in pairs] or [np.empty(0, np.int32)])
-    piece = np.concatenate([each for _, each in pairs] or [np.empty(0, np.int64)])
-    call, piece = call[call >= 0], piece[call >= 0]
-    order = np.argsort(call, kind="stable")
+    call, position = (np.concatenate(parts) for parts in zip(*levels, strict=True))
+    call, position = call[call >= 0], position[call >= 0]
+    # Work that stands directly in a call and work of calls of this name inside it come at different levels.
+    order = np.lexsort((position, call)) if len(levels) > 2 else np.argsort(call, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(call, minlength=len(calls)))]).astype(np.int64)
-    return _Launched(calls, offsets, piece[order])
+    return _Launched(calls, offsets, places[position[order]])
 
 
 # --- texts

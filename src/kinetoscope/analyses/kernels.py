@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
+from kinetoscope.algorithms.quantiles import MEDIAN, P99, nearest_rank
 from kinetoscope.model import arguments, arrays
 from kinetoscope.model.device import DeviceWork
 from kinetoscope.model.job import Job, Partial
@@ -77,9 +78,6 @@ def kernels(
 
 
 ANALYSIS = Analysis("Kernels", kernels, RESULT, chart=Bars("name", "total"))
-
-_P99: Final = (99, 100)
-_MEDIAN: Final = (1, 2)
 
 _FILLINGS: Final = {"blocks_per_sm": "blocks per multiprocessor", "occupancy": "occupancy"}
 """Arguments that tell how well a kernel fills the device, and their names for people."""
@@ -159,22 +157,15 @@ def _statistics(
     codes, duration = codes[counted], duration[counted]
     found = reduce_by(codes, groups, duration)
     there = found.rows > 0
-    ordered = duration[np.lexsort((duration, codes))]
-    first = np.cumsum(found.rows) - found.rows
-
-    def quantile(numerator: int, denominator: int) -> pl.Series:
-        rank = -(-found.rows * numerator // denominator) - 1  # the nearest rank, from 0
-        place = np.where(there, first + rank, 0)
-        return arrays.column(ordered[place] if len(ordered) else place, there)
-
+    median, p99 = nearest_rank(codes, groups, duration, MEDIAN, P99)
     calls = np.maximum(found.rows, 1)
     return {
         "calls": arrays.column(found.rows),
         "mean": arrays.column((2 * found.total + calls) // (2 * calls), there),
-        "median": quantile(*_MEDIAN),
+        "median": arrays.column(median, there),
         "min": arrays.column(found.least, there),
         "max": arrays.column(found.greatest, there),
-        "p99": quantile(*_P99),
+        "p99": arrays.column(p99, there),
     }
 
 

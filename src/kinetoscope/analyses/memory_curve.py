@@ -45,8 +45,9 @@ def memory_curve(job: Job, *, select: Selection = ALL) -> Result:
 
     Limits. The host's curve is of what torch's allocator took since profiling began, not of the process. What is
     allocated past torch's allocators (by NCCL, by cuBLAS, by the driver) is in none. A selection chooses instants;
-    streams choose nothing, and numbers of devices choose those whose memory it is. Unlike the TensorBoard plugin,
-    records without an address count, devices of all types have a name, and no points are left out.
+    streams choose nothing, and numbers of devices choose those whose memory it is. Unlike in the TensorBoard plugin,
+    records without an address count, devices of all types have a name, no points are left out, and memory that a data
+    loader's workers share, for which the file says that 0 is in use, adds to the host's curve: there it drops to 0.
     """
     return job.map(_of_trace, RESULT, select)
 

@@ -143,8 +143,8 @@ def _in_use(trace: Trace, device: int, place: int) -> pl.DataFrame:
 
 def _shared(frame: pl.DataFrame) -> pl.DataFrame:
     """With the share of each row, the largest first."""
-    size = pl.col("size")
-    share = pl.when(size.min() >= 0).then(size / size.sum())
+    size = pl.col("size").cast(pl.Float64)
+    share = pl.when(size.min() > 0).then(size / size.sum())
     order = ["size", "name", "kind", "module"]
     return frame.with_columns(share=share).sort(order, descending=[True, False, False, False], nulls_last=True)
 

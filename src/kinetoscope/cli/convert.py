@@ -138,10 +138,11 @@ def _summary(target: Path, events: int, written: Written, *, marked: bool) -> st
     parts = [many(events, "event", "events"), many(written.counters, "counter track", "counter tracks")]
     if written.moved:
         parts.append(f"{many(written.moved, 'overlapping span', 'overlapping spans')} moved to lanes of their own")
+    if written.renumbered:
+        parts.append(f"{many(written.renumbered, 'lane', 'lanes')} renumbered")
     if written.overlapping:
         parts.append(f"{written.overlapping:,} of them overlap there too, and Perfetto will drop them")
     if marked:
-        parts.append(
-            f"{many(written.marked, 'event', 'events')} and {many(written.arrows, 'arrow', 'arrows')} on the critical path"
-        )
+        marks = many(written.marked, "event", "events"), many(written.arrows, "arrow", "arrows")
+        parts.append(f"{' and '.join(marks)} on the critical path")
     return f"{target}: {', '.join(parts)}. Open it at https://ui.perfetto.dev"

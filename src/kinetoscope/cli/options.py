@@ -10,7 +10,7 @@ from typing import Any
 
 from kinetoscope.errors import UsageError
 
-FORMATS = ("table", "json", "csv", "parquet")
+FORMATS = ("table", "json", "csv", "parquet", "folded")
 
 _TIME = {"": 1, "ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _SIZE = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

@@ -54,8 +54,7 @@ def series(job: Job) -> Iterator[Series]:
     wanted = {curve.analysis for curve in CURVES}
     answers = {analysis.name: analysis(job).frame for analysis in ANALYSES if analysis.name in wanted}
     for curve in CURVES:
-        if curve.analysis in answers:
-            yield from _tracks(trace, answers[curve.analysis], curve)
+        yield from _tracks(trace, answers[curve.analysis], curve)
 
 
 def critical_path(job: Job) -> Marked:
@@ -75,17 +74,16 @@ def _tracks(trace: Trace, frame: pl.DataFrame, curve: Curve) -> Iterator[Series]
             continue
         words = {name: "?" if label is None else label for name, label in zip(by, labels, strict=True)}
         yield Series(
-            curve.name.format(**words), _process(trace, labels[0]), curve.key, rows["time"].to_numpy() + origin, values
+            curve.name.format(**words), _track(trace, labels[0]), curve.key, rows["time"].to_numpy() + origin, values
         )
 
 
-def _process(trace: Trace, device: Any) -> Any:
-    """The pid under which a device's work stands; of the host, and where there is none, that of the main thread."""
+def _track(trace: Trace, device: Any) -> int:
+    """A track of a device's work; of the host, and where there is no work, that of the main thread."""
     number = device
     if isinstance(device, str):
         last = device.rpartition(":")[2]
         number = int(last) if device != "cpu" and last.isdecimal() else None
     work = trace.of(device_work)
     there = work.rows[work.device == number] if number is not None else work.rows[:0]
-    track = int(trace.track[there[0]]) if len(there) else trace.of(main_thread)
-    return trace.tracks.pids[track] if track >= 0 else 0
+    return int(trace.track[there[0]]) if len(there) else trace.of(main_thread)

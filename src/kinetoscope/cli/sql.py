@@ -54,7 +54,7 @@ def _tables() -> Iterator[Line]:
             yield (
                 ("  ", ""),
                 (f"{column.name:<{room}}", ""),
-                (f"  {str(column.dtype):<{types}}  ", "dim"),
+                (f"  {column.dtype!s:<{types}}  ", "dim"),
                 (first, ""),
             )
             yield from (plain(" " * (room + types + 6) + line) for line in rest)

@@ -9,6 +9,7 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,20 @@ def _use(path: Path, meter: Meter) -> None:
             analysis(job)
         for name in TABLES:
             table(job.trace(), name)
+    few = path.with_name("few.json")
+    few.write_text(json.dumps(list(islice(_events(), 20))))
+    _convert(few, meter)
+
+
+def _convert(path: Path, meter: Meter) -> None:
+    """Write and read the other forms."""
+    from kinetoscope.reading import read
+    from kinetoscope.views import perfetto, trace_parquet
+
+    trace = read(path, progress=meter).trace()
+    perfetto.write(trace, path.with_name("few.perfetto.json"))
+    trace_parquet.write(trace, path.with_name("few"))
+    read(path.with_name("few"), progress=meter).trace()
 
 
 def _events() -> Iterator[dict[str, Any]]:

@@ -42,10 +42,14 @@ class Calls:
 
 def calls(trace: Trace, *hidden: EventKind) -> Calls:
     """All calls but those of hidden kinds and those that repeat the call around them."""
+    return calls_among(trace, ~np.isin(trace.kind, hidden))
+
+
+def calls_among(trace: Trace, asked: NDArray[np.bool_]) -> Calls:
+    """Of the events asked for (bool [events]) the calls, but those that repeat the call around them."""
     tree = trace.of(call_tree)
-    is_hidden = np.isin(trace.kind, hidden)
-    nested = tree.member & ~trace.of(is_repeat) & ~is_hidden
-    asynchronous = trace.of(is_asynchronous) & ~is_hidden
+    nested = tree.member & ~trace.of(is_repeat) & asked
+    asynchronous = trace.of(is_asynchronous) & asked
     around = ancestor(tree.parent, nested)
     parent = np.where(nested & (tree.parent >= 0), around[tree.parent], np.int32(NO_ROW))
     return Calls(nested | asynchronous, around, parent, asynchronous)

@@ -33,7 +33,7 @@ from kinetoscope.model.handovers import handovers, host_time
 from kinetoscope.model.steps import steps
 from kinetoscope.model.stream_order import StreamOrder, stream_order
 from kinetoscope.model.trace import Trace
-from kinetoscope.model.waiting import HostWaits, host_waits, stream_waits
+from kinetoscope.model.waiting import HostWaits, StreamWaits, host_waits, stream_waits
 
 Int8s = NDArray[np.int8]
 Int32s = NDArray[np.int32]
@@ -55,7 +55,8 @@ class Tie(IntEnum):
     LAUNCH = 4
     WAIT = 5
     HANDOVER = 6
-    """Between threads, there or back."""
+    """From the thread that waits to the one that it waits for."""
+    RETURN = 7
 
 
 @dataclass(frozen=True)
@@ -107,16 +108,18 @@ class _Ties(NamedTuple):
 def critical_graph(trace: Trace, steps_by: str | None = None, use_recorded: bool = True) -> CriticalGraph:
     """The graph of a trace. Ask by `trace.of`; with `use_recorded` false as if no waits had been recorded."""
     work = trace.of(device_work)
-    points = _points(trace, steps_by, use_recorded)
+    hidden = () if use_recorded else (False,)  # the same question is to be the same to `trace.of`
+    waits, by_event = trace.of(host_waits, *hidden), trace.of(stream_waits, *hidden)
+    points = _points(trace, waits, steps_by)
     hosts, pieces = len(points.time), len(work)
     time = np.concatenate([points.time, work.start, work.end])
     start, end = hosts + np.arange(pieces), hosts + pieces + np.arange(pieces)
     lane = trace.of(stream_order)
     ties = [
-        _along_threads(trace, points, use_recorded),
+        _along_threads(trace, points, waits),
         _plain(Tie.WORK, start, end, work.end - work.start, work.rows, work.rows),
-        *_starts(trace, work, points, lane, use_recorded),
-        _waits(trace, work, points, use_recorded),
+        *_starts(trace, points, lane, by_event),
+        _waits(trace, points, waits),
         *_between_threads(trace, points),
     ]
     number = _numbered(points, work, lane, time)
@@ -170,8 +173,8 @@ class _Points(NamedTuple):
     steps: Int64s
 
 
-def _points(trace: Trace, steps_by: str | None, use_recorded: bool) -> _Points:
-    work, waits, hands = trace.of(device_work), trace.of(host_waits, use_recorded), trace.of(handovers)
+def _points(trace: Trace, waits: HostWaits, steps_by: str | None) -> _Points:
+    work, hands = trace.of(device_work), trace.of(handovers)
     found, main = trace.of(steps, steps_by), trace.of(main_thread)
     on_main = np.full(len(found) if main >= 0 else 0, main, np.int32)
     linked = np.flatnonzero(work.launch >= 0)
@@ -262,13 +265,13 @@ def _plain(
     )
 
 
-def _along_threads(trace: Trace, points: _Points, use_recorded: bool) -> _Ties:
+def _along_threads(trace: Trace, points: _Points, waits: HostWaits) -> _Ties:
     """A thread's own time between its points: without that in which it waits."""
     following = np.flatnonzero(np.diff(points.track) == 0) + 1
     needs = np.zeros(len(points.time), np.int64)
     needs[following] = points.time[following] - points.time[following - 1]
     before = np.maximum(np.arange(len(points.time)) - 1, 0)
-    waits, work, hands = trace.of(host_waits, use_recorded), trace.of(device_work), trace.of(handovers)
+    work, hands = trace.of(device_work), trace.of(handovers)
 
     def waited(place: Int64s, until: Int64s) -> None:
         begun = points.time[before[place]]
@@ -284,8 +287,9 @@ def _along_threads(trace: Trace, points: _Points, use_recorded: bool) -> _Ties:
     return _plain(Tie.THREAD, following - 1, following, needs[following], none, none)
 
 
-def _starts(trace: Trace, work: DeviceWork, points: _Points, lane: StreamOrder, use_recorded: bool) -> list[_Ties]:
+def _starts(trace: Trace, points: _Points, lane: StreamOrder, waits: StreamWaits) -> list[_Ties]:
     """What device work waits for before it starts."""
+    work = trace.of(device_work)
     hosts, pieces = len(points.time), len(work)
     start, end = hosts + np.arange(pieces), hosts + pieces + np.arange(pieces)
     linked = np.flatnonzero(work.launch >= 0)
@@ -298,7 +302,6 @@ def _starts(trace: Trace, work: DeviceWork, points: _Points, lane: StreamOrder, 
     quick = _percentile(delay[idle], _QUICK)
     queued = linked[(lane.before[linked] >= 0) & (gap[linked] < delay[linked] - quick)]
     usual = _percentile(gap[queued], 50)
-    waits = trace.of(stream_waits, use_recorded)
     before = lane.before[follows]
     return [
         _plain(
@@ -333,8 +336,8 @@ def _percentile(values: Int64s, percent: int) -> int:
     return int(np.percentile(values, percent, method="lower")) if len(values) else 0
 
 
-def _waits(trace: Trace, work: DeviceWork, points: _Points, use_recorded: bool) -> _Ties:
-    waits: HostWaits = trace.of(host_waits, use_recorded)
+def _waits(trace: Trace, points: _Points, waits: HostWaits) -> _Ties:
+    work = trace.of(device_work)
     known = np.flatnonzero(waits.work >= 0)
     on, call = waits.work[known], waits.call[known]
     needs = np.where(waits.waited[known], points.time[points.call_end[known]] - work.end[on], 0)
@@ -345,10 +348,9 @@ def _waits(trace: Trace, work: DeviceWork, points: _Points, use_recorded: bool) 
 def _between_threads(trace: Trace, points: _Points) -> Sequence[_Ties]:
     hands = trace.of(handovers)
     there, back = np.flatnonzero(hands.first >= 0), np.flatnonzero(hands.last >= 0)
-    none = np.full(len(hands.thread), NONE, np.int32)
     out = (points.begin[there], points.first[there])
     home = (points.last[back], points.end[back])
     return [
-        _plain(Tie.HANDOVER, *out, points.time[out[1]] - points.time[out[0]], none[there], hands.first[there]),
-        _plain(Tie.HANDOVER, *home, points.time[home[1]] - points.time[home[0]], hands.last[back], none[back]),
+        _plain(Tie.HANDOVER, *out, points.time[out[1]] - points.time[out[0]], hands.inside[there], hands.first[there]),
+        _plain(Tie.RETURN, *home, points.time[home[1]] - points.time[home[0]], hands.last[back], hands.inside[back]),
     ]

@@ -58,6 +58,7 @@ _OF_TIE: Final = {
     Tie.LAUNCH: Cause.LAUNCH,
     Tie.WAIT: Cause.HOST,
     Tie.HANDOVER: Cause.HOST,
+    Tie.RETURN: Cause.HOST,
 }
 _LAUNCHING: Final = (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH, CallKind.COPY, CallKind.SET)
 
@@ -96,17 +97,29 @@ class CriticalPath:
         return covered(windows, union(self.doubt, self.start))
 
 
-def critical_path(trace: Trace, steps_by: str | None = None, use_recorded: bool = True) -> CriticalPath:
-    """The critical path of each step. Ask by `trace.of`; with `use_recorded` false as if no waits had been recorded."""
-    graph, found = trace.of(critical_graph, steps_by, use_recorded), trace.of(steps, steps_by)
+def critical_path(
+    trace: Trace, steps_by: str | None = None, use_recorded: bool = True, *, of_run: bool = False
+) -> CriticalPath:
+    """The critical path of each step.
+
+    Args:
+        trace: ask by `trace.of`, or `run_path` for that of the run.
+        steps_by: as for `steps`.
+        use_recorded: if false, as if no waits had been recorded.
+        of_run: one path, to the end of the last step, and of it what lies in each step.
+    """
+    hidden = () if use_recorded else (False,)
+    graph, found = trace.of(critical_graph, steps_by, *hidden), trace.of(steps, steps_by)
     ends, begin = _ends(trace, graph, found), found.device.start
-    edges, offsets = paths(graph.time, graph.edges, graph.last, ends, begin)
-    step = np.repeat(np.arange(len(found), dtype=np.int32), np.diff(offsets))
+    if of_run:
+        ends, begin = ends[ends >= 0][-1:], begin[:1]
+    edges, offsets = paths(graph.time, graph.edges, graph.last, ends, begin[: len(ends)])
+    step = np.repeat(np.arange(len(ends), dtype=np.int32), np.diff(offsets))
     target, source = graph.target[edges], graph.edges.source[edges]
     start = np.maximum(graph.time[source], begin[step]) if len(edges) else np.empty(0, np.int64)
     tie = graph.tie[edges]
     head, tail = graph.head[edges], graph.tail[edges]
-    row = np.where(np.isin(tie, (Tie.STREAM, Tie.EVENT, Tie.WAIT)), head, tail)
+    row = np.where(np.isin(tie, (Tie.STREAM, Tie.EVENT, Tie.WAIT, Tie.RETURN)), head, tail)
     between = np.isin(tie, (Tie.THREAD, Tie.WORK), invert=True)
     joined = CriticalPath(
         step=step,
@@ -120,7 +133,14 @@ def critical_path(trace: Trace, steps_by: str | None = None, use_recorded: bool 
         doubt=_doubts(graph, edges, start, begin[step] if len(step) else start),
     )
     pieces = _with_stretches(trace, joined, graph.track[target])
+    if of_run:
+        pieces = _cut(pieces, found.device)
     return _in_order(pieces, _unexplained(found, pieces))
+
+
+def run_path(trace: Trace, steps_by: str | None = None) -> CriticalPath:
+    """The critical path to the end of the last step, cut by steps. Ask by `trace.of`."""
+    return critical_path(trace, steps_by, of_run=True)
 
 
 def _ends(trace: Trace, graph: CriticalGraph, found: Steps) -> Int64s:
@@ -136,13 +156,18 @@ def _ends(trace: Trace, graph: CriticalGraph, found: Steps) -> Int64s:
     return np.where(until > found.device.start, ends, NONE)
 
 
+def cause_of_work(trace: Trace) -> Int8s:
+    """What time in each piece of device work is spent on, a `Cause`: int8 [work]."""
+    return np.array([_OF_WORK[each] for each in WorkKind], np.int8)[trace.of(device_work).kind]
+
+
 def _causes(trace: Trace, tie: Int8s, head: Int32s) -> Int8s:
     cause = np.array([_OF_TIE[each] for each in Tie], np.int8)[tie]
     work = trace.of(device_work)
     place = np.full(len(trace) + 1, NONE, np.int32)
     place[work.rows] = np.arange(len(work))
     is_work = tie == Tie.WORK
-    cause[is_work] = np.array([_OF_WORK[each] for each in WorkKind], np.int8)[work.kind[place[head[is_work]]]]
+    cause[is_work] = trace.of(cause_of_work)[place[head[is_work]]]
     gaps = np.flatnonzero(tie == Tie.STREAM)
     cause[gaps[work.launch[place[head[gaps]]] < 0]] = Cause.OTHER  # what it waited for may be its launch
     return cause
@@ -178,7 +203,6 @@ def host_causes(trace: Trace) -> Int8s:
 def _with_stretches(trace: Trace, path: CriticalPath, track: Int32s) -> CriticalPath:
     """The path with each piece along a thread divided by the innermost call."""
     along = np.flatnonzero(path.tie == Tie.THREAD)
-    handed = np.flatnonzero(path.tie == Tie.HANDOVER)
     time = trace.of(host_time)
     first, count = _reach(time, track[along], path.start[along], path.end[along])
     piece = np.repeat(along, count)
@@ -193,8 +217,6 @@ def _with_stretches(trace: Trace, path: CriticalPath, track: Int32s) -> Critical
     end = np.where(after, path.end[piece], np.minimum(ends, path.end[piece]))
     causes = trace.of(host_causes)
     rest = np.flatnonzero(path.tie != Tie.THREAD)
-    row_of = path.row.copy()
-    row_of[handed] = np.where(path.tail[handed] >= 0, path.tail[handed], path.head[handed])
     none = np.full(len(piece), NONE, np.int32)
     cause = np.where(row >= 0, causes[row], Cause.HOST) if len(piece) else np.empty(0, np.int8)
     return CriticalPath(
@@ -203,7 +225,7 @@ def _with_stretches(trace: Trace, path: CriticalPath, track: Int32s) -> Critical
         end=np.concatenate([path.end[rest], end]),
         cause=np.concatenate([path.cause[rest], cause]).astype(np.int8),
         tie=np.concatenate([path.tie[rest], path.tie[piece]]),
-        row=np.concatenate([row_of[rest], row]).astype(np.int32),
+        row=np.concatenate([path.row[rest], row]).astype(np.int32),
         tail=np.concatenate([path.tail[rest], none]),
         head=np.concatenate([path.head[rest], none]),
         doubt=np.concatenate([path.doubt[rest], start]),
@@ -219,6 +241,20 @@ def _reach(time: innermost.Stretches, track: Int32s, start: Int64s, end: Int64s)
 
 
 # --- what fills a step
+
+
+def _cut(path: CriticalPath, windows: Intervals) -> CriticalPath:
+    """The pieces, cut to the windows, which are disjoint and in order; `step` becomes the window's place."""
+    first = np.searchsorted(windows.end, path.start, side="right")
+    count = np.maximum(np.searchsorted(windows.start, path.end, side="left") - first, 0)
+    piece = np.repeat(np.arange(len(path)), count)
+    step = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(count.sum())
+    columns = {name: getattr(path, name)[piece] for name in CriticalPath.__dataclass_fields__}
+    columns["step"] = step.astype(np.int32)
+    columns["start"] = np.maximum(columns["start"], windows.start[step])
+    columns["end"] = np.minimum(columns["end"], windows.end[step])
+    columns["doubt"] = np.minimum(columns["doubt"], columns["start"])
+    return CriticalPath(**columns)
 
 
 def _unexplained(found: Steps, path: CriticalPath) -> CriticalPath:

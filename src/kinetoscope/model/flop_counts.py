@@ -6,7 +6,6 @@ call whose arguments tell what it takes; the calls around it are not.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,12 +17,11 @@ from kinetoscope.algorithms.tree import ancestor, subtree_sum
 from kinetoscope.model import arguments
 from kinetoscope.model.calls import call_name, call_names
 from kinetoscope.model.calltree import call_tree
-from kinetoscope.model.device import DeviceWork, device_work
-from kinetoscope.model.device_peaks import PRECISIONS
+from kinetoscope.model.device import device_work
 from kinetoscope.model.element_types import ElementType, first_element_type
-from kinetoscope.model.flop_formulas import FORMULAS, Cost, arguments_of, cost
-from kinetoscope.model.kinds import EventKind, WorkKind
-from kinetoscope.model.matrix_units import matrix_unit
+from kinetoscope.model.flop_arguments import Cost, arguments_of
+from kinetoscope.model.flop_formulas import FORMULAS, cost
+from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.trace import Trace
 
 _MOST: Final = 10**24
@@ -90,14 +88,14 @@ def flop_counts(trace: Trace) -> FlopCounts:
     innermost = ~_holds(trace, rows)[rows]
     counted, code = rows[innermost], codes[known][innermost]
     around = _around(len(trace), parent, counted)
+    missed = candidates[~known]
+    missed = missed[(around[missed] < 0) & ~_holds(trace, np.concatenate([counted, missed]))[missed]]
     work = trace.of(device_work)
     event = np.where(work.launch >= 0, work.launch, work.op)
     place = np.full(len(trace) + 1, -1, np.int32)
     place[counted] = np.arange(len(counted), dtype=np.int32)
     call = place[np.where(event >= 0, around[event], -1)] if len(work) else np.empty(0, np.int32)
     distinct, variant = np.unique(code, return_inverse=True)
-    missed = candidates[~known]
-    missed = missed[(around[missed] < 0) & ~_holds(trace, np.concatenate([counted, missed]))[missed]]
     kept = [found for number in distinct.tolist() if (found := variants[number]) is not None]
     return FlopCounts(counted, variant.astype(np.int32), tuple(kept), call, missed)
 
@@ -145,47 +143,3 @@ def _holds(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
     mark = np.zeros(len(trace), np.int64)
     mark[rows] = 1
     return subtree_sum(mark, calls.parent, calls.order) > mark
-
-
-# --- what the arithmetic was done in
-
-_TF32: Final = re.compile(r"tf32|xf32", re.IGNORECASE)
-
-
-def precisions(trace: Trace, counts: FlopCounts, *, amd: bool) -> NDArray[np.int8]:
-    """What each counted call was computed in: int8 [calls], places in `device_peaks.PRECISIONS`, −1: nothing tells.
-
-    That is the precision of its elements. FP32 may be computed in TF32 instead, if the user allows it: the name of the
-    longest kernel of the call tells. Its matrix units take FP32 as TF32 on NVIDIA's devices, and as such on AMD's.
-    """
-    of_variant = np.array([_precision(each.type) for each in counts.variants], np.int8)
-    result = of_variant[counts.variant] if len(of_variant) else np.zeros(0, np.int8)
-    work = trace.of(device_work)
-    longest = longest_kernels(counts, work)
-    fp32 = np.flatnonzero((result == PRECISIONS.index("fp32")) & (longest >= 0))
-    kernels = trace.name[work.rows[longest[fp32]]]
-    for code in np.unique(kernels).tolist():
-        found = _fp32_or_tf32(trace.strings.label(code), amd=amd)
-        result[fp32[kernels == code]] = PRECISIONS.index(found) if found else -1
-    return result
-
-
-def _precision(kind: ElementType | None) -> int:
-    return PRECISIONS.index(kind.precision) if kind is not None and kind.precision else -1
-
-
-def _fp32_or_tf32(kernel: str, *, amd: bool) -> str:
-    if _TF32.search(kernel):
-        return "tf32"
-    if amd:
-        return "fp32"
-    return {"yes": "tf32", "no": "fp32"}.get(matrix_unit(kernel), "")
-
-
-def longest_kernels(counts: FlopCounts, work: DeviceWork) -> NDArray[np.int32]:
-    """The longest computation kernel of each counted call: int32 [calls], places in `work`, −1 for none."""
-    chosen = np.flatnonzero((counts.call >= 0) & work.of(WorkKind.COMPUTATION))
-    order = chosen[np.lexsort((-chosen, work.duration[chosen]))]
-    longest = np.full(len(counts), -1, np.int32)
-    longest[counts.call[order]] = order  # of several writes the last one stays
-    return longest

@@ -11,7 +11,8 @@ from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.model.device import device_work
 from kinetoscope.model.device_peaks import PRECISIONS, Lookup, peak_of
 from kinetoscope.model.devices import devices
-from kinetoscope.model.flop_counts import FlopCounts, flop_counts, longest_kernels, precisions
+from kinetoscope.model.flop_counts import FlopCounts, flop_counts
+from kinetoscope.model.flop_precisions import FP32, longest_kernels, precisions
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.scope import Scope, whole
 from kinetoscope.model.trace import Trace
@@ -61,7 +62,7 @@ class FlopRates:
     @property
     def ideal(self) -> NDArray[np.float64]:
         """The time that each would take at the peak, ns: float64 [calls]; 0 for those that did not run on a device."""
-        return np.where(self.ran, self.flop / self.peak * 1e9, 0.0)
+        return np.where(self.ran & (self.flop > 0), self.flop / self.peak * 1e9, 0.0)
 
 
 def flop_rates(view: Scope, peak: float | None) -> FlopRates:
@@ -141,7 +142,7 @@ def _without_tf32(
     for number in np.unique(device[device >= 0]).tolist():
         known = known_peaks(trace, number).peak
         if known is not None and known.flops("tf32") is None:
-            result[(device == number) & may_be] = PRECISIONS.index("fp32")
+            result[(device == number) & may_be] = FP32
     return result
 
 

@@ -34,6 +34,7 @@ class Handovers:
     Attributes:
         thread: int32 [handovers], track of the thread that waits; other: of the one that it waits for.
         begin: int64 [handovers], when the waiting thread handed over; end: when it began its next call, or ended one.
+        inside: int32 [handovers], the call in which it waits, NO_ROW for none.
         first: int32 [handovers], the first of the other thread's calls, NO_ROW if that thread was at work already.
         last: int32 [handovers], of its calls that were over at `end` the last one, NO_ROW if there is none.
     """
@@ -42,6 +43,7 @@ class Handovers:
     other: Int32s
     begin: Int64s
     end: Int64s
+    inside: Int32s
     first: Int32s
     last: Int32s
 
@@ -55,9 +57,9 @@ def host_time(trace: Trace) -> innermost.Stretches:
 def handovers(trace: Trace) -> Handovers:
     """Find where threads wait for the backward pass. Ask by `trace.of`."""
     found = [part for pair in _threads(trace) for part in _between(trace, *pair)]
-    table = np.array(found, np.int64).reshape(-1, 6)
-    thread, other, first, last = (table[:, column].astype(np.int32) for column in (0, 1, 4, 5))
-    return Handovers(thread, other, table[:, 2].copy(), table[:, 3].copy(), first, last)
+    table = np.array(found, np.int64).reshape(-1, 7)
+    thread, other, inside, first, last = (table[:, column].astype(np.int32) for column in (0, 1, 4, 5, 6))
+    return Handovers(thread, other, table[:, 2].copy(), table[:, 3].copy(), inside, first, last)
 
 
 def _threads(trace: Trace) -> Iterator[tuple[int, int]]:
@@ -91,4 +93,4 @@ def _between(trace: Trace, thread: int, other: int) -> Iterator[tuple[int, ...]]
         first = int(rows[low]) if busy_until[low] <= begin else NO_ROW
         over = rows[low:high][trace.end[rows[low:high]] <= end]
         last = int(over[trace.end[over].argmax()]) if len(over) else NO_ROW
-        yield thread, other, begin, end, first, last
+        yield thread, other, begin, end, int(time.row[stretch[low]]), first, last

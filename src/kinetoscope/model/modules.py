@@ -18,6 +18,7 @@ from kinetoscope.model.calls import call_names
 from kinetoscope.model.calltree import MODULE, call_tree
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
+from kinetoscope.model.stacks import DEEPEST
 from kinetoscope.model.trace import Trace
 
 Origin = Literal["frames", "spans", "operators", "none"]
@@ -34,7 +35,6 @@ _SELF: Final = "SELF"
 _DEEPEST: Final = 100
 """Levels of a path; what is deeper counts as one name."""
 
-Path = tuple[str, ...]
 Parts = list[tuple[str, str]]
 """Name and class of each module of a path; "" where the class is not told."""
 
@@ -98,7 +98,8 @@ Found = tuple[Origin, NDArray[np.bool_], tuple[str, ...], NDArray[np.int32], NDA
 
 def _found(trace: Trace, around: NDArray[np.int32], linked: NDArray[np.bool_]) -> Found:
     member = trace.of(call_tree).member
-    frames = member & rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
+    frames = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
+    frames &= member & (trace.of(call_tree).depth < DEEPEST)
     if frames.any():
         return _nested(trace, frames, around, linked)
     marks = EventKind.HOST_OP, EventKind.ANNOTATION
@@ -171,26 +172,33 @@ def _spelled(
     """Modules whose calls have a text that spells the whole path."""
     rows = np.flatnonzero(is_call)
     codes, places = np.unique(text[rows], return_inverse=True)
-    nodes: dict[Path, int] = {}
-    classes: dict[Path, str] = {}
+    found = _Spelled({}, [], [])
     own = np.full(len(trace), NO_NODE, np.int32)
-    own[rows] = np.array([_added(spell(trace.strings.label(code)), nodes, classes) for code in codes.tolist()])[places]
+    own[rows] = np.array([found.add(spell(trace.strings.label(code))) for code in codes.tolist()], np.int32)[places]
     nearest = ancestor(around, is_call)
     node = np.where(nearest >= 0, own[nearest], np.int32(NO_NODE))
-    parent = np.array([nodes.get(path[:-1], NO_NODE) for path in nodes], np.int32)
-    names = tuple(f"{path[-1]}({classes[path]})" if path in classes else path[-1] for path in nodes)
-    return origin, is_call, names, parent, node
+    names = (f"{name}({kind})" if kind else name for (_, name), kind in zip(found.number, found.classes, strict=True))
+    return origin, is_call, tuple(names), np.array(found.parent, np.int32), node
 
 
-def _added(parts: Parts, nodes: dict[Path, int], classes: dict[Path, str]) -> int:
-    """The number of the module of this path; it and those around it get one if they have none yet."""
-    number = NO_NODE
-    for length in range(1, len(parts) + 1):
-        path = tuple(name for name, _ in parts[:length])
-        number = nodes.setdefault(path, len(nodes))
-        if parts[length - 1][1]:
-            classes.setdefault(path, parts[length - 1][1])
-    return number
+@dataclass(frozen=True)
+class _Spelled:
+    """Modules as they come: numbers by the module around and the name; classes, "" where not told; modules around."""
+
+    number: dict[tuple[int, str], int]
+    classes: list[str]
+    parent: list[int]
+
+    def add(self, parts: Parts) -> int:
+        """The number of the module of this path; it and those around it get one if they have none yet."""
+        node = NO_NODE
+        for name, kind in parts:
+            around, node = node, self.number.setdefault((node, name), len(self.parent))
+            if node == len(self.parent):
+                self.parent.append(around)
+                self.classes.append("")
+            self.classes[node] = self.classes[node] or kind
+        return node
 
 
 def _dotted(text: str) -> Parts:

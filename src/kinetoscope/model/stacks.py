@@ -24,6 +24,9 @@ from kinetoscope.model.trace import Trace
 SEPARATOR: Final = ";"
 """Between the frames of a stack, the outermost first, as folded stacks have it."""
 
+DEEPEST: Final = 1000
+"""Levels of calls that become frames: Python's own limit; what a crafted file has beyond would fill the memory."""
+
 _NO_FRAME: Final = re.compile(r"[;\r\n]+")
 _FRAME: Final = re.compile(r"(.+)\((\d{1,9})\): (.*)")
 _LIBRARY: Final = re.compile(
@@ -94,7 +97,7 @@ def _text(trace: Trace, frames: Prefixes, key: int) -> str:
         found = [frame.strip() for frame in trace.strings.label(key).split(SEPARATOR)]
         return SEPARATOR.join(frame for frame in reversed(found) if frame)
     names, node = [], key - len(trace.strings)
-    while node >= 0:
+    while node >= 0 and len(names) < DEEPEST:
         names.append(frame_text(trace.strings.label(int(frames.label[node]))))
         node = int(frames.parent[node])
     return SEPARATOR.join(reversed(names))

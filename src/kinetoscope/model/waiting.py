@@ -21,7 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.joining import match_first
+from kinetoscope.algorithms.tree import ancestor
 from kinetoscope.model import arguments
+from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.naming import rows_named
@@ -53,12 +55,14 @@ class HostWaits:
         work: int32 [calls], place in `device_work` of what each could not end before; NOTHING if that is not known.
         recorded: bool [calls], whether that was recorded; else it is inferred.
         waited: bool [calls], whether that work ended while the call ran: the call did wait.
+        own: int32 [calls], place in `device_work` of the copy that the call queued and waits for; NOTHING for none.
     """
 
     call: Int32s
     work: Int32s
     recorded: Bools
     waited: Bools
+    own: Int32s
 
     def __len__(self) -> int:
         return len(self.call)
@@ -85,7 +89,12 @@ def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
     """Find what each synchronising call waited for; with `use_recorded` false as if nothing had been recorded."""
     work, kinds = trace.of(device_work), trace.of(call_kinds)
     own = _own_copies(trace)
-    calls = np.flatnonzero(np.isin(kinds, WAITS) | (own >= 0) | _frees(trace)).astype(np.int32)
+    waiting = np.isin(kinds, WAITS) | (own >= 0) | _frees(trace)
+    parent = trace.of(call_tree).parent
+    around = ancestor(parent, waiting)
+    # Drivers record a call in a call: the outer one has waited.
+    nested = waiting & (parent >= 0) & (around[parent] >= 0) if len(parent) else waiting
+    calls = np.flatnonzero(waiting & ~nested).astype(np.int32)
     calls = calls[np.lexsort((calls, trace.start[calls]))]
     found = np.full(len(calls), NOTHING, np.int32)
     recorded = np.zeros(len(calls), np.bool_)
@@ -94,7 +103,7 @@ def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
     rest = np.flatnonzero(~recorded)
     found[rest] = _inferred(trace, calls[rest], own[calls[rest]])
     waited = (found >= 0) & (work.end[found] > trace.start[calls]) if len(work) else found >= 0
-    return HostWaits(calls, found, recorded, waited)
+    return HostWaits(calls, found, recorded, waited, own[calls])
 
 
 def _own_copies(trace: Trace) -> Int32s:

@@ -1,11 +1,14 @@
-"""A result as a file: JSON (a stable contract), CSV, Parquet. Exact values; the same result gives the same bytes.
+"""A result as a file: JSON (a stable contract), CSV, Parquet, folded stacks. The same result gives the same bytes.
 
-JSON is `{"analysis", "params", "columns": [{"name", "dtype", "unit", "doc"}], "rows": [[...]], "notes": [...]}`: one
-row a line, integers whole however long, what is missing or not a number null, everything beyond ASCII escaped.
+Values are exact. JSON is `{"analysis", "params", "columns": [{"name", "dtype", "unit", "doc"}], "rows": [[...]],
+"notes": [...]}`: one row a line, integers whole however long, what is missing or not a number null, everything beyond
+ASCII escaped.
 
 CSV has one header line and empty fields for what is missing. A text that a spreadsheet would run as a formula (it
 begins with `=`, `+`, `-`, `@`, a tab or a carriage return) gets a `'` before it, because a trace is untrusted; JSON and
 Parquet keep it as it is.
+
+Folded stacks are lines `frame;frame;frame value`, as flamegraph.pl, inferno and speedscope read them.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import Any
 
 import polars as pl
 
+from kinetoscope.errors import UsageError
 from kinetoscope.schema import Result
 
 FORMATS = ("json", "csv", "parquet")
@@ -28,8 +32,12 @@ _FORMULA = r"^[=+\-@\t\r]"
 
 
 def to_bytes(result: Result, form: str) -> bytes:
-    """The whole file in one of `FORMATS`."""
-    return {"json": to_json, "csv": to_csv, "parquet": to_parquet}[form](result)
+    """The whole file in one of `FORMATS`, or "folded".
+
+    Raises:
+        UsageError: the result holds no stacks to be folded.
+    """
+    return {"json": to_json, "csv": to_csv, "parquet": to_parquet, "folded": to_folded}[form](result)
 
 
 def to_json(result: Result) -> bytes:
@@ -74,6 +82,21 @@ def to_parquet(result: Result) -> bytes:
     stream = io.BytesIO()
     result.frame.write_parquet(stream, metadata=metadata)
     return stream.getvalue()
+
+
+def to_folded(result: Result) -> bytes:
+    """A line for each row: its stack, a blank and its value. Of several ranks each is the outermost frame of its own.
+
+    Raises:
+        UsageError: the result has no columns `stack` and `value`.
+    """
+    if not {"stack", "value"} <= set(result.frame.columns):
+        raise UsageError(f"{result.analysis or 'this'} has no stacks to be folded; `flame` has (json and csv hold any)")
+    frame = result.frame
+    if "rank" in frame.columns and frame["rank"].n_unique() > 1:
+        frame = frame.with_columns(stack=pl.format("rank {};{}", "rank", "stack"))
+    lines = [f"{stack} {value}\n" for stack, value in frame.select("stack", "value").iter_rows()]
+    return "".join(lines).encode("utf-8", "surrogatepass")
 
 
 def _columns(result: Result) -> list[dict[str, str]]:

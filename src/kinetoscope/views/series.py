@@ -5,7 +5,7 @@ What is left out never hides a peak: of each stretch of points the least and the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +49,9 @@ def each(frame: pl.DataFrame, facts: Lines, limit: int) -> Iterator[Series]:
     line = _line_of(frame, facts)
     x, y = (frame.get_column(name).cast(pl.Float64).fill_null(np.nan).to_numpy() for name in (facts.x, facts.y))
     members = [np.flatnonzero(line == number) for number in range(min(limit, int(line.max(initial=-1)) + 1))]
-    names = [_label(frame, facts, int(rows[0])) for rows in members]
+    keys = [{name: frame.get_column(name)[int(rows[0])] for name in facts.by} for rows in members]
+    telling = _telling(keys)
+    names = [_label(key, telling) or facts.y for key in keys]
     seen: dict[str, int] = {}
     for name, rows in zip(names, members, strict=True):
         seen[name] = seen.get(name, 0) + 1
@@ -117,11 +119,19 @@ def _line_of(frame: pl.DataFrame, facts: Lines) -> NDArray[np.int64]:
     return np.asarray(joined.get_column(_NUMBER).cast(pl.Int64).to_numpy(), np.int64)
 
 
-def _label(frame: pl.DataFrame, facts: Lines, row: int) -> str:
-    """The values of the columns that tell lines apart: `device 0 · stream 7`; of all of them if none does."""
-    telling = [name for name in facts.by if frame.get_column(name).n_unique() > 1] or list(facts.by)
-    values = [(name, frame.get_column(name)[row]) for name in telling]
-    parts = [
-        value if isinstance(value, str) else f"{name} {MISSING if value is None else value}" for name, value in values
+def _telling(keys: Sequence[Mapping[str, object]]) -> list[str]:
+    """The columns that tell several lines apart; without the device, say, where it follows from the rank."""
+    telling = list(keys[0]) if keys else []
+    for name in reversed(telling) if len(keys) > 1 else ():
+        rest = [other for other in telling if other != name]
+        if rest and len({_label(key, rest) for key in keys}) == len({_label(key, telling) for key in keys}):
+            telling = rest
+    return telling
+
+
+def _label(key: Mapping[str, object], names: Sequence[str]) -> str:
+    parts = [(name, key[name]) for name in names]
+    texts = [
+        value if isinstance(value, str) else f"{name} {MISSING if value is None else value}" for name, value in parts
     ]
-    return printable(" · ".join(parts)) or facts.y
+    return printable(" · ".join(texts))

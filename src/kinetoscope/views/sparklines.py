@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+import numpy as np
+
 from kinetoscope.schema import Lines, Result, Unit
 from kinetoscope.views import bars, series
 from kinetoscope.views.lines import Line, plain
@@ -15,8 +17,7 @@ from kinetoscope.views.text import cells, middle, padded
 LINES: Final = 16
 """Lines that are drawn."""
 
-_LEAST: Final = 20  # cells of a row of blocks, below which it says nothing
-_VALUE: Final = 14  # cells after the blocks, for what the highest of them stands for
+_LEAST: Final = 24  # cells of a row of blocks, below which it says nothing
 _GAP: Final = "  "
 
 
@@ -30,25 +31,30 @@ def drawn(result: Result, width: int) -> Iterator[Line]:
         return
     every = list(series.each(frame, facts, LINES))
     label = min(max(cells(each.label) for each in every), width // 3)
-    room = width - label - len(_GAP) - _VALUE
+    tops = [_text(_greatest(each), result.schema[facts.y].unit) for each in every]
+    room = width - label - len(_GAP) - 1 - max(map(cells, (*tops, facts.x)))
     if room < _LEAST:
         return
     x: Any = frame.get_column(facts.x)
     first, last = x.min(), x.max()
-    for each in every:
-        values = series.columns(each, float(first), float(last), room, steps=facts.steps)
-        greatest = max((value for value in values if value is not None), default=None)
+    for each, top in zip(every, tops, strict=True):
         name = padded(middle(each.label, label), label)
-        blocks = bars.sparkline(values), kind_of(facts.y) or kind_of(each.label)
-        yield (name, "bold"), (_GAP, ""), blocks, (f" {_text(greatest, result.schema[facts.y].unit)}", "dim")
+        blocks = bars.sparkline(series.columns(each, float(first), float(last), room, steps=facts.steps))
+        yield (name, "bold"), (_GAP, ""), (blocks, kind_of(facts.y) or kind_of(each.label)), (f" {top}", "dim")
     unit = result.schema[facts.x].unit
     left, right = shown(first, unit), shown(last, unit)
-    between = " " * max(room - cells(left) - cells(right), 1)
-    yield plain(" " * label + _GAP + left + between + right + f" {facts.x}", "dim")
+    between = room - cells(left) - cells(right)
+    if between > 0:
+        yield plain(" " * label + _GAP + left + " " * between + right + f" {facts.x}", "dim")
     more = series.count(frame, facts) - len(every)
     if more:
         yield plain(f"… {grouped(more)} more line{'s' * (more > 1)}", "dim")
     yield plain()
+
+
+def _greatest(line: series.Series) -> float | None:
+    known = line.y[~np.isnan(line.y)]
+    return float(known.max()) if len(known) else None
 
 
 def _text(value: float | None, unit: Unit) -> str:

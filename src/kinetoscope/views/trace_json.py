@@ -15,6 +15,7 @@ from typing import IO, Any, cast
 
 from kinetoscope.model.events import members, microseconds
 from kinetoscope.model.shapes import (
+    DUR,
     IN_TRACK,
     NOT_AN_OBJECT,
     NUMBER_TEXT,
@@ -28,6 +29,7 @@ from kinetoscope.model.shapes import (
 from kinetoscope.model.trace import Trace
 
 _EVENTS = "traceEvents"
+_TIMES = SPECIAL_KEYS[TS], SPECIAL_KEYS[DUR]
 _SHORT = 1000  # characters of nested JSON that is worth remembering: shapes and grids repeat
 
 
@@ -36,11 +38,12 @@ class Change:
     """What is written otherwise of one event.
 
     Attributes:
-        tid: another lane, as JSON; "" leaves it.
+        pid, tid: another lane, as JSON; "" leaves it.
         quoted_times: times with decimals are written as texts, for readers that would round them as numbers.
         arguments: more members of `args`, keys and values, the values as JSON.
     """
 
+    pid: str = ""
     tid: str = ""
     quoted_times: bool = False
     arguments: Mapping[str, str] = field(default_factory=dict)
@@ -114,7 +117,7 @@ def event_text(trace: Trace, row: int, change: Change | None = None) -> str:
             place = len(top) - 1
         text = "" if kind == OPEN else _value(trace, row, key, kind, value)
         if change is not None:
-            text = _changed(change, key, kind, text)
+            text = _changed(change, level, key, kind, text)
         if kind != OPEN:
             text = f"{_string(key)}: {text}"
         if level == 1:
@@ -131,10 +134,11 @@ def event_text(trace: Trace, row: int, change: Change | None = None) -> str:
     return "{" + ", ".join(top) + "}"
 
 
-def _changed(change: Change, key: str, kind: int, text: str) -> str:
-    if change.tid and kind == IN_TRACK and key == SPECIAL_KEYS[TID]:
-        return change.tid
-    return f'"{text}"' if change.quoted_times and kind == TIME_DECIMAL else text
+def _changed(change: Change, level: int, key: str, kind: int, text: str) -> str:
+    if kind == IN_TRACK:
+        return (change.tid if key == SPECIAL_KEYS[TID] else change.pid) or text
+    is_time = level == 0 and key in _TIMES and kind in (TIME_DECIMAL, NUMBER_TEXT)
+    return f'"{text}"' if change.quoted_times and is_time and not text.startswith('"') else text
 
 
 def value_text(value: Any) -> str:

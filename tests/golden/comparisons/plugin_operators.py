@@ -25,8 +25,9 @@ COLUMNS = ("calls", *PARTS)
 NO_OPERATORS = ("ProfilerStep", "Optimizer.", "[pl]", "enumerate(", "DataParallel.", "DistributedDataParallel.")
 """Ranges that were recorded as operators in 2021, and that the plugin leaves out of its table."""
 
-OVERLOADS, CROSSING = "overloads as operators", "crossing calls dropped"
-RULES = (OVERLOADS, CROSSING)
+OVERLOADS, ANNOTATIONS = "overloads are operators", "annotations are no calls"
+MODULES = "backward pass of modules only"
+RULES = (OVERLOADS, ANNOTATIONS, MODULES)
 OVERLOAD = re.compile(r"(\w+(?:::\w+)+)\.\w+")
 
 Key = tuple[str, ...]
@@ -106,15 +107,23 @@ def _formula(trace: Trace, shapes: bool, rules: frozenset[str]) -> Rows:
     """The plugin's own; of the host alone, which is all that those traces have on which it matters."""
     dims = arguments.codes(trace, "input_dims")
     rows = []
-    for node in plugin_tree.operators(
-        trace, str if OVERLOADS in rules else plain, drop_crossing=CROSSING in rules
-    ):
+    for node in tree(trace, rules).values():
+        if not node.operator or node.repeats:
+            continue
         total, inside = (sum(_duration(trace, each.row) for each in nodes) for nodes in ((node,), node.children))
-        key = (plain(node.name),)
-        if shapes:
-            key += (_spelled(trace, int(dims[node.row])),)
+        key = (plain(node.name), *([spelled(trace, int(dims[node.row]))] if shapes else []))
         rows.append((key, {"calls": 1, "host_total": total, "host_self": total - inside, **NOTHING}))
     return summed((key, row) for key, row in rows if not key[0].startswith(NO_OPERATORS))
+
+
+def tree(trace: Trace, rules: frozenset[str]) -> dict[int, plugin_tree.Node]:
+    """The calls, by those rules of the plugin."""
+    return plugin_tree.nodes(
+        trace,
+        str if OVERLOADS in rules else plain,
+        annotations=ANNOTATIONS not in rules,
+        backward_outside_modules=MODULES not in rules,
+    )
 
 
 NOTHING = {"device_self": 0, "device_total": 0}
@@ -124,5 +133,6 @@ def _duration(trace: Trace, row: int) -> float:
     return int(trace.end[row] - trace.start[row]) / 1000
 
 
-def _spelled(trace: Trace, code: int) -> str:
+def spelled(trace: Trace, code: int) -> str:
+    """Shapes as text."""
     return json.dumps(trace.strings.nested(code)) if code >= 0 else "[]"

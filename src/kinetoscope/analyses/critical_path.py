@@ -1,0 +1,176 @@
+"""What the length of each step follows from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.algorithms.grouping import sum_by
+from kinetoscope.model.critical_graph import Tie, critical_graph
+from kinetoscope.model.critical_path import CAUSES, Cause, CriticalPath, run_path
+from kinetoscope.model.critical_path import critical_path as find_paths
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.scope import Scope, origin_of_time, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.model.what_if import rules
+from kinetoscope.model.what_if import what_if as scaled
+from kinetoscope.schema import Analysis, Column, Param, Result, Schema, StackedBars
+
+PathOf = Literal["step", "run"]
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("step", pl.Int64, "Number of the step, as in ProfilerStep#N."),
+    Column("start", pl.Int64, "Start of the device step, from the first event of the trace on.", "ns"),
+    Column(
+        "duration", pl.Int64, "Length of the path, which is that of the device step; the eight causes sum to it.", "ns"
+    ),
+    Column("host", pl.Int64, "The path is on a host thread: operators, Python, or nothing recorded.", "ns"),
+    Column("data_loading", pl.Int64, "The path is in torch's data loader, on a host thread.", "ns"),
+    Column("launch", pl.Int64, "In calls that launch device work, and from there to where the work starts.", "ns"),
+    Column("computation", pl.Int64, "In computation kernels.", "ns"),
+    Column("communication", pl.Int64, "In kernels of collectives; waiting for other ranks is inside them.", "ns"),
+    Column("copies", pl.Int64, "In copies and sets on the device.", "ns"),
+    Column("gaps", pl.Int64, "Between device work and the next, which was launched and had to wait for it.", "ns"),
+    Column("other", pl.Int64, "Nothing recorded explains: before work whose launch was not recorded, mostly.", "ns"),
+    Column(
+        "inferred_share", pl.Float64, "How much of the path may be elsewhere if inferred waits are wrong.", "fraction"
+    ),
+    Column(
+        "what_if", pl.Int64, "Length of the step if things took what the parameter says; null if it says nothing.", "ns"
+    ),
+    Column("gain", pl.Int64, "Duration less what_if.", "ns"),
+)
+
+_LONG: Final = 1_000_000
+"""Gaps from which on something is missing, ns; the usual one is some microseconds."""
+
+_SAID: Final = 0.005
+"""Share of the path from which on it is said what rests on inferred waits."""
+
+
+def critical_path(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    path: Annotated[
+        PathOf,
+        Param("step: the path to the end of each step; run: one path to the end of the last.", choices=("step", "run")),
+    ] = "step",
+    what_if: Annotated[
+        str, Param("What takes another share of its time: name, /pattern/ or cause, as gemm=0.5; launch=0.")
+    ] = "",
+) -> Result:
+    """What does the length of each step follow from, and what would speed it up?
+
+    Method. Everything that happens waits for something: a call for the one before on its thread, a kernel for its
+    launch and for the work before it on its stream (or on another, by an event), a synchronising call for device work,
+    the thread that calls backward for the thread that runs it. From the end of the device step (see `step_breakdown`)
+    the path goes back to what was waited for last, and from there again, until the step begins. So its pieces follow
+    one upon the other without a gap, and their causes sum to the step exactly. With `what_if` the whole schedule is
+    computed anew: what is named (calls with all that happens inside them and that they launched, kernels, or a cause,
+    which is a column here) takes another share of its time, everything else its own, and each still waits for all that
+    it waited for.
+
+    How to read it. Only what is on the path makes the step shorter if it gets faster; the gain is at most what is
+    there, and less if another path is nearly as long, which is what `what_if` tells. Mostly host or launch: the device
+    waits for the host. Mostly computation: make kernels faster. `critical_path_events` names the events.
+
+    Limits. Waits are rarely recorded (cuda_sync); else they are inferred from times: a synchronising call has waited
+    for the work that ended last while it ran, if all that was launched before on that stream was over then; work that
+    was launched long before waited for work of another stream if it started within 20 µs of its end. On the four traces
+    with recorded waits at hand the path without them is the same. The backward thread is taken to begin when the thread
+    that calls it falls silent. Not known are: locks, other threads that are waited for, a full launch queue, what other
+    ranks do, dependencies inside graphs. HTA's path is shorter than its window and may end before it: it gives no time
+    to what lies between operators, leaves out work and calls of no duration, takes queries of events for waits, and
+    without recorded waits it stays on the host. Only steps and a range of time are selected: the path is through the
+    whole rank. A range cuts the path of the whole step, and then there is no `what_if`.
+    """
+    rules(what_if)
+    return job.map(_of_trace, RESULT, select, path=path, what_if=what_if)
+
+
+ANALYSIS = Analysis("Critical path", critical_path, RESULT, chart=StackedBars("step", CAUSES))
+
+
+def _of_trace(trace: Trace, select: Selection, *, path: PathOf, what_if: str) -> Partial:
+    view = scope(trace, select)
+    found = trace.of(find_paths if path == "step" else run_path, select.steps_by)
+    start, end = view.clipped(found.start, found.end)
+    count = len(CAUSES)
+    steps = int(max(view.places.max(initial=-1), found.step.max(initial=-1))) + 1
+    time = sum_by(found.step * np.int32(count) + found.cause, steps * count, end - start).reshape(steps, count)
+    windows = view.clipped(*view.steps.device)
+    duration = windows.end - windows.start
+    inferred = found.inferred(windows)
+    asked = rules(what_if)
+    new = scaled(trace, asked, select.steps_by) if asked and view.clip is None else None
+    length = None if new is None else new.duration[view.places]
+    none = pl.Series([None] * len(duration), dtype=pl.Int64)
+    frame = pl.DataFrame(
+        {
+            "step": view.steps.number,
+            "start": windows.start - trace.of(origin_of_time),
+            "duration": duration,
+            **{name: time[view.places, cause] for cause, name in enumerate(CAUSES)},
+            "inferred_share": pl.Series(inferred / np.maximum(duration, 1), dtype=pl.Float64),
+            "what_if": none if length is None else length,
+            "gain": none if length is None else duration - length,
+        }
+    )
+    notes = [*view.notes, *_notes(view, found)]
+    if new is not None:
+        notes += _said(new.events, int(duration.sum()), int(new.duration[view.places].sum()))
+    elif asked:
+        notes.append("What if is of whole steps: with a range of time its columns are empty.")
+    return Partial(frame, tuple(notes))
+
+
+def _said(events: tuple[tuple[str, int], ...], now: int, then: int) -> Iterator[str]:
+    for text, count in events:
+        if not count:
+            yield f"No event of this trace is named by {text!r}."
+        elif count > 0:
+            yield f"{text!r} names {count:,} events."
+    if now:
+        yield f"With {'; '.join(text for text, _ in events)} the steps take {1 - then / now:.1%} less."
+
+
+def _notes(view: Scope, path: CriticalPath) -> Iterator[str]:
+    trace, work = view.trace, view.device_work
+    select = view.select
+    if any(each is not None for each in (select.devices, select.streams, select.threads, select.annotation)):
+        yield "The path is through the whole rank: of the selection only steps and the range of time count."
+    if not len(work):
+        yield "No device work was recorded: the path is the host's."
+        return
+    unlinked = int((work.launch < 0).sum())
+    if unlinked:
+        yield f"{unlinked:,} of {len(work):,} pieces of device work have no recorded launch: time before them is other."
+    graph = trace.of(critical_graph, select.steps_by)
+    if graph.early:
+        yield f"{graph.early:,} of {len(work):,} pieces of device work start before their launch: clocks disagree."
+    chosen = np.isin(path.step, view.places)
+    rest = path.inferred(view.steps.device).sum() / max(int((view.steps.device.end - view.steps.device.start).sum()), 1)
+    if rest >= _SAID and not (trace.kind == EventKind.DEVICE_SYNC).any():
+        yield (
+            f"Waits are inferred from times, and up to {rest:.0%} of the path rests on that; record them with "
+            "experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)."
+        )
+    long = (
+        chosen
+        & (path.cause == Cause.GAPS)
+        & (path.end - path.start > _LONG)
+        & np.isin(path.tie, (Tie.STREAM, Tie.EVENT))
+    )
+    if long.any():
+        share = int((path.end - path.start)[long].sum()) / max(int((path.end - path.start)[chosen].sum()), 1)
+        yield (
+            f"{int(long.sum()):,} gaps are longer than 1 ms ({share:.0%} of the path): what was launched waited for "
+            "something that was not recorded."
+        )

@@ -1,0 +1,159 @@
+"""Where the host waits for a device, and what the device loses by that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.tree import NO_ROW, ancestor
+from kinetoscope.model import arrays
+from kinetoscope.model.calls import call_names
+from kinetoscope.model.calltree import STEP, call_tree, enclosing_op
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.scope import Scope, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.model.waiting import HostWaits, host_waits
+from kinetoscope.model.waiting_cost import idle_after
+from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("call", pl.String, "Call of the runtime or driver in which the host waits."),
+    Column("copy", pl.String, "The copy that the call queued and waits for; null for calls that queue none."),
+    Column("operator", pl.String, "Innermost operator that makes the call; null outside operators."),
+    Column("outer_operator", pl.String, "Outermost operator around it, such as aten::item; null outside operators."),
+    Column("source", pl.String, "Python function around it, with file and its first line; null if not recorded."),
+    Column("calls", pl.Int64, "Number of calls."),
+    Column("waits", pl.Int64, "Calls in which device work ended that they had to wait for."),
+    Column("time", pl.Int64, "Time of the host in these calls.", "ns"),
+    Column("waiting", pl.Int64, "Of that, until the device work that they waited for had ended.", "ns"),
+    Column("longest", pl.Int64, "The longest of the calls.", "ns"),
+    Column("device_idle", pl.Int64, "Idle time of the device that would not be if the calls took no time.", "ns"),
+)
+
+_PYTHON: Final = ".py("
+
+
+def synchronizations(job: Job, *, select: Selection = ALL) -> Result:
+    """Where does the host wait for the device, and how long is the device idle because of it?
+
+    Method. Counted are calls that synchronise with a stream, an event or the device, copies that are not asynchronous,
+    those that touch pageable memory (`.item()`, `.cpu()`, `.tolist()` and `nonzero` end in one), and the freeing of
+    device memory where it waited. What each waited for is recorded (`cuda_sync`) or inferred as in `critical_path`.
+    After the wait the device has nothing to do until the next launch reaches it: of that idle time as much follows from
+    the calls as they took, for without them the launch had come so much sooner.
+
+    How to read it. Long waiting with little device_idle is harmless: the device is the bottleneck, and the host would
+    wait elsewhere. device_idle is what could be had by removing the call: keep values on the device, copy to pinned
+    memory with non_blocking=True, look at losses every so many steps.
+
+    Limits. Calls that only ask (cudaEventQuery) do not wait, whatever HTA says. The first line of a Python function is
+    not the line of the call. A wait on a device that other threads keep busy has no idle time. Copies of pageable
+    memory to the device take time for staging, too, which is not waiting. With a range of time, calls are those that
+    begin in it, and their times are of what lies inside it; device_idle is of whole calls.
+    """
+    return job.map(_of_trace, RESULT, select)
+
+
+ANALYSIS = Analysis("Synchronizations", synchronizations, RESULT, chart=Bars("call", "time"))
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    view = scope(trace, select)
+    waits = trace.of(host_waits)
+    chosen = np.flatnonzero(view.host[waits.call] & _counts(trace, waits) & _on_device(view, waits))
+    frame = _frame(view, waits, chosen)
+    frame = frame.sort(["time", *frame.columns[:5]], descending=[True] + [False] * 5, nulls_last=True)
+    return Partial(frame, (*(view.notes if select != ALL else ()), *_notes(view, waits, chosen)))
+
+
+def _counts(trace: Trace, waits: HostWaits) -> NDArray[np.bool_]:
+    return np.asarray(waits.waited | (trace.of(call_kinds)[waits.call] != CallKind.FREE))
+
+
+def _on_device(view: Scope, waits: HostWaits) -> NDArray[np.bool_]:
+    """Of selected devices and streams only calls that wait for work there."""
+    fits, work = np.ones(len(waits), np.bool_), view.device_work
+    for wanted, have in ((view.select.devices, work.device), (view.select.streams, work.stream)):
+        if wanted is not None:
+            fits &= (waits.work >= 0) & np.isin(have[waits.work], wanted) if len(work) else False
+    return fits
+
+
+def _frame(view: Scope, waits: HostWaits, chosen: NDArray[np.int64]) -> pl.DataFrame:
+    trace, work = view.trace, view.device_work
+    rows = waits.call[chosen]
+    start, end = view.clipped(trace.start[rows], np.maximum(trace.end[rows], trace.start[rows]))
+    until = np.clip(work.end[waits.work[chosen]], start, end) if len(work) else start
+    waiting = np.where(waits.waited[chosen], until - start, 0)
+    own = waits.own[chosen]
+    names = {
+        "call": trace.name[rows],
+        "copy": np.where(own >= 0, trace.name[work.rows[own]], -1) if len(work) else np.full(len(rows), -1),
+        "operator": _names(trace, trace.of(enclosing_op)[rows]),
+        "outer_operator": _names(trace, trace.of(_outermost_op)[rows]),
+        "source": _names(trace, trace.of(_source)[rows]),
+    }
+    codes, first = group(*(each.astype(np.int64) for each in names.values()))
+    groups = len(first)
+    longest = np.zeros(groups, np.int64)
+    np.maximum.at(longest, codes, end - start)
+    return pl.DataFrame(
+        {
+            **{name: arrays.texts(trace.strings, each[first]).cast(pl.String) for name, each in names.items()},
+            "calls": np.bincount(codes, minlength=groups),
+            "waits": sum_by(codes, groups, waits.waited[chosen].astype(np.int64)),
+            "time": sum_by(codes, groups, end - start),
+            "waiting": sum_by(codes, groups, waiting),
+            "longest": longest,
+            "device_idle": sum_by(codes, groups, trace.of(idle_after)[chosen]),
+        }
+    )
+
+
+def _names(trace: Trace, row: NDArray[np.int32]) -> NDArray[np.int32]:
+    return np.where(row >= 0, trace.of(call_names)[row], np.int32(-1)) if len(trace) else row
+
+
+def _outermost_op(trace: Trace) -> NDArray[np.int32]:
+    """The outermost operator that each event is, or is called by: int32 [events], −1 for none."""
+    inner, parent = trace.of(enclosing_op), trace.of(call_tree).parent
+    above = np.where(parent >= 0, inner[parent], NO_ROW) if len(parent) else parent
+    steps = rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
+    top = (above < 0) | steps[above] if len(parent) else steps
+    return ancestor(parent, (trace.kind == EventKind.HOST_OP) & top & ~steps)
+
+
+def _source(trace: Trace) -> NDArray[np.int32]:
+    """The nearest Python function around each event that is not torch's own, else the nearest: int32 [events]."""
+    parent = trace.of(call_tree).parent
+    frames = rows_named(trace, lambda name: _PYTHON in name, EventKind.PYTHON, holding=(_PYTHON,))
+    torchs = rows_named(trace, _is_torchs, EventKind.PYTHON, holding=("torch/", "torch\\"))
+    own = ancestor(parent, frames & ~torchs)
+    return np.where(own >= 0, own, ancestor(parent, frames))
+
+
+def _is_torchs(name: str) -> bool:
+    path = name.partition(_PYTHON)[0].replace("\\", "/")
+    return path.startswith("torch/") or "/torch/" in path
+
+
+def _notes(view: Scope, waits: HostWaits, chosen: NDArray[np.int64]) -> Iterator[str]:
+    trace = view.trace
+    if not len(chosen):
+        yield "No call that waits for a device was " + ("selected." if len(waits) else "recorded.")
+        return
+    inferred = int((waits.waited & ~waits.recorded)[chosen].sum())
+    if inferred:
+        yield f"Of {int(waits.waited[chosen].sum()):,} waits {inferred:,} are inferred from times, not recorded."
+    if not (trace.kind == EventKind.PYTHON).any():
+        yield "Python calls were not recorded (with_stack=True records them): there is no source."

@@ -1,0 +1,229 @@
+"""What happens in the ranges that users and libraries name, on the host and on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Annotated, Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.charging import charge
+from kinetoscope.algorithms.grouping import reduce_by, sum_by
+from kinetoscope.algorithms.intervals import length
+from kinetoscope.model import arrays
+from kinetoscope.model.annotations import Annotations, named_ranges, shadowed
+from kinetoscope.model.calls import launching_calls
+from kinetoscope.model.costs import Groups, Launched, device_costs, host_costs
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.scope import Scope, scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("name", pl.String, "Name of the range; all steps of the profiler are ProfilerStep*."),
+    Column("calls", pl.Int64, "How many such ranges began on the host in the selection."),
+    Column("host_total", pl.Int64, "Duration of the ranges on the host.", "ns"),
+    Column("host_self", pl.Int64, "Duration of the ranges less that of the ranges directly inside them.", "ns"),
+    Column("host_mean", pl.Int64, "Mean duration of a range, rounded to the nanosecond.", "ns"),
+    Column("host_min", pl.Int64, "Shortest range.", "ns"),
+    Column("host_max", pl.Int64, "Longest range.", "ns"),
+    Column("device_calls", pl.Int64, "How many shadows of the ranges began on streams; null if none were recorded."),
+    Column("device_span", pl.Int64, "Sum of the durations of the shadows, gaps between kernels included.", "ns"),
+    Column("device_span_mean", pl.Int64, "Mean duration of a shadow, rounded to the nanosecond.", "ns"),
+    Column("device_span_min", pl.Int64, "Shortest shadow.", "ns"),
+    Column("device_span_max", pl.Int64, "Longest shadow.", "ns"),
+    Column("work", pl.Int64, "Pieces of device work in the ranges."),
+    Column("work_self", pl.Int64, "Of those, what is in none of the ranges inside them."),
+    Column("device_total", pl.Int64, "Sum of the durations of that device work.", "ns"),
+    Column("device_self", pl.Int64, "Of that, what is in none of the ranges inside them.", "ns"),
+    Column("device_total_busy", pl.Int64, "Time in which work of device_total ran, each instant once.", "ns"),
+    Column("device_self_busy", pl.Int64, "Time in which work of device_self ran, each instant once.", "ns"),
+)
+
+By = Literal["launch", "stream"]
+
+
+def user_annotations(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    by: Annotated[
+        By,
+        Param(
+            "launch: device work launched in a range; stream: work that starts in the shadow of a range on its stream.",
+            choices=("launch", "stream"),
+        ),
+    ] = "launch",
+) -> Result:
+    """How much time do the ranges take that the code names, on the host, and with the device work launched in them?
+
+    Method. Ranges are annotations (`record_function`, the profiler's steps, what optimizers, loaders, DDP and
+    collectives name). A row sums over the ranges of one name. Self leaves out the ranges directly inside. A piece of
+    device work belongs to all ranges around its launch (total), and to the innermost of them (self). On a device a
+    range has a shadow on each stream that it launched work to, from the first to the last of it (device_span). With
+    `by="stream"` work belongs to the shadows that run on its stream when it starts, whatever launched it; the innermost
+    is the one that began last.
+
+    How to read it. Sorted by device_total, then by host_total. A device_span far above device_total has gaps: the host
+    did not launch fast enough, or waited. Self columns can be added up over rows; total columns cannot, as ranges nest.
+
+    Limits. Work that a range has another thread launch is not inside it: the backward pass is not inside `backward` on
+    the host. `by="stream"` counts work of other ranges in between, too. Annotations of gloo's collectives end on
+    another thread than they begin on: nothing is inside them. Files of 2021 hold ranges as operators; those of the
+    profiler, loaders, optimizers and DDP are told by name. Unlike HTA, work without a shadow is linked by its launch,
+    a range of ProfilerStep is not a row of its own for each number, and rare names are not summed up as "others";
+    `by="stream"` gives its count of kernels in each annotation in `work_self`.
+    """
+    return job.map(_of_trace, RESULT, select, by=by)
+
+
+ANALYSIS = Analysis("Annotations", user_annotations, RESULT, chart=Bars("name", "device_total", instead="host_total"))
+
+_WORK: Final = ("work", "work_self", "device_total", "device_self", "device_total_busy", "device_self_busy")
+_SCHEMA: Final = RESULT.without("rank").empty().schema
+
+Bools = NDArray[np.bool_]
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Values = dict[str, pl.Series | Int64s | None]
+
+
+def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
+    view, found = scope(trace, select), trace.of(named_ranges)
+    asked = (select.steps, select.threads, select.annotation)
+    notes = list(view.notes) if any(each is not None for each in asked) else []
+    if not found.names:
+        notes.append("No annotations were recorded (`with torch.profiler.record_function(name):` makes one).")
+        return Partial(pl.DataFrame(schema=_SCHEMA), tuple(notes))
+    shadows = _selected(view, found)
+    values: Values = {**_host(view, found), **_device_spans(view, found, shadows)}
+    if not view.work.any():
+        notes.append("There is no device work, or none is selected: the columns of device work are empty.")
+    elif by == "launch":
+        row = launching_calls(found.host, view.device_work)[view.work]
+        values |= _launched(view, found, row)
+        notes += _outside(view, row < 0)
+    elif len(found.shadows):
+        values |= _under_shadows(view, found, shadows)
+    else:
+        notes.append("Annotations have no shadows on streams in this file: see by=launch.")
+    return Partial(_frame(found, values), tuple(notes))
+
+
+def _frame(found: Annotations, values: Values) -> pl.DataFrame:
+    nothing = [None] * len(found.names)
+    columns = {name: found.names if name == "name" else values.get(name) for name in _SCHEMA}
+    frame = pl.DataFrame({name: nothing if each is None else each for name, each in columns.items()}, schema=_SCHEMA)
+    there = pl.any_horizontal(pl.col("calls", "host_total", "device_calls", "device_span", "work").fill_null(0) != 0)
+    order = ["device_total", "host_total", "name"]
+    return frame.filter(there).sort(order, descending=[True, True, False], nulls_last=True)
+
+
+# --- the ranges
+
+
+def _groups(view: Scope, found: Annotations) -> Groups:
+    chosen = found.host.shown & view.host_any_time
+    code = np.where(chosen, found.code, np.int32(-1))
+    around = np.where(found.host.parent >= 0, code[found.host.parent], np.int32(-1))
+    around[found.host.asynchronous] = code[found.host.asynchronous]
+    return Groups(code, around, np.zeros(len(found.names), np.int32))
+
+
+def _host(view: Scope, found: Annotations) -> Values:
+    began = np.flatnonzero(found.host.shown & view.host)
+    costs = host_costs(view, found.host, _groups(view, found))
+    return {**costs, **_statistics("host", view.trace, found, began)}
+
+
+def _device_spans(view: Scope, found: Annotations, shadows: Bools) -> Values:
+    """Of the shadows selected; null columns where the file has none."""
+    if not len(found.shadows):
+        return {}
+    trace, rows = view.trace, found.shadows[shadows]
+    start, end = view.clipped(trace.start[rows], trace.end[rows])
+    began = rows
+    if view.clip is not None:
+        began = rows[(trace.start[rows] >= view.clip[0]) & (trace.start[rows] < view.clip[1])]
+    return {
+        "device_calls": np.bincount(found.code[began], minlength=len(found.names)),
+        "device_span": sum_by(found.code[rows], len(found.names), np.maximum(end - start, 0)),
+        **_statistics("device_span", trace, found, began),
+    }
+
+
+def _statistics(what: str, trace: Trace, found: Annotations, rows: NDArray[np.signedinteger]) -> Values:
+    """Mean, least and greatest duration of the ranges of each name; null where there are none."""
+    duration = np.maximum(trace.end[rows] - trace.start[rows], 0)
+    reduced = reduce_by(found.code[rows], len(found.names), duration)
+    there, calls = reduced.rows > 0, np.maximum(reduced.rows, 1)
+    mean = (2 * reduced.total + calls) // (2 * calls)
+    parts = (("mean", mean), ("min", reduced.least), ("max", reduced.greatest))
+    return {f"{what}_{part}": arrays.column(numbers, there) for part, numbers in parts}
+
+
+def _selected(view: Scope, found: Annotations) -> Bools:
+    """Which shadows are selected: those of selected ranges; where that is not known those that start in a step."""
+    by = np.where(found.original >= 0, found.original, found.shadows)
+    chosen = view.host_any_time[by]
+    track = view.trace.track[found.shadows]
+    if view.select.devices is not None:
+        chosen &= np.isin(view.trace.tracks.integer_pids()[track], view.select.devices)
+    if view.select.streams is not None:
+        chosen &= np.isin(view.trace.tracks.integer_tids()[track], view.select.streams)
+    return chosen
+
+
+# --- the device work in them
+
+
+def _launched(view: Scope, found: Annotations, row: Int32s) -> Values:
+    """By the innermost range around each launch, −1 for none: int32 [selected work]."""
+    groups = _groups(view, found)
+    each = np.arange(len(row), dtype=np.int64)  # an instant of its own for each piece of work: what is covered, counts
+
+    def count(climb: bool) -> Int64s:
+        return charge(each, each + 1, row, found.host.parent, groups.code, len(groups), climb=climb).covered
+
+    costs = device_costs(view, found.host, groups, Launched(row, row))
+    zeros = np.zeros(len(groups), np.int64)
+    times = {name: zeros if column is None else column for name, column in costs.items()}
+    return {"work": count(True), "work_self": count(False), **times}
+
+
+def _outside(view: Scope, outside: Bools) -> Iterator[str]:
+    if outside.any():
+        duration = view.device_work.duration[view.work]
+        share = int(duration[outside].sum()) / max(int(duration.sum()), 1)
+        yield (
+            f"{outside.sum():,} of {len(outside):,} pieces of device work ({share:.1%} of device time) are in no range:"
+            " launched outside all of them, or by a call that was not recorded."
+        )
+
+
+def _under_shadows(view: Scope, found: Annotations, shadows: Bools) -> Values:
+    inside = shadowed(view.trace, found, shadows)
+    own = np.flatnonzero(inside.innermost >= 0)
+    total = _of_work(view, found, inside.work, inside.code)
+    alone = _of_work(view, found, own, inside.innermost[own])
+    return dict(zip(_WORK, (part for pair in zip(total, alone, strict=True) for part in pair), strict=True))
+
+
+def _of_work(view: Scope, found: Annotations, work: Int64s, code: Int32s) -> tuple[Int64s, Int64s, Int64s]:
+    """Count, sum and union of the selected work of each name."""
+    chosen = view.work[work]
+    work, code = work[chosen], code[chosen]
+    every, names = view.device_work, len(found.names)
+    start, end = view.clipped(every.start[work], every.end[work])
+    busy = np.zeros(names, np.int64)
+    order = np.lexsort((every.device[work], code))
+    edges = np.flatnonzero(np.diff(code[order], prepend=-1) | np.diff(every.device[work][order], prepend=-1))
+    for first, last in pairwise([*edges.tolist(), len(order)]):
+        some = order[first:last]
+        busy[code[some[0]]] += length(start[some], end[some])
+    return np.bincount(code, minlength=names), sum_by(code, names, end - start), busy

@@ -1,0 +1,227 @@
+"""How long steps would take if some of what happens in them took another time: `gemm=0.5; launch=0`.
+
+The graph of `critical_graph` is gone through with other weights. What is not named keeps its time, and still waits for
+all that it waited for.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms import innermost
+from kinetoscope.algorithms.longest_path import longest
+from kinetoscope.algorithms.tree import ancestor
+from kinetoscope.errors import UsageError
+from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.critical_graph import CriticalGraph, Tie, critical_graph
+from kinetoscope.model.critical_path import CAUSES, Cause, cause_of_work, host_causes
+from kinetoscope.model.device import device_work
+from kinetoscope.model.handovers import host_time
+from kinetoscope.model.kinds import DEVICE_WORK, HOST_KINDS
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.steps import Steps, step_of, steps
+from kinetoscope.model.trace import Trace
+
+Int64s = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+_EXAMPLE: Final = "write a part of a name, a /pattern/ or a cause, and a factor: gemm=0.5; /^nccl/=0; launch=0"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is to take another time.
+
+    Attributes:
+        text: as it was asked.
+        fits: tells a name, None if `cause` does.
+        cause: one of `CAUSES`, else None.
+        factor: what its time is multiplied by.
+    """
+
+    text: str
+    fits: Callable[[str], object] | None
+    cause: Cause | None
+    factor: float
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The answer.
+
+    Attributes:
+        duration: int64 [steps], what each step would take, ns.
+        events: for each rule, as it was asked, how many events it names; of a cause −1.
+    """
+
+    duration: Int64s
+    events: tuple[tuple[str, int], ...]
+
+
+def rules(text: str) -> tuple[Rule, ...]:
+    """The rules that a text says; none for an empty one.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    return tuple(_rule(part.strip()) for part in text.split(";") if part.strip())
+
+
+def _rule(text: str) -> Rule:
+    what, _, number = (part.strip() for part in text.rpartition("="))
+    try:
+        factor = float(number)
+    except ValueError:
+        factor = math.nan
+    if not what or not math.isfinite(factor) or factor < 0:
+        raise UsageError(f"{text!r} does not say what is to take how much of its time; {_EXAMPLE}")
+    if what in CAUSES:
+        return Rule(text, None, Cause(CAUSES.index(what)), factor)
+    if len(what) > 2 and what.startswith("/") and what.endswith("/"):
+        try:
+            return Rule(text, re.compile(what[1:-1]).search, None, factor)
+        except re.error as error:
+            raise UsageError(f"{what} is no pattern: {error}; {_EXAMPLE}") from error
+    return Rule(text, lambda name: what in name, None, factor)
+
+
+def what_if(trace: Trace, asked: tuple[Rule, ...], steps_by: str | None = None) -> WhatIf:
+    """What each step would take.
+
+    A name means device work of that name; calls of that name, with all that happens inside them; and the device work
+    that was launched there. What launching itself takes on the way to the device is another name's: the launch call's.
+    """
+    graph, found = trace.of(critical_graph, steps_by), trace.of(steps, steps_by)
+    factors = _Factors.all_one(trace)
+    counts = tuple((rule.text, factors.apply(trace, rule)) for rule in asked)
+    weight = _scaled(trace, graph, factors)
+    time = longest(graph.time, graph.edges._replace(weight=weight))
+    return WhatIf(_durations(trace, graph, found, time), counts)
+
+
+# --- factors
+
+
+@dataclass
+class _Factors:
+    """What the time of each thing is multiplied by: float64.
+
+    Attributes:
+        host: [events], time of calls in which no other runs. delay: [events], from a launch call to what it launched.
+        work: [work]. gap: [work], before it. outside: of time outside calls.
+    """
+
+    host: Floats
+    delay: Floats
+    work: Floats
+    gap: Floats
+    outside: float = 1.0
+
+    @classmethod
+    def all_one(cls, trace: Trace) -> _Factors:
+        pieces = len(trace.of(device_work))
+        return cls(np.ones(len(trace)), np.ones(len(trace)), np.ones(pieces), np.ones(pieces))
+
+    def apply(self, trace: Trace, rule: Rule) -> int:
+        """Take a rule into account; how many events it names, −1 of a cause."""
+        work = trace.of(device_work)
+        linked = work.launch >= 0
+        if rule.fits is None:
+            cause = rule.cause
+            self.host[trace.of(host_causes) == cause] *= rule.factor
+            self.work[trace.of(cause_of_work) == cause] *= rule.factor
+            self.delay *= rule.factor if cause == Cause.LAUNCH else 1.0
+            self.gap[linked] *= rule.factor if cause == Cause.GAPS else 1.0
+            self.gap[~linked] *= rule.factor if cause == Cause.OTHER else 1.0
+            self.outside *= rule.factor if cause == Cause.HOST else 1.0
+            return -1
+        named = rows_named(trace, lambda name: bool(rule.fits and rule.fits(name)), *HOST_KINDS, *DEVICE_WORK)
+        inside = ancestor(trace.of(call_tree).parent, named) >= 0
+        self.host[inside] *= rule.factor
+        self.delay[named] *= rule.factor
+        self.work[named[work.rows] | (linked & inside[work.launch])] *= rule.factor
+        return int(named.sum())
+
+
+# --- the graph with other weights
+
+
+def _scaled(trace: Trace, graph: CriticalGraph, factors: _Factors) -> Int64s:
+    work, tie, target = trace.of(device_work), graph.tie, graph.target
+    factor = np.ones(len(tie))
+    place = np.full(len(trace) + 1, -1, np.int32)
+    place[work.rows] = np.arange(len(work))
+    for kind, of in (
+        (Tie.WORK, factors.work),
+        (Tie.STREAM, factors.gap),
+        (Tie.EVENT, factors.gap),
+    ):
+        edges = np.flatnonzero(tie == kind)
+        factor[edges] = of[place[graph.head[edges]]]
+    edges = np.flatnonzero(tie == Tie.LAUNCH)
+    factor[edges] = factors.delay[graph.tail[edges]]
+    edges = np.flatnonzero(tie == Tie.WAIT)
+    factor[edges] = factors.host[graph.head[edges]]
+    factor[np.isin(tie, (Tie.HANDOVER, Tie.RETURN))] = factors.outside
+    edges = np.flatnonzero(tie == Tie.THREAD)
+    first, last = graph.edges.source[edges], target[edges]
+    saved = _Saved(trace, factors)
+    took = np.maximum(graph.time[last] - graph.time[first], 1)
+    less = saved.until(graph.track[last], graph.time[last]) - saved.until(graph.track[first], graph.time[first])
+    factor[edges] = 1.0 - less / took
+    weight = graph.edges.weight.copy()
+    changed = factor != 1.0
+    weight[changed] = np.rint(weight[changed] * np.maximum(factor[changed], 0.0)).astype(np.int64)
+    return weight
+
+
+class _Saved:
+    """How much less time the calls of each thread would have taken until some time; exactly 0 for what is not named."""
+
+    def __init__(self, trace: Trace, factors: _Factors) -> None:
+        self.time = trace.of(host_time)
+        row, begin, offsets = self.time.row, self.time.time, self.time.offsets
+        self.share = 1.0 - (np.where(row >= 0, factors.host[row], factors.outside) if len(row) else np.empty(0))
+        length = np.zeros(len(row))
+        length[:-1] = np.diff(begin)
+        length[offsets[1:][np.diff(offsets) > 0] - 1] = 0
+        self.before = np.concatenate([[0.0], np.cumsum(length * self.share)])
+
+    def until(self, track: NDArray[np.int32], time: Int64s) -> Floats:
+        place = innermost.at(self.time, track, time)
+        known = np.maximum(place, 0)
+        if not len(self.share):
+            return np.zeros(len(time))
+        inside = self.before[known] + (time - self.time.time[known]) * self.share[known]
+        return np.where(place >= 0, inside, self.before[self.time.offsets[track]])
+
+
+def _durations(trace: Trace, graph: CriticalGraph, found: Steps, time: Int64s) -> Int64s:
+    """The steps' lengths by the formula of `steps.device_steps`, with other times."""
+    work = trace.of(device_work)
+    start = (
+        np.where(graph.step_start >= 0, time[graph.step_start], found.device.start) if len(time) else found.device.start
+    )
+    end = np.where(graph.step_end >= 0, time[graph.step_end], start) if len(time) else found.device.end
+    step = np.full(len(work), -1, np.int64)
+    linked = work.launch >= 0
+    step[linked] = step_of(found.host, trace.start[work.launch[linked]])
+    if (graph.step_end < 0).all():  # no host: all work is the one step's
+        step[:] = 0
+    of_step = np.flatnonzero(step >= 0)
+    np.maximum.at(end, step[of_step], time[graph.end[of_step]])
+    result = np.empty(len(found), np.int64)
+    before = int(found.device.start[0]) if len(found) else 0
+    for place in range(len(found)):
+        begun = max(int(start[place]), before)
+        before = max(int(end[place]), begun)
+        result[place] = before - begun
+    return result

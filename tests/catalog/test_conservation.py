@@ -1,0 +1,615 @@
+"""Laws that tie the analyses to each other: what one of them adds up another must give, to the nanosecond."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+import pytest
+
+from kinetoscope import ANALYSES, Selection, read
+from kinetoscope.algorithms.intervals import union
+from kinetoscope.errors import UsageError
+from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.device import DeviceWork, device_work
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.scope import origin_of_time
+from kinetoscope.model.selection import ALL
+from kinetoscope.model.steps import steps
+from tests.catalog.samples import everywhere
+from tests.drawn import Event, annotation, kernel, launch, memory, op, python, written
+
+Fact = tuple[str, object, object]
+"""What is said, and the two things that must be equal."""
+
+
+class Asked:
+    """A trace, and the answers that were asked of it; each is asked once."""
+
+    def __init__(self, file: Path) -> None:
+        self.job = read(file, jobs=1)
+        self.trace = self.job.trace()
+        self._answers: dict[Any, pl.DataFrame] = {}
+
+    def __call__(self, name: str, select: Selection = ALL, **params: Any) -> pl.DataFrame:
+        key = name, select, tuple(sorted(params.items()))
+        if key not in self._answers:
+            [analysis] = [each for each in ANALYSES if each.name == name]
+            self._answers[key] = analysis(self.job, select=select, **params).frame
+        return self._answers[key]
+
+    def sums(self, name: str, select: Selection = ALL, *, by: tuple[str, ...] = (), **params: Any) -> dict[Any, Any]:
+        """Sums of all numeric columns over the rows that agree in `by`."""
+        return sums(self(name, select, **params), *by)
+
+    @property
+    def work(self) -> DeviceWork:
+        return self.trace.of(device_work)
+
+    @property
+    def halves(self) -> tuple[Selection, Selection, Selection]:
+        """A range of time that covers all, and the two parts of it, cut inside calls and work."""
+        origin = self.trace.of(origin_of_time)
+        shown = self.trace.start >= origin
+        last = max(int(self.trace.end.max()) - origin, 0) + 1
+        middle = int(np.median(self.trace.start[shown])) - origin + 1 if shown.any() else 0
+        whole, first, second = (Selection(time=time) for time in ((0, last), (0, middle), (middle, last)))
+        return whole, first, second
+
+
+def sums(frame: pl.DataFrame, *by: str) -> dict[Any, Any]:
+    """Sums of the whole-number columns, by the text or number of `by`; what is 0 is left out."""
+    numbers = [name for name, dtype in frame.schema.items() if dtype == pl.Int64 and name not in by]
+    grouped = frame.with_columns(pl.lit(0).alias("_")).group_by("_", *by).agg(pl.col(numbers).sum())
+    found = {}
+    for row in grouped.iter_rows(named=True):
+        key = tuple(row[name] for name in by)
+        found.update({(*key, name): row[name] for name in numbers if row[name]})
+    return found
+
+
+def total(frame: pl.DataFrame, column: str, *by: str) -> dict[Any, int]:
+    """Sum of a column by the values of `by`, without those that are 0."""
+    grouped = frame.group_by(by or [pl.lit(0).alias("_")]).agg(pl.col(column).sum())
+    return {tuple(key): value for *key, value in grouped.iter_rows() if value}
+
+
+def close(number: float | None) -> float | None:
+    return None if number is None else float(f"{number:.9g}")
+
+
+LAWS: list[Callable[[Asked], Iterator[Fact]]] = []
+
+
+def law(function: Callable[[Asked], Iterator[Fact]]) -> Callable[[Asked], Iterator[Fact]]:
+    LAWS.append(function)
+    return function
+
+
+# --- the time of devices
+
+
+@law
+def kinds_sum_to_busy_time(ask: Asked) -> Iterator[Fact]:
+    whole, kinds, hidden = ask("temporal_breakdown"), ask("kernel_kinds"), ask("overlap")
+    assert kinds["device"].n_unique() == len(whole) == len(hidden)
+    for row in whole.iter_rows(named=True):
+        here = kinds.filter(pl.col("device") == row["device"])
+        exact = dict(here.select("kinds", "time").iter_rows())
+        together = dict(here.select("kinds", "total").iter_rows())
+        yield "kinds = window - idle", sum(exact.values()), row["window"] - row["idle"]
+        yield "memory alone", exact.get("memory", 0), row["exposed_memory"]
+        exposed = exact.get("communication", 0) + exact.get("communication+memory", 0)
+        yield "communication without computation", exposed, row["exposed_communication"]
+        yield "computation", together.get("computation", 0), row["computation"]
+        [of_overlap] = hidden.filter(device=row["device"]).iter_rows(named=True)
+        for name in ("computation", "exposed_communication"):
+            yield f"overlap.{name}", of_overlap[name], row[name]
+        yield "overlap", of_overlap["overlap"], together.get("computation+communication", 0)
+        yield "communication", of_overlap["communication"], together.get("communication", 0)
+
+
+@law
+def reasons_sum_to_idle_time(ask: Asked) -> Iterator[Fact]:
+    idle = ask("idle_breakdown")
+    whole = ask("temporal_breakdown")
+    yield "idle time", total(idle, "time", "device"), total(whole, "idle", "device")
+    for device, share in idle.group_by("device").agg(pl.col("window_share").sum()).iter_rows():
+        [(expected,)] = whole.filter(device=device).select("idle_share").iter_rows()
+        yield "share of the window", close(share), close(expected)
+    shares = idle.group_by("device").agg(pl.col("share").sum())["share"]
+    yield "shares", shares.round(9).to_list(), [1.0] * len(shares)
+    yield "longest", idle.filter((pl.col("longest") > pl.col("time")) | (pl.col("time") < 1)).height, 0
+    yield "gaps", idle.filter(pl.col("longest") * pl.col("gaps") < pl.col("time")).height, 0
+
+
+@law
+def idle_time_of_each_stream_is_that_of_the_stream_alone(ask: Asked) -> Iterator[Fact]:
+    found = total(ask("idle_breakdown", by="stream"), "time", "device", "stream")
+    for device, stream in sorted({(int(a), int(b)) for a, b in zip(ask.work.device, ask.work.stream, strict=True)}):
+        if device < 0 or stream < 0:
+            continue
+        alone = ask("temporal_breakdown", Selection(devices=(device,), streams=(stream,)))
+        yield f"stream {stream}", found.get((device, stream), 0), alone["idle"].sum()
+
+
+@law
+def steps_sum_up(ask: Asked) -> Iterator[Fact]:
+    found = ask.trace.of(steps)
+    whole = ask("step_breakdown")
+    yield "duration", whole["duration"].to_list(), (found.device.end - found.device.start).tolist()
+    apart = [ask("step_breakdown", Selection(steps=(number,))) for number in set(found.number.tolist())]
+    yield "one by one", sums(pl.concat(apart)), sums(whole)
+
+
+@law
+def kernels_sum_to_the_durations_of_device_work(ask: Asked) -> Iterator[Fact]:
+    duration, work = int(ask.work.duration.sum()), len(ask.work)
+    for group_by in ("name", "launch"):
+        frame = ask("kernels", group_by=group_by, copies=True)
+        yield "total", frame["total"].sum(), duration
+        yield "calls", frame["calls"].sum(), work
+        if duration:
+            yield "share", close(frame["share"].sum()), 1.0
+    kernels = ~np.isin(ask.work.kind, (2, 3))
+    yield "without copies", ask("kernels")["total"].sum(), int(ask.work.duration[kernels].sum())
+    moved = ask("memory_bandwidth")
+    yield "copies", (moved["total"].sum(), moved["calls"].sum()), (int(ask.work.duration[~kernels].sum()), sum(~kernels))
+
+
+@law
+def utilization_is_of_kernels(ask: Asked) -> Iterator[Fact]:
+    """In the whole range of time the window is the same for all that know it."""
+    whole, _, _ = ask.halves
+    found = ask("device_utilization", whole)
+    series = ask("device_utilization_series", whole)
+    series = series.with_columns(busy=pl.col("utilization") * pl.col("duration"))
+    for row in found.iter_rows(named=True):
+        here = series.filter(pl.col("device") == row["device"])
+        inside = Selection(time=(row["start"], row["end"]))
+        same = ask("device_utilization_series", inside).filter(pl.col("device") == row["device"])
+        for name in ("utilization", "sm_efficiency"):
+            if row[name] is not None:
+                mean = (same[name] * same["duration"]).sum() / max(same["duration"].sum(), 1)
+                yield f"mean {name}", round(mean, 9), round(row[name], 9)
+        covered = here["duration"].sum()
+        assert whole.time is not None
+        yield "buckets cover the range", covered, whole.time[1] - whole.time[0]
+
+
+# --- launches
+
+
+@law
+def each_piece_of_work_has_one_launch(ask: Asked) -> Iterator[Fact]:
+    frame, unlinked = ask("launches"), int((ask.work.launch < 0).sum())
+    yield "work", frame["work"].sum() + unlinked, len(ask.work)
+    single = frame.filter(work=1)
+    rows = ask.work.launch[ask.work.launch >= 0]
+    _, count = np.unique(rows, return_counts=True)
+    yield "launches", len(frame.filter(pl.col("work") > 0)), len(count)
+    yield "launches of one", len(single), int((count == 1).sum())
+    alone = np.isin(ask.work.launch, np.unique(rows)[count == 1])
+    yield "durations", single["work_duration"].sum(), int(ask.work.duration[alone].sum())
+    yield "null without work", frame.filter((pl.col("work") == 0) != pl.col("delay").is_null()).height, 0
+    yield "in order", frame["time"].is_sorted(), True
+
+
+@law
+def statistics_are_of_the_launches(ask: Asked) -> Iterator[Fact]:
+    frame, found = ask("launches"), ask("launch_statistics")
+    if not len(frame):
+        yield "nothing", len(found), 0
+        return
+    everything, named = found[:1], found[1:]
+    added = ("calls", "total", "short_kernels", "short_excess", "slow_calls", "slow_excess", "long_delays")
+    yield "(all)", everything.select(added).row(0), named.select(pl.col(added).sum()).row(0)
+    linked = frame.filter(pl.col("work") > 0)
+    short = linked.filter(pl.col("work_duration") < pl.col("duration"))
+    slow = frame.filter(pl.col("duration") > 50_000)
+    yield (
+        "counts",
+        everything.select(added).row(0),
+        (
+            len(frame),
+            frame["duration"].sum(),
+            len(short),
+            (short["duration"] - short["work_duration"]).sum(),
+            len(slow),
+            (slow["duration"] - 50_000).sum(),
+            len(frame.filter(pl.col("delay") > 100_000)),
+        ),
+    )
+    yield "greatest", everything.select("max", "delay_max").row(0), (frame["duration"].max(), frame["delay"].max())
+
+
+@law
+def queues_are_made_of_waits(ask: Asked) -> Iterator[Fact]:
+    found, series = ask("queue_length"), ask("queue_length_series")
+    place = ["device", "stream"]
+    series = series.with_columns(held=(pl.col("time").shift(-1) - pl.col("time")).over(place))
+    curve = series.with_columns(area=pl.col("held") * pl.col("length"))
+    areas = total(curve, "area", *place)
+    yield "area", {(row["device"], row["stream"]): round(row["mean"] * row["window"]) for row in _rows(found) if row["mean"]}, areas
+    yield "queued", total(found, "queued", *place), total(series.filter(pl.col("length") > 0), "held", *place)
+    highest = {(row["device"], row["stream"]): row["max"] for row in _rows(found) if row["max"]}
+    yield "max", highest, {tuple(key): high for *key, high in series.group_by(place).agg(pl.col("length").max()).iter_rows()}
+    yield "ends at 0", series.group_by(place).last()["length"].sum(), 0
+    yield "never negative", series.filter(pl.col("length") < 0).height, 0
+    waits = total(_waits(ask), "wait", *place)
+    yield "waits", areas, waits
+
+
+def _waits(ask: Asked) -> pl.DataFrame:
+    work, trace = ask.work, ask.trace
+    linked = work.launch >= 0
+    frame = pl.DataFrame(
+        {
+            "launch": work.launch[linked],
+            "device": work.device[linked],
+            "stream": work.stream[linked],
+            "start": work.start[linked],
+            "called": trace.start[work.launch[linked]],
+        }
+    )
+    frame = frame.group_by("launch", "device", "stream").agg(pl.col("start").min(), pl.col("called").first())
+    return frame.with_columns(wait=(pl.col("start") - pl.col("called")).clip(lower_bound=0))
+
+
+def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    return frame.to_dicts()
+
+
+# --- calls of the host
+
+
+@law
+def operators_have_all_device_time_that_is_linked(ask: Asked) -> Iterator[Fact]:
+    work = ask.work
+    linked = int(work.duration[(work.launch >= 0) | (work.op >= 0)].sum())
+    for params in ({}, {"python": True}, {"group_by": "shapes"}, {"group_by": "stack"}):
+        frame = ask("operators", **params)
+        yield f"device_self {params}", frame["device_self"].sum(), linked
+        yield "self <= total", frame.filter(pl.col("device_self") > pl.col("device_total")).height, 0
+        yield "busy <= total", frame.filter(pl.col("device_total_busy") > pl.col("device_total")).height, 0
+    names = ("calls", "host_total", "host_self", "device_total", "device_self")
+    for group_by in ("shapes", "stack"):
+        apart = ask("operators", group_by=group_by)
+        yield f"by {group_by}", total_of(apart, names, "name", "kind"), total_of(ask("operators"), names, "name", "kind")
+    stacks = ask("operator_stacks")
+    yield "operator_stacks", total_of(stacks, names), total_of(ask("operators").filter(pl.col("kind") != "memory"), names)
+
+
+def total_of(frame: pl.DataFrame, names: tuple[str, ...], *by: str) -> dict[Any, Any]:
+    return sums(frame.select(*by, *names), *by)
+
+
+@law
+def flames_sum_up(ask: Asked) -> Iterator[Fact]:
+    duration = int(ask.work.duration.sum())
+    for params in ({}, {"python": "none"}, {"operators": False}, {"kernels": False}, {"python": "modules"}):
+        if duration:
+            frame = ask("flame", weight="device", **params)
+            yield f"device time {params}", frame["value"].sum(), duration
+    tree, trace = ask.trace.of(call_tree), ask.trace
+    of_threads = 0
+    for low, high in zip(tree.offsets[:-1].tolist(), tree.offsets[1:].tolist(), strict=True):
+        rows = tree.order[low:high]
+        of_threads += union(trace.start[rows], trace.end[rows]).length
+    yield "host time", ask("flame", weight="host")["value"].sum(), of_threads
+
+
+@law
+def modules_sum_up(ask: Asked) -> Iterator[Fact]:
+    frame = ask("modules")
+    for where in ("host", "device"):
+        roots = frame.filter(depth=0)[f"{where}_total"].sum()
+        yield f"{where} of the roots", roots, frame[f"{where}_self"].sum()
+        halves = frame.select(pl.sum_horizontal(f"{where}_forward", f"{where}_backward")).to_series()
+        yield f"{where} passes", halves.to_list(), frame[f"{where}_total"].fill_null(0).to_list()
+    yield "no more than there is", frame["device_self"].sum() <= int(ask.work.duration.sum()), True
+
+
+@law
+def flops_are_the_same_by_anything(ask: Asked) -> Iterator[Fact]:
+    by_op, by_module, by_step = (ask("flops", by=by) for by in ("op", "module", "step"))
+    if len(by_module):
+        yield "modules", close(by_module["flop"].sum()), close(by_op["flop"].sum())
+        yield "calls of modules", by_module["calls"].sum(), by_op["calls"].sum()
+    numbers = tuple(by_step["step"].to_list())
+    inside = ask("flops", Selection(steps=numbers)) if numbers else by_op[:0]
+    yield "steps", close(by_step["flop"].sum()), close(inside["flop"].sum())
+    yield "calls of steps", by_step["calls"].sum(), inside["calls"].sum()
+
+
+# --- memory
+
+
+@law
+def memory_sums_to_its_changes(ask: Asked) -> Iterator[Fact]:
+    curve, by_operator = ask("memory_curve"), ask("memory_by_operator")
+    taken = curve.filter(pl.col("change") > 0)
+    yield "increase", total(by_operator, "self_size_increase", "device"), total(curve, "change", "device")
+    yield "taken", total(by_operator, "self_allocation_size", "device"), total(taken, "change", "device")
+    how_often = {(device,): count for device, count in taken.group_by("device").len().iter_rows()}
+    yield "how often", total(by_operator, "self_allocations", "device"), how_often
+    by_device = {True: 0, False: 0}
+    for (device,), value in total(curve, "change", "device").items():
+        by_device[device == "cpu"] += value
+    if np.count_nonzero(np.diff(ask.trace.of(call_tree).offsets)) == 1:  # there, what any thread does counts
+        operators = ask("operators")
+        yield "operators", operators["host_memory_self"].sum(), by_device[True]
+        yield "operators on devices", operators["device_memory_self"].sum(), by_device[False]
+
+
+@law
+def the_peak_is_the_highest_point(ask: Asked) -> Iterator[Fact]:
+    curve, peak, events = ask("memory_curve"), ask("memory_peak"), ask("memory_events")
+    for device in curve["device"].unique().sort():
+        here = curve.filter(device=device)
+        first = here["allocated"][0] - here["change"][0]
+        parts = peak.filter(device=device)
+        yield f"peak of {device}", parts["size"].sum(), max(here["allocated"].max(), first)
+        if not len(parts):
+            continue
+        time = parts["time"][0]
+        if here.filter(time=time).height > 1:
+            continue  # several records at that instant: which of them is meant is not said
+        blocks = events.filter((pl.col("device") == device) & (pl.col("allocated_at") <= time))
+        alive = blocks.filter(pl.col("released_at").is_null() | (pl.col("released_at") > time))
+        held = parts.filter(~pl.col("kind").is_in(["before", "unpaired"]))
+        yield f"alive on {device}", held["size"].sum(), alive["size"].sum()
+        yield f"blocks on {device}", held["blocks"].sum(), len(alive)
+
+
+@law
+def each_change_of_memory_is_in_one_block(ask: Asked) -> Iterator[Fact]:
+    events, curve = ask("memory_events"), ask("memory_curve")
+    if not len(events):
+        return
+    given = events.filter(pl.col("released_at").is_not_null())
+    taken = events.filter(pl.col("allocated_at").is_not_null())
+    without = memory_without_address(ask)
+    if without:
+        return
+    up, down = curve.filter(pl.col("change") > 0), curve.filter(pl.col("change") < 0)
+    yield "taken", total(taken, "size", "device"), total(up, "change", "device")
+    yield "given back", len(given), len(down)
+    yield "how long", events.filter(pl.col("duration") < 0).height, 0
+
+
+def memory_without_address(ask: Asked) -> bool:
+    [analysis] = [each for each in ANALYSES if each.name == "memory_events"]
+    return any("no address" in note for note in analysis(ask.job).notes)
+
+
+# --- selections
+
+PARTS_IN_TIME: Final = {
+    "device_utilization": ("kernel_time",),
+    "flame": ("value",),
+    "flops": ("calls", "flop"),
+    "kernel_kinds": ("time",),
+    "kernels": ("calls", "total"),
+    "launches": ("duration", "work"),
+    "memory_bandwidth": ("calls", "bytes", "total", "busy"),
+    "memory_by_operator": ("self_size_increase", "self_allocation_size", "self_allocations"),
+    "memory_curve": ("change",),
+    "modules": ("host_self", "device_self", "calls"),
+    "operators": ("calls", "host_total", "host_self", "device_total", "device_self", "device_self_busy"),
+    "operator_stacks": ("calls", "host_self", "device_self"),
+    "overlap": ("computation", "communication", "overlap"),
+    "queue_length": ("calls", "queued"),
+    "temporal_breakdown": ("computation", "exposed_communication", "exposed_memory"),
+}
+"""What of two ranges of time that touch adds up to what is in both of them."""
+
+PARTS_OF_STREAMS: Final = {
+    "flame": ("value", "calls"),
+    "kernels": ("calls", "total"),
+    "launches": ("duration", "work"),
+    "memory_bandwidth": ("calls", "bytes", "total"),
+    "modules": ("device_self",),
+    "operators": ("device_self", "device_total"),
+    "queue_length": ("calls", "queued"),
+}
+"""What of all streams of all devices, one by one, adds up to what is in all of them."""
+
+PARTS_OF_STEPS: Final = {
+    "flops": ("calls", "flop"),
+    "kernels": ("calls", "total"),
+    "launches": ("duration", "work"),
+    "memory_bandwidth": ("calls", "bytes", "total"),
+    "memory_by_operator": ("self_size_increase", "self_allocation_size", "self_allocations"),
+    "modules": ("calls", "host_self", "device_self"),
+    "operators": ("calls", "host_self", "host_total", "device_self", "device_total"),
+    "queue_length": ("calls",),
+}
+"""What of all steps, one by one, adds up to what is in all of them."""
+
+PARTS_OF_THREADS: Final = {
+    "launches": ("duration", "work"),
+    "launch_statistics": ("calls", "total"),
+    "memory_by_operator": ("self_size_increase", "self_allocation_size"),
+    "operators": ("calls", "host_self", "host_total"),
+    "flame": (),
+}
+"""What of all threads of the host, one by one, adds up to what is in all of them."""
+
+
+def _added(frames: list[pl.DataFrame], names: tuple[str, ...]) -> list[float | None]:
+    found = pl.concat([frame.select(names) for frame in frames])
+    return [close(found[name].sum()) for name in names]
+
+
+@law
+def ranges_of_time_add_up(ask: Asked) -> Iterator[Fact]:
+    whole, *parts = ask.halves
+    for analysis, names in PARTS_IN_TIME.items():
+        params = {"copies": True} if analysis == "kernels" else {"weight": "host"} if analysis == "flame" else {}
+        together = _added([ask(analysis, whole, **params)], names)
+        apart = _added([ask(analysis, part, **params) for part in parts], names)
+        yield analysis, dict(zip(names, apart, strict=True)), dict(zip(names, together, strict=True))
+
+
+@law
+def the_range_of_all_time_changes_nothing(ask: Asked) -> Iterator[Fact]:
+    whole, _, _ = ask.halves
+    for analysis, names in PARTS_IN_TIME.items():
+        if analysis == "device_utilization":
+            continue  # its window is that of the steps
+        params = {"copies": True} if analysis == "kernels" else {"weight": "host"} if analysis == "flame" else {}
+        yield analysis, _added([ask(analysis, whole, **params)], names), _added([ask(analysis, **params)], names)
+
+
+@law
+def streams_add_up(ask: Asked) -> Iterator[Fact]:
+    places = sorted({(int(a), int(b)) for a, b in zip(ask.work.device, ask.work.stream, strict=True)})
+    if not places or len(places) > 12:
+        return
+    for analysis, names in PARTS_OF_STREAMS.items():
+        params = {"copies": True} if analysis == "kernels" else {"weight": "device"} if analysis == "flame" else {}
+        apart = [
+            ask(analysis, Selection(devices=(device,), streams=(stream,)), **params) for device, stream in places
+        ]
+        together = ask(analysis, **params)
+        if analysis == "launches":
+            together = together.filter(pl.col("work") > 0)
+        yield analysis, _added(apart, names), _added([together], names)
+
+
+@law
+def steps_add_up(ask: Asked) -> Iterator[Fact]:
+    numbers = ask.trace.of(steps).number.tolist()
+    if not 2 <= len(set(numbers)) <= 12:
+        return
+    for analysis, names in PARTS_OF_STEPS.items():
+        params = {"copies": True} if analysis == "kernels" else {}
+        apart = [ask(analysis, Selection(steps=(number,)), **params) for number in sorted(set(numbers))]
+        together = ask(analysis, Selection(steps=tuple(numbers)), **params)
+        yield analysis, _added(apart, names), _added([together], names)
+
+
+@law
+def threads_add_up(ask: Asked) -> Iterator[Fact]:
+    tree = ask.trace.of(call_tree)
+    tracks = np.flatnonzero(np.diff(tree.offsets))
+    threads = np.unique(ask.trace.tracks.integer_tids()[tracks]).tolist()
+    if not 2 <= len(threads) <= 6:
+        return
+    for analysis, names in PARTS_OF_THREADS.items():
+        if not names:
+            continue
+        apart = [ask(analysis, Selection(threads=(thread,))) for thread in threads]
+        together = ask(analysis)
+        if analysis in ("operators", "memory_by_operator"):
+            apart = [frame.filter(pl.col("kind") != "memory") for frame in apart]
+            together = together.filter(pl.col("kind") != "memory")
+        yield analysis, _added(apart, names), _added([together], names)
+
+
+# --- traces drawn at random
+
+
+def drawn(folder: Path, seed: int) -> Path:
+    """A job with two devices, several streams and threads, graphs, copies, collectives, memory, and steps.
+
+    Calls nest, as on a real host; device work overlaps as it likes, and some of it was launched by nobody known.
+    """
+    dice = random.Random(seed)
+    events: list[Event] = []
+    records: list[tuple[int, int]] = []
+    correlation = 0
+
+    def work(at: int, call: int) -> list[Event]:
+        nonlocal correlation
+        correlation += 1
+        found = []
+        graph = dice.random() < 0.1
+        name = "cudaGraphLaunch" if graph else "cudaLaunchKernel"
+        if dice.random() < 0.9:
+            found.append(launch(at, call, correlation, name=name, tid=0))
+        device = dice.randrange(2)
+        for _ in range(dice.randrange(1, 5) if graph else 1):
+            category, label = dice.choice(
+                [
+                    ("kernel", "gemm"),
+                    ("kernel", "relu"),
+                    ("kernel", "ncclDevKernel_AllReduce"),
+                    ("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)"),
+                    ("gpu_memset", "Memset (Device)"),
+                ]
+            )
+            begin, stream = at + dice.randrange(-5, 400), dice.choice([7, 7, 20])
+            more = {"bytes": dice.randrange(1000)} if "mem" in category else {"blocks per SM": dice.random() * 2}
+            found.append(
+                kernel(label, begin, dice.randrange(0, 300), correlation, stream=stream, device=device, category=category, **more)
+            )
+        return found
+
+    def calls(start: int, end: int, tid: int, depth: int) -> None:
+        at = start
+        while at < end and dice.random() < 0.9:
+            at += dice.randrange(0, 40)
+            length = min(dice.randrange(1, 200), end - at)
+            if length <= 0:
+                return
+            name = dice.choice(["aten::mm", "aten::add", "aten::relu", "python", "module"])
+            if name == "python":
+                events.append(python(f"train.py({depth}): f", at, length, tid=tid))
+            elif name == "module":
+                events.append(python(f"nn.Module: Net_{depth}", at, length, tid=tid))
+            else:
+                shapes = {"Input Dims": [[4, 8], [8, 2]], "Input type": ["float", "float"]} if name == "aten::mm" else {}
+                events.append(op(name, at, length, tid=tid, **shapes))
+            if depth < 4 and length > 10 and dice.random() < 0.6:
+                calls(at, at + length, tid, depth + 1)
+            elif length > 6:
+                for event in work(at + 1, length // 2):
+                    events.append({**event, "tid": tid} if event["cat"] == "cuda_runtime" else event)
+            if dice.random() < 0.3:
+                records.append((at + length // 2, tid))
+            at += length
+
+    for step in range(4):
+        events.append(annotation(f"ProfilerStep#{step}", 1000 * step, 900 + 100 * (step % 2)))
+        calls(1000 * step, 1000 * step + 900, 1, 0)
+        calls(1000 * step + 50, 1000 * step + 700, 2, 0)
+    held: dict[tuple[int, int | None], int] = {}
+    for time, thread in sorted(records):
+        place = dice.randrange(9), dice.choice([None, 0])
+        size = -held.pop(place) if place in held else dice.choice([512, 1024])
+        if size > 0:
+            held[place] = size
+        events.append(memory(time, size, tid=thread, device=place[1], Addr=place[0] + 1))
+    return written(folder / f"drawn{seed}.json", *events)
+
+
+# --- all laws over all traces
+
+
+def broken(ask: Asked) -> list[str]:
+    """The facts that do not hold, one line each."""
+    found = []
+    for each in LAWS:
+        try:
+            for what, one, other in each(ask):
+                if one != other:
+                    found.append(f"{each.__name__}: {what}: {one} is not {other}")
+        except UsageError as error:
+            found.append(f"{each.__name__}: {error}")
+    return found
+
+
+@pytest.mark.parametrize("file", everywhere())
+def test_what_one_analysis_adds_up_another_gives(file: Path) -> None:
+    assert not broken(Asked(file))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_one_analysis_adds_up_another_gives_in_a_drawn_trace(tmp_path: Path, seed: int) -> None:
+    assert not broken(Asked(drawn(tmp_path, seed)))

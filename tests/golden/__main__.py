@@ -1,0 +1,30 @@
+"""Make all comparisons, print how many agree, and write the table and the page: `python -m tests.golden`."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from tests.golden import page
+from tests.golden.rows import FILE, Row, outcome, rows
+
+
+def main() -> int:
+    """Write what came out; 1 if a comparison is neither equal nor different on purpose."""
+    begun, failed = time.perf_counter(), 0
+    found: dict[Row, str] = {}
+    for row in rows():
+        try:
+            found[row] = str(outcome(row))
+        except (AssertionError, KeyError, ImportError) as error:
+            failed += 1
+            print(f"{row}: {error!r}", file=sys.stderr)
+    FILE.write_text("".join(f"{row.line()}\t{text}\n" for row, text in sorted(found.items())))
+    page.PAGE.write_text(page.text(found))
+    print(page.counts(found))
+    print(f"{len(found)} comparisons in {time.perf_counter() - begun:.0f} s, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""The plugin's call stacks of the largest operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinetoscope.analyses.operator_stacks import operator_stacks
+from tests.golden.comparison import fewest
+from tests.golden.comparisons.plugin_operators import COLUMNS, MODULES, OVERLOADS, PARTS, plain, summed
+from tests.golden.outcome import Outcome
+from tests.golden.plugin import Case
+
+ANALYSIS = "operator_stacks"
+SECTIONS = tuple(f"operation_stack_Operation{shapes}_{n}" for shapes in ("", "AndInputShape") for n in range(3))
+RULES = ()
+
+
+def compare(case: Case) -> Outcome:
+    """Innermost frame first, without those calls that no stack was recorded for."""
+    shapes = "Shape" in case.section
+    rows = case.golden["data"]
+    golden = summed(
+        (
+            (row["call_stack"].rstrip(";"), *([row["input_shape"]] if shapes else [])),
+            {"calls": row["calls"]} | {part: row.get(f"{part}_duration", 0) for part in PARTS},
+        )
+        for row in rows
+    )
+    [operator] = {plain(row["name"]) for row in rows}
+    asked = {row["input_shape"] for row in rows} if shapes else set()
+    return fewest(golden, lambda _: _ours(case, operator, asked), RULES, 1 if case.in_doubles else 0)
+
+
+def _ours(case: Case, operator: str, shapes: set[str]) -> Any:
+    found = operator_stacks(case.job, operator=operator, exact=True, shapes=bool(shapes)).frame.to_dicts()
+    return summed(
+        (
+            (";".join(reversed(row["call_stack"].split(";"))), *([row["input_shapes"]] if shapes else [])),
+            {"calls": row["calls"]} | {part: (row[part] or 0) / 1000 for part in PARTS},
+        )
+        for row in found
+        if row["call_stack"] is not None and (not shapes or row["input_shapes"] in shapes)
+    )

@@ -1,0 +1,85 @@
+"""The page `docs/agreement.md`: how many comparisons agree, and every difference by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tests.catalog.samples import ROOT
+from tests.golden.differences import DIFFERENCES, Difference
+from tests.golden.outcome import Agrees, CannotApply, Differs
+from tests.golden.rows import Row, kind, names
+
+PAGE: Final = ROOT / "docs" / "agreement.md"
+PEERS: Final = {"hta": "HTA", "plugin": "TensorBoard plugin"}
+RIGHT: Final = {"we": "We are right", "both": "A matter of definition", "the peer": "The peer is right"}
+
+HEAD: Final = """\
+# Agreement with the predecessors
+
+<!-- Written by `python -m tests.golden`; a test compares it with the outcomes. -->
+
+People come with numbers from Holistic Trace Analysis (HTA) and from the TensorBoard plugin. Each number that these two
+give for the real traces that we test with is compared with ours: a row below for each analysis, a comparison for each
+trace and each way in which the peer was asked (HTA with and without its last step, with and without its rounding).
+
+- *Agree*: equal, to the peer's own rounding. HTA's answers are rounded to microseconds and leave the last step out; we
+  are then asked about what is left of the trace after that.
+- *Differ on purpose*: equal only if rules of the peer are applied that we do not share. Each has a name below; it is
+  checked that with these rules, and no fewer, our answer becomes the peer's.
+- *Cannot apply*: the peer fails on the trace, or no analysis of one rank answers it.
+
+Columns that only we have, rows that only we have (calls of the runtime, annotations, copies), and standard deviations,
+which only HTA has, are not compared; nor is which operators could use tensor cores, which only the plugin says.
+"""
+
+
+def text(outcomes: Mapping[Row, str]) -> str:
+    """The whole page."""
+    parts = [HEAD, counts(outcomes)]
+    for peer, name in PEERS.items():
+        parts.append(f"## Differences from {'the ' if peer == 'plugin' else ''}{name}\n")
+        parts += [_told(each, outcomes) for each in DIFFERENCES if each.peer == peer]
+    parts.append("## What cannot be compared\n")
+    parts.append(_reasons(outcomes))
+    return "\n".join(parts)
+
+
+def counts(outcomes: Mapping[Row, str]) -> str:
+    """The table of counts."""
+    lines = ["| analysis | peer | agree | differ on purpose | cannot apply |", "| --- | --- | --: | --: | --: |"]
+    whole: Counter[type] = Counter()
+    for peer, name in PEERS.items():
+        for analysis in sorted({row.analysis for row in outcomes if row.peer == peer} - {"-"}):
+            found = [kind(said) for row, said in outcomes.items() if (row.peer, row.analysis) == (peer, analysis)]
+            lines.append(_line(f"`{analysis}`", name, found))
+            whole.update(found)
+        rest = [kind(said) for row, said in outcomes.items() if (row.peer, row.analysis) == (peer, "-")]
+        lines.append(_line("(none)", name, rest))
+        whole.update(rest)
+    lines.append(_line("**all**", "", whole.elements()))
+    return "\n".join(lines) + "\n"
+
+
+def _line(analysis: str, peer: str, found: Iterable[type]) -> str:
+    number = Counter(found)
+    return f"| {analysis} | {peer} | {number[Agrees]} | {number[Differs]} | {number[CannotApply]} |"
+
+
+def _told(each: Difference, outcomes: Mapping[Row, str]) -> str:
+    where = [row for row, said in outcomes.items() if row.peer == each.peer and each.name in names(said)]
+    analyses = ", ".join(f"`{name}`" for name in sorted({row.analysis for row in where}))
+    traces = len({row.name.rpartition("/")[2] if row.peer == "hta" else row.name for row in where})
+    plural = "s" if traces != 1 else ""
+    return f"**{each.name}** ({analyses}; {traces} trace{plural}). {each.what} {RIGHT[each.right]}: {each.why}\n"
+
+
+def _reasons(outcomes: Mapping[Row, str]) -> str:
+    prefix = "cannot apply: "
+    number = Counter((row.peer, row.section.removeprefix("last__"), said) for row, said in outcomes.items())
+    lines = ["| peer | what | comparisons | why |", "| --- | --- | --: | --- |"]
+    for (peer, section, said), count in sorted(number.items()):
+        if said.startswith(prefix):
+            lines.append(f"| {PEERS[peer]} | `{section}` | {count} | {said.removeprefix(prefix)} |")
+    return "\n".join(lines) + "\n"
