@@ -21,10 +21,10 @@ def test_it_is_what_runs_on_the_track_at_each_instant(drawn: list[tuple[int, int
     order, offsets, start, end = arrays(drawn)
     parent, _, _ = tree.nest(start, end, order, offsets)
     found = innermost.stretches(start, end, order, offsets)
-    track, time = (each.ravel() for each in np.meshgrid(np.arange(3, dtype=np.int32), np.arange(-1, 22)))
-    place = innermost.at(found, track, time.astype(np.int64))
+    track, time = np.repeat(np.arange(3, dtype=np.int32), 23), np.tile(np.arange(-1, 22, dtype=np.int64), 3)
+    place = innermost.at(found, track, time)
     row = np.where(place >= 0, found.row[place], tree.NO_ROW) if len(found.row) else np.full(len(place), tree.NO_ROW)
-    assert row.tolist() == tree.enclosing(order, offsets, start, end, parent, track, time.astype(np.int64)).tolist()
+    assert row.tolist() == tree.enclosing(order, offsets, start, end, parent, track, time).tolist()
 
 
 @given(rows)

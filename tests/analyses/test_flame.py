@@ -219,6 +219,13 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     assert result.notes == ("There is no device work, or none is selected (weight=host weighs by host time).",)
 
 
+def test_what_a_thousand_calls_enclose_is_no_frame(tmp_path: Path) -> None:
+    calls = [drawn.python("nn.Module: f_0" if k % 2 else "f", k, 10_000 - 2 * k) for k in range(3000)]
+    found = stacks(tmp_path, *calls)
+    assert (len(found), sum(value for value, _ in found.values())) == (1000, 10_000)
+    assert max(stack.count(";") for stack in found) == 999
+
+
 # --- real traces
 
 REAL = [

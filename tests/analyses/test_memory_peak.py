@@ -95,6 +95,12 @@ def test_nothing_in_use_is_said(tmp_path: Path) -> None:
     )
 
 
+def test_numbers_that_no_memory_has_do_no_harm(tmp_path: Path) -> None:
+    drawn = [took(1, 2**63 - 1, 1, -(2**63)), took(2, 2**63 - 1, 2, 2**63 - 1), memory(3, 2**63 - 1), memory(4, 1)]
+    shares = memory_peak(job(tmp_path, op("a", 0, 2), *drawn)).frame["share"].drop_nulls()
+    assert shares.is_between(0, 1).all()
+
+
 def highest(job: Job) -> dict[str, int]:
     """By device, from the curve: the most that was in use after an instant, or before the first one."""
     found: dict[str, int] = {}

@@ -16,7 +16,7 @@ from kinetoscope.algorithms.intervals import union
 from kinetoscope.errors import UsageError
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.device import DeviceWork, device_work
-from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.kinds import HOST_KINDS
 from kinetoscope.model.scope import origin_of_time
 from kinetoscope.model.selection import ALL
 from kinetoscope.model.steps import steps
@@ -326,6 +326,60 @@ def flops_are_the_same_by_anything(ask: Asked) -> Iterator[Fact]:
     yield "calls of steps", by_step["calls"].sum(), inside["calls"].sum()
 
 
+@law
+def ranges_are_rows_of_operators_too(ask: Asked) -> Iterator[Fact]:
+    found, work = ask("user_annotations"), ask.work
+    names = ("calls", "host_total", "device_total")
+    marked = ask("operators").filter(pl.col("kind") == "annotation")
+    here = found.filter(pl.col("name").is_in(marked["name"].implode()))
+    yield "annotations", total_of(here.filter(pl.col("calls") > 0), names, "name"), total_of(marked, names, "name")
+    yield "self", found["host_self"].sum() <= found["host_total"].sum(), True
+    launched = int(work.duration[(work.launch >= 0) | (work.op >= 0)].sum())
+    yield "device time of its own", found["device_self"].sum() <= launched, True
+
+
+# --- what steps follow from
+
+
+@law
+def the_critical_path_fills_the_steps(ask: Asked) -> Iterator[Fact]:
+    whole = ask("critical_path")
+    lengths = dict(ask("step_breakdown").select("step", "duration").iter_rows())
+    causes = whole.columns[whole.columns.index("duration") + 1 : whole.columns.index("inferred_share")]
+    yield "steps", dict(whole.select("step", "duration").iter_rows()), lengths
+    yield "causes", whole.select(pl.sum_horizontal(causes)).to_series().to_list(), whole["duration"].to_list()
+    yield "negative", whole.filter(pl.min_horizontal(causes) < 0).height, 0
+    for path in ("step", "run"):
+        by_cause = {cause: ask("critical_path", path=path)[cause].sum() for cause in causes}
+        by_cause = {cause: time for cause, time in by_cause.items() if time}
+        for group_by in ("name", "event"):
+            events = ask("critical_path_events", path=path, group_by=group_by)
+            found = total(events, "time", "cause")
+            yield f"{path} by {group_by}", found, {(cause,): time for cause, time in by_cause.items()}
+            if len(events):
+                yield "shares", close(events["share"].sum()), 1.0
+    pieces = ask("critical_path_events", group_by="event")
+    yield "each piece begins where the one before ends", _holes(pieces), 0
+
+
+def _holes(pieces: pl.DataFrame) -> int:
+    """How many pieces of a step do not follow the piece before."""
+    end = (pl.col("start") + pl.col("time")).shift(1).over("step")
+    return pieces.filter(pl.col("start") != end).height
+
+
+@law
+def waits_are_no_longer_than_calls(ask: Asked) -> Iterator[Fact]:
+    found = ask("synchronizations")
+    yield "waiting", found.filter(pl.col("waiting") > pl.col("time")).height, 0
+    yield "longest", found.filter(pl.col("longest") > pl.col("time")).height, 0
+    yield "waits", found.filter(pl.col("waits") > pl.col("calls")).height, 0
+    yield "idle", found["device_idle"].sum() <= ask("temporal_breakdown")["idle"].sum(), True
+    runtime = dict(ask("operators").filter(kind="runtime").select("name", "host_total").iter_rows())
+    for call, time in found.group_by("call").agg(pl.col("time").sum()).iter_rows():
+        yield call, time <= runtime.get(call, time), True
+
+
 # --- memory
 
 
@@ -395,8 +449,12 @@ PARTS_IN_TIME: Final = {
     "flops": ("calls", "flop"),
     "kernel_kinds": ("time",),
     "kernels": ("calls", "total"),
+    "critical_path": ("duration", "host", "computation"),
     "launches": ("duration", "work"),
     "memory_bandwidth": ("calls", "bytes", "total", "busy"),
+    "step_breakdown": ("duration", "computation", "communication", "memcpy", "memset", "runtime", "host", "other"),
+    "synchronizations": ("calls", "time"),
+    "user_annotations": ("calls", "host_total", "host_self", "device_total", "device_self"),
     "memory_by_operator": ("self_size_increase", "self_allocation_size", "self_allocations"),
     "memory_curve": ("change",),
     "modules": ("host_self", "device_self", "calls"),
@@ -428,6 +486,9 @@ PARTS_OF_STEPS: Final = {
     "modules": ("calls", "host_self", "device_self"),
     "operators": ("calls", "host_self", "host_total", "device_self", "device_total"),
     "queue_length": ("calls",),
+    "critical_path": ("duration", "host", "computation"),
+    "user_annotations": ("calls", "host_total", "host_self", "device_total", "device_self"),
+    "synchronizations": ("calls", "time", "waits", "waiting"),
 }
 """What of all steps, one by one, adds up to what is in all of them."""
 
@@ -436,7 +497,8 @@ PARTS_OF_THREADS: Final = {
     "launch_statistics": ("calls", "total"),
     "memory_by_operator": ("self_size_increase", "self_allocation_size"),
     "operators": ("calls", "host_self", "host_total"),
-    "flame": (),
+    "synchronizations": ("calls", "time", "waits"),
+    "user_annotations": ("calls", "host_total", "host_self", "device_total", "device_self"),
 }
 """What of all threads of the host, one by one, adds up to what is in all of them."""
 
@@ -496,14 +558,11 @@ def steps_add_up(ask: Asked) -> Iterator[Fact]:
 
 @law
 def threads_add_up(ask: Asked) -> Iterator[Fact]:
-    tree = ask.trace.of(call_tree)
-    tracks = np.flatnonzero(np.diff(tree.offsets))
-    threads = np.unique(ask.trace.tracks.integer_tids()[tracks]).tolist()
+    host = np.unique(ask.trace.track[np.isin(ask.trace.kind, HOST_KINDS)])
+    threads = np.unique(ask.trace.tracks.integer_tids()[host]).tolist()
     if not 2 <= len(threads) <= 6:
         return
     for analysis, names in PARTS_OF_THREADS.items():
-        if not names:
-            continue
         apart = [ask(analysis, Selection(threads=(thread,))) for thread in threads]
         together = ask(analysis)
         if analysis in ("operators", "memory_by_operator"):

@@ -20,6 +20,7 @@ Float64s = NDArray[np.float64]
 _BITS = 61
 """Of the greatest sum of weights, as an integer: rounding and one more bit fit into int64 beside them."""
 
+_BLOCK = 1 << 16  # points of a curve at a time, so that there is room for long ones
 _FEW = 1 << 15  # groups that fit into 16 bits are sorted by counting
 
 
@@ -56,7 +57,7 @@ def count_open(group: Int32s, start: Int64s, end: Int64s) -> Curve:
         ValueError: the arrays differ in length.
     """
     require_rows(start.size, group=group, end=end)
-    return _curve(_ordered(group, start, end), np.ones(start.size, np.int64))
+    return _curve(_ordered(group, start, end), np.ones(start.size, np.int8))
 
 
 def sum_open(group: Int32s, start: Int64s, end: Int64s, weight: Float64s) -> Curve:
@@ -115,15 +116,23 @@ def integrals(curve: Curve, edges: Int64s) -> Float64s:
     """
     if not edges.size:
         raise ValueError("integrals need an edge or more")
-    inside = (curve.time > edges[0]) & (curve.time < edges[-1])
-    time = np.concatenate([edges, curve.time[inside]])
-    time.sort(kind="stable")
-    begins, length = time[:-1], np.diff(time)
-    place = np.searchsorted(curve.time, begins, side="right") - 1
-    level = np.append(curve.level, 0)[place]  # before the first point: the last of these
-    rows = np.flatnonzero((length > 0) & (level != 0))
-    window = np.searchsorted(edges, begins[rows], side="right") - 1
-    return np.asarray(np.bincount(window, level[rows] * length[rows], edges.size - 1), np.float64)
+    total = np.zeros(edges.size - 1)
+    for first in range(0, curve.time.size - 1, _BLOCK):
+        time = curve.time[first : first + _BLOCK + 1]  # the last one ends the last level, and begins the next block
+        _add_areas(time, curve.level[first : first + time.size - 1], edges, total)
+    return total
+
+
+def _add_areas(time: Int64s, level: NDArray[Any], edges: Int64s, total: Float64s) -> None:
+    """Add to each window what lies in it of levels that hold from each time to the next."""
+    inside = edges[(edges > time[0]) & (edges < time[-1])]
+    cuts = np.concatenate([time, inside])
+    cuts.sort(kind="stable")
+    begins, length = cuts[:-1], np.diff(cuts)
+    place = np.searchsorted(time, begins, side="right") - 1
+    window = np.searchsorted(edges, begins, side="right") - 1
+    rows = np.flatnonzero((length > 0) & (window >= 0) & (window < total.size))
+    total += np.bincount(window[rows], level[place[rows]] * length[rows], total.size)
 
 
 def overlaps(start: Int64s, end: Int64s, edges: Int64s) -> Int64s:
@@ -173,12 +182,10 @@ def _ordered(group: Int32s, start: Int64s, end: Int64s) -> _Changes:
     return _Changes(of, time, interval, sign)
 
 
-def _curve(changes: _Changes, weight: Int64s) -> Curve:
+def _curve(changes: _Changes, weight: NDArray[np.integer[Any]]) -> Curve:
     """Sum up the weights of what is open. The changes of a group sum to 0, so the next one begins at 0."""
     group, time, interval, sign = changes
-    level = weight[interval]
-    level *= sign
-    np.cumsum(level, out=level)  # may overflow between changes of one time; what is kept does not
+    level = np.cumsum(weight[interval] * sign, dtype=np.int64)  # overflows at most between changes of one time
     last = np.ones(time.size, np.bool_)
     last[:-1] = (time[1:] != time[:-1]) | (group[1:] != group[:-1])
     level = level[last]

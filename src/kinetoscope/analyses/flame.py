@@ -64,9 +64,9 @@ def flame(
 
     Limits. Paths of different threads that begin with the same names join. The backward pass on a thread of its own has
     no Python calls around it. A time range clips; with steps, threads or an annotation selected, paths still begin at
-    the outermost call. Numbers of steps and addresses of objects are left out of the names, so that paths join.
-    Paths with no time of their own have no row, and a call that a thousand others enclose is no frame. Unlike the TensorBoard plugin's flame graph, it is not limited to
-    modules, and times are totals, not means.
+    the outermost call. Numbers of steps and addresses of objects are left out of the names, so that paths join. Paths
+    with no time of their own have no row, and a call that a thousand others enclose is no frame. Unlike the TensorBoard
+    plugin's flame graph, it is not limited to modules, and times are totals, not means.
     """
     return job.map(_of_trace, RESULT, select, weight=weight, python=python, operators=operators, kernels=kernels)
 

@@ -137,7 +137,8 @@ def _summary(target: Path, events: int, written: Written, *, marked: bool) -> st
 
     parts = [many(events, "event", "events"), many(written.counters, "counter track", "counter tracks")]
     if written.moved:
-        parts.append(f"{many(written.moved, 'overlapping span', 'overlapping spans')} moved to lanes of their own")
+        spans = "overlapping span in a lane of its own", "overlapping spans in lanes of their own"
+        parts.append(many(written.moved, *spans))
     if written.renumbered:
         parts.append(f"{many(written.renumbered, 'lane', 'lanes')} renumbered")
     if written.overlapping:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.grouping import group, group_in_order, reduce_by
+from kinetoscope.algorithms.grouping import group, group_in_order
 from kinetoscope.algorithms.intervals import Intervals
 from kinetoscope.model.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.scope import Scope, scope
@@ -58,9 +58,10 @@ def queues(trace: Trace, select: Selection) -> Queues:
     view = scope(trace, replace(select, time=None))
     work = view.device_work
     chosen = np.flatnonzero(view.work & (work.launch >= 0))
-    entry, example = group(work.launch[chosen], work.device[chosen], work.stream[chosen])
-    begun = reduce_by(entry, len(example), work.start[chosen]).least
-    first = chosen[example]
+    chosen = chosen[np.argsort(work.start[chosen], kind="stable")]
+    _, earliest = group(work.launch[chosen], work.device[chosen], work.stream[chosen])
+    first = chosen[earliest]  # of a group the first row stands for it
+    begun = work.start[first]
     launched = trace.start[work.launch[first]].astype(np.int64)
     if clip is not None:
         reaches = (launched < clip[1]) & (begun >= clip[0])

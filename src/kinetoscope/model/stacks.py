@@ -96,7 +96,8 @@ def _text(trace: Trace, frames: Prefixes, key: int) -> str:
     if key < len(trace.strings):
         found = [frame.strip() for frame in trace.strings.label(key).split(SEPARATOR)]
         return SEPARATOR.join(frame for frame in reversed(found) if frame)
-    names, node = [], key - len(trace.strings)
+    names: list[str] = []
+    node = key - len(trace.strings)
     while node >= 0 and len(names) < DEEPEST:
         names.append(frame_text(trace.strings.label(int(frames.label[node]))))
         node = int(frames.parent[node])

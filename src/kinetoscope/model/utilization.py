@@ -71,8 +71,8 @@ def kernels_of(view: Scope, device: int) -> Kernels:
     occupancy = arguments.floats(view.trace, "occupancy", rows) / 100
     blocks[~(blocks >= 0)] = np.nan
     occupancy[~((occupancy >= 0) & (occupancy <= 1))] = np.nan
-    units = _matrix_units(view.trace, rows)
-    return Kernels(work.start[chosen], work.end[chosen], blocks, occupancy, units == "yes", units == "unknown")
+    units = _matrix_units(view.trace, rows, "yes"), _matrix_units(view.trace, rows, "unknown")
+    return Kernels(work.start[chosen], work.end[chosen], blocks, occupancy, *units)
 
 
 def use_of(kernels: Kernels, windows: Intervals) -> Use:
@@ -114,7 +114,8 @@ def said_of_fillings(kernels: Kernels, device: int) -> list[str]:
     return notes
 
 
-def _matrix_units(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.str_]:
-    codes, places = np.unique(trace.name[rows], return_inverse=True)
-    found: list[MatrixUnit] = [matrix_unit(name) for name in trace.strings.labels(codes.tolist())]
-    return np.array(found or ["unknown"])[places]
+def _matrix_units(trace: Trace, rows: NDArray[np.int32], answer: MatrixUnit) -> NDArray[np.bool_]:
+    """For which kernels the name gives this answer."""
+    names = trace.name[rows]
+    codes = np.unique(names)
+    return np.isin(names, [code for code in codes.tolist() if matrix_unit(trace.strings.label(code)) == answer])

@@ -24,7 +24,7 @@ from kinetoscope.model.critical_graph import CriticalGraph, Tie, critical_graph
 from kinetoscope.model.critical_path import CAUSES, Cause, cause_of_work, host_causes
 from kinetoscope.model.device import device_work
 from kinetoscope.model.handovers import host_time
-from kinetoscope.model.kinds import DEVICE_WORK, HOST_KINDS
+from kinetoscope.model.kinds import DEVICE_WORK, HOST_KINDS, EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.steps import Steps, step_of, steps
 from kinetoscope.model.trace import Trace
@@ -97,7 +97,8 @@ def what_if(trace: Trace, asked: tuple[Rule, ...], steps_by: str | None = None) 
     """What each step would take.
 
     A name means device work of that name; calls of that name, with all that happens inside them; and the device work
-    that was launched there. What launching itself takes on the way to the device is another name's: the launch call's.
+    that was launched there. Of a call of the runtime it means the call, and the way from there to the device, but not
+    the work that it launched.
     """
     graph, found = trace.of(critical_graph, steps_by), trace.of(steps, steps_by)
     factors = _Factors.all_one(trace)
@@ -144,10 +145,11 @@ class _Factors:
             self.outside *= rule.factor if cause == Cause.HOST else 1.0
             return -1
         named = rows_named(trace, lambda name: bool(rule.fits and rule.fits(name)), *HOST_KINDS, *DEVICE_WORK)
-        inside = ancestor(trace.of(call_tree).parent, named) >= 0
-        self.host[inside] *= rule.factor
+        parent = trace.of(call_tree).parent
+        self.host[ancestor(parent, named) >= 0] *= rule.factor
         self.delay[named] *= rule.factor
-        self.work[named[work.rows] | (linked & inside[work.launch])] *= rule.factor
+        launched = ancestor(parent, named & (trace.kind != EventKind.RUNTIME)) >= 0
+        self.work[named[work.rows] | (linked & launched[work.launch])] *= rule.factor
         return int(named.sum())
 
 
