@@ -85,9 +85,8 @@ def use_of(kernels: Kernels, windows: Intervals) -> Use:
 
     def weighted(weight: Float64s, most: float) -> Float64s:
         # Beyond 1 blocks make no difference, and sums of smaller numbers are finer.
-        known = ~np.isnan(weight)
-        group = np.zeros(int(known.sum()), np.int32)
-        curve = sum_open(group, kernels.start[known], kernels.end[known], np.minimum(weight[known], 1.0))
+        known = np.where(np.isnan(weight), 0.0, np.minimum(weight, 1.0))
+        curve = sum_open(np.zeros(len(kernels), np.int32), kernels.start, kernels.end, known)
         return integrals(curve._replace(level=np.minimum(curve.level, most)), edges)[::2]
 
     return Use(

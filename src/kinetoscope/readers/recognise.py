@@ -44,7 +44,7 @@ _MAGIC: Final[tuple[tuple[bytes, str, str], ...]] = (
     (b"\xca\xfe\xba\xbe", "a macOS program or library", _RECORD),
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file", _RECORD),
     (b"\x93NUMPY", "a NumPy array", _RECORD),
-    (b"PAR1", "a Parquet file", _RECORD),
+    (b"PAR1", "a Parquet file", "if `kinetoscope convert` wrote it, name the folder that it wrote to; else " + _RECORD),
     (b"ARROW1", "an Arrow file", _RECORD),
     (b"GGUF", "model weights (GGUF)", _RECORD),
     (b"\x89PNG\r\n", "a PNG image", _RECORD),

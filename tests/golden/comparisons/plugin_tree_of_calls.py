@@ -21,7 +21,12 @@ Span = tuple[int, int]
 def compare(case: Case) -> Outcome:
     golden: dict[Span, Span | None] = {}
     _collect(case.golden, None, golden)
-    return fewest(golden, lambda rules: _ours(case, rules), RULES)
+    return fewest(_listed(golden), lambda rules: _listed(_ours(case, rules)), RULES, 2 if case.in_doubles else 0)
+
+
+def _listed(found: dict[Span, Span | None]) -> list[list[int]]:
+    """Start and end of each operator and of the one around it, in order."""
+    return [[*span, *(found[span] or (0, 0))] for span in sorted(found, key=lambda span: (span[0], -span[1]))]
 
 
 def _collect(node: Any, around: Span | None, found: dict[Span, Span | None]) -> None:
