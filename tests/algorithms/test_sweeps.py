@@ -138,6 +138,14 @@ def test_times_since_1970_do_not_overflow() -> None:
     assert overlaps(start, start + 100, edges).tolist() == [901 * 100 + 99 * 100 // 2, 99 * 100 // 2]
 
 
+def test_long_curves_are_taken_in_blocks() -> None:
+    start = np.arange(0, 300_000, 3)
+    curve = count_open(np.zeros(100_000, np.int32), start, start + 1 + start % 2)
+    assert curve.time.size == 200_000
+    edges = np.array([-10, 7, 150_001, 300_000])
+    assert integrals(curve, edges).tolist() == overlaps(start, start + 1 + start % 2, edges).tolist()
+
+
 def test_many_groups() -> None:
     group = np.arange(40_000, dtype=np.int32)[::-1].copy()
     start = np.zeros(40_000, np.int64)

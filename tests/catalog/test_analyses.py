@@ -17,6 +17,7 @@ import kinetoscope
 from kinetoscope import ANALYSES, Job, Result, Trace, read
 from kinetoscope.analyses.step_breakdown import CATEGORIES
 from kinetoscope.engines.threads import Threads
+from kinetoscope.model.critical_path import CAUSES
 from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.source import Source
 from kinetoscope.reading import load
@@ -26,6 +27,7 @@ from tests.catalog.samples import BUNDLED, ROOT, SHARED, everywhere, required
 each_analysis = pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.name)
 
 SUMS = {
+    "critical_path": (CAUSES, "duration"),
     "overlap": (("overlap", "exposed_communication"), "communication"),
     "step_breakdown": (CATEGORIES, "duration"),
     "temporal_breakdown": (("computation", "exposed_communication", "exposed_memory", "idle"), "window"),

@@ -62,6 +62,7 @@ _RUNS: Final = "a comparison of two runs, which is no analysis of one rank"
 
 NOT_THIS: Final[dict[str, str]] = {
     "stragglers": "a comparison of all ranks, which is no analysis of one",
+    "call_graph": "the tree of calls, which is no answer; `operators`, `modules`, `kernel_sequences` rest on ours",
     "process_raw_events": _MEMORY_TIMELINE,
     **{
         f"{what}_{which}": _RUNS

@@ -108,9 +108,14 @@ class Case:
         return found[part] if part else found
 
     @property
+    def path(self) -> Path:
+        """Where the trace lies."""
+        return SHARED / TRACES[self.name]
+
+    @property
     def job(self) -> Job:
         """The trace."""
-        return original(SHARED / TRACES[self.name])
+        return original(self.path)
 
     @property
     def in_doubles(self) -> bool:

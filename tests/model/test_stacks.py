@@ -8,6 +8,7 @@ import pytest
 
 from kinetoscope import Trace, read
 from kinetoscope.model import arguments, stacks
+from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.stacks import call_stacks, user_source
 from tests import drawn
@@ -74,7 +75,7 @@ def test_rebuilt_stacks_of_operators_equal_those_in_the_file(name: str) -> None:
     path = (SHARED if "/" in name else BUNDLED) / f"{name}.pt.trace.json.gz"
     trace: Trace = read(required(path), jobs=1).trace()
     ops = trace.rows(EventKind.HOST_OP)
-    nodes, frames = stacks._rebuilt(trace, ops)
+    nodes, frames = stacks._rebuilt(trace, ops, trace.of(call_tree).parent)
     spelled = arguments.codes(trace, "call_stack", ops)
     pairs = np.unique(np.stack([nodes.astype(np.int64) + len(trace.strings), spelled]), axis=1).T.tolist()
     assert len(pairs) > 5

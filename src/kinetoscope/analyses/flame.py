@@ -14,6 +14,7 @@ from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.owning import owned_until
 from kinetoscope.algorithms.prefixes import NO_NODE, Prefixes, prefix_tree
 from kinetoscope.algorithms.tree import NO_ROW, ancestor
+from kinetoscope.model.autograd import belongs_to, by_start
 from kinetoscope.model.calls import call_name, call_names
 from kinetoscope.model.calltree import MODULE, call_tree
 from kinetoscope.model.job import Job, Partial
@@ -34,6 +35,7 @@ RESULT = Schema(
 
 Weight = Literal["auto", "device", "host"]
 Python = Literal["all", "modules", "none"]
+Backward = Literal["thread", "forward"]
 
 
 def flame(
@@ -49,6 +51,13 @@ def flame(
     ] = "all",
     operators: Annotated[bool, Param("Frames for operators, annotations and runtime calls.")] = True,
     kernels: Annotated[bool, Param("Frames for device work, with device time.")] = True,
+    backward: Annotated[
+        Backward,
+        Param(
+            "Where the backward pass stands: thread: where it ran; forward: under the operator that it runs backwards.",
+            choices=("thread", "forward"),
+        ),
+    ] = "thread",
 ) -> Result:
     """Through which calls does the time go, from the program down to the kernel?
 
@@ -63,12 +72,14 @@ def flame(
     speedscope, inferno). Wide frames high up with little below them are where to look.
 
     Limits. Paths of different threads that begin with the same names join. The backward pass on a thread of its own has
-    no Python calls around it. A time range clips; with steps, threads or an annotation selected, paths still begin at
+    no Python calls around it; with `backward="forward"` it stands under the forward pass, if links were recorded. A time range clips; with steps, threads or an annotation selected, paths still begin at
     the outermost call. Numbers of steps and addresses of objects are left out of the names, so that paths join. Paths
     with no time of their own have no row, and a call that a thousand others enclose is no frame. Unlike the TensorBoard
     plugin's flame graph, it is not limited to modules, and times are totals, not means.
     """
-    return job.map(_of_trace, RESULT, select, weight=weight, python=python, operators=operators, kernels=kernels)
+    return job.map(
+        _of_trace, RESULT, select, weight=weight, python=python, operators=operators, kernels=kernels, backward=backward
+    )
 
 
 ANALYSIS = Analysis("Flame graph", flame, RESULT, chart=Bars("stack", "value"))
@@ -103,13 +114,20 @@ class _Paths:
 
 
 def _of_trace(
-    trace: Trace, select: Selection, *, weight: Weight, python: Python, operators: bool, kernels: bool
+    trace: Trace,
+    select: Selection,
+    *,
+    weight: Weight,
+    python: Python,
+    operators: bool,
+    kernels: bool,
+    backward: Backward,
 ) -> Partial:
     view = scope(trace, select)
     asked = (select.steps, select.threads, select.annotation)
     notes = list(view.notes) if any(each is not None for each in asked) else []
     on_device = weight == "device" or (weight == "auto" and bool(view.work.any()))
-    paths = trace.of(_paths, python, operators, operators and not on_device)
+    paths = trace.of(_paths, python, operators, operators and not on_device, backward)
     frame = _device(view, paths, kernels=kernels) if on_device else _host(view, paths)
     if on_device and not view.work.any():
         notes.append("There is no device work, or none is selected (weight=host weighs by host time).")
@@ -123,7 +141,7 @@ def _of_trace(
 # --- paths
 
 
-def _paths(trace: Trace, python: Python, operators: bool, runtime: bool) -> _Paths:
+def _paths(trace: Trace, python: Python, operators: bool, runtime: bool, backward: Backward) -> _Paths:
     tree = trace.of(call_tree)
     kinds = [
         *([EventKind.HOST_OP, EventKind.ANNOTATION] if operators else []),
@@ -136,7 +154,8 @@ def _paths(trace: Trace, python: Python, operators: bool, runtime: bool) -> _Pat
         shown |= rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
     shown &= tree.member & (tree.depth < DEEPEST)
     codes, frames = _frames(trace, shown)
-    found = prefix_tree(tree.order, tree.parent, np.where(shown, codes, np.int32(-1)))
+    around = trace.of(belongs_to) if backward == "forward" else tree.parent
+    found = prefix_tree(by_start(trace), around, np.where(shown, codes, np.int32(-1)))
     return _Paths(shown, found, frames)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import numpy as np
 import polars as pl
@@ -49,6 +49,9 @@ RESULT = Schema(
 )
 
 
+Backward = Literal["thread", "forward"]
+
+
 def operator_stacks(
     job: Job,
     *,
@@ -56,6 +59,13 @@ def operator_stacks(
     operator: Annotated[str, Param("Name of the operator or call, or a part of it; empty for all.")] = "",
     exact: Annotated[bool, Param("Only the operator of exactly this name.")] = False,
     shapes: Annotated[bool, Param("A row for each shapes of the inputs, too.")] = False,
+    backward: Annotated[
+        Backward,
+        Param(
+            "Stack of the backward pass: thread: where it ran; forward: that of what it runs backwards.",
+            choices=("thread", "forward"),
+        ),
+    ] = "thread",
 ) -> Result:
     """From which lines of the source is an operator called, and what does it cost from each?
 
@@ -69,12 +79,12 @@ def operator_stacks(
     device, `operator="aten::copy_"` which copy.
 
     Limits. The line is where the call stands in files of 2021; newer torch gives the line at which the function begins.
-    The backward pass on a thread of its own has no Python calls around it: its stack is null (`modules` tells it by
-    module). Newer torch leaves out the folder that a package lies in, so that other people's packages look like the
+    The backward pass on a thread of its own has no Python calls around it: its stack is null, unless
+    `backward="forward"` gives it that of the operator whose pass it runs backwards. Newer torch leaves out the folder that a package lies in, so that other people's packages look like the
     user's own. Unlike the TensorBoard plugin, it does not need `Call stack` in the file, and calls without a stack have
     a row, too.
     """
-    return job.map(_of_trace, RESULT, select, operator=operator, exact=exact, shapes=shapes)
+    return job.map(_of_trace, RESULT, select, operator=operator, exact=exact, shapes=shapes, backward=backward)
 
 
 ANALYSIS = Analysis(
@@ -85,9 +95,11 @@ _SCHEMA: Final = RESULT.without("rank").empty().schema
 _SHOWN: Final = (EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.RUNTIME)
 
 
-def _of_trace(trace: Trace, select: Selection, *, operator: str, exact: bool, shapes: bool) -> Partial:
+def _of_trace(
+    trace: Trace, select: Selection, *, operator: str, exact: bool, shapes: bool, backward: Backward
+) -> Partial:
     view, found = scope(trace, select), calls(trace, EventKind.PYTHON)
-    details = Details(shapes, trace.of(call_stacks))
+    details = Details(shapes, trace.of(call_stacks, False, backward == "forward"))
     groups = grouped(view, found, details, _named(trace, operator, exact))
     values = {**host_costs(view, found, groups), **device_costs(view, found, groups, launched(view, found))}
     frame = _frame(trace, groups, details, values)

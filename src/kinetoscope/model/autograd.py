@@ -57,6 +57,23 @@ def backward_links(trace: Trace) -> BackwardLinks:
     return BackwardLinks(forward, by_flow)
 
 
+def belongs_to(trace: Trace) -> NDArray[np.int32]:
+    """What each call belongs to: int32 [events], −1 for nothing. It began no later.
+
+    That is the call around it, but for the backward pass: what runs backwards belongs to the operator of the forward
+    pass, with all that it calls.
+    """
+    forward, parent = trace.of(backward_links).forward, trace.of(call_tree).parent
+    same = (parent >= 0) & (forward[parent] == forward)  # the engine's span around an operator stands for both
+    return np.where((forward >= 0) & ~same, forward, parent)
+
+
+def by_start(trace: Trace) -> NDArray[np.int32]:
+    """The rows of the call tree so that each comes after what it belongs to: int32 [members]."""
+    order = trace.of(call_tree).order
+    return order[np.argsort(trace.start[order], kind="stable")]
+
+
 # --- flows
 
 

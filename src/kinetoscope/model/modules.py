@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.prefixes import NO_NODE, Prefixes, prefix_tree
 from kinetoscope.algorithms.tree import ancestor
 from kinetoscope.model import arguments
-from kinetoscope.model.autograd import backward_links
+from kinetoscope.model.autograd import backward_links, belongs_to, by_start
 from kinetoscope.model.calls import call_names
 from kinetoscope.model.calltree import MODULE, call_tree
 from kinetoscope.model.kinds import EventKind
@@ -87,8 +87,7 @@ def modules(trace: Trace) -> Modules:
     """Find the modules of a trace."""
     tree, forward = trace.of(call_tree), trace.of(backward_links).forward
     linked = forward >= 0
-    around = np.where(linked, forward, tree.parent)  # what a call belongs to: across threads, from back to front
-    origin, is_call, names, parent, node = _found(trace, around, linked)
+    origin, is_call, names, parent, node = _found(trace, trace.of(belongs_to), linked)
     is_backward = ancestor(tree.parent, linked) >= 0
     return Modules(origin, names, parent, node, is_call, is_backward, is_call | linked)
 
@@ -120,8 +119,7 @@ def _found(trace: Trace, around: NDArray[np.int32], linked: NDArray[np.bool_]) -
 def _nested(trace: Trace, is_call: NDArray[np.bool_], around: NDArray[np.int32], linked: NDArray[np.bool_]) -> Found:
     """Modules as their calls nest: the same names from the root on are the same module."""
     tree = trace.of(call_tree)
-    order = tree.order[np.argsort(trace.start[tree.order], kind="stable")]  # the forward pass before the backward pass
-    found = prefix_tree(order, around, np.where(is_call, trace.of(call_names), np.int32(-1)))
+    found = prefix_tree(by_start(trace), around, np.where(is_call, trace.of(call_names), np.int32(-1)))
     in_forward = np.zeros(len(found.label), np.bool_)
     in_forward[found.node[is_call & (ancestor(tree.parent, linked) < 0)]] = True
     number, parent, label = _once(found, in_forward)

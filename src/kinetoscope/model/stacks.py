@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.prefixes import Prefixes, prefix_tree
 from kinetoscope.algorithms.tree import ancestor
 from kinetoscope.model import arguments
+from kinetoscope.model.autograd import belongs_to, by_start
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.trace import Trace
@@ -50,11 +51,15 @@ class CallStacks:
     texts: tuple[str, ...]
 
 
-def call_stacks(trace: Trace, python: bool = False) -> CallStacks:
-    """The Python calls around each call of the host, around those of Python itself only if asked for."""
-    asked = trace.of(call_tree).member
-    rows = np.flatnonzero(asked if python else asked & (trace.kind != EventKind.PYTHON)).astype(np.int32)
-    spelled, nodes, frames = _spelled(trace, rows), *_rebuilt(trace, rows)
+def call_stacks(trace: Trace, python: bool = False, in_forward: bool = False) -> CallStacks:
+    """The Python calls around each call of the host, around those of Python itself only if asked for.
+
+    in_forward: of what runs in the backward pass, those around the operator that it runs backwards.
+    """
+    tree = trace.of(call_tree)
+    rows = np.flatnonzero(tree.member if python else tree.member & (trace.kind != EventKind.PYTHON)).astype(np.int32)
+    around = trace.of(belongs_to) if in_forward else tree.parent
+    spelled, nodes, frames = _spelled(trace, rows, around), *_rebuilt(trace, rows, around)
     key = np.where(spelled >= 0, spelled, np.where(nodes >= 0, len(trace.strings) + nodes.astype(np.int64), -1))
     keys, places = np.unique(key, return_inverse=True)
     number: dict[str, int] = {"": -1}
@@ -67,7 +72,7 @@ def call_stacks(trace: Trace, python: bool = False) -> CallStacks:
     return CallStacks(code, tuple(number)[1:])
 
 
-def _spelled(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+def _spelled(trace: Trace, rows: NDArray[np.int32], around: NDArray[np.int32]) -> NDArray[np.int64]:
     """The string code of the argument of each row: its own, else that of the nearest call around it that has one.
 
     A call inside Python calls has those for a stack, and nothing from beyond.
@@ -76,18 +81,21 @@ def _spelled(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int64]:
     own[rows] = arguments.codes(trace, "call_stack", rows)
     empty = [code for code in np.unique(own[own >= 0]).tolist() if not trace.strings.label(code).strip("; ")]
     own[np.isin(own, empty)] = -1
+    parent = trace.of(call_tree).parent
+    moved = around != parent
+    if moved.any():  # what these spell out is where the backward pass was called
+        own[ancestor(parent, moved) >= 0] = -1
     if not (own >= 0).any():
         return own[rows]
-    source = ancestor(trace.of(call_tree).parent, (own >= 0) | (trace.kind == EventKind.PYTHON))[rows]
+    source = ancestor(around, (own >= 0) | (trace.kind == EventKind.PYTHON))[rows]
     return np.where((source >= 0) & ((trace.kind[source] != EventKind.PYTHON) | (source == rows)), own[source], -1)
 
 
-def _rebuilt(trace: Trace, rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], Prefixes]:
+def _rebuilt(trace: Trace, rows: NDArray[np.int32], around: NDArray[np.int32]) -> tuple[NDArray[np.int32], Prefixes]:
     """The node of the Python calls around each row, −1 for none, and the tree of those."""
-    tree, is_frame = trace.of(call_tree), trace.kind == EventKind.PYTHON
-    found = prefix_tree(tree.order, tree.parent, np.where(is_frame, trace.name, np.int32(-1)))
-    node = np.where(tree.parent[rows] >= 0, found.node[tree.parent[rows]], np.int32(-1))
-    return node, found
+    is_frame = trace.kind == EventKind.PYTHON
+    found = prefix_tree(by_start(trace), around, np.where(is_frame, trace.name, np.int32(-1)))
+    return np.where(around[rows] >= 0, found.node[around[rows]], np.int32(-1)), found
 
 
 def _text(trace: Trace, frames: Prefixes, key: int) -> str:

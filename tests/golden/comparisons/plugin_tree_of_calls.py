@@ -12,7 +12,8 @@ from tests.golden.plugin_tree import Node
 
 ANALYSIS = "operators"
 SECTIONS = ("tree",)
-RULES = (OVERLOADS, MODULES)
+LIGHTNING = "of Lightning its ranges only"
+RULES = (OVERLOADS, MODULES, LIGHTNING)
 
 Span = tuple[int, int]
 """Start and end, ns; an operator has at most one of each."""
@@ -44,6 +45,8 @@ def _ns(time: float) -> int:
 def _ours(case: Case, rules: frozenset[str]) -> dict[Span, Span | None]:
     """Of the thread that the plugin shows: the first."""
     trace = case.job.trace()
+    if LIGHTNING in rules and trace.metadata.get("Framework") == "pytorch-lightning":
+        return {}
     thread = int(case.golden["tid"])
     tids = trace.tracks.integer_tids()
     found: dict[Span, Span | None] = {}
