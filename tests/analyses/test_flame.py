@@ -209,6 +209,29 @@ def test_a_step(tmp_path: Path) -> None:
     }
 
 
+def test_the_backward_pass_under_the_forward_pass(tmp_path: Path) -> None:
+    numbers: dict[str, Any] = {"Sequence number": 5}
+    events = [
+        drawn.python("net.py(3): forward", 0, 50),
+        drawn.op("aten::mm", 10, 20, **numbers, **{"Fwd thread id": 0}),
+        drawn.op("evaluate: MmBackward0", 100, 40, tid=2, **numbers, **{"Fwd thread id": 1}),
+        drawn.op("MmBackward0", 110, 20, tid=2, **numbers, **{"Fwd thread id": 1}),
+        drawn.launch(115, 4, 1, tid=2),
+        drawn.kernel("k", 200, 30, 1),
+    ]
+    back = "evaluate: MmBackward0;MmBackward0"
+    forward = "net.py(3): forward;aten::mm"
+    assert stacks(tmp_path, *events) == {f"{back};k": (30, 1)}
+    assert stacks(tmp_path, *events, backward="forward") == {f"{forward};{back};k": (30, 1)}
+    assert stacks(tmp_path, *events, backward="forward", weight="host") == {
+        "net.py(3): forward": (30, 1),
+        forward: (20, 1),
+        f"{forward};evaluate: MmBackward0": (20, 1),
+        f"{forward};{back}": (16, 1),
+        f"{forward};{back};cudaLaunchKernel": (4, 1),
+    }
+
+
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     job = drawn.job(tmp_path, drawn.op("aten::mm", 0, 5))
     stacks_missing = "Python calls were not recorded (with_stack=True records them)."
@@ -241,8 +264,9 @@ def test_time_is_neither_lost_nor_counted_twice(path: Path, python: Literal["all
     trace = job.trace()
     work = trace.of(device_work)
     if len(work):
-        on_device = flame(job, weight="device", python=python).frame
-        assert on_device["value"].sum() == int(work.duration.sum())
+        for backward in ("thread", "forward"):
+            on_device = flame(job, weight="device", python=python, backward=backward).frame
+            assert on_device["value"].sum() == int(work.duration.sum())
         assert on_device["calls"].sum() == int((work.duration > 0).sum())
     if python == "all":
         on_host = flame(job, weight="host").frame

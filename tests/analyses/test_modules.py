@@ -226,6 +226,15 @@ def test_what_checkpointing_calls_anew_is_the_same_module(tmp_path: Path) -> Non
     }
 
 
+def test_a_graph_launched_outside_all_modules_belongs_to_none(tmp_path: Path) -> None:
+    # The TensorBoard plugin charges launches without an External id, such as those of graphs, to some module.
+    events = [
+        *(module("Sampler_0", 0, 20), drawn.launch(5, 2, 1), drawn.kernel("k", 30, 4, 1)),
+        *(drawn.launch(50, 2, 2, name="hipGraphLaunch"), drawn.kernel("a", 60, 100, 2), drawn.kernel("b", 160, 100, 2)),
+    ]
+    assert table(tmp_path, *events, numbers=("device_total",)) == {"Sampler_0": (4,)}
+
+
 def test_rows_are_in_the_order_of_the_tree(tmp_path: Path) -> None:
     calls = [
         module("A_0", 0, 50),

@@ -54,6 +54,23 @@ def test_shapes(tmp_path: Path) -> None:
     assert frame.select("call_stack", "input_shapes", "host_self").rows() == [("f", None, 7), ("f", "[[2, 3]]", 5)]
 
 
+def test_the_backward_pass_has_the_stack_of_its_forward_pass(tmp_path: Path) -> None:
+    forward: dict[str, Any] = {"Sequence number": 5, "Fwd thread id": 0}
+    backward: dict[str, Any] = {"Sequence number": 5, "Fwd thread id": 1}
+    spelled: dict[str, Any] = {"Call stack": "backward.py(1): run;main"}
+    back = drawn.op("MmBackward0", 100, 20, tid=2, **backward), drawn.op("aten::t", 105, 5, tid=2)
+    by_call = [drawn.python("net.py(3): forward", 0, 50), drawn.op("aten::mm", 10, 20, **forward), *back]
+    by_text = [
+        drawn.op("aten::mm", 10, 20, **forward, **{**spelled, "Call stack": "net.py(3): forward"}),
+        drawn.op("MmBackward0", 100, 20, tid=2, **backward, **spelled),
+        drawn.op("aten::t", 105, 5, tid=2, **spelled),
+    ]
+    for events, own in ((by_call, None), (by_text, "main;backward.py(1): run")):
+        for how, stack in (("thread", own), ("forward", "net.py(3): forward")):
+            found = {row[0]: row[1] for row in rows(tmp_path, *events, backward=how)}
+            assert found == {"aten::mm": "net.py(3): forward", "MmBackward0": stack, "aten::t": stack}
+
+
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     job = drawn.job(tmp_path, drawn.op("aten::mm", 0, 5), drawn.op("aten::add.Tensor", 10, 5))
     result = operator_stacks(job, shapes=True)

@@ -195,10 +195,10 @@ class Twin:
             if self.time is None or calls or times[0] or sums[0]:
                 device = sums if any(some for some, _ in launched.values()) else [None] * 4
                 found[key] = [calls, *times, *device, *((total, own) if self.allocated else (None, None))]
-        return found | self.outside(everything)
+        return found | self.outside(shown)
 
-    def outside(self, everything: list[Node]) -> dict[Key, list[int | None]]:
-        spans = [span(node.event) for node in everything]
+    def outside(self, shown: list[Node]) -> dict[Key, list[int | None]]:
+        spans = [span(node.event) for node in shown]
         selected = [(when, size) for when, size in self.allocated if self.limits[0] <= when < self.limits[1]]
         alone = [size for when, size in selected if not any(start <= when <= end for start, end in spans)]
         return {("[memory]", "memory"): [len(alone), *[None] * 6, sum(alone), sum(alone)]} if alone else {}

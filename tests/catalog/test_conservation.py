@@ -453,7 +453,7 @@ PARTS_IN_TIME: Final = {
     "launches": ("duration", "work"),
     "memory_bandwidth": ("calls", "bytes", "total", "busy"),
     "step_breakdown": ("duration", "computation", "communication", "memcpy", "memset", "runtime", "host", "other"),
-    "synchronizations": ("calls", "time"),
+    "synchronizations": ("calls",),
     "user_annotations": ("calls", "host_total", "host_self", "device_total", "device_self"),
     "memory_by_operator": ("self_size_increase", "self_allocation_size", "self_allocations"),
     "memory_curve": ("change",),

@@ -8,7 +8,7 @@ import pytest
 
 from kinetoscope import Trace, read
 from kinetoscope.model import autograd
-from kinetoscope.model.autograd import backward_links
+from kinetoscope.model.autograd import backward_links, belongs_to, by_start
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 
@@ -62,6 +62,20 @@ def test_flows_alone_link_the_innermost_operators(tmp_path: Path) -> None:
         flow("f", 100, 8, tid=2),
     ]
     assert linked(tmp_path, *events)[:3] == [-1, -1, 1]
+
+
+def test_what_a_call_belongs_to(tmp_path: Path) -> None:
+    events = [
+        drawn.python("forward", 0, 50),
+        op("aten::mm", 10, 8, duration=20),
+        op("autograd::engine::evaluate_function: MmBackward0", 100, 8, thread=1, tid=2, duration=40),
+        op("MmBackward0", 110, 8, thread=1, tid=2, duration=20),
+        drawn.op("aten::t", 115, 5, tid=2),
+        drawn.op("elsewhere", 150, 5, tid=2),
+    ]
+    trace = drawn.job(tmp_path, *events).trace()
+    assert trace.of(belongs_to).tolist() == [-1, 0, 1, 2, 3, -1]
+    assert trace.of(by_start).tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_nothing_is_linked_to_what_comes_later(tmp_path: Path) -> None:

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kinetoscope.errors import UsageError
 from kinetoscope.model.what_if import rules, what_if
@@ -67,3 +72,89 @@ def test_what_cannot_be_read_is_refused_with_an_example(text: str) -> None:
 
 def test_nothing_asked_is_no_rule() -> None:
     assert rules(" ; ") == ()
+
+
+# --- a machine that we know
+
+
+@dataclass
+class Machine:
+    """Runs a program of launches, ops and waits, and writes down what happens.
+
+    A launch takes the host 3 and reaches the device after 5; work starts 1 after the work before it; a call that waits
+    returns 2 after the work, or takes 2.
+    """
+
+    factors: Mapping[str, float] = field(default_factory=dict)
+    time: int = 0
+    events: list[drawn.Event] = field(default_factory=list)
+    ends: dict[int, list[int]] = field(default_factory=dict)
+    launched: list[tuple[int, int]] = field(default_factory=list)
+    waits_for: int | None = None
+
+    def op(self, name: str, duration: int) -> None:
+        duration = int(duration * self.factors.get(name, 1))
+        self.events.append(drawn.op(name, self.time, duration))
+        self.time += duration
+
+    def launch(self, stream: int, name: str, duration: int) -> None:
+        correlation = len(self.launched) + 1
+        before = [self.ends[stream][-1] + 1] if stream in self.ends else []
+        if self.waits_for is not None:
+            others = [end for other, end in self.launched if other != stream]
+            before += [end + 1 for end in others[-1:]]
+        start = max([self.time + 5, *before])
+        end = start + int(duration * self.factors.get(name, 1))
+        self.events.append(drawn.launch(self.time, 3, correlation))
+        self.events.append(drawn.kernel(name, start, end - start, correlation, stream=stream))
+        self.ends.setdefault(stream, []).append(end)
+        self.launched.append((stream, end))
+        self.waits_for = None
+        self.time += 3
+
+    def wait(self) -> None:
+        """Of a stream for the work that was launched last on another one."""
+        self.events.append(drawn.event("cuda_runtime", "cudaStreamWaitEvent", self.time, 1))
+        self.waits_for = self.time
+        self.time += 1
+
+    def synchronize(self) -> None:
+        end = max([self.time, *(end for _, end in self.launched)]) + 2
+        self.events.append(drawn.event("cuda_runtime", "cudaDeviceSynchronize", self.time, end - self.time))
+        self.time = end
+
+    def run(self, program: Sequence[tuple[Any, ...]]) -> int:
+        for name, *values in program:
+            getattr(self, name)(*values)
+        self.events.append(drawn.annotation("ProfilerStep#1", 0, self.time))
+        return max([self.time, *(end for _, end in self.launched)])
+
+
+CALIBRATION = [("launch", 7, "k0", 20), ("launch", 7, "k0", 20), ("synchronize",)]
+"""Shows what a launch, a gap and a return need."""
+
+names = st.sampled_from(["k0", "k1", "k2"])
+programs = st.lists(
+    st.one_of(
+        st.tuples(st.just("launch"), st.integers(7, 9), names, st.integers(1, 12).map(lambda half: 2 * half)),
+        st.tuples(st.just("op"), st.sampled_from(["a", "b"]), st.integers(1, 6).map(lambda half: 2 * half)),
+        st.tuples(st.just("wait")),
+        st.tuples(st.just("synchronize")),
+    ),
+    max_size=14,
+)
+scales = st.dictionaries(st.sampled_from(["k0", "k1", "k2", "a", "b"]), st.sampled_from([0, 0.5, 1, 1.5, 3]))
+
+
+@given(programs, scales)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_it_foretells_what_a_machine_does(
+    tmp_path_factory: pytest.TempPathFactory, program: list[tuple[Any, ...]], scales: dict[str, float]
+) -> None:
+    program = [*CALIBRATION, *program]
+    measured, changed = Machine(), Machine(scales)
+    now, then = measured.run(program), changed.run(program)
+    trace = drawn.job(tmp_path_factory.getbasetemp(), *measured.events).trace()
+    assert what_if(trace, ()).duration.tolist() == [now]
+    asked = "; ".join(f"/^{name}$/={factor}" for name, factor in scales.items())
+    assert what_if(trace, rules(asked)).duration.tolist() == [then]

@@ -72,10 +72,11 @@ def flame(
     speedscope, inferno). Wide frames high up with little below them are where to look.
 
     Limits. Paths of different threads that begin with the same names join. The backward pass on a thread of its own has
-    no Python calls around it; with `backward="forward"` it stands under the forward pass, if links were recorded. A time range clips; with steps, threads or an annotation selected, paths still begin at
-    the outermost call. Numbers of steps and addresses of objects are left out of the names, so that paths join. Paths
-    with no time of their own have no row, and a call that a thousand others enclose is no frame. Unlike the TensorBoard
-    plugin's flame graph, it is not limited to modules, and times are totals, not means.
+    no Python calls around it; with `backward="forward"` it stands under the operator that it runs backwards, if the
+    file has forward–backward links. A time range clips; with steps, threads or an annotation selected, paths still
+    begin at the outermost call. Numbers of steps and addresses of objects are left out of the names, so that paths
+    join. Paths with no time of their own have no row, and a call that a thousand others enclose is no frame. Unlike the
+    TensorBoard plugin's flame graph, it is not limited to modules, and times are totals, not means.
     """
     return job.map(
         _of_trace, RESULT, select, weight=weight, python=python, operators=operators, kernels=kernels, backward=backward

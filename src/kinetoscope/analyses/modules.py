@@ -60,7 +60,8 @@ def modules(job: Job, *, select: Selection = ALL) -> Result:
 
     Limits. What happens in no module (the loss, the optimizer, the accumulation of gradients, the exchange of them) is
     in no row; the notes say how much device time that is. A module that several others call is a row in each of them. A
-    forward pass that is computed anew within the backward pass (checkpointing) counts as backward. Unlike the
+    forward pass that is computed anew within the backward pass (checkpointing) counts as backward, and as a call of the
+    module that it is. With a time range, times are of what lies inside it, and calls those that begin in it. Unlike the
     TensorBoard plugin, host_self holds the operators that a module calls, as device_self does there, and the backward
     pass is attributed.
     """

@@ -80,9 +80,9 @@ def operator_stacks(
 
     Limits. The line is where the call stands in files of 2021; newer torch gives the line at which the function begins.
     The backward pass on a thread of its own has no Python calls around it: its stack is null, unless
-    `backward="forward"` gives it that of the operator whose pass it runs backwards. Newer torch leaves out the folder that a package lies in, so that other people's packages look like the
-    user's own. Unlike the TensorBoard plugin, it does not need `Call stack` in the file, and calls without a stack have
-    a row, too.
+    `backward="forward"` gives it that of the operator whose pass it runs backwards. Newer torch leaves out the folder
+    that a package lies in, so that other people's packages look like the user's own. Unlike the TensorBoard plugin, it
+    does not need `Call stack` in the file, and calls without a stack have a row, too.
     """
     return job.map(_of_trace, RESULT, select, operator=operator, exact=exact, shapes=shapes, backward=backward)
 

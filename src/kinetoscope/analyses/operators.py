@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 import polars as pl
 
 from kinetoscope.model.allocations import device_allocations, host_allocations
-from kinetoscope.model.calls import calls, is_outside_calls
+from kinetoscope.model.calls import Calls, calls, is_outside_calls
 from kinetoscope.model.costs import (
     KINDS,
     Bools,
@@ -89,9 +89,10 @@ def operators(
     that were recorded around the call on its thread. `operator_stacks` shows them for one operator.
 
     How to read it. Sorted by device_self if there is device work, else by host_self: what stands first is where the
-    time is spent. Self columns can be added up over rows; total columns cannot, as calls nest, and a recursive call
-    counts at each level. device_total much larger than device_total_busy means that streams overlap. A launch call has
-    in device_total what it launched, in device_self only what was launched outside all other calls.
+    time is spent. Self columns can be added up over rows (those of memory where one thread has calls: what other
+    threads take meanwhile counts, too); total columns cannot, as calls nest, and a recursive call counts at each level.
+    device_total much larger than device_total_busy means that streams overlap. A launch call has in device_total what
+    it launched, in device_self only what was launched outside all other calls.
 
     Limits. Python calls have no rows unless `python=True`: their time is self time of the call around them. Work that a
     call starts on another thread is not inside it: the backward pass is not inside `backward`. With a time range, times
@@ -126,7 +127,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: boo
     notes = list(view.notes) if any(each is not None for each in asked) else []
     frame = _frame(trace, groups, details, values)
     notes += [*_device_notes(view, groups, work.own), *_notes(view, frame, group_by, python)]
-    return Partial(_sorted(view, frame), tuple(notes))
+    return Partial(_sorted(view, found, frame), tuple(notes))
 
 
 def _hidden(python: bool, runtime: Runtime) -> list[EventKind]:
@@ -141,21 +142,21 @@ def _frame(trace: Trace, groups: Groups, details: Details, values: Values) -> pl
     return pl.DataFrame({**texts(trace, groups, details), **numbers}, schema=_SCHEMA)
 
 
-def _sorted(view: Scope, frame: pl.DataFrame) -> pl.DataFrame:
+def _sorted(view: Scope, found: Calls, frame: pl.DataFrame) -> pl.DataFrame:
     """The rows in order, those of memory outside all calls among them; without those that have nothing in the range."""
     if view.clip is not None:
         frame = frame.filter(pl.any_horizontal(pl.col(name) != 0 for name in ("calls", "host_total", "device_total")))
-    frame = pl.concat([frame, _outside(view)])
+    frame = pl.concat([frame, _outside(view, found)])
     order = ["device_self", "host_self", "name", "kind", "input_shapes", "call_stack"]
     return frame.sort(order, descending=[True, True, False, False, False, False], nulls_last=True)
 
 
-def _outside(view: Scope) -> pl.DataFrame:
+def _outside(view: Scope, found: Calls) -> pl.DataFrame:
     """A row for the selected allocations that happened while no call ran, if there are any."""
     row: dict[str, Any] = {"name": MEMORY_NAME, "kind": KINDS[EventKind.MEMORY], "calls": 0}
     for what, of in (("host_memory", host_allocations), ("device_memory", device_allocations)):
         changes = view.trace.of(of)
-        alone = view.host[changes.rows] & is_outside_calls(view.trace, changes.time)
+        alone = view.host[changes.rows] & is_outside_calls(view.trace, found, changes.time)
         row["calls"] += int(alone.sum())
         if len(changes):
             row[f"{what}_total"] = row[f"{what}_self"] = int(changes.size[alone].sum())

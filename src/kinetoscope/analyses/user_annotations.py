@@ -29,20 +29,20 @@ RESULT = Schema(
     Column("calls", pl.Int64, "How many such ranges began on the host in the selection."),
     Column("host_total", pl.Int64, "Duration of the ranges on the host.", "ns"),
     Column("host_self", pl.Int64, "Duration of the ranges less that of the ranges directly inside them.", "ns"),
-    Column("host_mean", pl.Int64, "Mean duration of a range, rounded to the nanosecond.", "ns"),
-    Column("host_min", pl.Int64, "Shortest range.", "ns"),
-    Column("host_max", pl.Int64, "Longest range.", "ns"),
     Column("device_calls", pl.Int64, "How many shadows of the ranges began on streams; null if none were recorded."),
     Column("device_span", pl.Int64, "Sum of the durations of the shadows, gaps between kernels included.", "ns"),
-    Column("device_span_mean", pl.Int64, "Mean duration of a shadow, rounded to the nanosecond.", "ns"),
-    Column("device_span_min", pl.Int64, "Shortest shadow.", "ns"),
-    Column("device_span_max", pl.Int64, "Longest shadow.", "ns"),
     Column("work", pl.Int64, "Pieces of device work in the ranges."),
     Column("work_self", pl.Int64, "Of those, what is in none of the ranges inside them."),
     Column("device_total", pl.Int64, "Sum of the durations of that device work.", "ns"),
     Column("device_self", pl.Int64, "Of that, what is in none of the ranges inside them.", "ns"),
     Column("device_total_busy", pl.Int64, "Time in which work of device_total ran, each instant once.", "ns"),
     Column("device_self_busy", pl.Int64, "Time in which work of device_self ran, each instant once.", "ns"),
+    Column("host_mean", pl.Int64, "Mean duration of a range, rounded to the nanosecond.", "ns"),
+    Column("host_min", pl.Int64, "Shortest range.", "ns"),
+    Column("host_max", pl.Int64, "Longest range.", "ns"),
+    Column("device_span_mean", pl.Int64, "Mean duration of a shadow, rounded to the nanosecond.", "ns"),
+    Column("device_span_min", pl.Int64, "Shortest shadow.", "ns"),
+    Column("device_span_max", pl.Int64, "Longest shadow.", "ns"),
 )
 
 By = Literal["launch", "stream"]
@@ -75,9 +75,10 @@ def user_annotations(
     Limits. Work that a range has another thread launch is not inside it: the backward pass is not inside `backward` on
     the host. `by="stream"` counts work of other ranges in between, too. Annotations of gloo's collectives end on
     another thread than they begin on: nothing is inside them. Files of 2021 hold ranges as operators; those of the
-    profiler, loaders, optimizers and DDP are told by name. Unlike HTA, work without a shadow is linked by its launch,
-    a range of ProfilerStep is not a row of its own for each number, and rare names are not summed up as "others";
-    `by="stream"` gives its count of kernels in each annotation in `work_self`.
+    profiler, loaders, optimizers and DDP are told by name. With a time range, totals are of what lies inside it, and
+    calls, means and extremes of ranges that begin in it. Unlike HTA, work without a shadow is linked by its launch, the
+    steps of the profiler are one row, and rare names are not summed up as "others"; its count of kernels in each
+    annotation is `work_self` with `by="stream"`.
     """
     return job.map(_of_trace, RESULT, select, by=by)
 

@@ -78,6 +78,8 @@ def _add(group: argparse._ArgumentGroup | argparse.ArgumentParser, parameter: Pa
     option, dest = "--" + parameter.name.replace("_", "-"), f"param_{parameter.name}"
     default = "" if parameter.default is None else f" (default: {parameter.default})"
     text = (parameter.doc + default).replace("%", "%%")
+    if parameter.name in _TAKEN:
+        raise UsageError(f"a parameter cannot be called {parameter.name}: every analysis has that option already")
     if parameter.type is bool:
         group.add_argument(option, dest=dest, action=argparse.BooleanOptionalAction, default=None, help=text)
         return

@@ -13,7 +13,8 @@ something depends on another lane. Edges say that one instant follows from anoth
 Each edge has the time that it needs at least; of those into a node the one that arrives last gets all the time that
 passed. So the graph reproduces the measured schedule exactly, and the edges that arrive last are the critical path.
 What an edge needs: a thread its own time without waiting; a launch what launches on idle streams take; work after
-other work of its stream the usual gap between them.
+other work of its stream the usual gap between them; a call that waited its time after the wait, and one that did not
+have to what the quick ones of the others took.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from kinetoscope.model.handovers import handovers, host_time
 from kinetoscope.model.steps import steps
 from kinetoscope.model.stream_order import StreamOrder, stream_order
 from kinetoscope.model.trace import Trace
-from kinetoscope.model.waiting import HostWaits, StreamWaits, host_waits, stream_waits
+from kinetoscope.model.waiting import HostWaits, StreamWaits, host_waits, other_streams, stream_waits
 
 Int8s = NDArray[np.int8]
 Int32s = NDArray[np.int32]
@@ -42,7 +43,7 @@ Bools = NDArray[np.bool_]
 
 NONE: Final = -1
 _QUICK: Final = 10
-"""Percentile of the launches on idle streams whose delay is what a launch needs: most of the others wait for more."""
+"""Percentile of what was measured that is taken for what is needed, where most may have waited for something else."""
 
 
 class Tie(IntEnum):
@@ -298,9 +299,10 @@ def _starts(trace: Trace, points: _Points, lane: StreamOrder, waits: StreamWaits
     follows = np.flatnonzero(lane.before >= 0)
     gap = np.zeros(pieces, np.int64)
     gap[follows] = work.start[follows] - work.end[lane.before[follows]]
-    idle = linked[(delay[linked] >= 0) & ((lane.before[linked] < 0) | (gap[linked] >= delay[linked]))]
+    plain = linked[~np.isin(linked, waits.work)]
+    idle = plain[(delay[plain] >= 0) & ((lane.before[plain] < 0) | (gap[plain] >= delay[plain]))]
     quick = _percentile(delay[idle], _QUICK)
-    queued = linked[(lane.before[linked] >= 0) & (gap[linked] < delay[linked] - quick)]
+    queued = plain[(lane.before[plain] >= 0) & (gap[plain] < delay[plain] - quick)]
     usual = _percentile(gap[queued], 50)
     before = lane.before[follows]
     return [
@@ -339,10 +341,17 @@ def _percentile(values: Int64s, percent: int) -> int:
 def _waits(trace: Trace, points: _Points, waits: HostWaits) -> _Ties:
     work = trace.of(device_work)
     known = np.flatnonzero(waits.work >= 0)
-    on, call = waits.work[known], waits.call[known]
-    needs = np.where(waits.waited[known], points.time[points.call_end[known]] - work.end[on], 0)
-    end = len(points.time) + len(work) + on
-    return _plain(Tie.WAIT, end, points.call_end[known], needs, work.rows[on], call, ~waits.recorded[known])
+    end, called = points.time[points.call_end], points.time[points.call_end] - points.time[points.call_start]
+    after = np.zeros(len(waits), np.int64)
+    after[known] = end[known] - work.end[waits.work[known]]
+    quick = _percentile(after[waits.waited & (waits.own < 0)], _QUICK)
+    needs = np.where(waits.waited, after, np.minimum(called, quick))
+    more, others = other_streams(trace, waits)
+    place, on = np.concatenate([known, more]), np.concatenate([waits.work[known], others])
+    source = len(points.time) + len(work) + on
+    return _plain(
+        Tie.WAIT, source, points.call_end[place], needs[place], work.rows[on], waits.call[place], ~waits.recorded[place]
+    )
 
 
 def _between_threads(trace: Trace, points: _Points) -> Sequence[_Ties]:

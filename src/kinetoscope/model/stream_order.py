@@ -56,9 +56,21 @@ class StreamOrder:
 
 
 def launch_times(trace: Trace) -> Int64s:
-    """When each piece of device work was launched: int64 [work]; its own start if the launch was not recorded."""
+    """When each piece of device work was launched: int64 [work]. Ask by `trace.of`.
+
+    If that was not recorded, when it was at the latest: streams keep their order, so before what came after it on its
+    stream, and before it started.
+    """
     work = trace.of(device_work)
-    return np.where(work.launch >= 0, trace.start[work.launch], work.start) if len(work) else work.start
+    if not len(work):
+        return work.start
+    launch = np.where(work.launch >= 0, trace.start[work.launch], work.start)
+    order = np.lexsort((work.rows, work.end, work.start, work.stream, work.device))
+    for part in _runs(order, work.device[order], work.stream[order]):
+        unknown = work.launch[part] < 0
+        before_next = np.minimum.accumulate(launch[part][::-1])[::-1]
+        launch[part[unknown]] = before_next[unknown]
+    return launch
 
 
 def streams(trace: Trace) -> tuple[Stream, ...]:
@@ -100,7 +112,7 @@ def _ended_last(work: DeviceWork, part: Int32s, position: Int64s) -> Int32s:
     return np.where(found >= 0, ends[found], np.int32(NOTHING))
 
 
-def _runs(order: Int32s, *keys: Int64s) -> list[Int32s]:
+def _runs(order: NDArray[np.signedinteger], *keys: Int64s) -> list[NDArray[np.signedinteger]]:
     """`order` cut where one of the keys, in this order, changes."""
     changes = np.zeros(max(len(order) - 1, 0), np.bool_)
     for key in keys:

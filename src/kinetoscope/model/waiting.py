@@ -42,6 +42,7 @@ _STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC, _STREAM_WAIT = (
     "Stream Wait Event",
 )
 _NEVER: Final = np.iinfo(np.int64).min
+_DEVICE_WIDE: Final = (CallKind.WAIT_FOR_DEVICE, CallKind.FREE)
 NEAR: Final = 20_000
 """ns in which work starts that waited for other work by an event: on our traces 1 to 15 µs."""
 
@@ -106,6 +107,23 @@ def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
     return HostWaits(calls, found, recorded, waited, own[calls])
 
 
+def other_streams(trace: Trace, waits: HostWaits) -> tuple[Int64s, Int32s]:
+    """What calls that wait for a device also waited for: places in `waits`, and in `device_work` of the last work on
+    each of the device's other streams.
+    """
+    calls, work = waits.call, trace.of(device_work)
+    wide = np.isin(trace.of(call_kinds)[calls], _DEVICE_WIDE) & (waits.work >= 0)
+    places, others = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+    for stream in trace.of(streams) if wide.any() else ():
+        count = stream.launched_until(trace.start[calls])
+        last = np.maximum(count - 1, 0)
+        also = wide & (count > 0) & (stream.reach[last] <= trace.end[calls])
+        also &= (work.device[waits.work] == stream.device) & (work.stream[waits.work] != stream.stream)
+        places.append(np.flatnonzero(also))
+        others.append(stream.latest[last[also]])
+    return np.concatenate(places), np.concatenate(others)
+
+
 def _own_copies(trace: Trace) -> Int32s:
     """The copy that each call queued, for calls that wait for it: int32 [events], NOTHING for all others."""
     work = trace.of(device_work)
@@ -140,7 +158,7 @@ def _inferred(trace: Trace, calls: Int32s, own: Int32s) -> Int32s:
     if not len(calls) or not len(work):
         return found
     over, launched = found.copy(), latest.copy()
-    device_wide = np.isin(trace.of(call_kinds)[calls], (CallKind.WAIT_FOR_DEVICE, CallKind.FREE))
+    device_wide = np.isin(trace.of(call_kinds)[calls], _DEVICE_WIDE)
     for stream in trace.of(streams):
         count = stream.launched_until(start)
         last = np.maximum(count - 1, 0)

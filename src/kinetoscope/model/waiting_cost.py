@@ -33,6 +33,8 @@ def idle_after(trace: Trace) -> Int64s:
         calls = np.flatnonzero((meant == device) | (meant == NOTHING))
         following = np.searchsorted(launch[here], end[calls])
         calls, following = calls[following < len(here)], here[following[following < len(here)]]
+        order = np.argsort(following, kind="stable")  # calls of several threads do not end as they begin
+        calls, following = calls[order], following[order]
         busy_until = _busy_until(work, device)[following]
         room = np.maximum(work.start[following] - np.maximum(busy_until, start[calls]), 0)
         idle[calls] = np.maximum(idle[calls], _shared(following, room, end[calls] - start[calls]))

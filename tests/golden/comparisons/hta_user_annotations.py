@@ -25,7 +25,7 @@ SECTIONS = (
     f"{KERNELS}_pandas_2_3_3",
 )
 STEPS = "a name for each step"
-RULES = (STEPS, "negative durations", "kernels of no time in none")
+RULES = (STEPS, "negative durations", "no annotation for kernels of no time")
 COLUMNS = {"sum (us)": "total", "max (us)": "max", "min (us)": "min", "mean (us)": "mean"}
 
 
@@ -103,7 +103,7 @@ def _innermost(trace: Trace, rules: frozenset[str]) -> Iterator[str]:
     for row in trace.of(device_work).rows.tolist() if len(rows) else ():
         here = rows[(trace.track[rows] == trace.track[row]) & (trace.start[rows] <= trace.start[row])]
         here = here[trace.start[row] < trace.end[here]]
-        if "kernels of no time in none" in rules and trace.end[row] <= trace.start[row]:
+        if "no annotation for kernels of no time" in rules and trace.end[row] <= trace.start[row]:
             here = here[:0]
         shortest = here[np.argmin(trace.end[here] - trace.start[here])] if len(here) else -1
         yield _name(trace.strings.label(int(trace.name[shortest])), rules) if shortest >= 0 else ""

@@ -40,7 +40,7 @@ def compare(case: Case) -> Outcome:
 
 
 HUNDREDTH = 0.011
-UNKNOWN, MISSING = "unknown matrix units are none", "missing is 0"
+UNKNOWN, MISSING = "unknown matrix units are none", "means over no time are 0"
 RULES = (UNKNOWN, MISSING)
 
 
