@@ -7,6 +7,7 @@ import pytest
 
 import kinetoscope
 from kinetoscope import ANALYSES
+from kinetoscope.analyses import NAMES
 from tests.catalog.samples import BUNDLED
 
 SMALL = BUNDLED / "mlp_default.pt.trace.json.gz"
@@ -46,7 +47,7 @@ def test_every_public_name_is_there_and_the_list_is_sorted() -> None:
     for name in kinetoscope.__all__:
         assert getattr(kinetoscope, name) is not None
         assert name in dir(kinetoscope)
-    assert set(kinetoscope._HOMES) == set(kinetoscope.__all__)
+    assert set(kinetoscope.__all__) == {*kinetoscope._HOMES, *NAMES}
 
 
 def test_every_analysis_is_a_public_name() -> None:

@@ -7,47 +7,43 @@
 Importing this is cheap: names are loaded when they are first used.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kinetoscope.analyses import (
-        ANALYSES,
-        critical_path,
-        critical_path_events,
-        device_utilization,
-        device_utilization_series,
-        flame,
-        flops,
-        hardware_counters,
-        idle_breakdown,
-        kernel_kinds,
-        kernel_sequences,
-        kernels,
-        launch_statistics,
-        launches,
-        memory_bandwidth,
-        memory_bandwidth_series,
-        memory_by_operator,
-        memory_curve,
-        memory_events,
-        memory_growth,
-        memory_peak,
-        modules,
-        operator_launch_delay,
-        operator_stacks,
-        operators,
-        overlap,
-        queue_length,
-        queue_length_series,
-        step_breakdown,
-        synchronizations,
-        temporal_breakdown,
-        trace_info,
-        user_annotations,
-    )
+    from kinetoscope.analyses import ANALYSES
+    from kinetoscope.analyses.annotations import annotations
+    from kinetoscope.analyses.critical_path import critical_path
+    from kinetoscope.analyses.critical_path_events import critical_path_events
+    from kinetoscope.analyses.device_utilization import device_utilization
+    from kinetoscope.analyses.device_utilization_series import device_utilization_series
+    from kinetoscope.analyses.flame import flame
+    from kinetoscope.analyses.flops import flops
+    from kinetoscope.analyses.hardware_counters import hardware_counters
+    from kinetoscope.analyses.idle_breakdown import idle_breakdown
+    from kinetoscope.analyses.kernel_kinds import kernel_kinds
+    from kinetoscope.analyses.kernel_sequences import kernel_sequences
+    from kinetoscope.analyses.kernels import kernels
+    from kinetoscope.analyses.launch_statistics import launch_statistics
+    from kinetoscope.analyses.launches import launches
+    from kinetoscope.analyses.memory_bandwidth import memory_bandwidth
+    from kinetoscope.analyses.memory_bandwidth_series import memory_bandwidth_series
+    from kinetoscope.analyses.memory_by_operator import memory_by_operator
+    from kinetoscope.analyses.memory_curve import memory_curve
+    from kinetoscope.analyses.memory_events import memory_events
+    from kinetoscope.analyses.memory_growth import memory_growth
+    from kinetoscope.analyses.memory_peak import memory_peak
+    from kinetoscope.analyses.modules import modules
+    from kinetoscope.analyses.operator_launch_delay import operator_launch_delay
+    from kinetoscope.analyses.operator_stacks import operator_stacks
+    from kinetoscope.analyses.operators import operators
+    from kinetoscope.analyses.overlap import overlap
+    from kinetoscope.analyses.queue_length import queue_length
+    from kinetoscope.analyses.queue_length_series import queue_length_series
+    from kinetoscope.analyses.step_breakdown import step_breakdown
+    from kinetoscope.analyses.synchronizations import synchronizations
+    from kinetoscope.analyses.temporal_breakdown import temporal_breakdown
+    from kinetoscope.analyses.trace_info import trace_info
     from kinetoscope.errors import KinetoscopeError
     from kinetoscope.model.job import Job
     from kinetoscope.model.selection import ALL, Selection
@@ -65,40 +61,9 @@ _HOMES = {
     "Result": "schema",
     "Selection": "model.selection",
     "Trace": "model.trace",
-    "critical_path": "analyses",
-    "critical_path_events": "analyses",
-    "device_utilization": "analyses",
-    "device_utilization_series": "analyses",
-    "flame": "analyses",
-    "flops": "analyses",
-    "hardware_counters": "analyses",
-    "idle_breakdown": "analyses",
-    "kernel_kinds": "analyses",
-    "kernel_sequences": "analyses",
-    "kernels": "analyses",
-    "launch_statistics": "analyses",
-    "launches": "analyses",
-    "memory_bandwidth": "analyses",
-    "memory_bandwidth_series": "analyses",
-    "memory_by_operator": "analyses",
-    "memory_curve": "analyses",
-    "memory_events": "analyses",
-    "memory_growth": "analyses",
-    "memory_peak": "analyses",
-    "modules": "analyses",
-    "operator_launch_delay": "analyses",
-    "operator_stacks": "analyses",
-    "operators": "analyses",
-    "overlap": "analyses",
-    "queue_length": "analyses",
-    "queue_length_series": "analyses",
     "read": "reading",
-    "step_breakdown": "analyses",
-    "synchronizations": "analyses",
-    "temporal_breakdown": "analyses",
-    "trace_info": "analyses",
-    "user_annotations": "analyses",
 }
+"""Where names come from; an analysis is the function of its module."""
 
 __all__ = [
     "ALL",
@@ -108,6 +73,7 @@ __all__ = [
     "Result",
     "Selection",
     "Trace",
+    "annotations",
     "critical_path",
     "critical_path_events",
     "device_utilization",
@@ -140,14 +106,13 @@ __all__ = [
     "synchronizations",
     "temporal_breakdown",
     "trace_info",
-    "user_annotations",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, f'analyses.{name}')}"), name)
     globals()[name] = value
     return value
 

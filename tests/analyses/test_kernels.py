@@ -1,9 +1,7 @@
-"""Kernels: against a brute-force twin and the TensorBoard plugin's tables."""
+"""Kernels: on drawn traces, and against a brute-force twin."""
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 from collections import defaultdict
 from pathlib import Path
@@ -15,10 +13,8 @@ from hypothesis import strategies as st
 
 from kinetoscope.analyses.kernels import ANALYSIS, RESULT, kernels
 from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.reading import read
 from tests.drawn import Event, annotation, job, kernel, launch, op
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
 Row = dict[str, Any]
 
 
@@ -186,60 +182,3 @@ def weighted(calls: list[tuple[int, float | None]]) -> Any:
     if not sum(duration for duration, _ in known):
         known = [(1, occupancy) for _, occupancy in known]
     return pytest.approx(sum(d * o for d, o in known) / sum(d for d, _ in known))
-
-
-# --- the plugin's golden values
-
-RUNS = [(f"num_workers_{workers}", span) for workers in (0, 4) for span in (1, 2)]
-
-
-def of_run(run: str, span: int, table: str) -> tuple[Path, list[list[Any]]]:
-    traces = sorted((SHARED / "traces" / "resnet50_v100" / run).glob("*.gz"))
-    golden = SHARED / "golden" / "tensorboard_plugin" / f"resnet50_{run}__worker0__span{span}_kernel_table_{table}.json"
-    if not traces or not golden.exists():
-        pytest.skip("shared traces and golden values are not part of the project")
-    return traces[span - 1], json.loads(golden.read_text())["data"]["rows"]
-
-
-def plugin_numbers(row: Row) -> list[float]:
-    """As the plugin shows them: whole microseconds, two decimals, percent."""
-    times = [row["total"] / 1000, round(row["mean"] / 1000), row["max"] / 1000, row["min"] / 1000]
-    return [row["calls"], *times, round(row["blocks_per_sm"], 2), round(100 * row["occupancy"], 2)]
-
-
-@pytest.mark.parametrize(("run", "span"), RUNS)
-def test_by_name_equals_the_plugin(run: str, span: int) -> None:
-    trace, golden = of_run(run, span, "Kernel")
-    ours = {row["name"]: row for row in kernels(read(trace, jobs=1)).frame.to_dicts()}
-    assert len(ours) == len(golden)
-    for name, matrix, *numbers in golden:
-        assert plugin_numbers(ours[name]) == pytest.approx(numbers, abs=0.011), name
-        assert ours[name]["matrix_unit"] == matrix.lower()
-
-
-@pytest.mark.parametrize(("run", "span"), RUNS)
-def test_by_launch_equals_the_plugin(run: str, span: int) -> None:
-    """Where calls took no time the plugin says 0 blocks per SM; the file holds other numbers, and we show those."""
-    trace, golden = of_run(run, span, "KernelNameAndOpName")
-    keys = ("name", "operator", "grid", "block", "registers", "shared_memory")
-    found = kernels(read(trace, jobs=1), group_by="launch").frame.to_dicts()
-    ours = {tuple(str(row[key]) for key in keys): row for row in found}
-    assert len(ours) == len(golden)
-    timeless = 0
-    for name, *parts, matrix, _eligible, calls, total, mean, most, least, blocks, occupancy in golden:
-        row = ours[(name, *parts)]
-        numbers = [calls, total, mean, most, least, blocks, occupancy]
-        if total == 0:
-            timeless += 1
-            numbers[5:] = in_the_file(trace, name, parts)
-        assert plugin_numbers(row) == pytest.approx(numbers, abs=0.011), name
-        assert row["matrix_unit"] == matrix.lower()
-    assert timeless in (1, 2)
-
-
-def in_the_file(trace: Path, name: str, parts: list[str]) -> list[float]:
-    """Blocks per SM and occupancy of a launch configuration, which are one number each, as its events say."""
-    events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
-    args = [e["args"] for e in events if e.get("name") == name and e["args"]["grid"] == json.loads(parts[1])]
-    (pair,) = {(each["blocks per SM"], each["est. achieved occupancy %"]) for each in args}
-    return [round(pair[0], 2), pair[1]]

@@ -1,4 +1,4 @@
-"""Operators: against a brute-force twin, torch's own tables, and the TensorBoard plugin's."""
+"""Operators: against a brute-force twin, and torch's own tables."""
 
 from __future__ import annotations
 
@@ -415,79 +415,6 @@ def test_equals_key_averages(traces: Path, golden: Path, name: str, table: str) 
         names = ("calls", "host_total", "host_self", "host_memory_total", "host_memory_self")
         found[key] = [old + (row[name] or 0) for old, name in zip(found[key], names, strict=True)]
     assert found == golden_key_averages(golden / file, table)
-
-
-# --- the TensorBoard plugin's tables
-
-PLUGIN = {"calls": "calls"} | {
-    f"{where}_{part}": f"{where}_{part}_duration" for where in ("host", "device") for part in ("self", "total")
-}
-"""Its columns by ours. Its times are microseconds, rounded."""
-
-NO_OPERATORS = ("ProfilerStep", "Optimizer.", "enumerate(", "DataParallel.", "DistributedDataParallel.")
-"""Ranges that were recorded as operators in 2021, and that the plugin leaves out of its table."""
-
-
-def against_plugin(trace: Path, golden: Path, group_by: Literal["name", "shapes"]) -> dict[Key, tuple[Any, Any]]:
-    """Rows that differ by more than rounding: the plugin's and ours."""
-    theirs: dict[Key, list[int]] = defaultdict(lambda: [0] * len(PLUGIN))
-    for row in load(golden)["data"]:
-        name = re.sub(r"^(\w+(?:::\w+)+)\.\w+$", r"\1", row["name"])  # it has a row for each overload
-        key = (name, row["input_shape"]) if group_by == "shapes" else (name,)
-        theirs[key] = [old + row.get(column, 0) for old, column in zip(theirs[key], PLUGIN.values(), strict=True)]
-    ours: dict[Key, list[float]] = {}
-    for row in operators(read(trace), group_by=group_by).frame.iter_rows(named=True):
-        if row["kind"] == "operator" and not row["name"].startswith(NO_OPERATORS):
-            key = (row["name"], row["input_shapes"] or "[]") if group_by == "shapes" else (row["name"],)
-            ours[key] = [row["calls"], *((row[name] or 0) / 1000 for name in list(PLUGIN)[1:])]
-    assert len(theirs) > 40
-    rounding = 0 if "resnet50" in golden.name else 2
-    return {
-        key: (theirs.get(key), ours.get(key))
-        for key in theirs.keys() | ours.keys()
-        if key not in ours
-        or key not in theirs
-        or any(abs(a - b) > rounding for a, b in zip(theirs[key], ours[key], strict=True))
-    }
-
-
-@pytest.mark.parametrize("group_by", ["name", "shapes"])
-@pytest.mark.parametrize("span_number", [1, 2])
-@pytest.mark.parametrize("run", ["num_workers_0", "num_workers_4"])
-def test_equals_plugin(run: str, span_number: int, group_by: Literal["name", "shapes"]) -> None:
-    trace = sorted(shared("traces", "resnet50_v100", run).iterdir())[span_number - 1]
-    table = "Operation" if group_by == "name" else "OperationAndInputShape"
-    file = f"resnet50_{run}__worker0__span{span_number}_operation_table_{table}.json"
-    assert against_plugin(trace, shared("golden", "tensorboard_plugin", file), group_by) == {}
-
-
-OVERLOAD = "an operator calls another overload of itself: torch counts one call, the plugin, which sees two names, both"
-CROSSING = (
-    "the plugin leaves out 5 calls that overlap a Python call partly; the file has 145, and torch counts as we do"
-)
-DIFFERS = {
-    "conv": {"aten::div": OVERLOAD, "aten::div_": OVERLOAD},
-    "leak": {},
-    "mlp": {},
-    "mlp_default": {},
-    "transformer": {
-        "aten::div_": OVERLOAD,
-        "aten::mul": OVERLOAD,
-        "ViewBackward0": CROSSING,
-        "autograd::engine::evaluate_function: ViewBackward0": CROSSING,
-        "aten::reshape": CROSSING,
-        "aten::view": CROSSING,
-    },
-}
-"""Operators that the plugin counts otherwise, and why."""
-
-
-@pytest.mark.parametrize("name", DIFFERS)
-def test_differs_from_plugin_only_where_we_mean_to(name: str) -> None:
-    trace = shared("traces", "torch_2_13_cpu", f"{name}.pt.trace.json.gz")
-    file = f"{name}__worker0__span1_operation_table_Operation.json"
-    different = against_plugin(trace, shared("golden", "tensorboard_plugin", "own_head", file), "name")
-    assert {key[0] for key in different} == DIFFERS[name].keys()
 
 
 # --- on real traces of all eras and vendors

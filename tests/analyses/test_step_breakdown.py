@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,72 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinetoscope import Selection, read, step_breakdown
+from kinetoscope import Selection, step_breakdown
 from kinetoscope.analyses.step_breakdown import CATEGORIES, Order
 from tests import drawn
-from tests.catalog.samples import GOLDEN, SHARED, required
-
-# --- the plugin's own answers
-
-PLUGIN = GOLDEN / "tensorboard_plugin"
-NAMES = {
-    "Kernel": "computation",
-    "Memcpy": "memcpy",
-    "Memset": "memset",
-    "Communication": "communication",
-    "Runtime": "runtime",
-    "DataLoader": "data_loading",
-    "CPU Exec": "host",
-    "Other": "other",
-}
-SPANS = {
-    "resnet50_num_workers_0__worker0__span1": "resnet50_v100/num_workers_0/worker0.1623143089861.pt.trace.json.gz",
-    "resnet50_num_workers_0__worker0__span2": "resnet50_v100/num_workers_0/worker0.1623143566756.pt.trace.json.gz",
-    "resnet50_num_workers_4__worker0__span1": "resnet50_v100/num_workers_4/worker0.1623212756351.pt.trace.json.gz",
-    "resnet50_num_workers_4__worker0__span2": "resnet50_v100/num_workers_4/worker0.1623213129365.pt.trace.json.gz",
-    "edge_head/hta_rank_non_gpu__worker0__span1": "hostile/rank_non_gpu.json.gz",
-    "edge_head/lightning__worker0__span1": "../golden/tensorboard_plugin/inputs_edge/lightning/worker0.1.pt.trace.json",
-    "edge_head/ddp_oldstyle__host_0__span1": (
-        "../golden/tensorboard_plugin/inputs_edge/ddp_oldstyle/host_0.1.pt.trace.json"
-    ),
-    "edge_head/ddp_oldstyle__host_1__span1": (
-        "../golden/tensorboard_plugin/inputs_edge/ddp_oldstyle/host_1.1.pt.trace.json"
-    ),
-}
-SPANS_IN_DOUBLES = {
-    "edge_head/cpu_only__worker0__span1": "cpu_only/rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz",
-    **{
-        f"own_head/{name}__worker0__span1": f"torch_2_13_cpu/{name}.pt.trace.json.gz"
-        for name in ("conv", "leak", "mlp", "mlp_default", "transformer")
-    },
-}
-"""Times of these files have three decimals, which the plugin rounds as it adds them up: up to 1 ns."""
-
-
-def plugins_answer(name: str) -> list[dict[str, float]]:
-    """The plugin's stacked bars, in ns; `total` stands in the tooltips only."""
-    steps = json.loads(required(PLUGIN / f"{name}_overview.json").read_text())["steps"]
-    columns = [column.get("name", "tooltip") for column in steps["columns"]]
-    found = []
-    for row in steps["rows"]:
-        cells = {column: cell for column, cell in zip(columns, row, strict=True) if column != "tooltip"}
-        step = {"step": int(cells.pop("Step")), "duration": 1000 * float(row[2].split("Total: ")[1].split("us")[0])}
-        found.append(step | {NAMES[column]: 1000 * value for column, value in cells.items()})
-    return found
-
-
-@pytest.mark.parametrize("name", [*SPANS, *SPANS_IN_DOUBLES])
-def test_in_the_plugins_order_it_equals_the_plugin(name: str) -> None:
-    file = required(SHARED) / {**SPANS, **SPANS_IN_DOUBLES}[name]
-    ours = step_breakdown(read(file, jobs=1), order="plugin").frame.to_dicts()
-    theirs = plugins_answer(name)
-    assert [step["step"] for step in ours] == [step["step"] for step in theirs]
-    for mine, its in zip(ours, theirs, strict=True):
-        assert {key: mine[key] for key in its} == pytest.approx(its, rel=0, abs=2 if name in SPANS_IN_DOUBLES else 0)
-        assert (
-            sum(mine[key] for key in CATEGORIES if key not in its) == 0
-        )  # what the plugin does not show did not happen
-
 
 # --- each instant has one category
 

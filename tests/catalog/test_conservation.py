@@ -158,7 +158,11 @@ def kernels_sum_to_the_durations_of_device_work(ask: Asked) -> Iterator[Fact]:
     kernels = ~np.isin(ask.work.kind, (2, 3))
     yield "without copies", ask("kernels")["total"].sum(), int(ask.work.duration[kernels].sum())
     moved = ask("memory_bandwidth")
-    yield "copies", (moved["total"].sum(), moved["calls"].sum()), (int(ask.work.duration[~kernels].sum()), sum(~kernels))
+    yield (
+        "copies",
+        (moved["total"].sum(), moved["calls"].sum()),
+        (int(ask.work.duration[~kernels].sum()), sum(~kernels)),
+    )
 
 
 @law
@@ -234,10 +238,18 @@ def queues_are_made_of_waits(ask: Asked) -> Iterator[Fact]:
     series = series.with_columns(held=(pl.col("time").shift(-1) - pl.col("time")).over(place))
     curve = series.with_columns(area=pl.col("held") * pl.col("length"))
     areas = total(curve, "area", *place)
-    yield "area", {(row["device"], row["stream"]): round(row["mean"] * row["window"]) for row in _rows(found) if row["mean"]}, areas
+    yield (
+        "area",
+        {(row["device"], row["stream"]): round(row["mean"] * row["window"]) for row in _rows(found) if row["mean"]},
+        areas,
+    )
     yield "queued", total(found, "queued", *place), total(series.filter(pl.col("length") > 0), "held", *place)
     highest = {(row["device"], row["stream"]): row["max"] for row in _rows(found) if row["max"]}
-    yield "max", highest, {tuple(key): high for *key, high in series.group_by(place).agg(pl.col("length").max()).iter_rows()}
+    yield (
+        "max",
+        highest,
+        {tuple(key): high for *key, high in series.group_by(place).agg(pl.col("length").max()).iter_rows()},
+    )
     yield "ends at 0", series.group_by(place).last()["length"].sum(), 0
     yield "never negative", series.filter(pl.col("length") < 0).height, 0
     waits = total(_waits(ask), "wait", *place)
@@ -279,9 +291,17 @@ def operators_have_all_device_time_that_is_linked(ask: Asked) -> Iterator[Fact]:
     names = ("calls", "host_total", "host_self", "device_total", "device_self")
     for group_by in ("shapes", "stack"):
         apart = ask("operators", group_by=group_by)
-        yield f"by {group_by}", total_of(apart, names, "name", "kind"), total_of(ask("operators"), names, "name", "kind")
+        yield (
+            f"by {group_by}",
+            total_of(apart, names, "name", "kind"),
+            total_of(ask("operators"), names, "name", "kind"),
+        )
     stacks = ask("operator_stacks")
-    yield "operator_stacks", total_of(stacks, names), total_of(ask("operators").filter(pl.col("kind") != "memory"), names)
+    yield (
+        "operator_stacks",
+        total_of(stacks, names),
+        total_of(ask("operators").filter(pl.col("kind") != "memory"), names),
+    )
 
 
 def total_of(frame: pl.DataFrame, names: tuple[str, ...], *by: str) -> dict[Any, Any]:
@@ -328,7 +348,7 @@ def flops_are_the_same_by_anything(ask: Asked) -> Iterator[Fact]:
 
 @law
 def ranges_are_rows_of_operators_too(ask: Asked) -> Iterator[Fact]:
-    found, work = ask("user_annotations"), ask.work
+    found, work = ask("annotations"), ask.work
     names = ("calls", "host_total", "device_total")
     marked = ask("operators").filter(pl.col("kind") == "annotation")
     here = found.filter(pl.col("name").is_in(marked["name"].implode()))
@@ -454,7 +474,7 @@ PARTS_IN_TIME: Final = {
     "memory_bandwidth": ("calls", "bytes", "total", "busy"),
     "step_breakdown": ("duration", "computation", "communication", "memcpy", "memset", "runtime", "host", "other"),
     "synchronizations": ("calls",),
-    "user_annotations": ("calls", "host_total", "host_self", "device_total", "device_self"),
+    "annotations": ("calls", "host_total", "host_self", "device_total", "device_self"),
     "memory_by_operator": ("self_size_increase", "self_allocation_size", "self_allocations"),
     "memory_curve": ("change",),
     "modules": ("host_self", "device_self", "calls"),
@@ -487,7 +507,7 @@ PARTS_OF_STEPS: Final = {
     "operators": ("calls", "host_self", "host_total", "device_self", "device_total"),
     "queue_length": ("calls",),
     "critical_path": ("duration", "host", "computation"),
-    "user_annotations": ("calls", "host_total", "host_self", "device_total", "device_self"),
+    "annotations": ("calls", "host_total", "host_self", "device_total", "device_self"),
     "synchronizations": ("calls", "time", "waits", "waiting"),
 }
 """What of all steps, one by one, adds up to what is in all of them."""
@@ -498,7 +518,7 @@ PARTS_OF_THREADS: Final = {
     "memory_by_operator": ("self_size_increase", "self_allocation_size"),
     "operators": ("calls", "host_self", "host_total"),
     "synchronizations": ("calls", "time", "waits"),
-    "user_annotations": ("calls", "host_total", "host_self", "device_total", "device_self"),
+    "annotations": ("calls", "host_total", "host_self", "device_total", "device_self"),
 }
 """What of all threads of the host, one by one, adds up to what is in all of them."""
 
@@ -535,9 +555,7 @@ def streams_add_up(ask: Asked) -> Iterator[Fact]:
         return
     for analysis, names in PARTS_OF_STREAMS.items():
         params = {"copies": True} if analysis == "kernels" else {"weight": "device"} if analysis == "flame" else {}
-        apart = [
-            ask(analysis, Selection(devices=(device,), streams=(stream,)), **params) for device, stream in places
-        ]
+        apart = [ask(analysis, Selection(devices=(device,), streams=(stream,)), **params) for device, stream in places]
         together = ask(analysis, **params)
         if analysis == "launches":
             together = together.filter(pl.col("work") > 0)
@@ -606,7 +624,16 @@ def drawn(folder: Path, seed: int) -> Path:
             begin, stream = at + dice.randrange(-5, 400), dice.choice([7, 7, 20])
             more = {"bytes": dice.randrange(1000)} if "mem" in category else {"blocks per SM": dice.random() * 2}
             found.append(
-                kernel(label, begin, dice.randrange(0, 300), correlation, stream=stream, device=device, category=category, **more)
+                kernel(
+                    label,
+                    begin,
+                    dice.randrange(0, 300),
+                    correlation,
+                    stream=stream,
+                    device=device,
+                    category=category,
+                    **more,
+                )
             )
         return found
 
@@ -623,7 +650,9 @@ def drawn(folder: Path, seed: int) -> Path:
             elif name == "module":
                 events.append(python(f"nn.Module: Net_{depth}", at, length, tid=tid))
             else:
-                shapes = {"Input Dims": [[4, 8], [8, 2]], "Input type": ["float", "float"]} if name == "aten::mm" else {}
+                shapes = (
+                    {"Input Dims": [[4, 8], [8, 2]], "Input type": ["float", "float"]} if name == "aten::mm" else {}
+                )
                 events.append(op(name, at, length, tid=tid, **shapes))
             if depth < 4 and length > 10 and dice.random() < 0.6:
                 calls(at, at + length, tid, depth + 1)

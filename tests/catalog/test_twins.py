@@ -396,9 +396,7 @@ def _by_name(rows: list[dict[str, Any]], column: str) -> dict[str, int]:
 
 @check
 def calls_of_modules(twin: Twin) -> Iterator[tuple[str, object, object]]:
-    calls = Counter(
-        call.name.removeprefix("nn.Module: ") for call in twin.calls if call.name.startswith("nn.Module: ")
-    )
+    calls = Counter(call.name.removeprefix("nn.Module: ") for call in twin.calls if call.name.startswith("nn.Module: "))
     found: Counter[str] = Counter()
     for row in twin.ask("modules"):
         found[row["name"]] += row["calls"] or 0
@@ -455,7 +453,7 @@ def ranges(twin: Twin) -> Iterator[tuple[str, object, object]]:
         if call.category == "user_annotation":
             calls[_named(call)] += 1
             times[_named(call)] += call.end - call.start
-    rows = {row["name"]: row for row in twin.ask("user_annotations")}
+    rows = {row["name"]: row for row in twin.ask("annotations")}
     for name in calls:
         if not name.startswith("gloo:"):
             yield name, (rows[name]["calls"], rows[name]["host_total"]), (calls[name], times[name])
@@ -484,7 +482,10 @@ def use_of_memory(twin: Twin) -> Iterator[tuple[str, object, object]]:
     for each in twin.memory:
         by_device[each.get("Device Type", 0), each.get("Device Id", -1)].append(each)
     rows = twin.ask("memory_peak")
-    peaks = {device: sum(row["size"] for row in rows if row["device"] == device) for device in {row["device"] for row in rows}}
+    peaks = {
+        device: sum(row["size"] for row in rows if row["device"] == device)
+        for device in {row["device"] for row in rows}
+    }
     for (kind, number), changes in by_device.items():
         device = "cpu" if kind == 0 else f"cuda:{number}"
         said = [each["Total Allocated"] for each in changes if "Total Allocated" in each]

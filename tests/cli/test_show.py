@@ -244,3 +244,12 @@ def test_the_steps_asked_for_are_told(given: str, told: object, capsys: pytest.C
     answer = json.loads(shown("step-breakdown", MLP, "--steps", given, "--format", "json", capsys=capsys))
     assert answer["params"] == {"select": {"steps": told}}
     assert answer["rows"]
+
+
+def test_a_parameter_cannot_have_the_name_of_an_option_that_all_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = tmp_path / "mine.py"
+    module.write_text(MINE.replace("longer", "limit"))
+    assert main(["show", str(module), str(MLP)]) == 2
+    assert "a parameter cannot be called limit" in capsys.readouterr().err

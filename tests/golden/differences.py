@@ -27,4 +27,259 @@ class Difference:
     why: str
 
 
-DIFFERENCES: Final[tuple[Difference, ...]] = ()
+DIFFERENCES: Final[tuple[Difference, ...]] = (
+    Difference(
+        "hta",
+        "unlinked work",
+        "HTA leaves device work out whose launch was not recorded, where a trace has several steps: 614 of 15,632 "
+        "pieces in `trace_diff/test`, 872 of 7,747 in `queue_length`, 16 of 18 and 16 of 17 in `trace_compare`.",
+        "we",
+        "the device ran it in the window; health says how much it is.",
+    ),
+    Difference(
+        "hta",
+        "waits as work",
+        "HTA takes any event on a numbered stream for work of the device, also recorded waits (`cuda_sync`): 41 on two "
+        "traces, one on two others, and 339 on MTIA, where waits for events and marks of them count as computation.",
+        "we",
+        "a wait is no work: with it a stream is busy because it is idle.",
+    ),
+    Difference(
+        "hta",
+        "kinds by pattern",
+        "HTA tells the kind of work by the name alone: `pe_exe` of MTIA, which computes, is of a kind OTHER that its "
+        "tables leave out, a name that begins with `dma` is a copy of unknown direction.",
+        "we",
+        "category, arguments and operator say what the name does not.",
+    ),
+    Difference(
+        "hta",
+        "negative durations",
+        "Rounding starts up and ends down makes work of less than a microsecond end before it starts, and HTA adds its "
+        "-1 us up: marks of events on MTIA sum to -198 us.",
+        "we",
+        "time is not negative; we keep nanoseconds.",
+    ),
+    Difference(
+        "hta",
+        "whole microseconds",
+        "Also with its rounding off, HTA cuts each stretch of its table of kinds to whole microseconds: 104 of 110.9 "
+        "us in 16 pieces of work on MI250, 72.5 of 73.4 ms on A100.",
+        "we",
+        "nanoseconds are in the file.",
+    ),
+    Difference(
+        "hta",
+        "statistics of sums",
+        "With more than ten names of a kind HTA's default table gives the sum of each kernel as its mean, minimum and "
+        "maximum, and statistics of those sums for `others`: on `trace_diff/control` one of 5 calls has a mean of "
+        "30,284 us instead of 6,057 us.",
+        "we",
+        "the mean of a kernel is over its calls; asked for all names HTA agrees.",
+    ),
+    Difference(
+        "hta",
+        "marked steps only",
+        "HTA lists no steps where the profiler marked none.",
+        "both",
+        "we propose steps that repeat, or take the window for one, and say so in the notes.",
+    ),
+    Difference(
+        "hta",
+        "gaps of no time",
+        "HTA counts work that follows without a gap as an interval of idleness of 0 us.",
+        "both",
+        "idle times are equal; we count gaps in which something could have run.",
+    ),
+    Difference(
+        "hta",
+        "gaps after the work before",
+        "HTA measures a gap from the end of the work that started before, also where that overlaps; after rounding, "
+        "or on streams of MTIA, gaps become negative and shorten the others.",
+        "we",
+        "idle time is never negative: a gap begins at the greatest end so far.",
+    ),
+    Difference(
+        "hta",
+        "fixed list of launches",
+        "HTA's launch statistics know `cudaLaunchKernel`, `cudaLaunchKernelExC`, two copies and MTIA's `runFunction`: "
+        "none of 16 launches on MI250, 74 of 185 on MTIA, and no launch of a graph (70 in `queue_length`).",
+        "we",
+        "what carries the correlation id of device work launched it.",
+    ),
+    Difference(
+        "hta",
+        "launches with recorded work",
+        "HTA leaves out calls whose work was not recorded: 3 of 3,777 on A100, all 104 where CUPTI replayed kernels.",
+        "both",
+        "their duration on the host is known; our columns of delay and work are null, and the notes count them.",
+    ),
+    Difference(
+        "hta",
+        "short kernels of fast calls",
+        "HTA counts a kernel as short only if its call took 50 us at most: on `trace_diff/control` 3,674 of 3,704.",
+        "both",
+        "a short kernel is shorter than its call, however slow that was.",
+    ),
+    Difference(
+        "hta",
+        "kernel launches only",
+        "HTA's sequences of an operator hold what calls named `LaunchKernel` or `runFunction` launched, no copies, "
+        "sets or graphs.",
+        "both",
+        "we list all that the operator made the device do.",
+    ),
+    Difference(
+        "hta",
+        "latest operator of any thread",
+        "HTA takes the operator that began last before a launch and ends after it, on any thread; of those that begin "
+        "in the same microsecond the outermost.",
+        "we",
+        "a launch is made by the innermost operator on its own thread.",
+    ),
+    Difference(
+        "hta",
+        "listed calls only",
+        "HTA's queues know twelve calls by name: without graphs, and without MTIA's copies.",
+        "we",
+        "whatever was launched waits in the queue.",
+    ),
+    Difference(
+        "hta",
+        "a point for each change",
+        "HTA's series have a point for each single change, also for several at one time, in the order in which an "
+        "unstable sort leaves them, and a copy of 0 us lasts 1 us.",
+        "both",
+        "what happens at one instant is one point of the curve; the curves are the same.",
+    ),
+    Difference(
+        "hta",
+        "statistics of points",
+        "HTA's mean of a queue, or of a bandwidth, is over the points at which it changes, not over time, and points "
+        "that only rounding makes positive count: copies from device to device in `trace_diff/test` come to 51 GB/s "
+        "where 27.9 GB in 92.9 ms are 300 GB/s.",
+        "we",
+        "a mean over time is what the hardware did.",
+    ),
+    Difference(
+        "hta",
+        "one stream of a rank",
+        "Of the time that queues are full, HTA keeps one stream of a rank: on `trace_diff/control` 40,958 us of stream "
+        "22, and nothing of the 233,936 us of stream 7.",
+        "we",
+        "every stream has its row; those that HTA keeps are equal.",
+    ),
+    Difference(
+        "hta",
+        "stated bandwidths only",
+        "HTA knows the bandwidths that the file states, and takes 0 for others: ROCm and MTIA state none.",
+        "we",
+        "bytes and durations are recorded there, too.",
+    ),
+    Difference(
+        "hta",
+        "a name for each step",
+        "HTA has a row for each `ProfilerStep#N`.",
+        "both",
+        "`step_breakdown` has a row for each step; as a range they are one name.",
+    ),
+    Difference(
+        "hta",
+        "no annotation for kernels of no time",
+        "With pandas 3 HTA gives kernels that its rounding leaves no time to no annotation: 733 of 900 in "
+        "`DistributedDataParallel.forward` are left.",
+        "we",
+        "the raw trace has 900, and so has HTA with pandas 2.",
+    ),
+    Difference(
+        "hta",
+        "no time between calls",
+        "HTA's critical path gives no time to what lies between outermost calls of a thread, nor to the end of a call "
+        "that waits; it leaves out calls of no duration and all but the last kernel of a graph. Built that way, our "
+        "graph has the same numbers of nodes and links on 18 of 19 traces, and the same length.",
+        "we",
+        "a path that explains a step is as long as the step: 76.8 ms of `trace_diff/control`, not 40.3.",
+    ),
+    Difference(
+        "hta",
+        "a path that is not the longest",
+        "On MTIA HTA's path has 29.1 ms; the calls of a single thread alone have 248.8 ms.",
+        "we",
+        "the longest path is at least as long as any chain of calls.",
+    ),
+    Difference(
+        "plugin",
+        "overloads are operators",
+        "Newer files name overloads (`aten::div.Tensor`). The plugin has a row for each, and counts a call of one "
+        "inside another twice (`aten::div` of `conv`: 10 calls, and twice the memory).",
+        "both",
+        "torch's own tables count as we do.",
+    ),
+    Difference(
+        "plugin",
+        "backward pass of modules only",
+        "Where modules were recorded, the plugin loses calls of the backward pass whose forward pass was in no module, "
+        "with all that is inside them: 5 of 145 `ViewBackward0` of `transformer`.",
+        "we",
+        "the file has them, and torch counts them.",
+    ),
+    Difference(
+        "plugin",
+        "annotations are no calls",
+        "The plugin does not take time inside an annotation (`nccl:…`) off the operator around it.",
+        "both",
+        "annotations have rows of ours, so that self times add up.",
+    ),
+    Difference(
+        "plugin",
+        "calls in calls with memory only",
+        "The plugin counts, beside the memory of an operator, only calls made by a call that touched memory: 105 of "
+        "285 `aten::reshape`.",
+        "we",
+        "calls are calls.",
+    ),
+    Difference(
+        "plugin",
+        "self time without operators",
+        "A module's own host time is without the operators that it calls, its own device time is with them; and the "
+        "backward pass belongs to no module.",
+        "both",
+        "ours is with them on both sides, so that self columns compare; calls, operators and the times of the forward "
+        "pass are equal.",
+    ),
+    Difference(
+        "plugin",
+        "of Lightning its ranges only",
+        "For traces of PyTorch Lightning the plugin's tree shows nothing but Lightning's own ranges.",
+        "we",
+        "the operators were recorded.",
+    ),
+    Difference(
+        "plugin",
+        "means over no time are 0",
+        "Means weighted by duration are 0 where all calls took 0 us: one or two launch configurations of each trace.",
+        "we",
+        "the file states blocks per multiprocessor and occupancy; we take their plain mean.",
+    ),
+    Difference(
+        "plugin",
+        "unknown matrix units are none",
+        "A kernel whose name the plugin does not know uses no tensor cores.",
+        "we",
+        "what the name does not tell is unknown, and its share is told.",
+    ),
+    Difference(
+        "plugin",
+        "last bucket longer",
+        "The plugin's last bucket reaches to the end of the recording, up to twice as far as the others.",
+        "both",
+        "buckets of one length compare; the others are equal.",
+    ),
+    Difference(
+        "plugin",
+        "records with an address only",
+        "The plugin has no curve of memory for files without addresses.",
+        "we",
+        "sizes alone give the curve, from its beginning on.",
+    ),
+)

@@ -179,7 +179,7 @@ class Seen(Trace):
 
     def of(self, derive: Callable[..., T], *details: Any) -> T:
         if derive is device_work:
-            return super().of(_device_work)  # type: ignore[arg-type, return-value]
+            return super().of(_device_work)  # type: ignore[return-value]
         return super().of(derive, *details)
 
 
@@ -218,7 +218,7 @@ def kept(trace: Trace, start: NDArray[np.int64], *, last: bool, unlinked: bool) 
     steps = np.flatnonzero(rows_named(trace, lambda name: name.startswith(STEP), *MARKS))
     begin = start[steps].max() if len(steps) and not last else np.iinfo(np.int64).max
     on_device = np.isin(trace.kind, ON_DEVICE) & arguments.has(trace, "correlation")
-    keep = on_device | (start < begin) | (trace.ph != ord("X"))
+    keep: NDArray[np.bool_] = on_device | (start < begin) | (trace.ph != ord("X"))
     work = trace.of(device_work)
     linked = work.launch >= 0
     keep[work.rows[linked]] = keep[work.launch[linked]]

@@ -174,7 +174,7 @@ def _queue(launched: NDArray[np.int64], begun: NDArray[np.int64], time: int) -> 
 def _waits(found: Graph, host: NDArray[np.bool_], chosen: NDArray[np.int64]) -> None:
     """Recorded waits: a call ends, or the next kernel of a stream starts, after the last kernel launched before."""
     trace, work = found.trace, found.trace.of(device_work)
-    calls = np.flatnonzero((trace.kind == EventKind.RUNTIME) & (trace.ph == ord("X")))
+    calls = trace.rows(EventKind.RUNTIME)
     of_id = dict(zip(arguments.integers(trace, "correlation", calls).tolist(), calls.tolist(), strict=True))
     waits = trace.rows(EventKind.DEVICE_SYNC)
 

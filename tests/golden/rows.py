@@ -62,7 +62,7 @@ def outcome(row: Row) -> Outcome:
 
 
 def _comparison(row: Row) -> ModuleType:
-    fitting = (each for each in modules(row.peer) if each.ANALYSIS == row.analysis and row.section in each.SECTIONS)
+    fitting = (each for each in modules(row.peer) if row.analysis == each.ANALYSIS and row.section in each.SECTIONS)
     return next(fitting)
 
 

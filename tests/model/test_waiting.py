@@ -7,7 +7,7 @@ import pytest
 
 from kinetoscope import Trace, read
 from kinetoscope.model.device import device_work
-from kinetoscope.model.waiting import host_waits, stream_waits
+from kinetoscope.model.waiting import host_waits
 from kinetoscope.model.waiting_cost import idle_after
 from tests import drawn
 from tests.catalog.samples import SHARED, required
@@ -107,49 +107,6 @@ def test_a_recorded_query_of_an_event_is_no_wait(tmp_path: Path) -> None:
     call = drawn.launch(20, 40, 31, name="cudaEventQuery")
     row = recorded_wait("Event Sync", 31, stream=-1, wait_on_stream=7, wait_on_cuda_event_record_corr_id=1)
     assert awaited(drawn.job(tmp_path, *WORK, call, row).trace()) == []
-
-
-# --- other streams
-
-
-def pairs(trace: Trace, use_recorded: bool = True) -> set[tuple[str, str]]:
-    found, rows = stream_waits(trace, use_recorded), trace.of(device_work).rows
-    return {(name(trace, rows[a]), name(trace, rows[b])) for a, b in zip(found.work, found.on, strict=True)}
-
-
-US = 1000
-
-
-def streams_of_work(start: int) -> list[drawn.Event]:
-    return [
-        drawn.launch(0, US, 1),
-        drawn.launch(2 * US, US, 2),
-        drawn.kernel("gradients", 10 * US, 90 * US, 1),
-        drawn.kernel("reduce", start * US, 50 * US, 2, stream=20),
-    ]
-
-
-def test_work_that_starts_just_when_another_stream_ends_waited_for_it(tmp_path: Path) -> None:
-    assert pairs(drawn.job(tmp_path, *streams_of_work(105)).trace()) == {("reduce", "gradients")}
-    assert pairs(drawn.job(tmp_path, *streams_of_work(121)).trace()) == set()
-    assert pairs(drawn.job(tmp_path, *streams_of_work(20)).trace()) == set()
-
-
-def test_after_a_call_by_which_a_stream_waits_work_depends_on_the_other_stream(tmp_path: Path) -> None:
-    wait = drawn.launch(1500, 100, 3, name="cudaStreamWaitEvent")
-    own = drawn.kernel("before", 20 * US, 84 * US, 4, stream=20)  # ends last: times alone tell nothing
-    drawing = [*streams_of_work(105), drawn.launch(500, 100, 4), own]
-    assert pairs(drawn.job(tmp_path, *drawing).trace()) == set()
-    assert pairs(drawn.job(tmp_path, *drawing, wait).trace()) == {("reduce", "gradients")}
-
-
-def test_a_recorded_wait_of_a_stream_counts(tmp_path: Path) -> None:
-    record = drawn.launch(1200, 100, 30, name="cudaEventRecord")
-    wait = drawn.launch(1500, 100, 31, name="cudaStreamWaitEvent")
-    row = recorded_wait("Stream Wait Event", 31, stream=20, wait_on_stream=7, wait_on_cuda_event_record_corr_id=30)
-    trace = drawn.job(tmp_path, *streams_of_work(400), record, wait, row).trace()
-    assert pairs(trace) == {("reduce", "gradients")}
-    assert pairs(trace, use_recorded=False) == set()  # the gap of 300 µs speaks against it
 
 
 # --- what it costs

@@ -73,22 +73,27 @@ def critical_path(
     the thread that calls backward for the thread that runs it. From the end of the device step (see `step_breakdown`)
     the path goes back to what was waited for last, and from there again, until the step begins. So its pieces follow
     one upon the other without a gap, and their causes sum to the step exactly. With `what_if` the whole schedule is
-    computed anew: what is named (calls with all that happens inside them and that they launched, kernels, or a cause,
-    which is a column here) takes another share of its time, everything else its own, and each still waits for all that
-    it waited for.
+    computed anew: what is named takes another share of its time, everything else its own, and each still waits for all
+    that it waited for. A name means device work, or calls with all that happens inside them and that they launched; a
+    cause is a column here.
 
-    How to read it. Only what is on the path makes the step shorter if it gets faster; the gain is at most what is
-    there, and less if another path is nearly as long, which is what `what_if` tells. Mostly host or launch: the device
-    waits for the host. Mostly computation: make kernels faster. `critical_path_events` names the events.
+    How to read it. Only what is on the path makes the step shorter if it gets faster. Mostly host or launch: the device
+    waits for the host. Mostly computation: make kernels faster. `critical_path_events` names the calls and kernels. The
+    gain is less than what is on the path where another path is nearly as long; only `what_if` tells. A host that is
+    always late, yet ends each step before the device does, has steps that end on the device, which no faster kernel
+    shortens: `path="run"` shows it, and so does `what_if`, whose gain in one step may be lost again in the next.
 
-    Limits. Waits are rarely recorded (cuda_sync); else they are inferred from times: a synchronising call has waited
-    for the work that ended last while it ran, if all that was launched before on that stream was over then; work that
-    was launched long before waited for work of another stream if it started within 20 µs of its end. On the four traces
-    with recorded waits at hand the path without them is the same. The backward thread is taken to begin when the thread
-    that calls it falls silent. Not known are: locks, other threads that are waited for, a full launch queue, what other
-    ranks do, dependencies inside graphs. HTA's path is shorter than its window and may end before it: it gives no time
-    to what lies between operators, leaves out work and calls of no duration, takes queries of events for waits, and
-    without recorded waits it stays on the host. Only steps and a range of time are selected: the path is through the
+    Limits. Waits are rarely recorded (cuda_sync); else they are inferred from times: a synchronising call waited for
+    the work that ended last while it ran, if all that was launched before on that stream was over then; work that was
+    launched long before waited for work of another stream if it started within 20 µs of its end. On the four traces
+    with recorded waits that it was tried on, the path is the same without them. The backward thread is taken to begin
+    when the thread that calls it falls silent. Not known are locks, other threads that are waited for, a full launch
+    queue, what other ranks do, and dependencies inside graphs. What if supposes that nothing else changes: kernels that
+    overlap do not get faster.
+
+    HTA's path is shorter than its window and may end before it: it gives no time to what lies between operators, leaves
+    out calls of no duration, counts time in which a copy waits for the device as the host's, and takes the longest
+    chain it knows for what the end waited for. Only steps and a range of time are selected: the path is through the
     whole rank. A range cuts the path of the whole step, and then there is no `what_if`.
     """
     rules(what_if)

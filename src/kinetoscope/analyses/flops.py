@@ -50,6 +50,9 @@ By = Literal["op", "module", "step"]
 Values = dict[str, Any]
 
 _SCHEMA: Final = RESULT.without("rank").empty().schema
+_HIGHEST: Final = 1e18
+"""Operations a second that no device does; what is above would not fit into 64 bits everywhere."""
+
 _SHOWN: Final = 3
 """How many operators a note names."""
 
@@ -98,7 +101,7 @@ ANALYSIS = Analysis("FLOPs", flops, RESULT, chart=Bars("name", "flop"))
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By, peak: float | None) -> Partial:
-    if peak is not None and not 0 < peak < float("inf"):
+    if peak is not None and not 1 <= peak <= _HIGHEST:
         raise UsageError(f"the peak is {peak}; give operations a second, such as 989e12")
     view = scope(trace, select)
     view = whole(view) if by == "step" else view

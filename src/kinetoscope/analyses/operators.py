@@ -190,6 +190,8 @@ def _notes(view: Scope, frame: pl.DataFrame, group_by: GroupBy, python: bool) ->
         yield "Call stacks were not recorded (with_stack=True records them): rows are by name only."
     if not (trace.kind == EventKind.MEMORY).any():
         yield "Memory was not recorded (profile_memory=True records it): its columns are empty."
+    if (frame["host_self"] < 0).any():
+        yield "Calls overlap others in part, as the profiler recorded them: some self times are below 0."
     frames = 0 if python else int((view.host & (trace.kind == EventKind.PYTHON)).sum())
     if frames:
         yield f"Python calls have no rows (there are {frames:,}; python=True): the call around them has their time."

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from kinetoscope.analyses import ANALYSES
+from kinetoscope.analyses import named
 from kinetoscope.engines.threads import Threads
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
@@ -40,7 +40,7 @@ def ask(job: Job, asked: Asked, progress: Progress, *, jobs: int | None = None, 
     Raises:
         KinetoscopeError: no rank can be read, or asked this.
     """
-    wanted = {analysis: {**asked[analysis.name], **select} for analysis in ANALYSES if analysis.name in asked}
+    wanted = {named(name): {**params, **select} for name, params in asked.items()}
     if len(job) == 1:
         return _asked(job, wanted)
     of_rank = partial(_of_source, job, wanted, progress)

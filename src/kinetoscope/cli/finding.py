@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-from kinetoscope.analyses import ANALYSES
+from kinetoscope.analyses import NAMES, named
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.schema import Analysis, Schema
 from kinetoscope.views.text import nearest
@@ -24,14 +24,13 @@ def found(name: str) -> Analysis:
     """
     if name.endswith(".py") or "/" in name:
         return own(Path(name))
-    known = {analysis.name: analysis for analysis in ANALYSES}
     wanted = name.replace("-", "_")
-    if wanted not in known:
+    if wanted not in NAMES:
         raise UsageError(
-            f"there is no analysis {name!r}{nearest(wanted, known)}; `kinetoscope show` lists them, and a module of"
+            f"there is no analysis {name!r}{nearest(wanted, NAMES)}; `kinetoscope show` lists them, and a module of"
             " your own is named by its path, as ./mine.py"
         )
-    return known[wanted]
+    return named(wanted)
 
 
 def own(path: Path) -> Analysis:

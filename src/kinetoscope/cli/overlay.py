@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.analyses import ANALYSES
+from kinetoscope.analyses import named
 from kinetoscope.model.calltree import main_thread
 from kinetoscope.model.critical_path import critical_path as find_path
 from kinetoscope.model.device import device_work
@@ -51,8 +51,7 @@ CURVES: Final = (
 def series(job: Job) -> Iterator[Series]:
     """The tracks of a job of one trace, in the order of `CURVES`."""
     trace = job.engine.trace(job.sources[0])
-    wanted = {curve.analysis for curve in CURVES}
-    answers = {analysis.name: analysis(job).frame for analysis in ANALYSES if analysis.name in wanted}
+    answers = {name: named(name)(job).frame for name in dict.fromkeys(curve.analysis for curve in CURVES)}
     for curve in CURVES:
         yield from _tracks(trace, answers[curve.analysis], curve)
 
@@ -72,10 +71,12 @@ def _tracks(trace: Trace, frame: pl.DataFrame, curve: Curve) -> Iterator[Series]
         values = rows[curve.column].cast(pl.Float64).fill_null(float("nan")).to_numpy() * curve.scale
         if not np.isfinite(values).any():
             continue
+        times = rows["time"].to_numpy() + origin
+        if "duration" in rows.columns:  # buckets: the last one has an end
+            times = np.append(times, times[-1] + rows["duration"][-1])
+            values = np.append(values, 0.0)
         words = {name: "?" if label is None else label for name, label in zip(by, labels, strict=True)}
-        yield Series(
-            curve.name.format(**words), _track(trace, labels[0]), curve.key, rows["time"].to_numpy() + origin, values
-        )
+        yield Series(curve.name.format(**words), _track(trace, labels[0]), curve.key, times, values)
 
 
 def _track(trace: Trace, device: Any) -> int:

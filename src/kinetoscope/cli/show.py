@@ -6,7 +6,7 @@ import argparse
 import types
 import typing
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from kinetoscope.cli.finding import found
 from kinetoscope.cli.opening import opened, selection
@@ -71,6 +71,13 @@ def _parser(analysis: Analysis | None) -> Parser:
     add_selection(parser)
     add_table(parser)
     return parser
+
+
+_TAKEN: Final = frozenset(
+    ["help", "ranks", "jobs", "max_size", "steps", "time_range", "device", "stream", "thread", "annotation", "steps_by"]
+    + ["where", "sort", "limit", "format", "output"]
+)
+"""Options that all analyses have."""
 
 
 def _add(group: argparse._ArgumentGroup | argparse.ArgumentParser, parameter: Parameter) -> None:

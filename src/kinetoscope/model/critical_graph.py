@@ -28,20 +28,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.longest_path import Edges, fit
-from kinetoscope.model.calltree import main_thread
+from kinetoscope.model.critical_points import NONE, Points, find_points
 from kinetoscope.model.device import DeviceWork, device_work
-from kinetoscope.model.handovers import handovers, host_time
-from kinetoscope.model.steps import steps
+from kinetoscope.model.handovers import handovers
 from kinetoscope.model.stream_order import StreamOrder, stream_order
+from kinetoscope.model.stream_waits import StreamWaits, stream_waits
 from kinetoscope.model.trace import Trace
-from kinetoscope.model.waiting import HostWaits, StreamWaits, host_waits, other_streams, stream_waits
+from kinetoscope.model.waiting import HostWaits, host_waits, other_streams
 
 Int8s = NDArray[np.int8]
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-NONE: Final = -1
 _QUICK: Final = 10
 """Percentile of what was measured that is taken for what is needed, where most may have waited for something else."""
 
@@ -111,7 +110,7 @@ def critical_graph(trace: Trace, steps_by: str | None = None, use_recorded: bool
     work = trace.of(device_work)
     hidden = () if use_recorded else (False,)  # the same question is to be the same to `trace.of`
     waits, by_event = trace.of(host_waits, *hidden), trace.of(stream_waits, *hidden)
-    points = _points(trace, waits, steps_by)
+    points = find_points(trace, waits, steps_by)
     hosts, pieces = len(points.time), len(work)
     time = np.concatenate([points.time, work.start, work.end])
     start, end = hosts + np.arange(pieces), hosts + pieces + np.arange(pieces)
@@ -155,87 +154,12 @@ def critical_graph(trace: Trace, steps_by: str | None = None, use_recorded: bool
 # --- nodes
 
 
-class _Points(NamedTuple):
-    """Instants of host threads, by thread and time, each once; the other fields are places among them.
-
-    launch: [work], NONE if the launch is not known. call_start, call_end: [waits]. begin, end, first, last:
-    [handovers], the last two NONE where there is none. steps: [2, steps], start and end; NONE without a host.
-    """
-
-    track: Int32s
-    time: Int64s
-    launch: Int64s
-    call_start: Int64s
-    call_end: Int64s
-    begin: Int64s
-    end: Int64s
-    first: Int64s
-    last: Int64s
-    steps: Int64s
-
-
-def _points(trace: Trace, waits: HostWaits, steps_by: str | None) -> _Points:
-    work, hands = trace.of(device_work), trace.of(handovers)
-    found, main = trace.of(steps, steps_by), trace.of(main_thread)
-    on_main = np.full(len(found) if main >= 0 else 0, main, np.int32)
-    linked = np.flatnonzero(work.launch >= 0)
-    first, last = np.flatnonzero(hands.first >= 0), np.flatnonzero(hands.last >= 0)
-    parts = [
-        (trace.track[work.launch[linked]], trace.start[work.launch[linked]]),
-        (trace.track[waits.call], trace.start[waits.call]),
-        (trace.track[waits.call], np.maximum(trace.end[waits.call], trace.start[waits.call])),
-        (hands.thread, hands.begin),
-        (hands.thread, hands.end),
-        (hands.other[first], trace.start[hands.first[first]]),
-        (hands.other[last], trace.end[hands.last[last]]),
-        (on_main, found.host.start[: len(on_main)]),
-        (on_main, found.host.end[: len(on_main)]),
-    ]
-    used = np.unique(np.concatenate([track for track, _ in parts]))
-    stretches = trace.of(host_time)
-    used = used[np.diff(stretches.offsets)[used] > 0]
-    parts.append((used, stretches.time[stretches.offsets[used]]))
-    track = np.concatenate([each for each, _ in parts]).astype(np.int32)
-    time = np.concatenate([each for _, each in parts]).astype(np.int64)
-    order = np.lexsort((time, track))
-    is_new = np.ones(len(order), np.bool_)
-    is_new[1:] = (np.diff(track[order]) != 0) | (np.diff(time[order]) != 0)
-    place = np.empty(len(order), np.int64)
-    place[order] = np.cumsum(is_new) - 1
-    bounds = np.cumsum([0] + [len(each) for each, _ in parts])
-    launch, call_start, call_end, begin, end, at_first, at_last, step_start, step_end = (
-        place[bounds[k] : bounds[k + 1]] for k in range(len(parts) - 1)
-    )
-    return _Points(
-        track[order][is_new],
-        time[order][is_new],
-        _spread(launch, linked, len(work)),
-        call_start,
-        call_end,
-        begin,
-        end,
-        _spread(at_first, first, len(hands.thread)),
-        _spread(at_last, last, len(hands.thread)),
-        np.stack([_or_none(step_start, len(found)), _or_none(step_end, len(found))]),
-    )
-
-
-def _spread(values: Int64s, places: NDArray[np.integer], size: int) -> Int64s:
-    spread = np.full(size, NONE, np.int64)
-    spread[places] = values
-    return spread
-
-
-def _or_none(values: Int64s, size: int) -> Int64s:
-    return values if len(values) == size else np.full(size, NONE, np.int64)
-
-
-def _of_steps(number: Int64s, points: _Points, which: int) -> Int32s:
+def _of_steps(number: Int64s, points: Points, which: int) -> Int32s:
     places = points.steps[which]
     return np.where(places >= 0, number[places], NONE).astype(np.int32) if len(number) else places.astype(np.int32)
 
 
-def _numbered(points: _Points, work: DeviceWork, lane: StreamOrder, time: Int64s) -> Int64s:
+def _numbered(points: Points, work: DeviceWork, lane: StreamOrder, time: Int64s) -> Int64s:
     """The number of each node, in order of time.
 
     At one instant work ends before hosts go on, and hosts go on before work starts; work of no duration comes last, in
@@ -266,7 +190,7 @@ def _plain(
     )
 
 
-def _along_threads(trace: Trace, points: _Points, waits: HostWaits) -> _Ties:
+def _along_threads(trace: Trace, points: Points, waits: HostWaits) -> _Ties:
     """A thread's own time between its points: without that in which it waits."""
     following = np.flatnonzero(np.diff(points.track) == 0) + 1
     needs = np.zeros(len(points.time), np.int64)
@@ -288,7 +212,7 @@ def _along_threads(trace: Trace, points: _Points, waits: HostWaits) -> _Ties:
     return _plain(Tie.THREAD, following - 1, following, needs[following], none, none)
 
 
-def _starts(trace: Trace, points: _Points, lane: StreamOrder, waits: StreamWaits) -> list[_Ties]:
+def _starts(trace: Trace, points: Points, lane: StreamOrder, waits: StreamWaits) -> list[_Ties]:
     """What device work waits for before it starts."""
     work = trace.of(device_work)
     hosts, pieces = len(points.time), len(work)
@@ -338,7 +262,7 @@ def _percentile(values: Int64s, percent: int) -> int:
     return int(np.percentile(values, percent, method="lower")) if len(values) else 0
 
 
-def _waits(trace: Trace, points: _Points, waits: HostWaits) -> _Ties:
+def _waits(trace: Trace, points: Points, waits: HostWaits) -> _Ties:
     work = trace.of(device_work)
     known = np.flatnonzero(waits.work >= 0)
     end, called = points.time[points.call_end], points.time[points.call_end] - points.time[points.call_start]
@@ -354,7 +278,7 @@ def _waits(trace: Trace, points: _Points, waits: HostWaits) -> _Ties:
     )
 
 
-def _between_threads(trace: Trace, points: _Points) -> Sequence[_Ties]:
+def _between_threads(trace: Trace, points: Points) -> Sequence[_Ties]:
     hands = trace.of(handovers)
     there, back = np.flatnonzero(hands.first >= 0), np.flatnonzero(hands.last >= 0)
     out = (points.begin[there], points.first[there])

@@ -14,7 +14,8 @@ from kinetoscope.algorithms.intervals import Intervals, covered, union
 from kinetoscope.algorithms.longest_path import paths
 from kinetoscope.algorithms.tree import NO_ROW, ancestor
 from kinetoscope.model.calltree import call_tree
-from kinetoscope.model.critical_graph import NONE, CriticalGraph, Tie, critical_graph
+from kinetoscope.model.critical_graph import CriticalGraph, Tie, critical_graph
+from kinetoscope.model.critical_points import NONE
 from kinetoscope.model.device import device_work
 from kinetoscope.model.handovers import host_time
 from kinetoscope.model.kinds import EventKind, WorkKind
@@ -174,13 +175,13 @@ def _causes(trace: Trace, tie: Int8s, head: Int32s) -> Int8s:
 
 
 def _doubts(graph: CriticalGraph, edges: Int64s, start: Int64s, begin: Int64s) -> Int64s:
-    """Where the latest of the other edges into the same node comes from, for edges that were inferred."""
+    """For edges that were inferred where the latest edge into the same node comes from that was not."""
     doubt = start.copy()
     offsets, source, time = graph.edges.offsets, graph.edges.source, graph.time
     target = graph.target[edges]
     for place in np.flatnonzero(graph.inferred[edges]).tolist():
         others = np.arange(offsets[target[place]], offsets[target[place] + 1])
-        latest = int(time[source[others[others != edges[place]]]].max(initial=begin[place]))
+        latest = int(time[source[others[~graph.inferred[others]]]].max(initial=begin[place]))
         doubt[place] = min(latest, int(start[place]))
     return doubt
 

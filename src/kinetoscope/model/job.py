@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import polars as pl
 
@@ -19,6 +19,8 @@ from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Result, Schema
 
 RANK = "rank"
+
+_BEYOND: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ class Job:
             InputError: no rank could be read.
             UsageError: every rank finds fault with the question.
         """
+        _fit(params)
         answers = dict(self.engine.map(self.sources, Task(of_trace, select, params)))
         frames, said, failures = [], {}, {}
         for source in self.sources:
@@ -165,6 +168,7 @@ class Job:
             InputError: no rank could be read.
             UsageError: every rank finds fault with the question.
         """
+        _fit(params)
         folded, failures = self.engine.reduce(self.sources, Task(of_trace, select, params), combine)
         self._require(failures, 0 if folded is None else 1)
         frame = schema.empty() if folded is None else schema.conform(finish(folded.frame))
@@ -177,6 +181,13 @@ class Job:
             if unread:
                 raise InputError(unread[0].message)
             raise UsageError(next(iter(failures.values())).message)
+
+
+def _fit(params: Mapping[str, Any]) -> None:
+    """Whole numbers are computed with in 64 bits."""
+    for name, value in params.items():
+        if isinstance(value, int) and not -_BEYOND < value < _BEYOND:
+            raise UsageError(f"{name} is {value}; the greatest number that it can be is {_BEYOND - 1}")
 
 
 def _failed(failures: Mapping[Source, Failure]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import Selection
 from kinetoscope.model.steps import MARKS, STEADY, Steps, steady, step_of, steps
 from kinetoscope.model.trace import Trace
+
+_ETERNITY: Final = 1 << 61
+"""No time is beyond this, ns, so that lengths fit into 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ def _range_of_time(trace: Trace, select: Selection) -> tuple[int, int] | None:
     if low > high:
         raise UsageError(f"the range of time from {low} to {high} ns ends before it starts; give start and end")
     origin = trace.of(origin_of_time)
-    return origin + low, origin + high
+    return max(origin + low, -_ETERNITY), min(origin + high, _ETERNITY)
 
 
 def _chosen_steps(found: Steps, wanted: tuple[int, ...] | range | str) -> NDArray[np.int64]:

@@ -73,10 +73,12 @@ def _formula(trace: Trace, operator: str) -> Rows:
     for call, pieces in launched.items():
         if tree.depth[call] == depth and len(pieces) >= LENGTH:
             rows = [call, *work.rows[pieces].tolist()]
-            row = found.setdefault(tuple(trace.strings.labels(trace.name[rows].tolist())), dict.fromkeys(PARTS, 0.0))
-            row["calls"] += 1
-            row["device"] += int(work.duration[pieces].sum()) / 1000
-            row["host"] += int(trace.end[call] - trace.start[call]) / 1000
+            numbers = found.setdefault(
+                tuple(trace.strings.labels(trace.name[rows].tolist())), dict.fromkeys(PARTS, 0.0)
+            )
+            numbers["calls"] += 1
+            numbers["device"] += int(work.duration[pieces].sum()) / 1000
+            numbers["host"] += int(trace.end[call] - trace.start[call]) / 1000
     return found
 
 

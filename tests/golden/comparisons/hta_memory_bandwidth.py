@@ -55,7 +55,7 @@ def _of_points(case: Case, rules: frozenset[str], golden: dict[Any, Any]) -> dic
         if answers[0]["count"]:
             found[key] = {name: answers[0][name] for name in ("mean", "max")}
             for name, its in golden.get(key, {}).items():
-                low, high = sorted(answer[name] for answer in answers)  # type: ignore[type-var]
+                low, high = sorted(float(answer[name] or 0) for answer in answers)
                 if low * (1 - NEAR) <= its <= high * (1 + NEAR):
                     found[key][name] = its
     return found

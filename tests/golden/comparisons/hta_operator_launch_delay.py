@@ -67,7 +67,7 @@ def _formula(trace: Trace) -> list[tuple[str, str, int, int, int]]:
     ops = ops[np.argsort(trace.start[ops], kind="stable")]
     calls: dict[tuple[int, int], list[int]] = {}
     for piece in linked.tolist():
-        launch = work.launch[piece]
+        launch = int(work.launch[piece])
         begun = ops[: np.searchsorted(trace.start[ops], trace.start[launch], side="right")]
         around = np.flatnonzero(trace.end[begun] >= trace.end[launch])
         if len(around):
@@ -76,7 +76,7 @@ def _formula(trace: Trace) -> list[tuple[str, str, int, int, int]]:
     found: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for (_, op), pieces in calls.items():
         names = trace.strings.labels(trace.name[[op, *work.rows[pieces].tolist()]].tolist())
-        launched, begun = int(trace.start[work.launch[pieces[0]]]), int(work.start[pieces[0]])
-        delays = launched - int(trace.start[op]), begun - launched
+        launched = int(trace.start[work.launch[pieces[0]]])
+        delays = launched - int(trace.start[op]), int(work.start[pieces[0]]) - launched
         found.setdefault((names[0], " -> ".join(names[1:])), []).append(delays)
     return [(*key, len(rows), *map(sum, zip(*rows, strict=True))) for key, rows in found.items()]  # type: ignore[misc]

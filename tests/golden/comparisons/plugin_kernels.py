@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from kinetoscope import kernels
-from kinetoscope.model import arguments
-from kinetoscope.model.device import device_work
 from tests.golden.comparison import fewest
 from tests.golden.outcome import Outcome
 from tests.golden.plugin import Case
@@ -63,8 +61,11 @@ def _numbers(row: dict[str, Any], rules: frozenset[str]) -> list[Any]:
 
 def _shares(case: Case, rules: frozenset[str]) -> dict[str, float]:
     frame = kernels(case.job).frame
-    whole = frame["total"].sum()
-    time = {unit: frame.filter(frame["matrix_unit"] == unit)["total"].sum() / whole for unit in ("yes", "no", "unknown")}
+    whole = int(frame["total"].sum())
+    time = {
+        unit: int(frame.filter(frame["matrix_unit"] == unit)["total"].sum()) / whole
+        for unit in ("yes", "no", "unknown")
+    }
     unknown = {} if UNKNOWN in rules or not time["unknown"] else {"Unknown": time["unknown"]}
     no = time["no"] + (time["unknown"] if UNKNOWN in rules else 0)
     return {"Using Tensor Cores": time["yes"], "Not Using Tensor Cores": no} | unknown

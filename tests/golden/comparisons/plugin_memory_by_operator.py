@@ -77,9 +77,9 @@ def _formula(trace: Trace, rules: frozenset[str]) -> Any:
     for row, node in calls.items():
         if node.operator and not node.repeats and not node.name.startswith(NO_OPERATORS):
             counts = node.parent in touched or CALLS not in rules
-            rows.append((node.name, {"calls": int(counts)} | costs[row]))
+            rows.append(((node.name,), {"calls": int(counts)} | costs[row]))
     shown = [(key, row) for key, row in summed(rows).items() if any(row[name] for name in COLUMNS[1:])]
-    return {"CPU": summed(((plain(key),), row) for key, row in shown)}
+    return {"CPU": summed(((plain(key[0]),), row) for key, row in shown)}
 
 
 def _around(node: Node | None) -> Iterator[Node]:
@@ -90,7 +90,7 @@ def _around(node: Node | None) -> Iterator[Node]:
 
 def _charge(costs: dict[int, dict[str, float]], node: Node, size: float) -> None:
     values = {"size_increase": size, "allocations": int(size > 0), "allocation_size": max(size, 0)}
-    prefixes = ("", "self_")
+    prefixes: tuple[str, ...] = ("", "self_")
     for each in _around(node):
         if each.repeats is None:
             for name, value in values.items():

@@ -6,7 +6,7 @@ from typing import Any
 
 from kinetoscope.analyses.operator_stacks import operator_stacks
 from tests.golden.comparison import fewest
-from tests.golden.comparisons.plugin_operators import COLUMNS, MODULES, OVERLOADS, PARTS, plain, summed
+from tests.golden.comparisons.plugin_operators import PARTS, plain, summed
 from tests.golden.outcome import Outcome
 from tests.golden.plugin import Case
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kinetoscope import Trace
-from kinetoscope.analyses.user_annotations import user_annotations
+from kinetoscope.analyses.annotations import ANALYSIS as RANGES
 from kinetoscope.model.calltree import STEP
 from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import EventKind
@@ -16,7 +16,7 @@ from tests.golden.comparison import fewest
 from tests.golden.hta import Case
 from tests.golden.outcome import Outcome
 
-ANALYSIS = "user_annotations"
+ANALYSIS = "annotations"
 KERNELS = "gpu_kernels_with_user_annotations"
 SECTIONS = (
     "cpu_user_annotation_breakdown",
@@ -52,10 +52,12 @@ def _times(case: Case, rules: frozenset[str]) -> dict[Any, Any]:
     job = case.job()
     device = case.section.startswith("gpu")
     if rules:
-        return {(rank, name): row for rank in job.ranks for name, row in _formula(job.trace(rank), device, rules).items()}
+        return {
+            (rank, name): row for rank in job.ranks for name, row in _formula(job.trace(rank), device, rules).items()
+        }
     prefix, calls, total = ("device_span", "device_calls", "device_span") if device else ("host", "calls", "host_total")
     found = {}
-    for row in user_annotations(job).frame.to_dicts():
+    for row in RANGES(job).frame.to_dicts():
         if row[calls]:
             numbers = [row[total], row[f"{prefix}_max"], row[f"{prefix}_min"], row[f"{prefix}_mean"]]
             found[row["rank"], row["name"]] = dict(zip(COLUMNS.values(), (n / 1000 for n in numbers), strict=True))
@@ -90,7 +92,7 @@ def _kernels(case: Case, rules: frozenset[str]) -> dict[str, int]:
             for name in _innermost(job.trace(rank), rules):
                 found[name] = found.get(name, 0) + 1
         return found
-    for row in user_annotations(job, by="stream").frame.to_dicts():
+    for row in RANGES(job, by="stream").frame.to_dicts():
         if row["work_self"]:
             found[row["name"]] = found.get(row["name"], 0) + row["work_self"]
     everything = sum(len(job.trace(rank).of(device_work)) for rank in job.ranks)

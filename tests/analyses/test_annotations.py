@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, read
-from kinetoscope.analyses.user_annotations import user_annotations
+from kinetoscope.analyses.annotations import annotations
 from tests import drawn
 from tests.catalog.samples import BUNDLED, GOLDEN, SHARED, required
 
@@ -22,7 +22,7 @@ Rows = dict[str, tuple[int | None, ...]]
 
 
 def table(folder: Path, *events: drawn.Event, numbers: tuple[str, ...], **params: Any) -> Rows:
-    frame = user_annotations(drawn.job(folder, *events), **params).frame
+    frame = annotations(drawn.job(folder, *events), **params).frame
     return {row["name"]: tuple(row[name] for name in numbers) for row in frame.iter_rows(named=True)}
 
 
@@ -40,7 +40,7 @@ def span(event: drawn.Event) -> tuple[int, int]:
 
 
 class Twin:
-    """What `user_annotations` says, one range and one piece of work at a time."""
+    """What `annotations` says, one range and one piece of work at a time."""
 
     def __init__(self, events: list[drawn.Event], time: tuple[int, int] | None) -> None:
         self.events = events
@@ -171,7 +171,7 @@ def test_twin(
     by: Literal["launch", "stream"],
 ) -> None:
     job = drawn.job(tmp_path_factory.getbasetemp(), *events)
-    found = user_annotations(job, by=by, select=Selection(time=time)).frame
+    found = annotations(job, by=by, select=Selection(time=time)).frame
     ours = {row["name"]: tuple(row[n] or 0 for n in (*HOST, *WORK)) for row in found.iter_rows(named=True)}
     theirs = Twin(events, time).answer(by)
     if by == "stream" and not any(event["cat"] == "gpu_user_annotation" for event in events):
@@ -215,7 +215,7 @@ def test_host_and_shadows(tmp_path: Path) -> None:
         "ProfilerStep*": (1, 0, 28, 0, 28, 0),
         "step": (2, 2, 37, 37, 37, 37),
     }
-    [note] = user_annotations(drawn.job(tmp_path, *events)).notes
+    [note] = annotations(drawn.job(tmp_path, *events)).notes
     assert note.startswith("1 of 2 pieces of device work (24.3% of device time) are in no range: launched outside")
 
 
@@ -231,10 +231,10 @@ def test_ranges_of_2021_are_operators(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
-    [note] = user_annotations(drawn.job(tmp_path, drawn.op("aten::mm", 0, 5))).notes
+    [note] = annotations(drawn.job(tmp_path, drawn.op("aten::mm", 0, 5))).notes
     assert note == "No annotations were recorded (`with torch.profiler.record_function(name):` makes one)."
     job = drawn.job(tmp_path, drawn.annotation("a", 0, 5), drawn.kernel("k", 0, 5, 1))
-    result = user_annotations(job, by="stream")
+    result = annotations(job, by="stream")
     assert result.notes == ("Annotations have no shadows on streams in this file: see by=launch.",)
     assert result.frame.select("device_span", "work", "device_total").row(0) == (None, None, None)
 
@@ -252,7 +252,7 @@ def test_htas_answers() -> None:
     theirs = golden("nccl_parser_config.json")
     # HTA leaves out the last step.
     job = read(required(SHARED / "ddp_nccl_a100"), jobs=1)
-    frame = user_annotations(job, by="stream", select=Selection(steps=(4, 5))).frame
+    frame = annotations(job, by="stream", select=Selection(steps=(4, 5))).frame
     ours = {row["name"]: row for row in frame.iter_rows(named=True)}
     for where, question in (
         ("host", "cpu_user_annotation_breakdown"),
@@ -287,7 +287,7 @@ REAL = [
 def test_self_times_are_what_is_in_any_range(path: Path, by: Literal["launch", "stream"]) -> None:
     path = required(path)
     job = read(next(path.rglob("*.json.gz")) if path.is_dir() else path, jobs=1)
-    frame = user_annotations(job, by=by).frame
+    frame = annotations(job, by=by).frame
     assert len(frame) > 0
     for total, own in (("host_total", "host_self"), ("device_total", "device_self"), ("work", "work_self")):
         assert (frame[own].drop_nulls() <= frame[total].drop_nulls()).all()

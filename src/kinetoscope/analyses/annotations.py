@@ -1,7 +1,5 @@
 """What happens in the ranges that users and libraries name, on the host and on the device."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Annotated, Final, Literal
@@ -48,7 +46,7 @@ RESULT = Schema(
 By = Literal["launch", "stream"]
 
 
-def user_annotations(
+def annotations(
     job: Job,
     *,
     select: Selection = ALL,
@@ -83,7 +81,7 @@ def user_annotations(
     return job.map(_of_trace, RESULT, select, by=by)
 
 
-ANALYSIS = Analysis("Annotations", user_annotations, RESULT, chart=Bars("name", "device_total", instead="host_total"))
+ANALYSIS = Analysis("Annotations", annotations, RESULT, chart=Bars("name", "device_total", instead="host_total"))
 
 _WORK: Final = ("work", "work_self", "device_total", "device_self", "device_total_busy", "device_self_busy")
 _SCHEMA: Final = RESULT.without("rank").empty().schema
