@@ -74,8 +74,8 @@ def _parser(analysis: Analysis | None) -> Parser:
 
 
 _TAKEN: Final = frozenset(
-    ["help", "ranks", "jobs", "max_size", "steps", "time_range", "device", "stream", "thread", "annotation", "steps_by"]
-    + ["where", "sort", "limit", "format", "output"]
+    {"help", "ranks", "jobs", "max_size", "steps", "time_range", "device", "stream", "thread", "annotation", "steps_by"}
+    | {"where", "sort", "limit", "format", "output"}
 )
 """Options that all analyses have."""
 

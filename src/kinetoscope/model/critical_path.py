@@ -177,12 +177,15 @@ def _causes(trace: Trace, tie: Int8s, head: Int32s) -> Int8s:
 def _doubts(graph: CriticalGraph, edges: Int64s, start: Int64s, begin: Int64s) -> Int64s:
     """For edges that were inferred where the latest edge into the same node comes from that was not."""
     doubt = start.copy()
-    offsets, source, time = graph.edges.offsets, graph.edges.source, graph.time
-    target = graph.target[edges]
-    for place in np.flatnonzero(graph.inferred[edges]).tolist():
-        others = np.arange(offsets[target[place]], offsets[target[place] + 1])
-        latest = int(time[source[others[~graph.inferred[others]]]].max(initial=begin[place]))
-        doubt[place] = min(latest, int(start[place]))
+    here = np.flatnonzero(graph.inferred[edges])
+    if not len(here):
+        return doubt
+    target = graph.target[edges[here]]
+    low, count = graph.edges.offsets[target], np.diff(graph.edges.offsets)[target]
+    first = np.cumsum(count) - count
+    others = np.repeat(low - first, count) + np.arange(count.sum())
+    comes = np.where(graph.inferred[others], np.repeat(begin[here], count), graph.time[graph.edges.source[others]])
+    doubt[here] = np.clip(np.maximum.reduceat(comes, first), begin[here], start[here])
     return doubt
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +55,7 @@ def host_time(trace: Trace) -> innermost.Stretches:
 
 def handovers(trace: Trace) -> Handovers:
     """Find where threads wait for the backward pass. Ask by `trace.of`."""
-    found = [part for pair in _threads(trace) for part in _between(trace, *pair)]
-    table = np.array(found, np.int64).reshape(-1, 7)
+    table = np.concatenate([np.empty((0, 7), np.int64), *(_between(trace, *pair) for pair in _threads(trace))])
     thread, other, inside, first, last = (table[:, column].astype(np.int32) for column in (0, 1, 4, 5, 6))
     return Handovers(thread, other, table[:, 2].copy(), table[:, 3].copy(), inside, first, last)
 
@@ -79,18 +77,30 @@ def _threads(trace: Trace) -> Iterator[tuple[int, int]]:
             yield thread, other
 
 
-def _between(trace: Trace, thread: int, other: int) -> Iterator[tuple[int, ...]]:
+def _between(trace: Trace, thread: int, other: int) -> NDArray[np.int64]:
+    """The handovers between two threads: rows of thread, other, begin, end, inside, first and last."""
     calls, time = trace.of(call_tree), trace.of(host_time)
     rows = calls.order[calls.offsets[other] : calls.offsets[other + 1]]
     rows = rows[calls.depth[rows] == 0]
     stretch = innermost.at(time, np.full(len(rows), thread, np.int32), trace.start[rows])
-    busy_until = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(trace.end[rows])])
-    bounds = np.concatenate([[0], np.flatnonzero(np.diff(stretch)) + 1, [len(rows)]])
-    for low, high in pairwise(bounds.tolist()):
-        if low == high or stretch[low] < 0 or stretch[low] + 1 >= time.offsets[thread + 1]:
-            continue  # before the first or after the last call of the thread
-        begin, end = int(time.time[stretch[low]]), int(time.time[stretch[low] + 1])
-        first = int(rows[low]) if busy_until[low] <= begin else NO_ROW
-        over = rows[low:high][trace.end[rows[low:high]] <= end]
-        last = int(over[trace.end[over].argmax()]) if len(over) else NO_ROW
-        yield thread, other, begin, end, int(time.row[stretch[low]]), first, last
+    busy_until = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(trace.end[rows])])[:-1]
+    inside = (stretch >= 0) & (stretch + 1 < time.offsets[thread + 1])  # not before its first or after its last call
+    rows, stretch, busy_until = rows[inside], stretch[inside], busy_until[inside]
+    if not len(rows):
+        return np.empty((0, 7), np.int64)
+    low = np.flatnonzero(np.concatenate([[True], np.diff(stretch) != 0]))
+    begin, end = time.time[stretch[low]], time.time[stretch[low] + 1]
+    over = trace.end[rows] <= time.time[stretch + 1]
+    last = np.maximum.reduceat(np.where(over, np.arange(len(rows)), NO_ROW), low)
+    return np.stack(
+        [
+            np.full(len(low), thread),
+            np.full(len(low), other),
+            begin,
+            end,
+            time.row[stretch[low]],
+            np.where(busy_until[low] <= begin, rows[low], NO_ROW),
+            np.where(last >= 0, rows[last], NO_ROW),
+        ],
+        axis=1,
+    )

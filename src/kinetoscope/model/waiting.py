@@ -31,6 +31,8 @@ Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC = "Stream Sync", "Event Sync", "Context Sync"
+_NO_STREAM: Final = (1 << 32) - 1
+"""How CUPTI writes that there is none."""
 _NEVER: Final = np.iinfo(np.int64).min
 _DEVICE_WIDE: Final = (CallKind.WAIT_FOR_DEVICE, CallKind.FREE)
 
@@ -179,7 +181,7 @@ def _recorded(trace: Trace, calls: Int32s) -> tuple[Int32s, Bools]:
     stream = np.where(
         on_event, arguments.integers(trace, "wait_on_stream", rows), arguments.integers(trace, "stream", rows)
     )
-    stream[name == trace.strings.code(_CONTEXT_SYNC)] = NOTHING
+    stream[(name == trace.strings.code(_CONTEXT_SYNC)) | (stream >= _NO_STREAM)] = NOTHING
     device = arguments.integers(trace, "device", rows)
     recorded[place] = True
     latest = np.full(len(calls), _NEVER)
