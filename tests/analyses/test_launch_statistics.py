@@ -79,7 +79,7 @@ def test_delays_that_are_not_known_are_null(tmp_path: Path) -> None:
     job = drawn.job(tmp_path, *EVENTS)
     rows = launch_statistics(job, select=Selection(time=(100, 150))).frame.rows(named=True)
     assert [(row["calls"], row["delay_mean"], row["delay_max"], row["long_delays"]) for row in rows] == [
-        (1, None, None, 0)
+        (1, None, None, None)
     ] * 2
 
 

@@ -14,7 +14,7 @@ import pytest
 from kinetoscope import ANALYSES, Selection, read
 from kinetoscope.algorithms.intervals import union
 from kinetoscope.errors import UsageError
-from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.calltree import call_tree, enclosing_op
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import HOST_KINDS
 from kinetoscope.model.scope import origin_of_time
@@ -209,7 +209,7 @@ def statistics_are_of_the_launches(ask: Asked) -> Iterator[Fact]:
     if not len(frame):
         yield "nothing", len(found), 0
         return
-    everything, named = found[:1], found[1:]
+    everything, named = found[:1].fill_null(0), found[1:]
     added = ("calls", "total", "short_kernels", "short_excess", "slow_calls", "slow_excess", "long_delays")
     yield "(all)", everything.select(added).row(0), named.select(pl.col(added).sum()).row(0)
     linked = frame.filter(pl.col("work") > 0)
@@ -228,7 +228,7 @@ def statistics_are_of_the_launches(ask: Asked) -> Iterator[Fact]:
             len(frame.filter(pl.col("delay") > 100_000)),
         ),
     )
-    yield "greatest", everything.select("max", "delay_max").row(0), (frame["duration"].max(), frame["delay"].max())
+    yield "greatest", found.select("max", "delay_max").row(0), (frame["duration"].max(), frame["delay"].max())
 
 
 @law
@@ -306,6 +306,24 @@ def operators_have_all_device_time_that_is_linked(ask: Asked) -> Iterator[Fact]:
 
 def total_of(frame: pl.DataFrame, names: tuple[str, ...], *by: str) -> dict[Any, Any]:
     return sums(frame.select(*by, *names), *by)
+
+
+@law
+def sequences_have_what_operators_have(ask: Asked) -> Iterator[Fact]:
+    work = ask.work
+    everything = ask("operators").filter(pl.col("kind") == "operator")
+    for name, calls, time in everything.select("name", "calls", "device_total").head(3).iter_rows():
+        if time:
+            found = ask("kernel_sequences", operator=name, min_length=0)
+            yield name, (found["calls"].sum(), found["device_time"].sum()), (calls, time)
+    outermost = ask("kernel_sequences")
+    inside = (work.launch >= 0) & (ask.trace.of(enclosing_op)[work.launch] >= 0)
+    of_operators = (work.launch < 0) & (work.op >= 0)
+    yield "outermost", outermost["device_time"].sum(), int(work.duration[inside | of_operators].sum())
+    delays = ask("operator_launch_delay", operators="")
+    yield "delays", delays["device_time"].sum(), int(work.duration[inside].sum())
+    yield "whole sequences", delays["names"].list.len().to_list(), delays["kernels"].clip(upper_bound=4096).to_list()
+    yield "kernels", (delays["kernels"] * delays["calls"]).sum(), int(inside.sum())
 
 
 @law

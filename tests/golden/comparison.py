@@ -7,24 +7,13 @@ that we do not share, each with a name. The fewest rules that give the golden va
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from tests.golden.outcome import Agrees, Differs, Outcome, difference
+from tests.golden.outcome import Agrees, Differs, Outcome, difference, is_nothing
 
 Answer = Callable[[frozenset[str]], Any]
 """The answer with some of the peer's rules; with none of them it is ours."""
-
-
-@dataclass(frozen=True)
-class Close:
-    """When two answers count as equal."""
-
-    tolerance: float = 0.0
-
-    def __call__(self, mine: Any, its: Any) -> str:
-        return difference(mine, its, self.tolerance)
 
 
 def fewest(golden: Any, answer: Answer, rules: Iterable[str], tolerance: float = 0.0) -> Outcome:
@@ -36,7 +25,7 @@ def fewest(golden: Any, answer: Answer, rules: Iterable[str], tolerance: float =
     rules = sorted(rules)
     first = difference(answer(frozenset()), golden, tolerance)
     if not first:
-        return Agrees()
+        return Agrees(is_nothing(golden))
     last = ""
     for count in range(1, len(rules) + 1):
         for names in combinations(rules, count):

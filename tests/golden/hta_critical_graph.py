@@ -34,9 +34,9 @@ class Graph:
     """Edges by the node that they end at, with what each weighs, ns."""
 
     trace: Trace
-    launches: int = 0
-    waits: int = 0
-    kernels: int = 0
+    after_kernel: int = 0
+    """Kernels that wait for the one before and not for their launch."""
+
     into: dict[Node, list[tuple[Node, int]]] = field(default_factory=lambda: defaultdict(list))
 
     def link(self, begin: Node, end: Node, *, weight: bool = True) -> None:
@@ -44,6 +44,14 @@ class Graph:
 
     def time(self, node: Node) -> int:
         return int((self.trace.end if node[1] else self.trace.start)[node[0]])
+
+    @property
+    def nodes(self) -> int:
+        return len(set(self.into) | {begin for links in self.into.values() for begin, _ in links})
+
+    @property
+    def links(self) -> int:
+        return sum(map(len, self.into.values()))
 
     def longest(self) -> int:
         """Length of the longest path."""
@@ -155,10 +163,9 @@ def _kernels(found: Graph, chosen: NDArray[np.int64]) -> None:
             idle = last < 0 or trace.end[last] < trace.start[launch]
             if at_launch == 1 and at_start == 0 and idle:
                 found.link((launch, 0), (row, 0))
-                found.launches += 1
             elif last >= 0 and work.start[piece] - trace.end[last] < FAR:
                 found.link((last, 1), (row, 0))
-                found.kernels += 1
+                found.after_kernel += 1
             last = row
 
 
@@ -209,4 +216,3 @@ def _waits(found: Graph, host: NDArray[np.bool_], chosen: NDArray[np.int64]) -> 
         for source in sources:
             if source >= 0:
                 found.link((source, 1), end, weight=False)
-                found.waits += 1

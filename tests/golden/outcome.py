@@ -10,10 +10,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Agrees:
-    """Equal, within the peer's rounding."""
+    """Equal, within the peer's rounding; `nothing`: that there is nothing, or nothing but zeros."""
+
+    nothing: bool = False
 
     def __str__(self) -> str:
-        return "agrees"
+        return "agrees that there is nothing" if self.nothing else "agrees"
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,17 @@ class CannotApply:
 Outcome = Agrees | Differs | CannotApply
 
 
-def same(mine: Any, its: Any, tolerance: float = 0.0) -> bool:
-    """Are two answers equal, their numbers within a tolerance? None and NaN are equal to themselves only."""
-    return not difference(mine, its, tolerance)
+def is_nothing(answer: Any) -> bool:
+    """Has an answer no number but zeros?"""
+    match answer:
+        case Mapping():
+            return all(is_nothing(part) for part in answer.values())
+        case int() | float():
+            return not answer
+        case Sequence() if not isinstance(answer, str):
+            return all(is_nothing(part) for part in answer)
+        case _:
+            return answer is None
 
 
 def difference(mine: Any, its: Any, tolerance: float = 0.0, place: str = "") -> str:

@@ -25,7 +25,8 @@ give for the real traces that we test with is compared with ours: a row below fo
 trace and each way in which the peer was asked (HTA with and without its last step, with and without its rounding).
 
 - *Agree*: equal, to the peer's own rounding. HTA's answers are rounded to microseconds and leave the last step out; we
-  are then asked about what is left of the trace after that.
+  are then asked about what is left of the trace after that. *Nothing there*: both say that there is nothing, as of
+  device work on a trace of the host alone.
 - *Differ on purpose*: equal only if rules of the peer are applied that we do not share. Each has a name below; it is
   checked that with these rules, and no fewer, our answer becomes the peer's.
 - *Cannot apply*: the peer fails on the trace, or no analysis of one rank answers it.
@@ -48,23 +49,25 @@ def text(outcomes: Mapping[Row, str]) -> str:
 
 def counts(outcomes: Mapping[Row, str]) -> str:
     """The table of counts."""
-    lines = ["| analysis | peer | agree | differ on purpose | cannot apply |", "| --- | --- | --: | --: | --: |"]
-    whole: Counter[type] = Counter()
+    lines = [
+        "| analysis | peer | agree | of these: nothing there | differ on purpose | cannot apply |",
+        "| --- | --- | --: | --: | --: | --: |",
+    ]
     for peer, name in PEERS.items():
         for analysis in sorted({row.analysis for row in outcomes if row.peer == peer} - {"-"}):
-            found = [kind(said) for row, said in outcomes.items() if (row.peer, row.analysis) == (peer, analysis)]
+            found = [said for row, said in outcomes.items() if (row.peer, row.analysis) == (peer, analysis)]
             lines.append(_line(f"`{analysis}`", name, found))
-            whole.update(found)
-        rest = [kind(said) for row, said in outcomes.items() if (row.peer, row.analysis) == (peer, "-")]
+        rest = [said for row, said in outcomes.items() if (row.peer, row.analysis) == (peer, "-")]
         lines.append(_line("(none)", name, rest))
-        whole.update(rest)
-    lines.append(_line("**all**", "", whole.elements()))
+    lines.append(_line("**all**", "", outcomes.values()))
     return "\n".join(lines) + "\n"
 
 
-def _line(analysis: str, peer: str, found: Iterable[type]) -> str:
-    number = Counter(found)
-    return f"| {analysis} | {peer} | {number[Agrees]} | {number[Differs]} | {number[CannotApply]} |"
+def _line(analysis: str, peer: str, found: Iterable[str]) -> str:
+    said = list(found)
+    number = Counter(kind(each) for each in said)
+    nothing = said.count(str(Agrees(nothing=True)))
+    return f"| {analysis} | {peer} | {number[Agrees]} | {nothing} | {number[Differs]} | {number[CannotApply]} |"
 
 
 def _told(each: Difference, outcomes: Mapping[Row, str]) -> str:

@@ -74,7 +74,7 @@ def expected() -> dict[Row, str]:
 
 def kind(text: str) -> type[Outcome]:
     """Of which kind an outcome is, from its text."""
-    return Agrees if text == "agrees" else Differs if text.startswith("differs: ") else CannotApply
+    return Agrees if text.startswith("agrees") else Differs if text.startswith("differs: ") else CannotApply
 
 
 def names(text: str) -> list[str]:

@@ -52,4 +52,5 @@ def test_the_answers_are_those_of_analyses() -> None:
 
 
 def test_the_page_says_what_the_table_says() -> None:
+    print(page.counts(EXPECTED))
     assert page.PAGE.read_text() == page.text(EXPECTED), "run `python -m tests.golden`"

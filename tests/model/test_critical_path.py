@@ -21,7 +21,7 @@ def fills(path: CriticalPath, trace: Trace) -> None:
     """The pieces of each step follow one upon the other from its beginning to its end."""
     windows = trace.of(steps, None).device
     assert (path.end >= path.start).all()
-    assert (path.doubt <= path.start).all()
+    assert (path.doubt.start <= path.doubt.end).all()
     long = path.end > path.start
     for step, (start, end) in enumerate(zip(windows.start.tolist(), windows.end.tolist(), strict=True)):
         here = long & (path.step == step)

@@ -43,7 +43,9 @@ def stretches(start: Int64s, end: Int64s, order: Int32s, offsets: Int64s) -> Str
         row,
         bounds,
     )
-    return Stretches(time[:count].copy(), row[:count].copy(), bounds)
+    time.resize(count, refcheck=False)  # in place: a copy would take as much memory again
+    row.resize(count, refcheck=False)
+    return Stretches(time, row, bounds)
 
 
 @compiled

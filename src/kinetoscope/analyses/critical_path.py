@@ -12,6 +12,7 @@ from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.model.critical_graph import Tie, critical_graph
 from kinetoscope.model.critical_path import CAUSES, Cause, CriticalPath, run_path
 from kinetoscope.model.critical_path import critical_path as find_paths
+from kinetoscope.model.health import many
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.scope import Scope, origin_of_time, scope
@@ -141,9 +142,11 @@ def _said(events: tuple[tuple[str, int], ...], now: int, then: int) -> Iterator[
         if not count:
             yield f"No event of this trace is named by {text!r}."
         elif count > 0:
-            yield f"{text!r} names {count:,} events."
+            yield f"{text!r} names {many(count, 'event', 'events')}."
     if now:
-        yield f"With {'; '.join(text for text, _ in events)} the steps take {1 - then / now:.1%} less."
+        less = 1 - then / now
+        asked = "; ".join(text for text, _ in events)
+        yield f"With {asked} the steps take {abs(less):.1%} {'less' if less >= 0 else 'more'}."
 
 
 def _notes(view: Scope, path: CriticalPath) -> Iterator[str]:
@@ -176,6 +179,6 @@ def _notes(view: Scope, path: CriticalPath) -> Iterator[str]:
     if long.any():
         share = int((path.end - path.start)[long].sum()) / max(int((path.end - path.start)[chosen].sum()), 1)
         yield (
-            f"{int(long.sum()):,} gaps are longer than 1 ms ({share:.0%} of the path): what was launched waited for "
-            "something that was not recorded."
+            f"{many(int(long.sum()), 'gap is', 'gaps are')} longer than 1 ms ({share:.0%} of the path): what was "
+            "launched waited for something that was not recorded."
         )

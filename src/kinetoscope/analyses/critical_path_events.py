@@ -13,6 +13,7 @@ from kinetoscope.model import arrays
 from kinetoscope.model.calls import call_names
 from kinetoscope.model.critical_path import CAUSES, CriticalPath, critical_path, run_path
 from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.memory import names_of_calls
 from kinetoscope.model.scope import Scope, origin_of_time, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.steps import steps
@@ -92,7 +93,7 @@ def _by_name(view: Scope, path: CriticalPath, chosen: NDArray[np.int64], time: N
     frame = pl.DataFrame(
         {
             "cause": [CAUSES[cause] for cause in path.cause[chosen][first].tolist()],
-            "name": arrays.texts(trace.strings, name[first]).cast(pl.String),
+            "name": names_of_calls(trace, row[first]).cast(pl.String),
             "pieces": np.bincount(codes, minlength=len(first)),
             "time": sum_by(codes, len(first), time),
         },

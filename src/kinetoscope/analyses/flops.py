@@ -158,12 +158,18 @@ def _by_step(trace: Trace, rates: FlopRates, steps: Steps) -> pl.DataFrame:
     duration = steps.device.end - steps.device.start
     ideal = np.bincount(codes[codes >= 0], rates.ideal[codes >= 0], len(steps))
     ran = np.bincount(codes[codes >= 0], rates.ran[codes >= 0], len(steps)) > 0
-    found = {
+    found: Values = {
         "step": steps.number,
         "duration": duration,
         "mfu": arrays.numbers(np.where(ran, ideal, np.nan) / _positive(duration * rates.devices)),
     }
+    if _shapes_missing(trace, rates):
+        found |= dict.fromkeys(("calls", "flop", "host_time"), [None] * len(steps))
     return _frame(trace, rates, codes, len(steps), found)
+
+
+def _shapes_missing(trace: Trace, rates: FlopRates) -> bool:
+    return not len(rates.counts) and not bool(arguments.has(trace, "input_dims").any())
 
 
 def _frame(trace: Trace, rates: FlopRates, codes: NDArray[np.int32], groups: int, found: Values) -> pl.DataFrame:
@@ -233,7 +239,7 @@ def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
     missed = counts.uncounted[view.host[counts.uncounted]]
     if not len(counts) and not len(missed):
         yield "No operator was recorded whose operations can be counted."
-    elif not len(counts) and not arguments.has(trace, "input_dims").any():
+    elif _shapes_missing(trace, rates):
         yield "Input shapes were not recorded (record_shapes=True records them): nothing can be counted."
     elif len(missed):
         yield (

@@ -212,7 +212,7 @@ def _frame(view: Scope, found: Gaps, charges: _Charges, by: By) -> pl.DataFrame:
     frame = frame.join(whole, on=place, how="left", nulls_equal=True)
     frame = frame.sort([*place, "time", "reason", "detail"], descending=[False, False, True, False, False])
     return frame.select(
-        "device",
+        pl.when(pl.col("device") >= 0).then("device").alias("device"),
         pl.when(pl.col("stream") >= 0).then("stream").alias("stream"),
         "reason",
         "detail",

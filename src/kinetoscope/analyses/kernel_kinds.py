@@ -49,7 +49,7 @@ ANALYSIS = Analysis("Kinds of device work", kernel_kinds, RESULT, chart=Bars("ki
 
 _KINDS: Final = ("computation", "communication", "memory")
 
-Row = tuple[int, str, int, float, int]
+Row = tuple[int | None, str, int, float, int]
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
@@ -78,4 +78,4 @@ def _rows(each: Busy) -> Iterator[Row]:
         if time:
             # What else runs beside them, by inclusion and exclusion.
             exact = sum((-1) ** (len(more) - len(kinds)) * total[more] for more in total if set(kinds) <= set(more))
-            yield each.device, "+".join(_KINDS[kind] for kind in kinds), exact, exact / whole, time
+            yield each.number, "+".join(_KINDS[kind] for kind in kinds), exact, exact / whole, time

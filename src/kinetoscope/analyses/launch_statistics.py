@@ -51,7 +51,8 @@ def launch_statistics(
     Method. All calls that launch device work (see `launches`), grouped by name, and all together. Launch delay is from
     the end of the call to the start of its first work, 0 if that began before. A short kernel is shorter than its call;
     of a graph, the union of its kernels counts. Median and 99th percentile are values that did occur (nearest rank).
-    Delays and short kernels are of those calls whose work was recorded. The rows are sorted by total, then by name.
+    Delays and short kernels are of those calls whose work was recorded, and null where there are none. The rows are
+    sorted by total, then by name.
 
     How to read it. `short_excess` is time in which the host cannot keep the device busy, whatever else happens: fuse
     kernels, use larger batches, capture a graph, compile. Slow calls were blocked: a full queue, memory that had to be
@@ -107,14 +108,16 @@ def _statistics(
     excess, beyond = time - busy, time - slow_call
     short, slow = linked & (excess > 0), beyond > 0
 
-    def sums(which: NDArray[np.bool_], values: NDArray[np.int64]) -> tuple[pl.Series, pl.Series]:
+    def sums(which: NDArray[np.bool_], values: NDArray[np.int64], known: NDArray[np.bool_]) -> tuple[pl.Series, ...]:
         reduced = reduce_by(np.where(which, codes, np.int32(-1)), groups, values)
-        return arrays.column(reduced.rows), arrays.column(reduced.total)
+        return arrays.column(reduced.rows, known), arrays.column(reduced.total, known)
 
+    of_linked = np.where(linked, codes, np.int32(-1))
+    told = reduce_by(of_linked, groups, delay).rows > 0
     of_calls = _spread("", codes, groups, time)
-    of_delays = _spread("delay_", np.where(linked, codes, np.int32(-1)), groups, delay)
-    short_kernels, short_excess = sums(short, excess)
-    slow_calls, slow_excess = sums(slow, beyond)
+    of_delays = _spread("delay_", of_linked, groups, delay)
+    short_kernels, short_excess = sums(short, excess, told)
+    slow_calls, slow_excess = sums(slow, beyond, np.ones(groups, np.bool_))
     return {
         "calls": of_calls.pop("calls"),
         **of_calls,
@@ -123,7 +126,7 @@ def _statistics(
         "short_excess": short_excess,
         "slow_calls": slow_calls,
         "slow_excess": slow_excess,
-        "long_delays": sums(delay > long_delay, delay)[0],
+        "long_delays": sums(delay > long_delay, delay, told)[0],
     }
 
 

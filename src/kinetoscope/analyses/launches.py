@@ -7,12 +7,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.model import arguments, arrays
-from kinetoscope.model.calls import call_names
 from kinetoscope.model.calltree import enclosing_op
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import WorkKind
 from kinetoscope.model.launching import Launches, selected, unrecorded
 from kinetoscope.model.launching import launches as find_launches
+from kinetoscope.model.memory import names_of_calls
 from kinetoscope.model.scope import Scope, origin_of_time, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
@@ -76,9 +76,6 @@ def _frame(view: Scope, found: Launches, chosen: NDArray[np.int64]) -> pl.DataFr
     def of_work(values: NDArray[np.int64]) -> pl.Series:
         return arrays.rows(np.where(there, values[first], -1) if len(values) else first)
 
-    names = trace.of(call_names)
-    op = trace.of(enclosing_op)[rows]
-    op_name = np.where(op >= 0, names[op], -1) if len(trace) else op
     return pl.DataFrame(
         {
             "time": trace.start[rows] - trace.of(origin_of_time),
@@ -96,7 +93,7 @@ def _frame(view: Scope, found: Launches, chosen: NDArray[np.int64]) -> pl.DataFr
             "device": of_work(work.device),
             "stream": of_work(work.stream),
             "thread": arrays.rows(trace.tracks.integer_tids()[trace.track[rows]]),
-            "operator": arrays.texts(trace.strings, op_name),
+            "operator": names_of_calls(trace, trace.of(enclosing_op)[rows]),
             "correlation": arrays.rows(arguments.integers(trace, "correlation", rows)),
         }
     )

@@ -62,4 +62,4 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
 def _row(each: Busy) -> tuple[int | float | None, ...]:
     communication, both = each.communication.length, intersection(each.communication, each.computation).length
     share = both / communication if communication else None
-    return each.device, communication, each.computation.length, both, communication - both, share
+    return each.number, communication, each.computation.length, both, communication - both, share

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.tree import NO_ROW, ancestor
 from kinetoscope.model import arrays
-from kinetoscope.model.calls import call_names
+from kinetoscope.model.calls import call_name, call_names
 from kinetoscope.model.calltree import STEP, call_tree, enclosing_op
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind
@@ -107,9 +107,9 @@ def _frame(view: Scope, waits: HostWaits, chosen: NDArray[np.int64]) -> pl.DataF
     groups = len(first)
     longest = np.zeros(groups, np.int64)
     np.maximum.at(longest, codes, end - start)
-    return pl.DataFrame(
+    frame = pl.DataFrame(
         {
-            **{name: arrays.texts(trace.strings, each[first]).cast(pl.String) for name, each in names.items()},
+            **{name: _texts(trace, name, each[first]) for name, each in names.items()},
             "calls": np.bincount(codes, minlength=groups),
             "waits": sum_by(codes, groups, waits.waited[chosen].astype(np.int64)),
             "time": sum_by(codes, groups, end - start),
@@ -118,6 +118,14 @@ def _frame(view: Scope, waits: HostWaits, chosen: NDArray[np.int64]) -> pl.DataF
             "device_idle": sum_by(codes, groups, trace.of(idle_after)[chosen]),
         }
     )
+    if len(work):
+        return frame
+    return frame.with_columns(pl.lit(None, pl.Int64).alias(name) for name in ("waits", "waiting", "device_idle"))
+
+
+def _texts(trace: Trace, what: str, codes: NDArray[np.int32]) -> pl.Series:
+    kind = EventKind.HOST_OP if what.endswith("operator") else EventKind.OTHER
+    return arrays.labelled(codes, lambda code: call_name(trace.strings.label(code), kind)).cast(pl.String)
 
 
 def _names(trace: Trace, row: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -152,6 +160,8 @@ def _notes(view: Scope, waits: HostWaits, chosen: NDArray[np.int64]) -> Iterator
     if not len(chosen):
         yield "No call that waits for a device was " + ("selected." if len(waits) else "recorded.")
         return
+    if not len(view.device_work):
+        yield "No device work was recorded: what these calls waited for is not known."
     inferred = int((waits.waited & ~waits.recorded)[chosen].sum())
     if inferred:
         yield f"Of {int(waits.waited[chosen].sum()):,} waits {inferred:,} are inferred from times, not recorded."

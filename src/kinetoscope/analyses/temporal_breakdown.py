@@ -63,7 +63,7 @@ def _row(each: Busy) -> tuple[int | float | None, ...]:
     computation, window, idle = each.computation.length, each.window.length, each.gaps.length
     covered = merge(each.computation, each.communication)
     return (
-        each.device,
+        each.number,
         window,
         computation,
         difference(each.communication, each.computation).length,

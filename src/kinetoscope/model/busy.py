@@ -16,7 +16,7 @@ class Busy:
     """One device's time; each set of intervals is a union.
 
     Attributes:
-        device: number of the device.
+        device: number of the device, −1 where the file does not say.
         window: the time that is looked at: from the start of the first to the end of the last selected device work; if
             steps are selected, the device's time in those steps.
         computation, communication, memory: when work of that kind ran; memory is copies and sets.
@@ -27,6 +27,11 @@ class Busy:
     computation: Intervals
     communication: Intervals
     memory: Intervals
+
+    @property
+    def number(self) -> int | None:
+        """Number of the device, None where the file does not say."""
+        return self.device if self.device >= 0 else None
 
     @property
     def all(self) -> Intervals:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,9 @@ _OF_TIE: Final = {
     Tie.HANDOVER: Cause.HOST,
     Tie.RETURN: Cause.HOST,
 }
+_COLUMNS: Final = ("step", "start", "end", "cause", "tie", "row", "tail", "head")
+"""Of a `CriticalPath`, what has a value for each piece."""
+
 _LAUNCHING: Final = (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH, CallKind.COPY, CallKind.SET)
 
 
@@ -76,8 +79,7 @@ class CriticalPath:
         row: int32 [pieces], the event that it is spent in: the call, the device work, the launch call; of a gap the
             work that came after it; NONE for no event.
         tail, head: int32 [pieces], for ties between lanes the events that they come from and lead to; else NONE.
-        doubt: int64 [pieces], where the path would be elsewhere if this piece's tie was inferred wrongly: from this
-            time on to the piece's start, ns; its start if nothing was inferred.
+        doubt: when the path would be elsewhere if waits were inferred wrongly; the intervals may overlap.
     """
 
     step: Int32s
@@ -88,14 +90,14 @@ class CriticalPath:
     row: Int32s
     tail: Int32s
     head: Int32s
-    doubt: Int64s
+    doubt: Intervals
 
     def __len__(self) -> int:
         return len(self.step)
 
     def inferred(self, windows: Intervals) -> Int64s:
         """How much of each window is on the path because a wait was inferred: int64 [windows], ns."""
-        return covered(windows, union(self.doubt, self.start))
+        return covered(windows, union(*self.doubt))
 
 
 def critical_path(
@@ -134,9 +136,7 @@ def critical_path(
         doubt=_doubts(graph, edges, start, begin[step] if len(step) else start),
     )
     pieces = _with_stretches(trace, joined, graph.track[target])
-    if of_run:
-        pieces = _cut(pieces, found.device)
-    return _in_order(pieces, _unexplained(found, pieces))
+    return _filled(found, _cut(pieces, found.device) if of_run else pieces)
 
 
 def run_path(trace: Trace, steps_by: str | None = None) -> CriticalPath:
@@ -174,19 +174,17 @@ def _causes(trace: Trace, tie: Int8s, head: Int32s) -> Int8s:
     return cause
 
 
-def _doubts(graph: CriticalGraph, edges: Int64s, start: Int64s, begin: Int64s) -> Int64s:
-    """For edges that were inferred where the latest edge into the same node comes from that was not."""
-    doubt = start.copy()
+def _doubts(graph: CriticalGraph, edges: Int64s, start: Int64s, begin: Int64s) -> Intervals:
+    """Before edges that were inferred: from where the latest edge into the same node comes from that was not."""
     here = np.flatnonzero(graph.inferred[edges])
     if not len(here):
-        return doubt
+        return Intervals(start[:0], start[:0])
     target = graph.target[edges[here]]
     low, count = graph.edges.offsets[target], np.diff(graph.edges.offsets)[target]
     first = np.cumsum(count) - count
     others = np.repeat(low - first, count) + np.arange(count.sum())
     comes = np.where(graph.inferred[others], np.repeat(begin[here], count), graph.time[graph.edges.source[others]])
-    doubt[here] = np.clip(np.maximum.reduceat(comes, first), begin[here], start[here])
-    return doubt
+    return Intervals(np.maximum(np.maximum.reduceat(comes, first), begin[here]), start[here])
 
 
 # --- the host's own time
@@ -206,34 +204,26 @@ def host_causes(trace: Trace) -> Int8s:
 
 def _with_stretches(trace: Trace, path: CriticalPath, track: Int32s) -> CriticalPath:
     """The path with each piece along a thread divided by the innermost call."""
-    along = np.flatnonzero(path.tie == Tie.THREAD)
-    time = trace.of(host_time)
-    first, count = _reach(time, track[along], path.start[along], path.end[along])
-    piece = np.repeat(along, count)
-    stretch = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(count.sum())
-    last = len(time.time) - 1
-    before = stretch < time.offsets[track[piece]]
-    after = stretch + 1 >= time.offsets[track[piece] + 1]
-    row = np.where(before, NO_ROW, time.row[np.clip(stretch, 0, last)]) if len(piece) else np.empty(0, np.int32)
-    begins = time.time[np.clip(stretch, 0, last)] if len(piece) else np.empty(0, np.int64)
-    ends = time.time[np.clip(stretch + 1, 0, last)] if len(piece) else np.empty(0, np.int64)
-    start = np.where(before, path.start[piece], np.maximum(begins, path.start[piece]))
-    end = np.where(after, path.end[piece], np.minimum(ends, path.end[piece]))
-    causes = trace.of(host_causes)
-    rest = np.flatnonzero(path.tie != Tie.THREAD)
-    none = np.full(len(piece), NONE, np.int32)
-    cause = np.where(row >= 0, causes[row], Cause.HOST) if len(piece) else np.empty(0, np.int8)
-    return CriticalPath(
-        step=np.concatenate([path.step[rest], path.step[piece]]),
-        start=np.concatenate([path.start[rest], start]),
-        end=np.concatenate([path.end[rest], end]),
-        cause=np.concatenate([path.cause[rest], cause]).astype(np.int8),
-        tie=np.concatenate([path.tie[rest], path.tie[piece]]),
-        row=np.concatenate([path.row[rest], row]).astype(np.int32),
-        tail=np.concatenate([path.tail[rest], none]),
-        head=np.concatenate([path.head[rest], none]),
-        doubt=np.concatenate([path.doubt[rest], start]),
-    )
+    along, time = path.tie == Tie.THREAD, trace.of(host_time)
+    count = np.ones(len(path), np.int64)
+    first = np.zeros(len(path), np.int64)
+    first[along], count[along] = _reach(time, track[along], path.start[along], path.end[along])
+    piece = np.repeat(np.arange(len(path), dtype=np.int32), count)
+    columns = {name: getattr(path, name)[piece] for name in _COLUMNS}
+    host = np.flatnonzero(along[piece])
+    if len(host):
+        of = piece[host]
+        stretch = (first - (np.cumsum(count) - count))[of] + host
+        last = len(time.time) - 1
+        before = stretch < time.offsets[track[of]]
+        after = stretch + 1 >= time.offsets[track[of] + 1]
+        row = np.where(before, NO_ROW, time.row[np.clip(stretch, 0, last)]).astype(np.int32)
+        begins, ends = time.time[np.clip(stretch, 0, last)], time.time[np.clip(stretch + 1, 0, last)]
+        columns["start"][host] = np.where(before, path.start[of], np.maximum(begins, path.start[of]))
+        columns["end"][host] = np.where(after, path.end[of], np.minimum(ends, path.end[of]))
+        columns["row"][host] = row
+        columns["cause"][host] = np.where(row >= 0, trace.of(host_causes)[row], Cause.HOST)
+    return CriticalPath(**columns, doubt=path.doubt)
 
 
 def _reach(time: innermost.Stretches, track: Int32s, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
@@ -253,37 +243,33 @@ def _cut(path: CriticalPath, windows: Intervals) -> CriticalPath:
     count = np.maximum(np.searchsorted(windows.start, path.end, side="left") - first, 0)
     piece = np.repeat(np.arange(len(path)), count)
     step = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(count.sum())
-    columns = {name: getattr(path, name)[piece] for name in CriticalPath.__dataclass_fields__}
+    columns = {name: getattr(path, name)[piece] for name in _COLUMNS}
     columns["step"] = step.astype(np.int32)
     columns["start"] = np.maximum(columns["start"], windows.start[step])
     columns["end"] = np.minimum(columns["end"], windows.end[step])
-    columns["doubt"] = np.minimum(columns["doubt"], columns["start"])
-    return CriticalPath(**columns)
+    return CriticalPath(**columns, doubt=path.doubt)
 
 
-def _unexplained(found: Steps, path: CriticalPath) -> CriticalPath:
-    """From the beginning of each step to where its path begins; the whole step if it has none."""
+def _filled(found: Steps, path: CriticalPath) -> CriticalPath:
+    """The path with a piece from the beginning of each step to where its path begins; all of the step if it has none.
+
+    Pieces of no duration, where a path crosses lanes at one instant, stay: they are links of the chain.
+    """
     first = found.device.end.copy()
     np.minimum.at(first, path.step, path.start)
     step = np.flatnonzero(first > found.device.start).astype(np.int32)
+    if not len(step):
+        return path
     none = np.full(len(step), NONE, np.int32)
-    return CriticalPath(
-        step=step,
-        start=found.device.start[step],
-        end=first[step],
-        cause=np.full(len(step), Cause.OTHER, np.int8),
-        tie=none.astype(np.int8),
-        row=none,
-        tail=none,
-        head=none,
-        doubt=found.device.start[step],
-    )
-
-
-def _in_order(*parts: CriticalPath) -> CriticalPath:
-    columns = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in CriticalPath.__dataclass_fields__
+    more: dict[str, NDArray[Any]] = {
+        "step": step,
+        "start": found.device.start[step],
+        "end": first[step],
+        "row": none,
+        "tail": none,
+        "head": none,
     }
-    # Pieces of no duration, where a path crosses lanes at one instant, are kept: they are links of the chain.
-    order = np.lexsort((columns["end"], columns["start"], columns["step"]))
-    return CriticalPath(**{name: values[order] for name, values in columns.items()})
+    more |= {"cause": np.full(len(step), Cause.OTHER, np.int8), "tie": none.astype(np.int8)}
+    place = np.searchsorted(path.step, step)
+    columns = {name: np.insert(getattr(path, name), place, more[name]) for name in _COLUMNS}
+    return CriticalPath(**columns, doubt=path.doubt)

@@ -6,16 +6,16 @@ not sent to other processes: a `Source` is, and is loaded there.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.model.derived import Derived
 from kinetoscope.model.health import Health, Symptom
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING, Shapes
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 T = TypeVar("T")
+
+_KEPT_AN_EVENT: Final = 96
+_KEPT_AT_LEAST: Final = 1 << 28
+"""Bytes that what was derived from a trace may take: so many for each event, and these. No analysis needs more."""
 
 
 class Trace:
@@ -76,7 +80,7 @@ class Trace:
         self.reading = reading
         for array in (*columns.values(), values):
             array.flags.writeable = False
-        self._derived: dict[tuple[Hashable, ...], Any] = {}
+        self._derived = Derived(_KEPT_AN_EVENT * len(self) + _KEPT_AT_LEAST)
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -93,12 +97,13 @@ class Trace:
     def of(self, derive: Callable[..., T], *details: Hashable) -> T:
         """`derive(self, *details)`, computed once: the way to ask for anything that follows from a trace.
 
+        Of very much the answers least recently asked for are dropped, and computed again when they are asked for.
         Threads that share a trace wait for one another here. The answer is shared too: nobody may change it.
         """
         question = (derive, *details)
         with self._lock:
             if question not in self._derived:
-                self._derived[question] = _frozen(derive(self, *details))
+                self._derived.keep(question, derive(self, *details))
             return cast(T, self._derived[question])
 
     def forget(self) -> None:
@@ -209,19 +214,6 @@ class Trace:
     def events(self) -> Iterator[Any]:
         """All of them, in order. Slow: for writing a trace out and for tests."""
         return (self.event(row) for row in range(len(self)))
-
-
-def _frozen(value: T) -> T:
-    """What is shared must not change: arrays, also those in dataclasses and tuples, become read-only."""
-    if isinstance(value, np.ndarray):
-        value.flags.writeable = False
-    elif isinstance(value, tuple):
-        for part in value:
-            _frozen(part)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for fact in dataclasses.fields(value):
-            _frozen(getattr(value, fact.name))
-    return value
 
 
 def _float(number: float) -> float:

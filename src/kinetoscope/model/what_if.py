@@ -116,20 +116,21 @@ class _Factors:
     """What the time of each thing is multiplied by: float64.
 
     Attributes:
-        host: [events], time of calls in which no other runs. delay: [events], from a launch call to what it launched.
-        work: [work]. gap: [work], before it. outside: of time outside calls.
+        host: [events], time of calls in which no other runs.
+        work, delay, gap: [work], its time, that since its launch call, and that since work before it.
+        outside: of time outside calls.
     """
 
     host: Floats
-    delay: Floats
     work: Floats
+    delay: Floats
     gap: Floats
     outside: float = 1.0
 
     @classmethod
     def all_one(cls, trace: Trace) -> _Factors:
         pieces = len(trace.of(device_work))
-        return cls(np.ones(len(trace)), np.ones(len(trace)), np.ones(pieces), np.ones(pieces))
+        return cls(np.ones(len(trace)), np.ones(pieces), np.ones(pieces), np.ones(pieces))
 
     def apply(self, trace: Trace, rule: Rule) -> int:
         """Take a rule into account; how many events it names, −1 of a cause."""
@@ -147,7 +148,7 @@ class _Factors:
         named = rows_named(trace, lambda name: bool(rule.fits and rule.fits(name)), *HOST_KINDS, *DEVICE_WORK)
         parent = trace.of(call_tree).parent
         self.host[ancestor(parent, named) >= 0] *= rule.factor
-        self.delay[named] *= rule.factor
+        self.delay[linked & named[work.launch]] *= rule.factor
         launched = ancestor(parent, named & (trace.kind != EventKind.RUNTIME)) >= 0
         self.work[named[work.rows] | (linked & launched[work.launch])] *= rule.factor
         return int(named.sum())
@@ -165,11 +166,10 @@ def _scaled(trace: Trace, graph: CriticalGraph, factors: _Factors) -> Int64s:
         (Tie.WORK, factors.work),
         (Tie.STREAM, factors.gap),
         (Tie.EVENT, factors.gap),
+        (Tie.LAUNCH, factors.delay),
     ):
         edges = np.flatnonzero(tie == kind)
         factor[edges] = of[place[graph.head[edges]]]
-    edges = np.flatnonzero(tie == Tie.LAUNCH)
-    factor[edges] = factors.delay[graph.tail[edges]]
     edges = np.flatnonzero(tie == Tie.WAIT)
     factor[edges] = factors.host[graph.head[edges]]
     factor[np.isin(tie, (Tie.HANDOVER, Tie.RETURN))] = factors.outside

@@ -53,5 +53,5 @@ def _ours(case: Case, rules: frozenset[str]) -> dict[int, dict[str, int]]:
             )
         )
     for row in parts.to_dicts():
-        found[row["rank"]] = {name: found[row["rank"]][name] + row[name] for name in found[row["rank"]]}
+        found[row["rank"]] = {name: found[row["rank"]][name] + (row[name] or 0) for name in found[row["rank"]]}
     return found
