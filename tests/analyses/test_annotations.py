@@ -1,7 +1,5 @@
 """Annotations: against a brute-force twin, and HTA's own answers."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from pathlib import Path

@@ -10,6 +10,7 @@ from kinetoscope import Selection, critical_path, critical_path_events, read
 from kinetoscope.errors import UsageError
 from kinetoscope.model.critical_path import CAUSES
 from kinetoscope.model.scope import origin_of_time
+from kinetoscope.model.unrecorded import unrecorded
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
 
@@ -155,7 +156,7 @@ def test_notes_say_what_is_inferred_missing_or_odd(tmp_path: Path) -> None:
     assert "1 of 4 pieces of device work start before their launch: clocks disagree." in notes
     assert any(note.startswith("Waits are inferred from times, and up to 68% of the path") for note in notes)
     job = drawn.job(tmp_path, drawn.annotation("ProfilerStep#1", 0, 10))
-    assert critical_path(job).notes == ("No device work was recorded: the path is the host's.",)
+    assert critical_path(job).notes == (unrecorded("device work", "the path is the host's"),)
 
 
 def test_a_gap_that_nothing_explains_is_said(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from kinetoscope import Selection, device_utilization, device_utilization_series, read
 from kinetoscope.errors import UsageError
+from kinetoscope.model.unrecorded import unrecorded
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
 
@@ -144,4 +145,7 @@ def test_buckets_that_cannot_be_are_refused(tmp_path: Path, bucket: int) -> None
 
 def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:
     result = device_utilization_series(drawn.job(tmp_path, HOST))
-    assert (len(result), result.notes) == (0, ("No device work was recorded: the trace holds host activity only.",))
+    assert (len(result), result.notes) == (
+        0,
+        (unrecorded("device work"),),
+    )

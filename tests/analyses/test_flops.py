@@ -12,6 +12,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.device import device_work
 from kinetoscope.model.flop_counts import flop_counts
 from kinetoscope.model.kinds import WorkKind
+from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import BUNDLED, GOLDEN, SHARED, required
@@ -216,7 +217,7 @@ def test_modules_have_what_they_call_themselves(tmp_path: Path) -> None:
     assert {(row["name"], row["calls"], row["flop"]) for row in rows} == {("Net_0/Linear_0", 1, FLOP), (None, 1, FLOP)}
     without = answer(tmp_path, *product(100, 1, 1000), by="module")
     assert len(without) == 0
-    assert without.notes[0] == "Modules were not recorded (with_stack=True records them)."
+    assert without.notes[0] == unrecorded("modules")
 
 
 # --- selections

@@ -13,6 +13,7 @@ from kinetoscope import Selection, kernel_sequences, read
 from kinetoscope.errors import UsageError
 from kinetoscope.model.device import device_work
 from kinetoscope.model.steps import steps
+from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
@@ -129,7 +130,7 @@ def test_selections(tmp_path: Path) -> None:
 def test_without_device_work_there_are_no_sequences(tmp_path: Path) -> None:
     result = answer(tmp_path, drawn.op("aten::linear", 0, 100))
     assert len(result) == 0
-    assert result.notes == ("No device work was recorded.",)
+    assert result.notes == (unrecorded("device work"),)
 
 
 # --- against plain counting

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kinetoscope.analyses.kernels import ANALYSIS, RESULT, kernels
 from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.unrecorded import unrecorded
 from tests.drawn import Event, annotation, job, kernel, launch, op
 
 Row = dict[str, Any]
@@ -135,7 +136,10 @@ def test_a_time_range_clips_totals_and_counts_what_starts_in_it(tmp_path: Path) 
 
 def test_nothing_to_list(tmp_path: Path) -> None:
     empty = kernels(job(tmp_path, op("aten::mm", 0, 10)))
-    assert (len(empty), empty.notes) == (0, ("No device work was recorded: the trace holds host activity only.",))
+    assert (len(empty), empty.notes) == (
+        0,
+        (unrecorded("device work"),),
+    )
     copies = kernels(job(tmp_path, kernel("Memcpy HtoD", 200, 10, 2, category="gpu_memcpy")))
     assert (len(copies), copies.notes) == (0, ("No kernels in what was selected.",))
 

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from kinetoscope import Selection, memory_bandwidth, memory_bandwidth_series, read
+from kinetoscope.model.unrecorded import unrecorded
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 
@@ -59,4 +60,7 @@ def test_the_area_is_the_bytes() -> None:
 
 def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:
     result = memory_bandwidth_series(drawn.job(tmp_path, drawn.op("aten::mm", 0, 5)))
-    assert (len(result), result.notes) == (0, ("No device work was recorded: the trace holds host activity only.",))
+    assert (len(result), result.notes) == (
+        0,
+        (unrecorded("device work"),),
+    )

@@ -83,7 +83,7 @@ def test_it_says_what_is_missing(tmp_path: Path) -> None:
     step = annotation("ProfilerStep#1", 0, 9)
     assert memory_events(job(tmp_path, step, memory(1, 5, Addr=1), memory(2, -5))).notes == (
         "1 of 2 records of memory have no address and are in no row.",
-        "Python stacks were not recorded (with_stack=True records them): module and python are empty.",
+        "Python calls were not recorded (with_stack=True records them): module and python are empty.",
     )
 
 

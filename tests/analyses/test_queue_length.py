@@ -7,6 +7,7 @@ import pytest
 
 from kinetoscope import Selection, queue_length, read
 from kinetoscope.errors import UsageError
+from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import SHARED, required
@@ -102,7 +103,10 @@ def test_a_limit_below_one_is_refused(tmp_path: Path) -> None:
 
 def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:
     result = lengths(tmp_path, drawn.op("aten::mm", 0, 5))
-    assert (len(result), result.notes) == (0, ("No device work was recorded: the trace holds host activity only.",))
+    assert (len(result), result.notes) == (
+        0,
+        (unrecorded("device work"),),
+    )
 
 
 def test_each_stream_keeps_its_time_at_the_limit() -> None:

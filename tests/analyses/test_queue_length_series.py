@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from kinetoscope import Selection, queue_length, queue_length_series, read
+from kinetoscope.model.unrecorded import unrecorded
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 
@@ -48,4 +49,7 @@ def test_the_curve_has_the_numbers_of_the_table() -> None:
 
 def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:
     result = queue_length_series(drawn.job(tmp_path, drawn.op("aten::mm", 0, 5)))
-    assert (len(result), result.notes) == (0, ("No device work was recorded: the trace holds host activity only.",))
+    assert (len(result), result.notes) == (
+        0,
+        (unrecorded("device work"),),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -20,8 +19,8 @@ from kinetoscope.model.kinds import HOST_KINDS
 from kinetoscope.model.scope import origin_of_time
 from kinetoscope.model.selection import ALL
 from kinetoscope.model.steps import steps
+from tests.catalog.random_job import RandomJob
 from tests.catalog.samples import everywhere
-from tests.drawn import Event, annotation, kernel, launch, memory, op, python, written
 
 Fact = tuple[str, object, object]
 """What is said, and the two things that must be equal."""
@@ -78,7 +77,8 @@ def total(frame: pl.DataFrame, column: str, *by: str) -> dict[Any, int]:
     return {tuple(key): value for *key, value in grouped.iter_rows() if value}
 
 
-def close(number: float | None) -> float | None:
+def close(number: Any) -> float | None:
+    """Nine digits of a number that is a sum of rounded ones."""
     return None if number is None else float(f"{number:.9g}")
 
 
@@ -178,8 +178,8 @@ def utilization_is_of_kernels(ask: Asked) -> Iterator[Fact]:
         same = ask("device_utilization_series", inside).filter(pl.col("device") == row["device"])
         for name in ("utilization", "sm_efficiency"):
             if row[name] is not None:
-                mean = (same[name] * same["duration"]).sum() / max(same["duration"].sum(), 1)
-                yield f"mean {name}", round(mean, 9), round(row[name], 9)
+                area, time = (same[name] * same["duration"]).sum(), same["duration"].sum()
+                yield f"mean {name}", round(float(area) / max(int(time), 1), 9), round(row[name], 9)
         covered = here["duration"].sum()
         assert whole.time is not None
         yield "buckets cover the range", covered, whole.time[1] - whole.time[0]
@@ -607,94 +607,6 @@ def threads_add_up(ask: Asked) -> Iterator[Fact]:
         yield analysis, _added(apart, names), _added([together], names)
 
 
-# --- traces drawn at random
-
-
-def drawn(folder: Path, seed: int) -> Path:
-    """A job with two devices, several streams and threads, graphs, copies, collectives, memory, and steps.
-
-    Calls nest, as on a real host; device work overlaps as it likes, and some of it was launched by nobody known.
-    """
-    dice = random.Random(seed)
-    events: list[Event] = []
-    records: list[tuple[int, int]] = []
-    correlation = 0
-
-    def work(at: int, call: int) -> list[Event]:
-        nonlocal correlation
-        correlation += 1
-        found = []
-        graph = dice.random() < 0.1
-        name = "cudaGraphLaunch" if graph else "cudaLaunchKernel"
-        if dice.random() < 0.9:
-            found.append(launch(at, call, correlation, name=name, tid=0))
-        device = dice.randrange(2)
-        for _ in range(dice.randrange(1, 5) if graph else 1):
-            category, label = dice.choice(
-                [
-                    ("kernel", "gemm"),
-                    ("kernel", "relu"),
-                    ("kernel", "ncclDevKernel_AllReduce"),
-                    ("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)"),
-                    ("gpu_memset", "Memset (Device)"),
-                ]
-            )
-            begin, stream = at + dice.randrange(-5, 400), dice.choice([7, 7, 20])
-            more = {"bytes": dice.randrange(1000)} if "mem" in category else {"blocks per SM": dice.random() * 2}
-            found.append(
-                kernel(
-                    label,
-                    begin,
-                    dice.randrange(0, 300),
-                    correlation,
-                    stream=stream,
-                    device=device,
-                    category=category,
-                    **more,
-                )
-            )
-        return found
-
-    def calls(start: int, end: int, tid: int, depth: int) -> None:
-        at = start
-        while at < end and dice.random() < 0.9:
-            at += dice.randrange(0, 40)
-            length = min(dice.randrange(1, 200), end - at)
-            if length <= 0:
-                return
-            name = dice.choice(["aten::mm", "aten::add", "aten::relu", "python", "module"])
-            if name == "python":
-                events.append(python(f"train.py({depth}): f", at, length, tid=tid))
-            elif name == "module":
-                events.append(python(f"nn.Module: Net_{depth}", at, length, tid=tid))
-            else:
-                shapes = (
-                    {"Input Dims": [[4, 8], [8, 2]], "Input type": ["float", "float"]} if name == "aten::mm" else {}
-                )
-                events.append(op(name, at, length, tid=tid, **shapes))
-            if depth < 4 and length > 10 and dice.random() < 0.6:
-                calls(at, at + length, tid, depth + 1)
-            elif length > 6:
-                for event in work(at + 1, length // 2):
-                    events.append({**event, "tid": tid} if event["cat"] == "cuda_runtime" else event)
-            if dice.random() < 0.3:
-                records.append((at + length // 2, tid))
-            at += length
-
-    for step in range(4):
-        events.append(annotation(f"ProfilerStep#{step}", 1000 * step, 900 + 100 * (step % 2)))
-        calls(1000 * step, 1000 * step + 900, 1, 0)
-        calls(1000 * step + 50, 1000 * step + 700, 2, 0)
-    held: dict[tuple[int, int | None], int] = {}
-    for time, thread in sorted(records):
-        place = dice.randrange(9), dice.choice([None, 0])
-        size = -held.pop(place) if place in held else dice.choice([512, 1024])
-        if size > 0:
-            held[place] = size
-        events.append(memory(time, size, tid=thread, device=place[1], Addr=place[0] + 1))
-    return written(folder / f"drawn{seed}.json", *events)
-
-
 # --- all laws over all traces
 
 
@@ -718,4 +630,4 @@ def test_what_one_analysis_adds_up_another_gives(file: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_what_one_analysis_adds_up_another_gives_in_a_drawn_trace(tmp_path: Path, seed: int) -> None:
-    assert not broken(Asked(drawn(tmp_path, seed)))
+    assert not broken(Asked(RandomJob(seed).written(tmp_path)))

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import gzip
 import json
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
-from kinetoscope import ANALYSES, Job, Selection, read
+from kinetoscope import ANALYSES, Job, read
+from tests.catalog.random_job import RandomJob
 from tests.catalog.samples import BUNDLED, SHARED, required
-from tests.catalog.test_conservation import drawn
 
 DEVICE = {"kernel": "kernel", "gpu_memcpy": "memory", "memcpy": "memory", "gpu_memset": "memory", "memset": "memory"}
 RUNTIME = {"cuda_runtime", "cuda_driver", "runtime"}
@@ -84,10 +84,11 @@ def ns(number: Any) -> int:
 
 
 def twin_of(file: Path) -> Twin:
-    opened = gzip.open(file, "rt") if file.suffix == ".gz" else file.open()
-    with opened as text:
-        events = json.load(text, parse_float=Decimal)["traceEvents"]
-    calls, work, memory, by_correlation = [], [], [], {}
+    data = file.read_bytes()
+    text = gzip.decompress(data) if file.suffix == ".gz" else data
+    events = json.loads(text, parse_float=Decimal)["traceEvents"]
+    calls, work, memory = [], [], []
+    by_correlation: dict[int, Call] = {}
     for event in events:
         category, args = str(event.get("cat", "")).lower(), event.get("args") or {}
         start = ns(event.get("ts"))
@@ -248,7 +249,7 @@ def use_of_devices(twin: Twin) -> Iterator[tuple[str, object, object]]:
             ]
             edges.sort()
             level, filled = 0.0, 0.0
-            for (time, change), (after, _) in zip(edges, edges[1:], strict=False):
+            for (time, change), (after, _) in pairwise(edges):
                 level += change
                 filled += min(1.0, level) * (after - time)
             yield "SM efficiency", round(row["sm_efficiency"], 6), round(filled / row["window"], 6)
@@ -256,7 +257,7 @@ def use_of_devices(twin: Twin) -> Iterator[tuple[str, object, object]]:
 
 def _origin(twin: Twin) -> int:
     """Where the clock of the answers begins: what `launches` calls the time of its first call."""
-    first = min(row["time"] for row in twin.ask("launches") if row["work"])
+    first: int = min(row["time"] for row in twin.ask("launches") if row["work"])
     return min(call.start for call in twin.launches) - first
 
 
@@ -490,7 +491,7 @@ def use_of_memory(twin: Twin) -> Iterator[tuple[str, object, object]]:
         device = "cpu" if kind == 0 else f"cuda:{number}"
         said = [each["Total Allocated"] for each in changes if "Total Allocated" in each]
         if kind and len(said) == len(changes):
-            yield f"peak of {device}", peaks[device], max(max(said), said[0] - changes[0]["Bytes"])
+            yield f"peak of {device}", peaks[device], max(*said, said[0] - changes[0]["Bytes"])
         own: Counter[str] = Counter()
         for row in twin.ask("memory_by_operator"):
             if row["device"] == device:
@@ -560,4 +561,4 @@ def test_plain_python_counts_the_same(path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_plain_python_counts_the_same_in_a_drawn_trace(tmp_path: Path, seed: int) -> None:
-    assert not differences(twin_of(drawn(tmp_path, seed)))
+    assert not differences(twin_of(RandomJob(seed).written(tmp_path)))

@@ -13,6 +13,7 @@ from kinetoscope.algorithms.grouping import reduce_by, sum_by
 from kinetoscope.algorithms.intervals import length
 from kinetoscope.model import arrays
 from kinetoscope.model.annotations import Annotations, named_ranges, shadowed
+from kinetoscope.model.busy import nothing_ran
 from kinetoscope.model.calls import launching_calls
 from kinetoscope.model.costs import Groups, Launched, device_costs, host_costs
 from kinetoscope.model.job import Job, Partial
@@ -102,7 +103,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     shadows = _selected(view, found)
     values: Values = {**_host(view, found), **_device_spans(view, found, shadows)}
     if not view.work.any():
-        notes.append("There is no device work, or none is selected: the columns of device work are empty.")
+        notes.append(nothing_ran(view, "the columns of device work are empty"))
     elif by == "launch":
         row = launching_calls(found.host, view.device_work)[view.work]
         values |= _launched(view, found, row)

@@ -18,6 +18,7 @@ from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.scope import Scope, origin_of_time, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.model.what_if import rules
 from kinetoscope.model.what_if import what_if as scaled
 from kinetoscope.schema import Analysis, Column, Param, Result, Schema, StackedBars
@@ -155,7 +156,7 @@ def _notes(view: Scope, path: CriticalPath) -> Iterator[str]:
     if any(each is not None for each in (select.devices, select.streams, select.threads, select.annotation)):
         yield "The path is through the whole rank: of the selection only steps and the range of time count."
     if not len(work):
-        yield "No device work was recorded: the path is the host's."
+        yield unrecorded("device work", "the path is the host's")
         return
     unlinked = int((work.launch < 0).sum())
     if unlinked:

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.intervals import Intervals, union
+from kinetoscope.model.busy import nothing_ran
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.scope import Scope, origin_of_time, scope
 from kinetoscope.model.selection import ALL, Selection
@@ -62,8 +63,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     devices = np.unique(view.device_work.device[view.work]).tolist()
     if not devices:
-        recorded = "selected" if len(view.device_work) else "recorded: the trace holds host activity only"
-        return Partial(RESULT.without("rank").empty(), (*view.notes, f"No device work was {recorded}."))
+        return Partial(RESULT.without("rank").empty(), (*view.notes, nothing_ran(view)))
     windows = _windows(view)
     if not windows.length:
         note = "No device step takes any time in what was selected: there is no window."

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.intervals import Intervals
 from kinetoscope.errors import UsageError
 from kinetoscope.model import arrays
+from kinetoscope.model.busy import nothing_ran
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import DEVICE_WORK, HOST_KINDS
 from kinetoscope.model.scope import Scope, origin_of_time, scope
@@ -76,8 +77,7 @@ def _of_trace(trace: Trace, select: Selection, *, bucket: int | None) -> Partial
     view = scope(trace, select)
     devices = np.unique(view.device_work.device[view.work]).tolist()
     if not devices:
-        recorded = "selected" if len(view.device_work) else "recorded: the trace holds host activity only"
-        return Partial(RESULT.without("rank").empty(), (f"No device work was {recorded}.",))
+        return Partial(RESULT.without("rank").empty(), (nothing_ran(view),))
     buckets = _buckets(*_window(view), bucket)
     notes = list(view.notes) if select.steps is not None else []
     frames = []

@@ -15,6 +15,7 @@ from kinetoscope.algorithms.owning import owned_until
 from kinetoscope.algorithms.prefixes import NO_NODE, Prefixes, prefix_tree
 from kinetoscope.algorithms.tree import NO_ROW, ancestor
 from kinetoscope.model.autograd import belongs_to, by_start
+from kinetoscope.model.busy import nothing_ran
 from kinetoscope.model.calls import call_name, call_names
 from kinetoscope.model.calltree import MODULE, call_tree
 from kinetoscope.model.job import Job, Partial
@@ -24,6 +25,7 @@ from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.stacks import DEEPEST, SEPARATOR, frame_text
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -131,9 +133,9 @@ def _of_trace(
     paths = trace.of(_paths, python, operators, operators and not on_device, backward)
     frame = _device(view, paths, kernels=kernels) if on_device else _host(view, paths)
     if on_device and not view.work.any():
-        notes.append("There is no device work, or none is selected (weight=host weighs by host time).")
+        notes.append(nothing_ran(view, "weight=host weighs by host time"))
     if python != "none" and not (trace.kind == EventKind.PYTHON).any():
-        notes.append("Python calls were not recorded (with_stack=True records them).")
+        notes.append(unrecorded("Python calls"))
     if weight == "auto":
         notes.append(f"Values are {'device' if on_device else 'host'} time.")
     return Partial(frame.group_by("stack").sum().sort(["value", "stack"], descending=[True, False]), tuple(notes))

@@ -25,6 +25,7 @@ from kinetoscope.model.scope import Scope, scope, whole
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.steps import Steps, step_of
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -114,7 +115,10 @@ def _of_trace(trace: Trace, select: Selection, *, by: By, peak: float | None) ->
     else:
         frame = _by_step(trace, rates, scope(trace, select).steps)
     frame, too_fast = _possible(frame)
-    notes += [*_unseen(view, rates, by), *_peaks(trace, rates, peak), *too_fast]
+    unseen = list(_unseen(view, rates, by))
+    if by == "step" and unseen and frame["mfu"].count():
+        unseen.append("So what stands here is the least that it can be, MFU too.")
+    notes += [*unseen, *_peaks(trace, rates, peak), *too_fast]
     return Partial(frame, tuple(notes))
 
 
@@ -240,14 +244,14 @@ def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
     if not len(counts) and not len(missed):
         yield "No operator was recorded whose operations can be counted."
     elif _shapes_missing(trace, rates):
-        yield "Input shapes were not recorded (record_shapes=True records them): nothing can be counted."
+        yield unrecorded("shapes", "nothing can be counted")
     elif len(missed):
         yield (
             "Calls that have no FLOPs because their shapes, strides or lengths were not recorded: "
             f"{_most_frequent(trace, missed)}."
         )
     if by == "module" and len(rates) and not len(trace.of(modules)):
-        yield "Modules were not recorded (with_stack=True records them)."
+        yield unrecorded("modules")
     yield from _outside(view, rates)
     lost = ~rates.ran
     if not is_host_only(trace) and lost.any():

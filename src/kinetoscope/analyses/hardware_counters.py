@@ -22,6 +22,7 @@ from kinetoscope.model.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -90,7 +91,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view = scope(trace, select)
     found = counters(trace, EventKind.COUNTER_RANGE)
     if not len(found.rows):
-        note = "No hardware counters were recorded (CUPTI's range profiler records them, see profiler_metrics)."
+        note = unrecorded("counters")
         return Partial(RESULT.without("rank").empty(), (note,))
     launch, notes = _launches(trace)
     of_event = launch[found.rows]

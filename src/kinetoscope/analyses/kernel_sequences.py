@@ -14,6 +14,7 @@ from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.sequences import distinct_sequences
 from kinetoscope.algorithms.tree import ancestor
 from kinetoscope.errors import UsageError
+from kinetoscope.model.busy import nothing_ran
 from kinetoscope.model.calls import call_name, call_names, is_repeat
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.job import Job, Partial
@@ -96,7 +97,7 @@ def _of_trace(trace: Trace, select: Selection, *, operator: str | None, min_leng
     work = view.device_work
     selected = whole(view).work
     if not selected.any():
-        notes.append("No device work was recorded." if not len(work) else "No device work was selected.")
+        notes.append(nothing_ran(view))
         return Partial(RESULT.without("rank").empty(), tuple(notes))
     launched = _launched(view, chosen, selected)
     names = trace.of(call_names)

@@ -20,6 +20,7 @@ from kinetoscope.model.matrix_units import matrix_unit
 from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -206,7 +207,7 @@ def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _nothing(work: DeviceWork) -> str:
     if not len(work):
-        return "No device work was recorded: the trace holds host activity only."
+        return unrecorded("device work")
     return "No kernels in what was selected."
 
 

@@ -12,7 +12,7 @@ from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.algorithms.quantiles import MEDIAN, P99, nearest_rank
 from kinetoscope.model import arrays
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.launching import launches, selected, unrecorded
+from kinetoscope.model.launching import launches, said_of, selected
 from kinetoscope.model.scope import scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
@@ -76,7 +76,7 @@ def _of_trace(trace: Trace, select: Selection, *, slow_call: int, long_delay: in
     view = scope(trace, select)
     found = trace.of(launches)
     chosen = np.flatnonzero(selected(view, found))
-    notes = [*(view.notes if select != ALL else ()), *unrecorded(view, found, chosen)]
+    notes = [*(view.notes if select != ALL else ()), *said_of(view, found, chosen)]
     if not len(chosen):
         return Partial(RESULT.without("rank").empty(), tuple(notes))
     rows = found.rows[chosen]

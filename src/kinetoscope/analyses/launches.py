@@ -10,7 +10,7 @@ from kinetoscope.model import arguments, arrays
 from kinetoscope.model.calltree import enclosing_op
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import WorkKind
-from kinetoscope.model.launching import Launches, selected, unrecorded
+from kinetoscope.model.launching import Launches, said_of, selected
 from kinetoscope.model.launching import launches as find_launches
 from kinetoscope.model.memory import names_of_calls
 from kinetoscope.model.scope import Scope, origin_of_time, scope
@@ -64,7 +64,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     found = trace.of(find_launches)
     chosen = np.flatnonzero(selected(view, found))
-    notes = [*(view.notes if select != ALL else ()), *unrecorded(view, found, chosen)]
+    notes = [*(view.notes if select != ALL else ()), *said_of(view, found, chosen)]
     return Partial(_frame(view, found, chosen), tuple(notes))
 
 

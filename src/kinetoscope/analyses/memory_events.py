@@ -30,6 +30,7 @@ from kinetoscope.model.scope import origin_of_time, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.steps import step_of, steps
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Column, Result, Schema
 
 Int64s = NDArray[np.int64]
@@ -122,4 +123,4 @@ def _notes(trace: Trace, blocks: Blocks, frame: pl.DataFrame, select: Selection)
     if blocks.addressless:
         yield f"{blocks.addressless:,} of {instants:,} records of memory have no address and are in no row."
     if not (trace.kind == EventKind.PYTHON).any():
-        yield "Python stacks were not recorded (with_stack=True records them): module and python are empty."
+        yield unrecorded("Python calls", "module and python are empty")

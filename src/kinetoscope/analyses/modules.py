@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.prefixes import node_totals, preorder
 from kinetoscope.algorithms.tree import ancestor
+from kinetoscope.model.busy import nothing_ran
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind
@@ -21,6 +22,7 @@ from kinetoscope.model.modules import modules as modules_of
 from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
 Int64s = NDArray[np.int64]
@@ -73,9 +75,7 @@ ANALYSIS = Analysis("Modules", modules, RESULT, chart=Bars("path", "device_self"
 _FORWARD, _BACKWARD = 0, 1
 _SCHEMA: Final = RESULT.without("rank").empty().schema
 
-_NOTHING: Final = (
-    "Modules were not recorded (with_stack=True and with_modules=True record the calls of modules in newer torch)."
-)
+_NOTHING: Final = unrecorded("modules")
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def _notes(view: Scope, found: Modules, launched: NDArray[np.int32]) -> Iterator
     if not found.is_backward.any():
         yield "No operator of a backward pass is linked to one of the forward pass: its columns are empty."
     if not len(launched):
-        yield "There is no device work, or none is selected: the columns of device time are empty."
+        yield nothing_ran(view, "the columns of device time are empty")
         return
     work = view.device_work
     start, end = view.clipped(work.start[view.work], work.end[view.work])

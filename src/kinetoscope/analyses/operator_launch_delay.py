@@ -17,7 +17,7 @@ from kinetoscope.model.calls import call_name, call_names
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind, WorkKind
-from kinetoscope.model.launching import Launches, launches, selected, unrecorded
+from kinetoscope.model.launching import Launches, launches, said_of, selected
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import ALL, Selection
@@ -99,7 +99,7 @@ def _of_trace(trace: Trace, select: Selection, *, operators: str, copies: bool) 
     view = scope(trace, select)
     found = trace.of(launches)
     chosen = np.flatnonzero(selected(view, found))
-    notes = [*(view.notes if select != ALL else ()), *unrecorded(view, found, chosen)]
+    notes = [*(view.notes if select != ALL else ()), *said_of(view, found, chosen)]
     chosen = chosen[found.first[chosen] >= 0]
     if not copies:
         chosen = chosen[view.device_work.kind[found.first[chosen]] < WorkKind.MEMCPY]

@@ -28,6 +28,7 @@ from kinetoscope.model.scope import scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.stacks import call_stacks, user_source
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -106,9 +107,9 @@ def _of_trace(
     asked = (select.steps, select.threads, select.annotation)
     notes = list(view.notes) if any(each is not None for each in asked) else []
     if len(frame) and not frame["call_stack"].count():
-        notes.append("Call stacks were not recorded (with_stack=True records them): there is one row for each name.")
+        notes.append(unrecorded("call stacks", "there is one row for each name"))
     if shapes and len(frame) and not frame["input_shapes"].count():
-        notes.append("Input shapes were not recorded (record_shapes=True records them).")
+        notes.append(unrecorded("shapes"))
     if values["device_total"] is None:
         notes.append("No device work was launched in these calls: the columns of device time are empty.")
     return Partial(frame, tuple(notes))

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 import polars as pl
 
 from kinetoscope.model.allocations import device_allocations, host_allocations
+from kinetoscope.model.busy import nothing_ran
 from kinetoscope.model.calls import Calls, calls, is_outside_calls
 from kinetoscope.model.costs import (
     KINDS,
@@ -29,6 +30,7 @@ from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.stacks import call_stacks
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 GroupBy = Literal["name", "shapes", "stack"]
@@ -165,7 +167,7 @@ def _outside(view: Scope, found: Calls) -> pl.DataFrame:
 
 def _device_notes(view: Scope, groups: Groups, own: Int32s) -> Iterator[str]:
     if not len(own):
-        yield "There is no device work, or none is selected: the columns of device time are empty."
+        yield nothing_ran(view, "the columns of device time are empty")
         return
     work = view.device_work
     start, end = view.clipped(work.start[view.work], work.end[view.work])
@@ -185,11 +187,11 @@ def _device_notes(view: Scope, groups: Groups, own: Int32s) -> Iterator[str]:
 def _notes(view: Scope, frame: pl.DataFrame, group_by: GroupBy, python: bool) -> Iterator[str]:
     trace = view.trace
     if group_by == "shapes" and not frame["input_shapes"].count():
-        yield "Input shapes were not recorded (record_shapes=True records them): rows are by name only."
+        yield unrecorded("shapes", "rows are by name only")
     if group_by == "stack" and not frame["call_stack"].count():
-        yield "Call stacks were not recorded (with_stack=True records them): rows are by name only."
+        yield unrecorded("call stacks", "rows are by name only")
     if not (trace.kind == EventKind.MEMORY).any():
-        yield "Memory was not recorded (profile_memory=True records it): its columns are empty."
+        yield unrecorded("memory", "its columns are empty")
     if (frame["host_self"] < 0).any():
         yield "Calls overlap others in part, as the profiler recorded them: some self times are below 0."
     frames = 0 if python else int((view.host & (trace.kind == EventKind.PYTHON)).sum())

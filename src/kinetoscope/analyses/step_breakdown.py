@@ -20,6 +20,7 @@ from kinetoscope.model.scope import Scope, origin_of_time, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.steps import Steps
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Column, Param, Result, Schema, StackedBars
 
 Order = Literal["default", "plugin"]
@@ -164,7 +165,7 @@ def _notes(view: Scope, steps: Steps) -> list[str]:
     notes = []
     work = view.device_work
     if not len(work):
-        notes.append("No device work was recorded: the work of the operators is the host's.")
+        notes.append(unrecorded("device work", "the work of the operators is the host's"))
     unlinked = int((work.launch[view.work] < 0).sum())
     if unlinked:
         notes.append(

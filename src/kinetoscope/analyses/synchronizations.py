@@ -21,6 +21,7 @@ from kinetoscope.model.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.model.waiting import HostWaits, host_waits
 from kinetoscope.model.waiting_cost import idle_after
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
@@ -161,9 +162,9 @@ def _notes(view: Scope, waits: HostWaits, chosen: NDArray[np.int64]) -> Iterator
         yield "No call that waits for a device was " + ("selected." if len(waits) else "recorded.")
         return
     if not len(view.device_work):
-        yield "No device work was recorded: what these calls waited for is not known."
+        yield unrecorded("device work", "what these calls waited for is not known")
     inferred = int((waits.waited & ~waits.recorded)[chosen].sum())
     if inferred:
         yield f"Of {int(waits.waited[chosen].sum()):,} waits {inferred:,} are inferred from times, not recorded."
     if not (trace.kind == EventKind.PYTHON).any():
-        yield "Python calls were not recorded (with_stack=True records them): there is no source."
+        yield unrecorded("Python calls", "there is no source")

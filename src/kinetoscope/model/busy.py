@@ -9,6 +9,7 @@ import numpy as np
 from kinetoscope.algorithms.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.kinds import WorkKind
 from kinetoscope.model.scope import Scope
+from kinetoscope.model.unrecorded import unrecorded
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ def _of_device(view: Scope, device: int, steps: Intervals | None) -> Busy:
     return Busy(device, window, computation, communication, memory)
 
 
-def nothing_ran(view: Scope) -> str:
-    """Why there is no row, where no device work is selected."""
-    recorded = "selected" if len(view.device_work) else "recorded: the trace holds host activity only"
-    return f"No device work was {recorded}."
+def nothing_ran(view: Scope, consequence: str = "") -> str:
+    """Why there is no row, where no device work is selected, and what follows from that."""
+    if not len(view.device_work):
+        return unrecorded("device work", consequence)
+    return "No device work was selected" + (f": {consequence}." if consequence else ".")

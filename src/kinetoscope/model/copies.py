@@ -16,6 +16,7 @@ from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import WorkKind
 from kinetoscope.model.scope import Scope
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
 
 SET: Final = "memset"
 UNKNOWN: Final = "unknown"
@@ -163,7 +164,7 @@ def transfers(view: Scope) -> Transfers:
 
 def _notes(view: Scope, size: NDArray[np.int64], duration: NDArray[np.float64]) -> list[str]:
     if not len(view.device_work):
-        return ["No device work was recorded: the trace holds host activity only."]
+        return [unrecorded("device work")]
     if not len(size):
         return ["No copies or sets of device memory in what was selected."]
     notes = list(view.notes) if view.select.steps is not None else []

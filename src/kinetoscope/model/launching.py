@@ -19,6 +19,7 @@ from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.scope import Scope
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
 
 _LAUNCHING: Final = (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH, CallKind.COPY, CallKind.COPY_AND_WAIT, CallKind.SET)
 """What calls do that device work follows from."""
@@ -104,15 +105,11 @@ def _busy(work: DeviceWork, linked: NDArray[np.int32], place: NDArray[np.int32],
     return charge(work.start[linked], work.end[linked], place, alone, each, launches, climb=False).covered
 
 
-def unrecorded(view: Scope, found: Launches, chosen: NDArray[np.int64]) -> list[str]:
+def said_of(view: Scope, found: Launches, chosen: NDArray[np.int64]) -> list[str]:
     """What must be said of the calls chosen, and of device work that none of them launched."""
     work = view.device_work
     if not len(found):
-        return [
-            "No call that launches device work was recorded."
-            if len(work)
-            else "No device work was recorded: the trace holds host activity only."
-        ]
+        return ["No call that launches device work was recorded." if len(work) else unrecorded("device work")]
     if not len(chosen):
         return ["No launch is selected."]
     notes = []

@@ -23,8 +23,9 @@ from kinetoscope.model.memory_levels import in_use, is_mapped, with_mapped
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.scope import Scope
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
 
-NOT_RECORDED: Final = "Memory was not recorded (profile_memory=True records it)."
+NOT_RECORDED: Final = unrecorded("memory")
 NONE_SELECTED: Final = "Nothing that the allocators did is selected."
 NO_ADDRESS: Final = (
     "The file has no addresses of memory (newer versions of torch write them): what was taken and what was given back "

@@ -17,6 +17,7 @@ from kinetoscope.model.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import Selection
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def queues(trace: Trace, select: Selection) -> Queues:
 def _notes(view: Scope, entries: int, early: int) -> list[str]:
     trace, work = view.trace, view.device_work
     if not len(work):
-        return ["No device work was recorded: the trace holds host activity only."]
+        return [unrecorded("device work")]
     notes = list(view.notes) if view.select.steps is not None else []
     if not entries:
         notes.append("No device work with a recorded launch was selected.")
