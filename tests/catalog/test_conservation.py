@@ -505,7 +505,7 @@ PARTS_IN_TIME: Final = {
 """What of two ranges of time that touch adds up to what is in both of them."""
 
 PARTS_OF_STREAMS: Final = {
-    "flame": ("value", "calls"),
+    "flame": ("value",),
     "kernels": ("calls", "total"),
     "launches": ("duration", "work"),
     "memory_bandwidth": ("calls", "bytes", "total"),

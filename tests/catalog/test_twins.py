@@ -562,3 +562,65 @@ def test_plain_python_counts_the_same(path: Path) -> None:
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_plain_python_counts_the_same_in_a_drawn_trace(tmp_path: Path, seed: int) -> None:
     assert not differences(twin_of(RandomJob(seed).written(tmp_path)))
+
+
+# --- selections
+
+
+def _chosen(twin: Twin, select: Selection, origin: int) -> list[Work]:
+    """The work that a selection chooses: by its launch; by its own start where that is not known."""
+    steps = {
+        int(call.name.partition("#")[2]): (call.start, call.end)
+        for call in twin.calls
+        if call.name.startswith("ProfilerStep#")
+    }
+    chosen = twin.work
+    if isinstance(select.steps, tuple):
+        spans = [steps[number] for number in select.steps]
+        chosen = [each for each in chosen if any(start <= (each.launch or each).start < end for start, end in spans)]
+    if select.threads is not None:
+        chosen = [each for each in chosen if each.launch and each.launch.thread[1] in select.threads]
+    if select.devices is not None:
+        chosen = [each for each in chosen if each.device in select.devices]
+    if select.streams is not None:
+        chosen = [each for each in chosen if each.stream in select.streams]
+    if select.time is not None:
+        low, high = (origin + time for time in select.time)
+        chosen = [each for each in chosen if each.start < high and each.end > low]
+    return chosen
+
+
+def _in_range(select: Selection, origin: int, start: int, end: int) -> int:
+    if select.time is None:
+        return end - start
+    low, high = (origin + time for time in select.time)
+    return max(min(end, high) - max(start, low), 0)
+
+
+SELECTIONS = [
+    Selection(steps=(1,), devices=(0,)),
+    Selection(steps=(0, 2), streams=(7,)),
+    Selection(steps=(1, 3), time=(500, 3_200)),
+    Selection(threads=(2,), time=(1_100, 2_700)),
+    Selection(threads=(1,), steps=(2,), devices=(1,)),
+    Selection(devices=(0, 1), streams=(20,), time=(0, 1_500)),
+]
+
+
+@pytest.mark.parametrize("seed", range(200, 206))
+def test_selections_choose_the_same_work(tmp_path: Path, seed: int) -> None:
+    twin = twin_of(RandomJob(seed).written(tmp_path))
+    origin = min(call.start for call in twin.calls)
+    for select in SELECTIONS:
+        chosen = _chosen(twin, select, origin)
+        times = [_in_range(select, origin, each.start, each.end) for each in chosen]
+        assert sum(row["total"] for row in twin.ask("kernels", select=select, copies=True)) == sum(times), select
+        linked = sum(time for each, time in zip(chosen, times, strict=True) if each.launch)
+        assert sum(row["device_self"] or 0 for row in twin.ask("operators", select=select)) == linked, select
+        assert sum(row["value"] for row in twin.ask("flame", select=select, weight="device")) == sum(times), select
+        for row in twin.ask("kernel_kinds", select=select):
+            if row["kinds"] == "computation" and select.steps is None:
+                mine = [each for each in chosen if (each.device, each.kind) == (row["device"], "computation")]
+                low, high = select.time or (-origin, 1 << 60)
+                spans = [(max(each.start, origin + low), min(each.end, origin + high)) for each in mine]
+                assert row["total"] == length(spans), select

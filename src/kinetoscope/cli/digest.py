@@ -206,9 +206,15 @@ def _commands(path: str, *, device: bool) -> tuple[tuple[str, str], ...]:
     quoted = shlex.quote(path)
     quoted = quoted if len(quoted) <= _SHORT else "PATH"
     show = "kinetoscope show"
+    of_host = ((f"{show} operators {quoted}", "all operators"),)
+    of_device = (
+        (f"{show} kernels {quoted}", "all kernels"),
+        (f"{show} idle-breakdown {quoted}", "why the device waits"),
+        (f"{show} critical-path {quoted}", "what to speed up"),
+    )
     return (
         (f"{show} step-breakdown {quoted}", "each step"),
-        (f"{show} operators {quoted}", "all operators"),
-        *(((f"{show} kernels {quoted}", "all kernels"),) if device else ()),
+        *(of_device if device else of_host),
+        (show, "all other questions"),
         (f"kinetoscope doctor {quoted}", "the trace itself"),
     )
