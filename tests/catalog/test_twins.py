@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from kinetoscope import ANALYSES, Job, read
+from kinetoscope import ANALYSES, Job, Selection, read
 from tests.catalog.random_job import RandomJob
 from tests.catalog.samples import BUNDLED, SHARED, required
 

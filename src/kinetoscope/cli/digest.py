@@ -208,7 +208,6 @@ def _commands(path: str, *, device: bool) -> tuple[tuple[str, str], ...]:
     show = "kinetoscope show"
     of_host = ((f"{show} operators {quoted}", "all operators"),)
     of_device = (
-        (f"{show} kernels {quoted}", "all kernels"),
         (f"{show} idle-breakdown {quoted}", "why the device waits"),
         (f"{show} critical-path {quoted}", "what to speed up"),
     )
