@@ -35,6 +35,7 @@ class RandomJob:
             self.events.append(annotation(f"ProfilerStep#{step}", 1000 * step, 900 + 100 * (step % 2)))
             self._calls(1000 * step, 1000 * step + 900, 1, 0)
             self._calls(1000 * step + 50, 1000 * step + 700, 2, 0)
+            self.events.append(op("aten::add", 1000 * step + 750, 40, tid=2))
         self._memory()
 
     def written(self, folder: Path) -> Path:
