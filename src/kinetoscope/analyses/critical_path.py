@@ -17,9 +17,11 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.scope import Scope, origin_of_time, scope
 from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.steps import Steps
+from kinetoscope.model.steps import steps as find_steps
 from kinetoscope.model.trace import Trace
 from kinetoscope.model.unrecorded import unrecorded
-from kinetoscope.model.what_if import rules
+from kinetoscope.model.what_if import WhatIf, rules
 from kinetoscope.model.what_if import what_if as scaled
 from kinetoscope.schema import Analysis, Column, Param, Result, Schema, StackedBars
 
@@ -46,7 +48,7 @@ RESULT = Schema(
     Column(
         "what_if", pl.Int64, "Length of the step if things took what the parameter says; null if it says nothing.", "ns"
     ),
-    Column("gain", pl.Int64, "Duration less what_if.", "ns"),
+    Column("gain", pl.Int64, "Duration less what_if; negative where the step before ends so much sooner.", "ns"),
 )
 
 _LONG: Final = 1_000_000
@@ -83,7 +85,8 @@ def critical_path(
     waits for the host. Mostly computation: make kernels faster. `critical_path_events` names the calls and kernels. The
     gain is less than what is on the path where another path is nearly as long; only `what_if` tells. A host that is
     always late, yet ends each step before the device does, has steps that end on the device, which no faster kernel
-    shortens: `path="run"` shows it, and so does `what_if`, whose gain in one step may be lost again in the next.
+    shortens: `path="run"` shows it, and so does `what_if`, whose gain in one step may be lost again in the next. What
+    all steps gain together stands in the notes; it is never more than what the path of the run has of it.
 
     Limits. Waits are rarely recorded (cuda_sync); else they are inferred from times: a synchronising call waited for
     the work that ended last while it ran, if all that was launched before on that stream was over then; work that was
@@ -132,22 +135,22 @@ def _of_trace(trace: Trace, select: Selection, *, path: PathOf, what_if: str) ->
     )
     notes = [*view.notes, *_notes(view, found)]
     if new is not None:
-        notes += _said(new.events, int(duration.sum()), int(new.duration[view.places].sum()))
+        notes += _said(new, trace.of(find_steps, select.steps_by))
     elif asked:
         notes.append("What if is of whole steps: with a range of time its columns are empty.")
     return Partial(frame, tuple(notes))
 
 
-def _said(events: tuple[tuple[str, int], ...], now: int, then: int) -> Iterator[str]:
-    for text, count in events:
+def _said(new: WhatIf, found: Steps) -> Iterator[str]:
+    for text, count in new.events:
         if not count:
             yield f"No event of this trace is named by {text!r}."
         elif count > 0:
             yield f"{text!r} names {many(count, 'event', 'events')}."
+    now = int(found.device.end[-1] - found.device.start[0]) if len(found) else 0
     if now:
-        less = 1 - then / now
-        asked = "; ".join(text for text, _ in events)
-        yield f"With {asked} the steps take {abs(less):.1%} {'less' if less >= 0 else 'more'}."
+        asked, less = "; ".join(text for text, _ in new.events), 1 - new.whole / now
+        yield f"With {asked} all steps together take {abs(less):.1%} {'less' if less >= 0 else 'more'}."
 
 
 def _notes(view: Scope, path: CriticalPath) -> Iterator[str]:

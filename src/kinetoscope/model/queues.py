@@ -65,7 +65,7 @@ def queues(trace: Trace, select: Selection) -> Queues:
     begun = work.start[first]
     launched = trace.start[work.launch[first]].astype(np.int64)
     if clip is not None:
-        reaches = (launched < clip[1]) & (begun >= clip[0])
+        reaches = (launched < clip[1]) & (np.maximum(begun, launched) >= clip[0])
         first, begun, launched = first[reaches], begun[reaches], launched[reaches]
     queue, of_queue = group_in_order(work.device[first], work.stream[first])
     early = begun < launched

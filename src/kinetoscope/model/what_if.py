@@ -59,10 +59,12 @@ class WhatIf:
 
     Attributes:
         duration: int64 [steps], what each step would take, ns.
+        whole: from the start of the first step to the end of the last one, ns, with what is between them.
         events: for each rule, as it was asked, how many events it names; of a cause −1.
     """
 
     duration: Int64s
+    whole: int
     events: tuple[tuple[str, int], ...]
 
 
@@ -98,14 +100,14 @@ def what_if(trace: Trace, asked: tuple[Rule, ...], steps_by: str | None = None) 
 
     A name means device work of that name; calls of that name, with all that happens inside them; and the device work
     that was launched there. Of a call of the runtime it means the call, and the way from there to the device, but not
-    the work that it launched.
+    the work that it launched. What begins before the first step keeps its time: it is not the steps that would gain.
     """
     graph, found = trace.of(critical_graph, steps_by), trace.of(steps, steps_by)
     factors = _Factors.all_one(trace)
     counts = tuple((rule.text, factors.apply(trace, rule)) for rule in asked)
-    weight = _scaled(trace, graph, factors)
+    weight = _scaled(trace, graph, factors, int(found.device.start.min()) if len(found) else 0)
     time = longest(graph.time, graph.edges._replace(weight=weight))
-    return WhatIf(_durations(trace, graph, found, time), counts)
+    return WhatIf(*_durations(trace, graph, found, time), counts)
 
 
 # --- factors
@@ -157,7 +159,7 @@ class _Factors:
 # --- the graph with other weights
 
 
-def _scaled(trace: Trace, graph: CriticalGraph, factors: _Factors) -> Int64s:
+def _scaled(trace: Trace, graph: CriticalGraph, factors: _Factors, begin: int) -> Int64s:
     work, tie, target = trace.of(device_work), graph.tie, graph.target
     factor = np.ones(len(tie))
     place = np.full(len(trace) + 1, -1, np.int32)
@@ -180,7 +182,7 @@ def _scaled(trace: Trace, graph: CriticalGraph, factors: _Factors) -> Int64s:
     less = saved.until(graph.track[last], graph.time[last]) - saved.until(graph.track[first], graph.time[first])
     factor[edges] = 1.0 - less / took
     weight = graph.edges.weight.copy()
-    changed = factor != 1.0
+    changed = (factor != 1.0) & (graph.time[graph.edges.source] >= begin)
     weight[changed] = np.rint(weight[changed] * np.maximum(factor[changed], 0.0)).astype(np.int64)
     return weight
 
@@ -206,8 +208,8 @@ class _Saved:
         return np.where(place >= 0, inside, self.before[self.time.offsets[track]])
 
 
-def _durations(trace: Trace, graph: CriticalGraph, found: Steps, time: Int64s) -> Int64s:
-    """The steps' lengths by the formula of `steps.device_steps`, with other times."""
+def _durations(trace: Trace, graph: CriticalGraph, found: Steps, time: Int64s) -> tuple[Int64s, int]:
+    """The steps' lengths by the formula of `steps.device_steps`, with other times, and that of all of them."""
     work = trace.of(device_work)
     start = (
         np.where(graph.step_start >= 0, time[graph.step_start], found.device.start) if len(time) else found.device.start
@@ -226,4 +228,4 @@ def _durations(trace: Trace, graph: CriticalGraph, found: Steps, time: Int64s) -
         begun = max(int(start[place]), before)
         before = max(int(end[place]), begun)
         result[place] = before - begun
-    return result
+    return result, before - int(found.device.start[0]) if len(found) else 0
