@@ -28,12 +28,21 @@ DType = pl.DataType | type[pl.DataType]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name, its Polars type, what it means in one sentence, and its unit."""
+    """One column.
+
+    Attributes:
+        name: its name, an identifier.
+        dtype: its Polars type.
+        doc: what it means, in one sentence.
+        unit: of its numbers.
+        instant: its nanoseconds are a place on the trace's time axis, not a duration: views do not round them away.
+    """
 
     name: str
     dtype: DType
     doc: str
     unit: Unit = ""
+    instant: bool = False
 
 
 class Schema:

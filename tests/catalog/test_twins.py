@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from bisect import bisect_right
+import re
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,14 @@ RUNTIME = {"cuda_runtime", "cuda_driver", "runtime"}
 OPERATOR = {"cpu_op", "operator"}
 PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm"}
 LATENCY = 30_000
+ACTIVITIES = (
+    "data loading",
+    "synchronizing call",
+    "allocating call",
+    "other runtime call",
+    "host operator",
+    "Python",
+)
 
 
 @dataclass
@@ -218,6 +227,52 @@ def _reason(by: str, until: int, piece: Work, pieces: list[Work]) -> str:
     if by == "stream":
         return "kernel wait" if piece.start - until < LATENCY else "other"
     return "launch latency" if piece.start - piece.launch.start < LATENCY else "waiting"
+
+
+@check
+def what_threads_did_in_gaps(twin: Twin) -> Iterator[tuple[str, object, object]]:
+    """Late launches: each instant until the launch belongs to the first kind of call that its thread is in."""
+    threads: dict[Any, list[tuple[int, int, int]]] = defaultdict(list)
+    for call in twin.calls:
+        if (rank := _activity(call)) is not None:
+            threads[call.thread].append((call.start, call.end, rank))
+    for thread in threads.values():
+        thread.sort()
+    found: Counter[str] = Counter()
+    for device in twin.devices:
+        pieces = sorted((each for each in twin.work if each.device == device), key=lambda each: each.start)
+        pieces = [each for each in pieces if each.end > each.start]
+        until = pieces[0].end if pieces else 0
+        for piece in pieces:
+            if piece.launch and until < piece.launch.start and until < piece.start:
+                end = min(piece.launch.start, piece.start)
+                taken: list[tuple[int, int]] = []
+                thread = threads[piece.launch.thread]
+                inside = [each for each in thread[: bisect_left(thread, (end,))] if each[1] > until]
+                for rank, name in enumerate(ACTIVITIES):
+                    before = length(taken)
+                    taken += [(max(low, until), min(high, end)) for low, high, kind in inside if kind == rank]
+                    found[name] += length(taken) - before
+                found["nothing recorded"] += end - until - length(taken)
+            until = max(until, piece.end)
+    rows = {row["detail"]: 0 for row in twin.ask("idle_breakdown")}
+    for row in twin.ask("idle_breakdown"):
+        rows[row["detail"]] += row["time"]
+    names = (*ACTIVITIES, "nothing recorded")
+    yield "activities", {name: rows.get(name, 0) for name in names}, {name: found[name] for name in names}
+
+
+def _activity(call: Call) -> int | None:
+    if call.category in RUNTIME:
+        if "Synchronize" in call.name or ("Memcpy" in call.name and not re.search("Async|WithStream", call.name)):
+            return ACTIVITIES.index("synchronizing call")
+        allocates = re.search("^(cuda|hip)(Malloc|Free|HostAlloc|HostMalloc)", call.name)
+        return ACTIVITIES.index("allocating call" if allocates else "other runtime call")
+    if call.name.startswith(("enumerate(DataLoader)#", "enumerate(DataPipe)#")):
+        return ACTIVITIES.index("data loading")
+    if call.category in OPERATOR and not call.name.startswith("ProfilerStep#"):
+        return ACTIVITIES.index("host operator")
+    return ACTIVITIES.index("Python") if call.category == "python_function" else None
 
 
 @check
@@ -525,6 +580,57 @@ def memory_of_operators(twin: Twin) -> Iterator[tuple[str, object, object]]:
         if row["self_allocation_size"]:
             rows[row["name"]] += row["self_allocation_size"]
     yield "taken by operator", dict(rows), dict(found)
+
+
+@check
+def blocks_of_memory(twin: Twin) -> Iterator[tuple[str, object, object]]:
+    """What was taken and given back at each address, paired in order of time."""
+    if not all("Addr" in each for each in twin.memory):
+        return
+    taken: dict[Any, tuple[int, int]] = {}
+    found: Counter[tuple[int, int | None]] = Counter()
+    for each in sorted(twin.memory, key=lambda each: each["time"]):
+        place = each.get("Device Type", 0), each.get("Device Id", -1), each["Addr"]
+        if each["Bytes"] > 0:
+            if place in taken:
+                found[taken.pop(place)[0], None] += 1
+            taken[place] = each["Bytes"], each["time"]
+        elif place in taken:
+            size, start = taken.pop(place)
+            found[size, each["time"] - start] += 1
+        else:
+            found[-each["Bytes"], None] += 1
+    for size, _ in taken.values():
+        found[size, None] += 1
+    yield "blocks", Counter((row["size"], row["duration"]) for row in twin.ask("memory_events")), found
+
+
+@check
+def sequences_of_kernels(twin: Twin) -> Iterator[tuple[str, object, object]]:
+    """What each call of an operator that stands in no other launched, in order."""
+    launched: dict[int, list[Call]] = defaultdict(list)
+    outermost: dict[int, Call] = {}
+    for call, around in _nested(twin.calls):
+        inside = [other for other in [*around, call] if other.category in OPERATOR]
+        if call.work and inside:
+            outermost[id(inside[0])] = inside[0]
+            launched[id(inside[0])].append(call)
+    found: Counter[tuple[str, int]] = Counter()
+    times: Counter[tuple[str, int]] = Counter()
+    for key, calls in launched.items():
+        work = [each for call in calls for each in call.work]
+        place = _named(outermost[key]), len(work)
+        found[place] += 1
+        times[place] += sum(each.end - each.start for each in work)
+    if not all(each.launch for each in twin.work):
+        return
+    rows: Counter[tuple[str, int]] = Counter()
+    spent: Counter[tuple[str, int]] = Counter()
+    for row in twin.ask("kernel_sequences"):
+        rows[row["operator"], row["kernels"]] += row["calls"]
+        spent[row["operator"], row["kernels"]] += row["device_time"]
+    yield "calls", rows, found
+    yield "device time", spent, times
 
 
 # --- all checks over some traces

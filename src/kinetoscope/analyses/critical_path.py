@@ -30,7 +30,7 @@ PathOf = Literal["step", "run"]
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("step", pl.Int64, "Number of the step, as in ProfilerStep#N."),
-    Column("start", pl.Int64, "Start of the device step, from the first event of the trace on.", "ns"),
+    Column("start", pl.Int64, "Start of the device step, from the first event of the trace on.", "ns", instant=True),
     Column(
         "duration", pl.Int64, "Length of the path, which is that of the device step; the eight causes sum to it.", "ns"
     ),

@@ -31,7 +31,9 @@ RESULT = Schema(
     Column("time", pl.Int64, "Length of these pieces.", "ns"),
     Column("share", pl.Float64, "Time / length of the paths of the selected steps.", "fraction"),
     Column("step", pl.Int64, "Number of the step; null by name."),
-    Column("start", pl.Int64, "Start of the piece, from the first event of the trace on; null by name.", "ns"),
+    Column(
+        "start", pl.Int64, "Start of the piece, from the first event of the trace on; null by name.", "ns", instant=True
+    ),
     Column("event", pl.Int64, "Row of the event; null by name, and for nothing recorded."),
     Column("thread", pl.Int64, "Thread of a call; null on devices, and by name."),
     Column("device", pl.Int64, "Device of device work; null on the host, and by name."),

@@ -18,8 +18,10 @@ from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device", pl.Int64, "Device of the rank."),
-    Column("start", pl.Int64, "Start of the first device step, from the first event of the trace on.", "ns"),
-    Column("end", pl.Int64, "End of the last device step, from the first event of the trace on.", "ns"),
+    Column(
+        "start", pl.Int64, "Start of the first device step, from the first event of the trace on.", "ns", instant=True
+    ),
+    Column("end", pl.Int64, "End of the last device step, from the first event of the trace on.", "ns", instant=True),
     Column("window", pl.Int64, "Time from start to end; of selected steps, the time in them.", "ns"),
     Column("calls", pl.Int64, "Kernels that start in the window."),
     Column("kernel_time", pl.Int64, "Time of the window with a kernel running.", "ns"),

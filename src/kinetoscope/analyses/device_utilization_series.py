@@ -23,7 +23,7 @@ from kinetoscope.schema import Analysis, Column, Lines, Param, Result, Schema
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device", pl.Int64, "Device of the rank."),
-    Column("time", pl.Int64, "Start of the bucket, from the first event of the trace on.", "ns"),
+    Column("time", pl.Int64, "Start of the bucket, from the first event of the trace on.", "ns", instant=True),
     Column("duration", pl.Int64, "Length of the bucket; the last one ends with the window.", "ns"),
     Column("utilization", pl.Float64, "Share of the bucket with a kernel running.", "fraction"),
     Column(

@@ -33,7 +33,7 @@ RESULT = Schema(
     Column("window_share", pl.Float64, "Time / window of the device, or of the stream.", "fraction"),
     Column("gaps", pl.Int64, "Gaps that have such time; one gap may count in several rows."),
     Column("longest", pl.Int64, "The longest such time in one gap.", "ns"),
-    Column("longest_at", pl.Int64, "Start of that gap, from the first event of the trace on.", "ns"),
+    Column("longest_at", pl.Int64, "Start of that gap, from the first event of the trace on.", "ns", instant=True),
 )
 
 

@@ -20,7 +20,7 @@ from kinetoscope.schema import Analysis, Column, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
-    Column("time", pl.Int64, "Start of the call, from the first event of the trace on.", "ns"),
+    Column("time", pl.Int64, "Start of the call, from the first event of the trace on.", "ns", instant=True),
     Column("name", pl.String, "Name of the call."),
     Column("duration", pl.Int64, "Duration of the call on the host.", "ns"),
     Column("delay", pl.Int64, "From the end of the call to the start of its first work; 0 if that began before.", "ns"),

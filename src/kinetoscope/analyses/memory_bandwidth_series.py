@@ -16,7 +16,7 @@ RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device", pl.Int64, "Device of the rank."),
     Column("direction", pl.String, "HtoD, DtoH, DtoD, PtoP (H host, D device, P peer, S shared), memset, or unknown."),
-    Column("time", pl.Int64, "When the bandwidth changes, from the first event of the trace on.", "ns"),
+    Column("time", pl.Int64, "When the bandwidth changes, from the first event of the trace on.", "ns", instant=True),
     Column("bandwidth", pl.Float64, "Bytes a second of all copies that run from then until the next row.", "bytes/s"),
 )
 

@@ -68,9 +68,9 @@ def memory_by_operator(job: Job, *, select: Selection = ALL) -> Result:
     Limits. What is given back is charged to whatever runs at that instant, not to what took it; `memory_events` pairs
     the two. `operators` follows torch's `key_averages`, which charges what any thread did while a call ran; here only
     what its own thread did counts. Streams choose nothing, and numbers of devices choose those whose memory it is.
-    Numbers are those of the TensorBoard plugin for operators, which drops what happens in none (between the operators
-    of an optimizer, of a step, or outside all calls): here that has rows. Overloads of one operator are one row, and a
-    call that is the only one inside a call of the same name counts once.
+    Sizes are those of the TensorBoard plugin for operators, which drops what happens in none (between the operators of
+    an optimizer, of a step, or outside all calls): here that has rows. Overloads of one operator are one row, where it
+    counts the inner one again, and calls are all calls, where it has those that touched memory.
     """
     return job.map(_of_trace, RESULT, select)
 

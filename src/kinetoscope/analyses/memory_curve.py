@@ -25,7 +25,13 @@ from kinetoscope.schema import Analysis, Column, Lines, Result, Schema
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device", pl.String, "Whose memory: cpu, or a device as torch names it, such as cuda:0."),
-    Column("time", pl.Int64, "When memory was taken or given back, from the first event of the trace on.", "ns"),
+    Column(
+        "time",
+        pl.Int64,
+        "When memory was taken or given back, from the first event of the trace on.",
+        "ns",
+        instant=True,
+    ),
     Column("allocated", pl.Int64, "Bytes in use on the device from then on.", "bytes"),
     Column("reserved", pl.Int64, "Bytes that the device's allocator holds, in use or not; null for the host.", "bytes"),
     Column("change", pl.Int64, "Bytes taken, or given back if negative.", "bytes"),

@@ -41,8 +41,16 @@ RESULT = Schema(
     Column("operator", pl.String, "Innermost operator that took it; null if it was taken in none, or earlier."),
     Column("parent", pl.String, "Operator or annotation around that operator."),
     Column("size", pl.Int64, "Bytes of the block.", "bytes"),
-    Column("allocated_at", pl.Int64, "When it was taken; null if before the recording.", "ns"),
-    Column("released_at", pl.Int64, "When it was given back; null if that was not recorded.", "ns"),
+    Column(
+        "allocated_at",
+        pl.Int64,
+        "When it was taken, from the first event of the trace on; null if before it.",
+        "ns",
+        instant=True,
+    ),
+    Column(
+        "released_at", pl.Int64, "When it was given back, likewise; null if that was not recorded.", "ns", instant=True
+    ),
     Column("duration", pl.Int64, "From the one to the other.", "ns"),
     Column("step", pl.Int64, "Number of the step in which it was taken, as in ProfilerStep#N."),
     Column("thread", pl.Int64, "Number of the thread that took it; that gave it back, if it was taken earlier."),

@@ -31,7 +31,13 @@ Bools = NDArray[np.bool_]
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device", pl.String, "Whose memory: cpu, or a device as torch names it, such as cuda:0."),
-    Column("time", pl.Int64, "The instant, from the first event of the trace on: the rows hold from then on.", "ns"),
+    Column(
+        "time",
+        pl.Int64,
+        "The instant, from the first event of the trace on: the rows hold from then on.",
+        "ns",
+        instant=True,
+    ),
     Column("name", pl.String, "What took the memory: an operator or annotation; in brackets what no call took."),
     Column(
         "kind",

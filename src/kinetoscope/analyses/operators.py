@@ -102,9 +102,9 @@ def operators(
     they are busy at once. An operator that was recorded with the name of its overload is counted without it.
 
     With `python=True` host time and memory are those of torch's `key_averages`. Operators, by name and by shapes, are
-    those of the TensorBoard plugin on the samples that it came with. On newer traces it differs: it leaves out calls
-    that overlap another one partly, counts an operator again inside an overload of its own, and links launches by the
-    External id, which in files of 2022 and 2023 is another number.
+    those of the TensorBoard plugin on the samples that it came with. On newer traces it differs: it leaves out calls of
+    the backward pass whose forward pass is in no module, counts an operator again inside an overload of its own, and
+    links launches by the External id, which in files of 2022 and 2023 is another number.
     """
     return job.map(_of_trace, RESULT, select, group_by=group_by, python=python, runtime=runtime)
 

@@ -17,7 +17,7 @@ RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device", pl.Int64, "Device of the rank."),
     Column("stream", pl.Int64, "Stream of the device."),
-    Column("time", pl.Int64, "When the length changes, from the first event of the trace on.", "ns"),
+    Column("time", pl.Int64, "When the length changes, from the first event of the trace on.", "ns", instant=True),
     Column("length", pl.Int64, "Launches in the queue from then until the next row of the stream."),
 )
 

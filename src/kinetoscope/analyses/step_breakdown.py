@@ -46,7 +46,7 @@ _PLUGIN_PRIORITY: Final = (*CATEGORIES[:1], *CATEGORIES[2:4], *CATEGORIES[1:2], 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("step", pl.Int64, "Number of the step, as in ProfilerStep#N."),
-    Column("start", pl.Int64, "Start of the device step, from the first event of the trace on.", "ns"),
+    Column("start", pl.Int64, "Start of the device step, from the first event of the trace on.", "ns", instant=True),
     Column("duration", pl.Int64, "Length of the device step; the eight categories sum to it.", "ns"),
     Column("computation", pl.Int64, "A computation kernel runs.", "ns"),
     Column("communication", pl.Int64, "A collective runs, and nothing above.", "ns"),

@@ -28,6 +28,8 @@ from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
+    Column("device_idle", pl.Int64, "Idle time of the device that would not be if the calls took no time.", "ns"),
+    Column("time", pl.Int64, "Time of the host in these calls.", "ns"),
     Column("call", pl.String, "Call of the runtime or driver in which the host waits."),
     Column("copy", pl.String, "The copy that the call queued and waits for; null for calls that queue none."),
     Column("operator", pl.String, "Innermost operator that makes the call; null outside operators."),
@@ -35,10 +37,8 @@ RESULT = Schema(
     Column("source", pl.String, "Python function around it, with file and its first line; null if not recorded."),
     Column("calls", pl.Int64, "Number of calls."),
     Column("waits", pl.Int64, "Calls in which device work ended that they had to wait for."),
-    Column("time", pl.Int64, "Time of the host in these calls.", "ns"),
     Column("waiting", pl.Int64, "Of that, until the device work that they waited for had ended.", "ns"),
     Column("longest", pl.Int64, "The longest of the calls.", "ns"),
-    Column("device_idle", pl.Int64, "Idle time of the device that would not be if the calls took no time.", "ns"),
 )
 
 _PYTHON: Final = ".py("

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -67,7 +68,16 @@ def _formatted(series: pl.Series, column: Column, common: Scale | None) -> Forma
 def _number(column: Column, unit: Scale) -> Callable[[Any], str]:
     if column.name in _NAMES_SOMETHING and not column.unit:
         return lambda value: MISSING if value is None else str(value)
-    return unit.text
+    return partial(_instant, unit) if column.instant else unit.text
+
+
+def _instant(unit: Scale, value: int | None) -> str:
+    """A place on the time axis: to the microsecond, so that rows which follow each other closely can be told apart."""
+    if value is None:
+        return MISSING
+    decimals = {1e3: 3, 1e6: 3, 1e9: 6}.get(unit.divisor, 0)
+    whole, _, rest = f"{abs(value) / unit.divisor:.{decimals}f}".partition(".")
+    return ("-" if value < 0 else "") + grouped(int(whole)) + (f".{rest}" if rest else "")
 
 
 def _text(value: Any) -> str:
