@@ -170,3 +170,13 @@ def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:
     )
     result = utilization(tmp_path, *STEPS, kernel(10, 30, 1, 1, 50), time=(150, 160))
     assert (len(result), result.notes) == (0, ("No device work was selected.",))
+
+
+def test_of_kernels_whose_names_tell_nothing_the_share_is_not_known(tmp_path: Path) -> None:
+    step = drawn.annotation("ProfilerStep#1", 0, 100)
+    nameless = (drawn.launch(10, 5, 1), drawn.kernel("mystery", 20, 10, 1))
+    [row] = device_utilization(drawn.job(tmp_path, step, *nameless)).frame.to_dicts()
+    assert (row["matrix_unit_share"], row["unknown_share"]) == (None, 1.0)
+    told = (drawn.launch(40, 5, 2), drawn.kernel("nvjet_hsh", 50, 30, 2))
+    [row] = device_utilization(drawn.job(tmp_path, step, *nameless, *told)).frame.to_dicts()
+    assert (row["matrix_unit_share"], row["unknown_share"]) == (0.75, 0.25)

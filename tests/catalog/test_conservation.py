@@ -15,7 +15,7 @@ from kinetoscope.algorithms.intervals import union
 from kinetoscope.errors import UsageError
 from kinetoscope.model.calltree import call_tree, enclosing_op
 from kinetoscope.model.device import DeviceWork, device_work
-from kinetoscope.model.kinds import HOST_KINDS
+from kinetoscope.model.kinds import HOST_KINDS, EventKind
 from kinetoscope.model.scope import origin_of_time
 from kinetoscope.model.selection import ALL
 from kinetoscope.model.steps import steps
@@ -372,6 +372,12 @@ def ranges_are_rows_of_operators_too(ask: Asked) -> Iterator[Fact]:
     here = found.filter(pl.col("name").is_in(marked["name"].implode()))
     yield "annotations", total_of(here.filter(pl.col("calls") > 0), names, "name"), total_of(marked, names, "name")
     yield "self", found["host_self"].sum() <= found["host_total"].sum(), True
+    tree, trace = ask.trace.of(call_tree), ask.trace
+    if not tree.partial and set(found["name"]) == set(marked["name"]):
+        chosen = np.flatnonzero(tree.member & (trace.kind == EventKind.ANNOTATION))
+        tracks = [chosen[trace.track[chosen] == track] for track in np.unique(trace.track[chosen])]
+        lengths = [union(trace.start[rows], trace.end[rows]).length for rows in tracks]
+        yield "self of all", found["host_self"].sum(), sum(lengths)
     launched = int(work.duration[(work.launch >= 0) | (work.op >= 0)].sum())
     yield "device time of its own", found["device_self"].sum() <= launched, True
 
@@ -398,6 +404,18 @@ def the_critical_path_fills_the_steps(ask: Asked) -> Iterator[Fact]:
                 yield "shares", close(events["share"].sum()), 1.0
     pieces = ask("critical_path_events", group_by="event")
     yield "each piece begins where the one before ends", _holes(pieces), 0
+
+
+@law
+def what_if_gains_no_more_than_the_path_has(ask: Asked) -> Iterator[Fact]:
+    found = ask.trace.of(steps).device
+    if (found.start[1:] != found.end[:-1]).any() or len(ask.trace) > 60_000:
+        return
+    for cause in ("launch", "computation"):
+        scaled = ask("critical_path", path="run", what_if=f"{cause}=0")
+        yield cause, 0 <= scaled["gain"].sum() <= scaled[cause].sum(), True
+        same = ask("critical_path", what_if=f"{cause}=1")
+        yield f"{cause} as it is", same["gain"].to_list(), [0] * len(same)
 
 
 def _holes(pieces: pl.DataFrame) -> int:

@@ -30,7 +30,12 @@ RESULT = Schema(
         "sm_efficiency", pl.Float64, "Estimated share of the multiprocessors with a block, mean over it.", "fraction"
     ),
     Column("occupancy", pl.Float64, "Estimated achieved occupancy of the kernels, weighted by duration.", "fraction"),
-    Column("matrix_unit_share", pl.Float64, "Time of kernels on tensor or matrix cores / time of kernels.", "fraction"),
+    Column(
+        "matrix_unit_share",
+        pl.Float64,
+        "Time of kernels on tensor or matrix cores / time of kernels; null if no name tells.",
+        "fraction",
+    ),
     Column("unknown_share", pl.Float64, "Time of kernels whose names do not tell / time of kernels.", "fraction"),
 )
 
@@ -91,6 +96,7 @@ def _windows(view: Scope) -> Intervals:
 def _of_device(trace: Trace, kernels: Kernels, windows: Intervals, device: int) -> tuple[int | float | None, ...]:
     use = use_of(kernels, windows)
     window, time, origin = windows.length, int(use.time.sum()), trace.of(origin_of_time)
+    unknown = int(use.unknown.sum())
     known = not len(kernels) or not np.isnan(kernels.blocks).all()
     return (
         device if device >= 0 else None,
@@ -102,8 +108,8 @@ def _of_device(trace: Trace, kernels: Kernels, windows: Intervals, device: int) 
         int(use.busy.sum()) / window,
         float(use.filled.sum()) / window if known else None,
         _share(float(use.occupied.sum()), int(use.occupancy_time.sum())),
-        _share(int(use.matrix.sum()), time),
-        _share(int(use.unknown.sum()), time),
+        _share(int(use.matrix.sum()), time) if unknown < time else None,  # nothing is known, which is not 0
+        _share(unknown, time),
     )
 
 

@@ -30,7 +30,12 @@ RESULT = Schema(
         "sm_efficiency", pl.Float64, "Estimated share of the multiprocessors with a block, mean over it.", "fraction"
     ),
     Column("occupancy", pl.Float64, "Estimated achieved occupancy of the kernels, weighted by time.", "fraction"),
-    Column("matrix_unit_share", pl.Float64, "Time of kernels on tensor or matrix cores / time of kernels.", "fraction"),
+    Column(
+        "matrix_unit_share",
+        pl.Float64,
+        "Time of kernels on tensor or matrix cores / time of kernels; null if no name tells.",
+        "fraction",
+    ),
 )
 
 _BUCKETS: Final = 100
@@ -127,7 +132,7 @@ def _of_device(trace: Trace, kernels: Kernels, device: int, buckets: Intervals) 
             "utilization": _shares(use.busy, length),
             "sm_efficiency": _shares(filled, length),
             "occupancy": _shares(use.occupied, use.occupancy_time),
-            "matrix_unit_share": _shares(use.matrix, use.time),
+            "matrix_unit_share": _shares(use.matrix, np.where(use.unknown < use.time, use.time, 0)),
         }
     )
 
