@@ -12,7 +12,7 @@ import pytest
 
 from kinetoscope import Job, read, trace_info
 from kinetoscope.errors import LimitError, NotATraceError, NotFoundError, UsageError
-from kinetoscope.readers.discovery import rank_in_name
+from kinetoscope.readers.ranks import rank_in_name
 from tests import drawn
 from tests.catalog.samples import BUNDLED
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from kinetoscope.engines.threads import Threads
-from kinetoscope.errors import BrokenTraceError, NotATraceError, NotFoundError, UsageError
+from kinetoscope.errors import NotATraceError, UsageError
 from kinetoscope.model.job import Engine, Job
 from kinetoscope.model.naming import listed
 from kinetoscope.model.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, Options, Source
 from kinetoscope.model.trace import Trace
 from kinetoscope.readers import kineto, parquet
-from kinetoscope.readers.discovery import Look, find, is_parquet, look, rank_in_name
-from kinetoscope.readers.stream import Progress
+from kinetoscope.readers.cache import Cache
+from kinetoscope.readers.discovery import Found, find
+from kinetoscope.readers.looking import look_into
+from kinetoscope.readers.ranks import Place, assigned, shortened
+from kinetoscope.readers.stream import Progress, cache_for
 
 READERS: Final[dict[str, Callable[..., Trace]]] = {kineto.NAME: kineto.load, parquet.NAME: parquet.load}
 """Readers by name: each loads a Source."""
@@ -34,9 +36,11 @@ def read(
     engine: str = "threads",
     max_size: int = DEFAULT_MAX_SIZE,
     max_event: int = DEFAULT_MAX_EVENT,
+    cache: str | os.PathLike[str] | None = None,
+    cache_size: int | None = None,
     progress: Progress | None = None,
 ) -> Job:
-    """The job at a path. Nothing but the beginnings of the files is read until a question is asked.
+    """The job at a path. Nothing but the ends of the files is read until a question is asked.
 
     Args:
         path: a file, a folder (of traces, or one that `convert --to parquet` made), a glob pattern or an fsspec URL.
@@ -45,9 +49,13 @@ def read(
         engine: where to work on them.
         max_size: bytes of text in one file beyond which reading stops (a guard against gzip bombs).
         max_event: bytes of one event beyond which reading stops.
+        cache: folder that keeps copies of remote files; "off" for none. By default what KINETOSCOPE_CACHE says, else
+            a folder in the user's cache.
+        cache_size: bytes that it holds at most. By default what KINETOSCOPE_CACHE_SIZE says, else 10 GB.
         progress: told how many more bytes, as stored, have been read.
 
     Raises:
+        MissingExtraError: what reads the URL is not installed.
         NotFoundError: there is no such file, or no trace in the folder.
         NotATraceError: there are several files, and none of them is a trace.
         UsageError: no such engine, or none of the ranks asked for.
@@ -57,11 +65,12 @@ def read(
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     at_once = max(1, jobs or cores)
     text = os.fspath(path)
-    sources, notes = assign(text, find(text))
+    options = Options(max_size, max_event, 1, os.fspath(cache) if cache is not None else "", cache_size)
+    sources, notes = assign(text, find(text), cache_for(text, options))
     if ranks is not None:
         sources, said = _chosen(text, sources, set(ranks))
         notes += said
-    options = Options(max_size, max_event, threads=max(1, at_once // min(at_once, len(sources))))
+    options = replace(options, threads=max(1, at_once // min(at_once, len(sources))))
     engine_: Engine = Threads(partial(load, progress=progress), jobs=at_once, keep=1 if len(sources) == 1 else 0)
     return Job(text, tuple(replace(source, options=options) for source in sources), engine_, tuple(notes))
 
@@ -79,63 +88,24 @@ def load(source: Source, *, progress: Progress | None = None) -> Trace:
     return READERS[source.reader](source, progress=progress)
 
 
-def assign(path: str, files: list[str]) -> tuple[list[Source], list[str]]:
-    """Give each trace among the files its rank and cycle, and say what was assumed.
-
-    Ranks are told by `distributedInfo`, else by the name, else by order of name. Files of one rank are cycles.
+def assign(path: str, files: Sequence[Found], cache: Cache | None = None) -> tuple[list[Source], list[str]]:
+    """Give each trace among the files its rank and cycle, and say what that rests on; see `readers.ranks`.
 
     Raises:
         NotFoundError: the only file cannot be read.
         NotATraceError: there are several files, and none of them is a trace.
     """
-    if len(files) == 1:
-        return [_source(files[0], _look_into(files[0]).rank or 0)], []
-    found = [_look(file) for file in files]
-    traces = [each for each in found if not each.other]
-    others = [f"{os.path.basename(each.file)} ({each.other})" for each in found if each.other]
+    looks = look_into(files, cache)
+    others = [f"{os.path.basename(each.file)} ({each.other})" for each in looks if each.other]
+    traces = looks if len(looks) == 1 else [each for each in looks if not each.other]
     if not traces:
-        raise NotATraceError(f"{path}: none of {len(files)} files is a Kineto trace: {_shortened(others)}")
-    notes = [f"Not a trace and left out: {_shortened(others)}."] if others else []
-    unknown = sum(each.rank is None for each in traces)
-    if unknown and len(traces) > 1:
-        notes.append(f"{unknown} of {len(traces)} files do not say their rank; they are numbered in order of name.")
-    taken = {each.rank for each in traces}
-    free = (rank for rank in range(len(files)) if rank not in taken)
-    cycles: Counter[int] = Counter()
-    sources = []
-    for each in traces:
-        rank = next(free) if each.rank is None else each.rank
-        sources.append(_source(each.file, rank, cycles[rank]))
-        cycles[rank] += 1
-    notes += _on_ranks(cycles, max(each.world for each in traces))
-    return sorted(sources, key=lambda source: (source.rank, source.cycle)), notes
+        raise NotATraceError(f"{path}: none of {len(files)} files is a Kineto trace: {shortened(others)}")
+    notes = [f"Not a trace and left out: {shortened(others)}."] if others and len(files) > 1 else []
+    places, said = assigned(traces)
+    folders = {file.url for file in files if file.parquet}
+    return [_source(each, each.file in folders) for each in places], notes + said
 
 
-def _on_ranks(cycles: Counter[int], world: int) -> list[str]:
-    """What to say about ranks that have several files, and about those of the job that have none."""
-    notes = []
-    if repeated := [rank for rank, count in cycles.items() if count > 1]:
-        said = f"Several files hold the same rank ({listed(repeated)})"
-        notes.append(f"{said}: they are taken as cycles of the profiler, in order of name.")
-    if missing := set(range(world)) - set(cycles):
-        notes.append(f"The job had {world} ranks; not here: {listed(missing)}.")
-    return notes
-
-
-def _shortened(texts: list[str]) -> str:
-    return ", ".join([*texts[:5], f"and {len(texts) - 5} more"] if len(texts) > 5 else texts)
-
-
-def _source(file: str, rank: int, cycle: int = 0) -> Source:
-    return Source(file, rank, cycle, parquet.NAME if is_parquet(file) else kineto.NAME)
-
-
-def _look_into(file: str) -> Look:
-    return parquet.look(file) if is_parquet(file) else look(file)
-
-
-def _look(file: str) -> Look:
-    try:
-        return _look_into(file)
-    except (NotFoundError, BrokenTraceError):
-        return Look(file, rank_in_name(file))  # it is named, with the reason, when it is asked
+def _source(place: Place, is_folder: bool) -> Source:
+    reader = parquet.NAME if is_folder else kineto.NAME
+    return Source(place.file, place.rank, place.cycle, reader, size=place.size)

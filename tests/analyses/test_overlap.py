@@ -23,14 +23,14 @@ def test_it_is_the_share_of_communication_that_computation_covers(tmp_path: Path
         drawn.kernel("gemm", 100, 10, 6, device=1),
     ]
     result = overlap(drawn.job(tmp_path, *events))
-    assert result.frame.rows() == [(0, 0, 24, 12, 8, 16, 8 / 24), (0, 1, 0, 10, 0, 0, None)]
+    assert result.frame.rows() == [(0, 0, None, 24, 12, 8, 16, 8 / 24), (0, 1, None, 0, 10, 0, 0, None)]
     assert result.notes == ("No communication ran on device 1: there is nothing to overlap.",)
 
 
 def test_a_range_of_time_clips(tmp_path: Path) -> None:
     job = drawn.job(tmp_path, drawn.kernel("gemm", 0, 10, 1), drawn.kernel(NCCL, 0, 20, 2, stream=8))
     [row] = overlap(job, select=Selection(time=(5, 15))).frame.rows()
-    assert row == (0, 0, 10, 5, 5, 5, 0.5)
+    assert row == (0, 0, None, 10, 5, 5, 5, 0.5)
 
 
 def test_without_device_work_it_says_so(tmp_path: Path) -> None:

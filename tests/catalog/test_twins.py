@@ -74,6 +74,8 @@ class Twin:
     work: list[Work]
     calls: list[Call]
     memory: list[dict[str, Any]]
+    shadows: list[tuple[str, int]]
+    """Name and duration of the shadows of annotations on streams."""
 
     @property
     def launches(self) -> list[Call]:
@@ -96,7 +98,7 @@ def twin_of(file: Path) -> Twin:
     data = file.read_bytes()
     text = gzip.decompress(data) if file.suffix == ".gz" else data
     events = json.loads(text, parse_float=Decimal)["traceEvents"]
-    calls, work, memory = [], [], []
+    calls, work, memory, shadows = [], [], [], []
     by_correlation: dict[int, Call] = {}
     for event in events:
         category, args = str(event.get("cat", "")).lower(), event.get("args") or {}
@@ -111,9 +113,11 @@ def twin_of(file: Path) -> Twin:
             calls.append(call)
             if category in RUNTIME and args.get("correlation", 0) > 0:
                 by_correlation.setdefault(args["correlation"], call)
+        elif category == "gpu_user_annotation":
+            shadows.append((str(event["name"]), max(end - start, 0)))
         elif category in DEVICE:
             work.append((event, args, start, max(end, start), DEVICE[category]))
-    twin = Twin(read(file, jobs=1), [], calls, memory)
+    twin = Twin(read(file, jobs=1), [], calls, memory, shadows)
     for event, args, start, end, kind in work:
         launch = by_correlation.get(args.get("correlation", 0))
         name = str(event["name"])
@@ -510,6 +514,11 @@ def ranges(twin: Twin) -> Iterator[tuple[str, object, object]]:
             calls[_named(call)] += 1
             times[_named(call)] += call.end - call.start
     rows = {row["name"]: row for row in twin.ask("annotations")}
+    spans: Counter[str] = Counter()
+    for name, time in twin.shadows:
+        spans["ProfilerStep*" if name.startswith("ProfilerStep#") else name] += time
+    for name, time in spans.items():
+        yield f"shadows of {name}", rows[name]["device_span"], time
     for name in calls:
         if not name.startswith("gloo:"):
             yield name, (rows[name]["calls"], rows[name]["host_total"]), (calls[name], times[name])

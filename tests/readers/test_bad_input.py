@@ -73,7 +73,7 @@ def test_reading_fails_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
                 raise OSError(5, "Input/output error")
             return super().read(size)
 
-    monkeypatch.setattr(stream, "open_file", lambda path: (Failing(DEMO.read_bytes() * 9), None))
+    monkeypatch.setattr(stream, "open_file", lambda *_: (Failing(DEMO.read_bytes() * 9), None))
     with pytest.raises(NotFoundError, match=r"^far\.json: cannot be read: Input/output error$"):
         load(Source("far.json"))
 

@@ -18,8 +18,8 @@ from kinetoscope.model.calls import call_name
 from kinetoscope.model.device_peaks import PRECISIONS
 from kinetoscope.model.flop_rates import FlopRates, flop_rates, is_host_only, known_peaks
 from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kernel_units import YES, kernel_units
 from kinetoscope.model.kinds import EventKind, WorkKind
-from kinetoscope.model.matrix_units import matrix_unit
 from kinetoscope.model.modules import modules
 from kinetoscope.model.scope import Scope, scope, whole
 from kinetoscope.model.selection import ALL, Selection
@@ -273,9 +273,7 @@ def _outside(view: Scope, rates: FlopRates) -> Iterator[str]:
     """How much time on matrix units is of no counted call."""
     trace, work = view.trace, view.device_work
     kernels = np.flatnonzero(rates.work & work.of(WorkKind.COMPUTATION))
-    names, places = np.unique(trace.name[work.rows[kernels]], return_inverse=True)
-    on_matrix_units = [matrix_unit(label) == "yes" for label in trace.strings.labels(names.tolist())]
-    kernels = kernels[np.array(on_matrix_units, np.bool_)[places]] if len(names) else kernels
+    kernels = kernels[trace.of(kernel_units)[kernels] == YES]
     time = work.duration[kernels]
     lost = rates.counts.call[kernels] < 0
     if not lost.any():

@@ -15,8 +15,8 @@ from kinetoscope.algorithms.quantiles import MEDIAN, P99, nearest_rank
 from kinetoscope.model import arguments, arrays
 from kinetoscope.model.device import DeviceWork
 from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kernel_units import ANSWERS, kernel_units
 from kinetoscope.model.kinds import WorkKind
-from kinetoscope.model.matrix_units import matrix_unit
 from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
@@ -120,7 +120,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
             "total": sum_by(codes, len(first), time),
             "blocks_per_sm": _mean(codes, len(first), fillings["blocks_per_sm"], time),
             "occupancy": _mean(codes, len(first), fillings["occupancy"] / 100, time),
-            "matrix_unit": [matrix_unit(name) for name in trace.strings.labels(trace.name[rows[first]].tolist())],
+            "matrix_unit": arrays.labelled(trace.of(kernel_units)[chosen[first]], ANSWERS.__getitem__).cast(pl.String),
             **_common(trace, attributes, codes, len(first)),
         }
     )

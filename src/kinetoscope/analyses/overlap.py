@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
 import polars as pl
 
-from kinetoscope.algorithms.intervals import intersection
+from kinetoscope.algorithms.intervals import Intervals, intersection, union
 from kinetoscope.model.busy import Busy, busy, nothing_ran
+from kinetoscope.model.collective_calls import computation, selected_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.naming import listed
-from kinetoscope.model.scope import scope
+from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+By = Literal["device", "group"]
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
-    Column("device", pl.Int64, "Device of the rank."),
+    Column("device", pl.Int64, "Device of the rank; null for collectives on the host."),
+    Column("process_group", pl.String, "Process group of the collectives; null by device, and where it is not told."),
     Column("communication", pl.Int64, "Time with communication running.", "ns"),
     Column("computation", pl.Int64, "Time with computation running.", "ns"),
     Column("overlap", pl.Int64, "Time with both running.", "ns"),
@@ -24,42 +31,75 @@ RESULT = Schema(
 )
 
 
-def overlap(job: Job, *, select: Selection = ALL) -> Result:
+def overlap(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    by: Annotated[
+        By, Param("All communication of a device, or of each process group.", choices=("device", "group"))
+    ] = "device",
+) -> Result:
     """How much of the communication is hidden by computation?
 
     Method. On each device the time in which any collective's kernel runs, on any stream, is intersected with the time
-    in which any computation kernel runs. The share is what of the communication is in both.
+    in which any computation kernel runs. The share is what of the communication is in both. With `by="group"` the
+    communication is that of each process group (data, tensor, pipeline, expert parallel, …) on its own; there,
+    collectives that run on the host (gloo) count too: what covers them is computation on the devices, or, where no
+    device work was recorded, the operators.
 
     How to read it. 1 means that communication costs no time of its own, 0 that the device stops computing for it: then
     `exposed_communication` is what better overlap (buckets, prefetching, another stream) could save at most. Without
     communication there is no share: null, not 0.
 
     Limits. Kernels that run at the same time compete for the device, so hidden communication is not free. Waiting for a
-    slower rank inside a collective counts as communication. Unlike HTA, `cuda_sync` rows are no work, collectives are
+    slower rank inside a collective counts as communication (`rank_balance` tells). Groups whose collectives run at the
+    same time count it each. Unlike HTA, `cuda_sync` rows are no work, collectives are
     told by more than the prefix `nccl` of a name (custom all-reduces, NVSHMEM, DeepEP, RCCL, arguments of
     collectives), kernels whose names begin with `hip` are not communication because of that, and the last step is not
     left out.
     """
-    return job.map(_of_trace, RESULT, select)
+    return job.map(_of_trace, RESULT, select, by=by)
 
 
 ANALYSIS = Analysis("Overlap", overlap, RESULT, chart=Bars("rank", "overlap_share"))
 
 
-def _of_trace(trace: Trace, select: Selection) -> Partial:
+def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view = scope(trace, select)
-    devices = busy(view)
     notes = list(view.notes) if select != ALL else []
+    devices = busy(view)
+    rows = list(_by_group(view, devices)) if by == "group" else [_by_device(each) for each in devices]
     silent = [each.device for each in devices if not each.communication.length]
-    if not devices:
+    if not rows and not devices:
         notes.append(nothing_ran(view))
-    elif silent:
+    elif by == "group" and not rows:
+        notes.append("No communication was recorded: there is nothing to overlap.")
+    elif by == "device" and silent:
         notes.append(f"No communication ran on device {listed(silent)}: there is nothing to overlap.")
-    frame = pl.DataFrame([_row(each) for each in devices], schema=RESULT.without("rank").empty().schema, orient="row")
+    frame = pl.DataFrame(rows, schema=RESULT.without("rank").empty().schema, orient="row")
     return Partial(frame, tuple(notes))
 
 
-def _row(each: Busy) -> tuple[int | float | None, ...]:
-    communication, both = each.communication.length, intersection(each.communication, each.computation).length
-    share = both / communication if communication else None
-    return each.number, communication, each.computation.length, both, communication - both, share
+Row = tuple[int | float | str | None, ...]
+
+
+def _by_device(each: Busy) -> Row:
+    return each.number, None, *_numbers(each.communication, each.computation)
+
+
+def _by_group(view: Scope, devices: list[Busy]) -> Iterator[Row]:
+    calls = selected_calls(view)
+    running = {each.number: each.computation for each in devices}
+    base = view.trace.base
+    for (device, group), part in calls.sort("device", "group", nulls_last=True).group_by(
+        "device", "group", maintain_order=True
+    ):
+        spans = union(*view.clipped(part["start"].to_numpy() - base, part["end"].to_numpy() - base))
+        covering = running.get(device) if device is not None else union(*view.clipped(*computation(view.trace)))
+        yield device, group, *_numbers(spans, covering or Intervals(spans.start[:0], spans.end[:0]))
+
+
+def _numbers(communication: Intervals, computing: Intervals) -> Row:
+    both = intersection(communication, computing).length
+    total = communication.length
+    return total, computing.length, both, total - both, both / total if total else None

@@ -37,7 +37,7 @@ RESULT = Schema(
     Column("source", pl.String, "Python function around it, with file and its first line; null if not recorded."),
     Column("calls", pl.Int64, "Number of calls."),
     Column("waits", pl.Int64, "Calls in which device work ended that they had to wait for."),
-    Column("waiting", pl.Int64, "Of that, until the device work that they waited for had ended.", "ns"),
+    Column("waiting", pl.Int64, "Of the time, what passed until the device work that they waited for had ended.", "ns"),
     Column("longest", pl.Int64, "The longest of the calls.", "ns"),
 )
 

@@ -67,6 +67,8 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "process_group_description": ("Process Group Description",),
     "process_group_ranks": ("Process Group Ranks",),
     "group_size": ("Group size",),
+    "first_rank": ("Global rank start",),
+    "rank_stride": ("Global rank stride",),
     "collective_sequence": ("Seq",),
     "communicator": ("Comms Id",),
     "elements_in": ("In msg nelems",),

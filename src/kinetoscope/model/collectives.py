@@ -7,7 +7,7 @@ Their copies on the device, and wrappers such as `nccl:all_reduce`, are the same
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,7 @@ from kinetoscope.model import arguments, arrays
 from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import EventKind, WorkKind, is_collective_kernel
 from kinetoscope.model.naming import rows_named
+from kinetoscope.model.process_groups import configured, ranks_of
 from kinetoscope.model.trace import Trace
 
 _CALLS: Final = ("record_param_comms", "gloo:")
@@ -25,7 +26,7 @@ _KINDS: Final[tuple[tuple[str, str], ...]] = (
     ("all_reduce", r"allreduce|crossdevicereduce"),
     ("all_gather", r"allgather"),
     ("reduce_scatter", r"reducescatter"),
-    ("all_to_all", r"alltoall"),
+    ("all_to_all", r"alltoall|deepep\w*(?:dispatch|combine)"),
     ("broadcast", r"broadcast|bcast"),
     ("barrier", r"barrier"),
     ("send_recv", r"sendrecv"),  # one kernel of NCCL for both, and for all-to-all
@@ -41,15 +42,46 @@ _INPUT: Final = ("all_reduce", "broadcast", "reduce", "reduce_scatter", "all_to_
 _OUTPUT: Final = ("all_gather", "gather")
 _EITHER: Final = ("send", "recv", "send_recv")
 
-ELEMENT_BYTES: Final[dict[str, int]] = {
-    **dict.fromkeys(("Byte", "Char", "Bool", "QInt8", "QUInt8"), 1),
-    **dict.fromkeys(("Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz", "Float8_e8m0fnu"), 1),
-    **dict.fromkeys(("Short", "UInt16", "Half", "BFloat16"), 2),
-    **dict.fromkeys(("Int", "UInt32", "Float", "QInt32", "ComplexHalf"), 4),
-    **dict.fromkeys(("Long", "UInt64", "Double", "ComplexFloat"), 8),
-    "ComplexDouble": 16,
+KINDS: Final = (*dict.fromkeys(kind for kind, _ in _KINDS), "other")
+"""All kinds; what nothing tells the kind of is other."""
+
+MOST_ELEMENTS: Final = 1 << 58
+"""Elements that are not believed."""
+
+ELEMENT_TYPES: Final[dict[str, tuple[str, int]]] = {
+    "Bool": ("bool", 1),
+    "Byte": ("uint8", 1),
+    "Char": ("int8", 1),
+    "QInt8": ("qint8", 1),
+    "QUInt8": ("quint8", 1),
+    "Float8_e5m2": ("float8_e5m2", 1),
+    "Float8_e4m3fn": ("float8_e4m3fn", 1),
+    "Float8_e5m2fnuz": ("float8_e5m2fnuz", 1),
+    "Float8_e4m3fnuz": ("float8_e4m3fnuz", 1),
+    "Float8_e8m0fnu": ("float8_e8m0fnu", 1),
+    "Short": ("int16", 2),
+    "UInt16": ("uint16", 2),
+    "Half": ("float16", 2),
+    "BFloat16": ("bfloat16", 2),
+    "Int": ("int32", 4),
+    "UInt32": ("uint32", 4),
+    "QInt32": ("qint32", 4),
+    "Float": ("float32", 4),
+    "ComplexHalf": ("complex32", 4),
+    "Long": ("int64", 8),
+    "UInt64": ("uint64", 8),
+    "Double": ("float64", 8),
+    "ComplexFloat": ("complex64", 8),
+    "ComplexDouble": ("complex128", 16),
 }
-"""Bytes of an element, by the names that c10 gives its types."""
+"""What torch calls the types of elements, and their bytes, by the names that c10 gives them."""
+
+BUS_FACTORS: Final[dict[str, tuple[int, int]]] = {
+    "all_reduce": (2, 1),
+    **dict.fromkeys(("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"), (1, 1)),
+    **dict.fromkeys(("broadcast", "reduce", "send", "recv", "send_recv"), (1, 0)),
+}
+"""Bus bandwidth / algorithm bandwidth, as a (n − b) / n with n ranks and these a and b; nccl-tests defines it."""
 
 
 def kind_named(name: str) -> str | None:
@@ -89,25 +121,35 @@ def sizes(trace: Trace, rows: NDArray[np.int32], kind: pl.Series) -> pl.Series:
     """
     given = [_elements(trace, name, rows) for name in ("elements_in", "elements_out")]
     width = arrays.texts(trace.strings, arguments.codes(trace, "element_type", rows)).cast(pl.String)
-    width = width.str.strip_prefix("c10::").replace_strict(ELEMENT_BYTES, default=None, return_dtype=pl.Int64)
-    frame = pl.DataFrame({"kind": kind, "in": given[0], "out": given[1], "width": width})
+    of_element = {name: size for name, (_, size) in ELEMENT_TYPES.items()}
+    width = width.str.strip_prefix("c10::").replace_strict(of_element, default=None, return_dtype=pl.Int64)
+    frame = pl.DataFrame({"kind": kind, "elements_in": given[0], "elements_out": given[1], "width": width})
+    return frame.select(size_of(pl.col("width"))).to_series()
+
+
+def size_of(width: pl.Expr) -> pl.Expr:
+    """Bytes of a collective from columns kind, elements_in and elements_out, and the bytes of an element; see `sizes`.
+
+    Null where that does not fit into 64 bits.
+    """
+    kind, given, got = pl.col("kind"), pl.col("elements_in"), pl.col("elements_out")
     elements = (
-        pl.when(pl.col("kind").is_in(_INPUT)).then("in").when(pl.col("kind").is_in(_OUTPUT)).then("out")
-        .when(pl.col("kind").is_in(_EITHER)).then(pl.max_horizontal("in", "out"))
+        pl.when(kind.is_in(_INPUT)).then(given).when(kind.is_in(_OUTPUT)).then(got)
+        .when(kind.is_in(_EITHER)).then(pl.max_horizontal(given, got))
     )  # fmt: skip
-    return frame.select(elements * pl.col("width")).to_series()
+    return pl.when(elements < MOST_ELEMENTS).then(elements * width)
 
 
 def _elements(trace: Trace, name: str, rows: NDArray[np.int32]) -> pl.Series:
     values = arguments.integers(trace, name, rows)
-    return arrays.column(values, (values >= 0) & (values < 1 << 58))
+    return arrays.column(values, (values >= 0) & (values < MOST_ELEMENTS))
 
 
 def members(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
     """Ranks of each one's process group, from `distributedInfo` where the argument is cut short: lists of integers."""
     recorded = arrays.lists(trace.strings, arguments.codes(trace, "process_group_ranks", rows))
     names = arrays.texts(trace.strings, arguments.codes(trace, "process_group", rows)).cast(pl.String)
-    groups = _groups(trace)
+    groups = {each.name: ranks_of(each.ranks) for each in configured(trace) if each.name and each.ranks}
     size = pl.Series(arguments.integers(trace, "group_size", rows), dtype=pl.Int64)
     frame = pl.DataFrame({"ranks": recorded, "name": names, "size": size})
     known = pl.DataFrame(
@@ -119,15 +161,3 @@ def members(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
     return joined.select(
         pl.coalesce(whole, pl.when(pl.col("known").list.len() == pl.col("size")).then("known"))
     ).to_series()
-
-
-def _groups(trace: Trace) -> dict[str, list[int]]:
-    """The ranks of each process group by its name, as `distributedInfo` tells them."""
-    facts: Any = trace.metadata.get("distributedInfo")
-    configured = facts.get("pg_config") if isinstance(facts, dict) else None
-    found: dict[str, list[int]] = {}
-    for group in configured if isinstance(configured, list) else ():
-        ranks = group.get("ranks") if isinstance(group, dict) else None
-        if isinstance(ranks, list) and all(type(rank) is int and 0 <= rank < 1 << 31 for rank in ranks):
-            found[str(group.get("pg_name"))] = ranks
-    return found

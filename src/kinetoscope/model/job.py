@@ -16,9 +16,14 @@ from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.source import Source
 from kinetoscope.model.trace import Trace
-from kinetoscope.schema import Result, Schema
+from kinetoscope.schema import Column, Result, Schema
 
 RANK = "rank"
+
+CYCLE: Final = Column("cycle", pl.Int64, "Cycle of the profiler's schedule, from 0, in order of time.")
+
+_REASONS: Final = 5
+"""Of ranks that cannot be read so many reasons are told."""
 
 _BEYOND: Final = 1 << 62
 
@@ -43,7 +48,8 @@ OfTrace = Callable[..., Partial]
 """A pure function of a Trace and a Selection, and of keywords; importable, so that it can be sent to a worker."""
 
 Combine = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
-Finish = Callable[[pl.DataFrame], pl.DataFrame]
+Finish = Callable[[pl.DataFrame], pl.DataFrame | Partial]
+"""Makes the rows of the result of the folded answers; a Partial where there is something to say about all ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +138,8 @@ class Job:
     def map(self, of_trace: OfTrace, schema: Schema, select: Selection = ALL, **params: Any) -> Result:
         """Ask each rank and join the answers, ordered by rank, with a first column `rank`.
 
-        `schema` declares that column too. Ranks that fail are named in the notes.
+        `schema` declares that column too. Where ranks have traces of several cycles, a column `cycle` follows it, which
+        `schema` does not declare. Ranks that fail are named in the notes.
 
         Raises:
             InputError: no rank could be read.
@@ -141,12 +148,16 @@ class Job:
         _fit(params)
         answers = dict(self.engine.map(self.sources, Task(of_trace, select, params)))
         frames, said, failures = [], {}, {}
+        cycles = any(source.cycle for source in self.sources)
+        schema = _with_cycle(schema) if cycles else schema
         for source in self.sources:
             answer = answers[source]
             if isinstance(answer, Failure):
                 failures[source] = answer
                 continue
             frame = answer.frame.with_columns(pl.lit(source.rank, pl.Int64).alias(RANK))
+            if cycles:
+                frame = frame.with_columns(pl.lit(source.cycle, pl.Int64).alias(CYCLE.name))
             frames.append(schema.conform(frame))
             said[source] = answer.notes
         self._require(failures, len(frames))
@@ -171,9 +182,12 @@ class Job:
         _fit(params)
         folded, failures = self.engine.reduce(self.sources, Task(of_trace, select, params), combine)
         self._require(failures, 0 if folded is None else 1)
-        frame = schema.empty() if folded is None else schema.conform(finish(folded.frame))
+        finished = Partial(schema.empty()) if folded is None else finish(folded.frame)
+        if isinstance(finished, pl.DataFrame):
+            finished = Partial(finished)
         notes = () if folded is None else folded.notes
-        return Result(frame, schema, (*dict.fromkeys([*self.notes, *sorted(notes)]), *_failed(failures)))
+        said = dict.fromkeys([*self.notes, *sorted(notes), *finished.notes])
+        return Result(schema.conform(finished.frame), schema, (*said, *_failed(failures)))
 
     def _require(self, failures: Mapping[Source, Failure], answers: int) -> None:
         if failures and not answers:
@@ -190,8 +204,29 @@ def _fit(params: Mapping[str, Any]) -> None:
             raise UsageError(f"{name} is {value}; the greatest number that it can be is {_BEYOND - 1}")
 
 
-def _failed(failures: Mapping[Source, Failure]) -> tuple[str, ...]:
-    return tuple(f"rank {source.rank} is left out: {failure.message}" for source, failure in failures.items())
+def _with_cycle(schema: Schema) -> Schema:
+    """The same columns with `cycle` behind the rank."""
+    first, *others = schema.columns
+    extended = Schema(first, CYCLE, *others)
+    extended.analysis = schema.analysis
+    return extended
+
+
+def _failed(failures: Mapping[Source, Failure]) -> Iterator[str]:
+    """A note for each reason, with the ranks that it is about; of many reasons the first few."""
+    ranks: dict[str, list[int]] = {}
+    for source, failure in failures.items():
+        ranks.setdefault(failure.message, []).append(source.rank)
+    reasons = list(ranks.items())
+    for message, of in reasons[:_REASONS]:
+        yield f"{_ranks(of)} {'is' if len(set(of)) == 1 else 'are'} left out: {message}."
+    others = [rank for _, of in reasons[_REASONS:] for rank in of]
+    if others:
+        yield f"{_ranks(others)} {'is' if len(set(others)) == 1 else 'are'} left out for other reasons."
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    return f"rank{'s' if len(set(numbers)) > 1 else ''} {listed(numbers)}"
 
 
 def _gathered(said: Mapping[Source, Sequence[str]]) -> Iterator[str]:
@@ -203,4 +238,4 @@ def _gathered(said: Mapping[Source, Sequence[str]]) -> Iterator[str]:
     everywhere = {source.rank for source in said}
     for note, of in ranks.items():
         about = set(of)
-        yield note if about == everywhere else f"rank{'s' if len(about) > 1 else ''} {listed(about)}: {note}"
+        yield note if about == everywhere else f"{_ranks(of)}: {note}"

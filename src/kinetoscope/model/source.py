@@ -20,11 +20,15 @@ class Options:
         max_size: see DEFAULT_MAX_SIZE.
         max_event: see DEFAULT_MAX_EVENT.
         threads: threads that parse one file; 1 when many ranks are read at once.
+        cache: folder for copies of remote files; "off" for none; "" for what the environment of the reader says.
+        cache_size: bytes of them at most; None for what the environment says.
     """
 
     max_size: int = DEFAULT_MAX_SIZE
     max_event: int = DEFAULT_MAX_EVENT
     threads: int = 1
+    cache: str = ""
+    cache_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class Source:
         cycle: which cycle of the profiler's schedule, from 0.
         reader: name of the reader in READERS.
         options: how to read it.
+        size: bytes as stored; None where they are not known.
     """
 
     url: str
@@ -44,6 +49,7 @@ class Source:
     cycle: int = 0
     reader: str = "kineto"
     options: Options = field(default_factory=Options)
+    size: int | None = None
 
     @property
     def name(self) -> str:

@@ -36,8 +36,8 @@ from kinetoscope.model.fields import (
     STEP_FIELDS,
     Field,
 )
+from kinetoscope.model.kernel_units import ANSWERS, kernel_units
 from kinetoscope.model.kinds import DEVICE_WORK, EventKind, WorkKind
-from kinetoscope.model.matrix_units import matrix_unit
 from kinetoscope.model.steps import steps
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Column, Schema
@@ -164,7 +164,7 @@ def _kernel(trace: Trace, rows: Rows) -> Values:
         "launch": arrays.rows(work.launch),
         "op": arrays.rows(work.op),
         "op_name": _names_of(trace, work.op),
-        "matrix_unit": arrays.labelled(names, lambda code: matrix_unit(trace.strings.label(code))),
+        "matrix_unit": arrays.labelled(trace.of(kernel_units), ANSWERS.__getitem__),
     }
 
 

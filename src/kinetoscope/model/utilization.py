@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.intervals import Intervals, covered, union
 from kinetoscope.algorithms.sweeps import integrals, overlaps, sum_open
 from kinetoscope.model import arguments
+from kinetoscope.model.kernel_units import UNKNOWN, YES, kernel_units
 from kinetoscope.model.kinds import WorkKind
-from kinetoscope.model.matrix_units import MatrixUnit, matrix_unit
 from kinetoscope.model.scope import Scope
-from kinetoscope.model.trace import Trace
 
 Float64s = NDArray[np.float64]
 
@@ -71,8 +70,8 @@ def kernels_of(view: Scope, device: int) -> Kernels:
     occupancy = arguments.floats(view.trace, "occupancy", rows) / 100
     blocks[~(blocks >= 0)] = np.nan
     occupancy[~((occupancy >= 0) & (occupancy <= 1))] = np.nan
-    units = _matrix_units(view.trace, rows, "yes"), _matrix_units(view.trace, rows, "unknown")
-    return Kernels(work.start[chosen], work.end[chosen], blocks, occupancy, *units)
+    unit = view.trace.of(kernel_units)[chosen]
+    return Kernels(work.start[chosen], work.end[chosen], blocks, occupancy, unit == YES, unit == UNKNOWN)
 
 
 def use_of(kernels: Kernels, windows: Intervals) -> Use:
@@ -111,10 +110,3 @@ def said_of_fillings(kernels: Kernels, device: int) -> list[str]:
             effect = "count as empty" if values is kernels.blocks else "are left out of the mean"
             notes.append(f"{missing:,} of {len(kernels):,} kernels on device {device} have no {what} and {effect}.")
     return notes
-
-
-def _matrix_units(trace: Trace, rows: NDArray[np.int32], answer: MatrixUnit) -> NDArray[np.bool_]:
-    """For which kernels the name gives this answer."""
-    names = trace.name[rows]
-    codes = np.unique(names)
-    return np.isin(names, [code for code in codes.tolist() if matrix_unit(trace.strings.label(code)) == answer])

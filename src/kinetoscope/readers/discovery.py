@@ -1,20 +1,17 @@
-"""Which files a path means, and what their beginnings tell: the rank, or that a file is no trace."""
+"""Which files a path means: a file, a folder, a pattern, here or in a store that fsspec knows."""
 
 from __future__ import annotations
 
 import glob
-import json
 import os
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from kinetoscope.errors import NotFoundError
 from kinetoscope.model import stored
-from kinetoscope.model.source import DEFAULT_MAX_SIZE
-from kinetoscope.readers import recognise
-from kinetoscope.readers.stream import Blocks, is_url
+from kinetoscope.readers.ranks import natural
+from kinetoscope.readers.stream import is_url
 
 _SUFFIXES: Final = (".json", ".json.gz", ".json.zst")
 _SIDECAR: Final = ".meta.json"
@@ -28,26 +25,35 @@ _INNER: Final = f"{stored.FOLDER}/{stored.EVENTS}.parquet"
 
 _MARKER: Final = f"{stored.EVENTS}.parquet"
 
-_DISTRIBUTED: Final = re.compile(rb'"distributedInfo"\s*:\s*(?=\{)')
-_RANK_IN_TEXT: Final = re.compile(rb'"rank"\s*:\s*(\d{1,9})')
-_RANK_IN_NAME: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_=]?(\d{1,9})(?!\d)", re.IGNORECASE)
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A trace, or what may be one.
+
+    Attributes:
+        url: its file; of a trace as Parquet, its folder.
+        size: bytes as stored; None where they are not known.
+        version: changes when the content does; "" where nothing tells, and for local files.
+        parquet: is it a folder of Parquet files?
+    """
+
+    url: str
+    size: int | None = None
+    version: str = ""
+    parquet: bool = False
 
 
-def find(path: str) -> list[str]:
-    """The files that a path means, sorted by name; a trace as Parquet is a folder.
+def find(path: str) -> list[Found]:
+    """The files that a path means, in order of name; a trace as Parquet is a folder.
 
     Raises:
         NotFoundError: there is no such file, or the folder holds no `*.json`, `*.json.gz` or `*.json.zst`.
+        MissingExtraError: what reads the URL is not installed.
     """
     if is_url(path):
         return _find_remote(path)
     if os.path.isdir(path):
-        found = _chosen(
-            os.path.join(folder, name)
-            for folder, _, names in os.walk(path)
-            for name in names
-            if _may_be_trace(name) or name == _MARKER
-        )
+        found = _chosen(_below(path))
         if not found:
             raise NotFoundError(
                 f"{path}: no traces in this folder (looked for *.json, *.json.gz, *.json.zst); name the folder that "
@@ -55,12 +61,28 @@ def find(path: str) -> list[str]:
             )
         return found
     if os.path.exists(path):
-        return [path]
-    matching = sorted(file for file in glob.glob(path, recursive=True) if not file.endswith(_SIDECAR))
+        return [Found(path, _size(path))]
+    matching = [file for file in glob.glob(path, recursive=True) if not file.endswith(_SIDECAR)]
     if not matching:
         raise NotFoundError(f"{path}: no such file or folder")
     # A pattern can match a folder and what is in it.
-    return sorted({file for match in matching for file in (find(match) if os.path.isdir(match) else [match])})
+    return _sorted({found for match in matching for found in find(match)})
+
+
+def _below(folder: str) -> Iterator[Found]:
+    """What has the name of a trace in a folder and all its folders."""
+    for inside, _, names in os.walk(folder):
+        for name in names:
+            if _may_be_trace(name) or name == _MARKER:
+                file = os.path.join(inside, name)
+                yield Found(file, _size(file))
+
+
+def _size(file: str) -> int | None:
+    try:
+        return os.stat(file).st_size
+    except OSError:  # it is named, with the reason, when it is asked
+        return None
 
 
 def _may_be_trace(name: str) -> bool:
@@ -68,99 +90,66 @@ def _may_be_trace(name: str) -> bool:
     return name.endswith(_SUFFIXES) and not name.endswith((_SIDECAR, *_EXPORTS)) and not name.startswith(".")
 
 
-def _chosen(files: Iterable[str]) -> list[str]:
-    """The traces in a folder: its JSON files; only where it has none, copies of them as Parquet. Sorted by name."""
+def _chosen(files: Iterable[Found]) -> list[Found]:
+    """The traces in a folder: its JSON files; only where it has none, copies of them as Parquet."""
     markers: list[str] = []
-    others: list[str] = []
+    others: list[Found] = []
     for file in files:
-        (markers if file.endswith(f"/{_MARKER}") else others).append(file)
-    inner = (file.removesuffix(f"/{_INNER}") for file in markers if file.endswith(f"/{_INNER}"))
-    return sorted(others or inner)
-
-
-def is_parquet(path: str) -> bool:
-    """Is this a folder that holds a trace as Parquet? Asked of what `find` found, which names no other folder."""
-    return os.path.isdir(path) if not is_url(path) else not path.startswith(("http:", "https:")) and _has_marker(path)
-
-
-def _has_marker(url: str) -> bool:
-    import fsspec
-
-    try:
-        system, inner = fsspec.core.url_to_fs(url)
-        return bool(system.exists(f"{inner.rstrip('/')}/{_INNER}"))
-    except (OSError, ValueError, ImportError):
-        return False
-
-
-def _find_remote(path: str) -> list[str]:
-    import fsspec
-
-    if path.startswith(("http://", "https://")):  # a server has no folders, and ? begins a query
-        return [path]
-    try:
-        system, inner = fsspec.core.url_to_fs(path)
-        if glob.has_magic(inner):
-            found = [name for name in system.glob(inner) if not name.endswith(_SIDECAR)]
-        elif system.isdir(inner):
-            names = ((name, name.rpartition("/")[2]) for name in system.find(inner))
-            found = _chosen(name for name, last in names if _may_be_trace(last) or last == _MARKER)
+        if file.url.endswith(f"/{_MARKER}"):
+            markers.append(file.url)
         else:
-            return [path]
-    except (OSError, ValueError, ImportError) as error:
-        raise NotFoundError(f"{path}: cannot be read: {error}") from error
+            others.append(file)
+    inner = (Found(file.removesuffix(f"/{_INNER}"), parquet=True) for file in markers if file.endswith(f"/{_INNER}"))
+    return _sorted(others or inner)
+
+
+def _sorted(files: Iterable[Found]) -> list[Found]:
+    return sorted(files, key=lambda file: (natural(file.url), file.url))
+
+
+# --- in stores
+
+
+def _find_remote(path: str) -> list[Found]:
+    from kinetoscope.readers.remote import blamed, place
+
+    where = place(path)
+    with blamed(path):
+        if where.is_http and not path.endswith("/"):  # a page is no folder, and ? begins a query
+            return [Found(path)]
+        if glob.has_magic(where.path) and not where.is_http:
+            matching = where.system.glob(where.path, detail=True)
+            found = _in_pattern(where.system, matching)
+        elif where.is_http or where.system.isdir(where.path):
+            found = _chosen(_listed(where.system, where.path))
+        else:
+            return [_found(where.system, where.path, where.system.info(where.path), path)]
     if not found:
         raise NotFoundError(f"{path}: no traces there (looked for *.json, *.json.gz, *.json.zst)")
-    return sorted(str(system.unstrip_protocol(name)) for name in found)
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What the beginning of a file tells.
-
-    Attributes:
-        file: which one.
-        rank: the rank that it says it holds, in its text, else in its name; None if neither does.
-        world: how many ranks the job had; 0 if it does not say.
-        other: what it is instead of a trace; "" if it may be one.
-    """
-
-    file: str
-    rank: int | None = None
-    world: int = 0
-    other: str = ""
+def _in_pattern(system: Any, matching: dict[str, dict[str, Any]]) -> list[Found]:
+    """What a pattern matches: files, whatever their names, and the traces in folders."""
+    found: set[Found] = set()
+    for name, info in matching.items():
+        if info.get("type") == "directory":
+            found.update(_chosen(_listed(system, name)))
+        elif not name.endswith(_SIDECAR):
+            found.add(_found(system, name, info))
+    return _sorted(found)
 
 
-def look(file: str) -> Look:
-    """Read the beginning of a file.
-
-    Raises:
-        NotFoundError: it cannot be read.
-    """
-    with Blocks(file, max_size=DEFAULT_MAX_SIZE) as blocks:
-        head = next(blocks, b"")[: recognise.HEAD]
-    match = _DISTRIBUTED.search(head)
-    rank, world = _distributed(head[match.end() :]) if match else (None, 0)
-    other = recognise.what_is(head)
-    return Look(file, rank_in_name(file) if rank is None else rank, world, other.what if other else "")
+def _listed(system: Any, folder: str) -> Iterator[Found]:
+    """What has the name of a trace in a folder of a store and all its folders."""
+    for name, info in system.find(folder, detail=True).items():
+        last = name.rpartition("/")[2]
+        if _may_be_trace(last) or last == _MARKER:
+            yield _found(system, name, info)
 
 
-def _distributed(text: bytes) -> tuple[int | None, int]:
-    """Rank and number of ranks as the JSON object that the text begins with tells them."""
-    try:
-        facts, _ = json.JSONDecoder(strict=False).raw_decode(text.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):  # cut, or broken
-        match = _RANK_IN_TEXT.search(text)
-        return (int(match.group(1)) if match else None), 0
-    rank, world = facts.get("rank"), facts.get("world_size")
-    return rank if isinstance(rank, int) and rank >= 0 else None, world if isinstance(world, int) else 0
+def _found(system: Any, name: str, info: dict[str, Any], url: str = "") -> Found:
+    from kinetoscope.readers.remote import facts_of
 
-
-def rank_in_name(file: str) -> int | None:
-    """The rank in the name of a file, else in that of its folder; None if neither has one."""
-    folder, _, name = file.replace(os.sep, "/").rpartition("/")
-    for text in (name, folder.rpartition("/")[2]):
-        found = _RANK_IN_NAME.findall(text)
-        if found:
-            return int(found[-1])
-    return None
+    facts = facts_of(info)
+    return Found(url or str(system.unstrip_protocol(name)), facts.size, facts.version)

@@ -17,7 +17,7 @@ from kinetoscope.readers.columns import SIZES, Sizes, Tokenizer
 from kinetoscope.readers.document import Document, next_events, open_document
 from kinetoscope.readers.elements import Elements, read_elements
 from kinetoscope.readers.findings import findings
-from kinetoscope.readers.stream import Blocks, Text
+from kinetoscope.readers.stream import Blocks, Text, cache_for
 from kinetoscope.readers.window import Window
 
 NAME = "kineto"
@@ -38,7 +38,9 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
         BrokenTraceError: no event of it could be kept.
         LimitError: it is larger than the limits of `source.options` allow.
     """
-    with Blocks(source.url, max_size=source.options.max_size, progress=progress) as blocks:
+    options = source.options
+    cache = cache_for(source.url, options)
+    with Blocks(source.url, max_size=options.max_size, progress=progress, cache=cache) as blocks:
         _refuse_other_formats(source, blocks)
         return read(source, blocks)
 

@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.compiled import Int32s, Int64s, compiled, frozen
-from kinetoscope.errors import BrokenTraceError, LimitError, NotFoundError
+from kinetoscope.errors import BrokenTraceError, LimitError
 from kinetoscope.model import stored
 from kinetoscope.model.shapes import (
     ARGS,
@@ -48,9 +48,10 @@ from kinetoscope.model.stored import Manifest
 from kinetoscope.model.strings import Strings
 from kinetoscope.model.trace import Trace
 from kinetoscope.model.tracks import Tracks
+from kinetoscope.readers.cache import Cache
 from kinetoscope.readers.columns import slots_of
-from kinetoscope.readers.discovery import Look
-from kinetoscope.readers.stream import MAX_RATIO, UNSUSPICIOUS, is_url, open_file
+from kinetoscope.readers.ranks import TEXT, Look
+from kinetoscope.readers.stream import MAX_RATIO, UNSUSPICIOUS, cache_for, is_url, open_file
 from kinetoscope.readers.tokenizer import LONGEST_TIME
 
 NAME: Final = "parquet"
@@ -60,7 +61,7 @@ _PLACES: Final = {PH: IN_COLUMN, CAT: IN_COLUMN, NAME_KEY: IN_COLUMN, PID: IN_TR
 _TIMES: Final = (TIME_INTEGER, TIME_DECIMAL)
 
 
-def look(folder: str) -> Look:
+def look(folder: str, cache: Cache | None = None) -> Look:
     """Which rank a folder says that it holds.
 
     Raises:
@@ -68,8 +69,8 @@ def look(folder: str) -> Look:
         BrokenTraceError: it is damaged.
     """
     with _blamed(folder):
-        manifest = _manifest(folder)
-    return Look(folder, manifest.rank, manifest.world)
+        manifest = _manifest(folder, cache)
+    return Look(folder, manifest.rank, manifest.world, TEXT)
 
 
 def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Trace:
@@ -85,7 +86,7 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
         LimitError: it is larger than `source.options.max_size` allows.
     """
     with _blamed(source.url):
-        return _Folder(source, progress or (lambda _: None)).trace()
+        return _Folder(source, progress or (lambda _: None), cache_for(source.url, source.options)).trace()
 
 
 @contextmanager
@@ -102,22 +103,19 @@ def _path(folder: str, name: str) -> str:
     return f"{folder.rstrip('/')}/{stored.FOLDER}/{name}.parquet"
 
 
-def _opened(folder: str, name: str) -> tuple[Any, int]:
+def _opened(folder: str, name: str, cache: Cache | None) -> tuple[Any, int]:
     """What Polars can read a file from, and its size."""
     path = _path(folder, name)
-    file, size = open_file(path)
+    file, size = open_file(path, cache)
     with file:
         if not is_url(path):
             return path, size or 0
-        try:
-            data = file.read()
-        except OSError as error:
-            raise NotFoundError(f"{path}: cannot be read: {error.strerror or error}") from error
+        data = file.read()
     return io.BytesIO(data), len(data)
 
 
-def _manifest(folder: str) -> Manifest:
-    file, _ = _opened(folder, stored.EVENTS)
+def _manifest(folder: str, cache: Cache | None) -> Manifest:
+    file, _ = _opened(folder, stored.EVENTS, cache)
     text = pl.read_parquet_metadata(file).get(stored.MANIFEST)
     if text is None:
         raise ValueError("it has no manifest")
@@ -138,9 +136,10 @@ class _Folder:
 
     source: Source
     progress: Callable[[int], None]
+    cache: Cache | None
 
     def trace(self) -> Trace:
-        manifest = _manifest(self.source.url)
+        manifest = _manifest(self.source.url, self.cache)
         strings = self._strings(manifest)
         shapes, packed = self._shapes(strings)
         tracks = self._tracks()
@@ -168,7 +167,7 @@ class _Folder:
     def _frame(self, name: str) -> pl.DataFrame:
         """The columns of a file, of the types that they must have, without nulls."""
         wanted = stored.FILES[name]
-        file, size = _opened(self.source.url, name)
+        file, size = _opened(self.source.url, name, self.cache)
         scan = pl.scan_parquet(file, glob=False)
         found = dict(scan.collect_schema())
         _require(found == wanted, f"{name} has the columns {found}, not {wanted}")

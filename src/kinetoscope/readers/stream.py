@@ -11,10 +11,11 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Final, Protocol, cast
+from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from kinetoscope.errors import LimitError, NotFoundError
-from kinetoscope.model.source import DEFAULT_MAX_SIZE
+from kinetoscope.model.source import DEFAULT_MAX_SIZE, Options
+from kinetoscope.readers.cache import Cache, cache_at
 from kinetoscope.readers.inflate import (
     PIECE,
     STORED,
@@ -25,6 +26,9 @@ from kinetoscope.readers.inflate import (
     inflated,
     salvaged,
 )
+
+if TYPE_CHECKING:
+    from kinetoscope.readers.remote import RemoteFile
 
 BLOCK: Final = PIECE
 """Bytes of text in a block at most."""
@@ -70,14 +74,22 @@ class Blocks:
             (during the iteration). A limit that the user has set is the only one that counts.
     """
 
-    def __init__(self, path: str, *, max_size: int = DEFAULT_MAX_SIZE, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        max_size: int = DEFAULT_MAX_SIZE,
+        progress: Progress | None = None,
+        cache: Cache | None = None,
+    ) -> None:
         self.path = path
         self.fault: list[str] = []
         self.goes_on = False
         self.length = 0
         self._max_size = max_size
         self._progress: Progress = progress or (lambda _: None)
-        self._file, self.stored = open_file(path)
+        self._cache = cache
+        self._file, self.stored = open_file(path, cache)
         self._taken = 0
         self._peeked: bytes | None = None
         self._ready: queue.Queue[bytes | BaseException | None] = queue.Queue(maxsize=2)
@@ -165,7 +177,7 @@ class Blocks:
             self.goes_on = True
         except CorruptError as error:
             self.fault.append(f"the compressed data is corrupt ({error})")
-            again, _ = open_file(self.path)
+            again, _ = open_file(self.path, self._cache)
             with again:
                 yield from salvaged(again.read, error.at, done)
 
@@ -191,25 +203,32 @@ def is_url(path: str) -> bool:
     return "://" in path
 
 
-def open_file(path: str) -> tuple[IO[bytes], int | None]:
+def cache_for(path: str, options: Options) -> Cache | None:
+    """Where a copy of a remote file is kept, as the options and the environment say; None for what is here."""
+    return cache_at(options.cache, options.cache_size) if is_url(path) else None
+
+
+def open_file(path: str, cache: Cache | None = None) -> tuple[IO[bytes] | RemoteFile, int | None]:
     """The file at a local path or an fsspec URL, and its size in bytes where that is known.
+
+    cache: where a copy of a remote file is looked for and kept.
 
     Raises:
         NotFoundError: there is no such file, or it cannot be read.
+        MissingExtraError: what reads the URL is not installed.
     """
-    try:
-        if not is_url(path):
-            file: IO[bytes] = open(path, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
-            return file, os.fstat(file.fileno()).st_size
-        import fsspec
+    if is_url(path):
+        from kinetoscope.readers import remote
 
-        remote = fsspec.open(path, "rb").open()
-        return cast(IO[bytes], remote), getattr(remote, "size", None)
+        return remote.opened(path, cache)
+    try:
+        file: IO[bytes] = open(path, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
+        return file, os.fstat(file.fileno()).st_size
     except FileNotFoundError as error:
         raise NotFoundError(f"{path}: no such file") from error
     except IsADirectoryError as error:
         raise NotFoundError(f"{path}: this is a folder; name a file in it") from error
-    except (OSError, ValueError, ImportError) as error:
+    except (OSError, ValueError) as error:
         raise NotFoundError(f"{path}: cannot be read: {_reason(error)}") from error
 
 

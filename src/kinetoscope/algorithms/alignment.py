@@ -1,0 +1,264 @@
+"""Two records of one sequence of events, made by different witnesses with different clocks, put side by side.
+
+Each witness saw a window of the sequence, perhaps with gaps, and knows of each event when it began and ended and a
+signature: what kind of event it was. Some events bind: both witnesses are inside them at one instant, so that their
+intervals overlap once the clocks agree. What cannot be told stays unpaired; that is better than a wrong pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.compiled import Bools, Int64s
+
+_SAMPLE: Final = 64
+"""Events that a lag is judged by."""
+
+_REACH: Final = 50_000_000
+"""Clocks that disagree by more, ns, are found only where both windows begin or end with the same event."""
+
+_MOST_LAGS: Final = 2048
+_ALIKE: Final = 0.98
+"""Share of the events whose signatures agree at the true lag."""
+
+_JITTER: Final = 20_000
+"""Ends that differ by no more than this beyond a common difference, ns, leave no doubt about a lag."""
+
+_SLACK: Final = 20_000
+"""What binding events may miss each other by, ns: witnesses do not leave at the very same instant."""
+
+_TRUSTED: Final = 0.9
+"""Share of the binding pairs that must overlap; else the windows have gaps, or the lag is wrong."""
+
+_AHEAD: Final = 4
+"""Events of one signature that may overlap an event of the other witness, at most."""
+
+_GAPS: Final = 0.05
+"""Share of unpaired binding events from which on a window has gaps, and mere order tells nothing."""
+
+_FAR: Final = 1 << 61
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What one witness saw, in order of start.
+
+    Attributes:
+        start, end: int64 [events], ns on the witness's clock.
+        signature: int64 [events], equal numbers for like events.
+        binding: bool [events], see above; the same for all events of a signature.
+    """
+
+    start: Int64s
+    end: Int64s
+    signature: Int64s
+    binding: Bools
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def at(self, places: NDArray[np.int64]) -> Witness:
+        """Some of the events."""
+        return Witness(self.start[places], self.end[places], self.signature[places], self.binding[places])
+
+
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Places of events of the first witness and of the second, two arrays of one length."""
+
+
+def aligned_pairs(one: Witness, other: Witness, offset: int = 0) -> Pairs:
+    """Which events of two witnesses are the same.
+
+    If neither window has gaps, the events of one are those of the other, shifted by a number of events (the lag) that
+    is the same for all. Else binding events are told by order among their like or by overlap in time, and all others
+    by the order between those.
+
+    Args:
+        one, other: the witnesses.
+        offset: how far the other's clock is ahead as far as is known, ns.
+    """
+    if not len(one) or not len(other):
+        return _none()
+    lag = best_lag(one, other)
+    if lag is not None:
+        found = _shifted(one, other, lag)
+        agree = _holds(one, other, found, _difference(one, other, found))
+        if agree.size and agree.mean() >= _TRUSTED:
+            return found[0][agree], found[1][agree]
+    return _with_gaps(one, other, offset)
+
+
+def best_lag(one: Witness, other: Witness) -> int | None:
+    """The k for which event j of the other witness is event j + k of the one; None if the signatures agree at none.
+
+    The true lag is the one at which the ends differ by the same amount throughout. A short overlap of the windows must
+    be better by far than a long one, and the least difference of clocks decides between equals.
+    """
+    lags = _candidates(one, other)
+    first, last = np.maximum(0, -lags), np.minimum(len(other), len(one) - lags)
+    kept = last > first
+    lags, first, count = lags[kept], first[kept], (last - first)[kept]
+    if not len(lags):
+        return None
+    places = first[:, None] + (np.arange(_SAMPLE)[None, :] * count[:, None]) // _SAMPLE
+    like = one.signature[places + lags[:, None]] == other.signature[places]
+    difference = other.end[places] - one.end[places + lags[:, None]]
+    middle = np.sort(difference, axis=1)[:, _SAMPLE // 2]
+    spread = np.abs(difference - middle[:, None]).astype(np.float64).mean(axis=1)
+    score = (spread + 1000.0) * (count.max() / count) ** 2 + np.abs(middle) * 1e-4
+    score[like.mean(axis=1) < _ALIKE] = np.inf
+    best = np.lexsort((lags, np.abs(lags), score))[0]
+    return int(lags[best]) if np.isfinite(score[best]) else None
+
+
+def _candidates(one: Witness, other: Witness) -> NDArray[np.int64]:
+    """Lags to be tried: those that clocks within reach allow, and those at which windows begin or end together."""
+    together = np.array([0, len(one) - len(other)], np.int64)
+    if len(one) == len(other) and np.array_equal(one.signature, other.signature):
+        difference = other.end - one.end
+        if np.abs(difference - np.median(difference)).mean() <= _JITTER:
+            return together[:1]
+    ends = np.sort(one.end)
+    places = np.unique(np.linspace(0, len(other) - 1, 9).astype(np.int64))
+    low = np.searchsorted(ends, other.end[places] - _REACH)
+    high = np.searchsorted(ends, other.end[places] + _REACH)
+    inside = high > low
+    if not inside.any():
+        return np.unique(together)
+    low, high = low[inside] - places[inside], high[inside] - places[inside]
+    centre, reach = int(np.median((low + high) // 2)), int((high - low).max()) // 2 + 2
+    reach = min(reach, _MOST_LAGS // 2)
+    return np.unique(np.concatenate([together, np.arange(centre - reach, centre + reach + 1)]))
+
+
+def _shifted(one: Witness, other: Witness, lag: int) -> Pairs:
+    places = np.arange(max(0, -lag), min(len(other), len(one) - lag), dtype=np.int64)
+    like = one.signature[places + lag] == other.signature[places]
+    return places[like] + lag, places[like]
+
+
+def _difference(one: Witness, other: Witness, found: Pairs) -> int:
+    """How far the other's clock is ahead, by the ends of binding pairs; of all pairs if none bind."""
+    mine, theirs = found
+    binding = one.binding[mine]
+    difference = (other.end[theirs] - one.end[mine])[binding if binding.any() else slice(None)]
+    return int(np.sort(difference)[len(difference) // 2]) if len(difference) else 0
+
+
+def _holds(one: Witness, other: Witness, found: Pairs, offset: int) -> Bools:
+    """Which pairs may be: binding ones overlap once the clocks agree; of the others nothing is asked."""
+    mine, theirs = found
+    start, end = other.start[theirs] - offset, other.end[theirs] - offset
+    apart = np.maximum(one.start[mine], start) - np.minimum(one.end[mine], end)
+    return np.asarray(~one.binding[mine] | (apart <= _SLACK))
+
+
+# --- windows with gaps
+
+
+def _with_gaps(one: Witness, other: Witness, offset: int) -> Pairs:
+    mine, theirs = np.flatnonzero(one.binding), np.flatnonzero(other.binding)
+    if not len(mine) or not len(theirs):
+        return _in_order(one, other) if not one.binding.any() and not other.binding.any() else _none()
+    a, b = one.at(mine), other.at(theirs)
+    b = Witness(b.start - offset, b.end - offset, b.signature, b.binding)
+    found = _by_overlap(a, b, *_as_often(a, b))
+    found = mine[found[0]], theirs[found[1]]
+    return _filled(one, other, found)
+
+
+def _in_order(one: Witness, other: Witness) -> Pairs:
+    """Events that do not bind, where both saw exactly the same."""
+    if np.array_equal(one.signature, other.signature):
+        return np.arange(len(one)), np.arange(len(other))
+    return _none()
+
+
+def _as_often(one: Witness, other: Witness) -> Pairs:
+    """Binding events whose signature both saw equally often, if all of them overlap in that order."""
+    mine, theirs = _by_occurrence(one.signature, other.signature)
+    holds = _holds(one, other, (mine, theirs), 0)
+    wrong = np.unique(one.signature[mine[~holds]])
+    kept = ~np.isin(one.signature[mine], wrong)
+    return mine[kept], theirs[kept]
+
+
+def _by_occurrence(one: Int64s, other: Int64s) -> Pairs:
+    """The first with the first, the second with the second, of each key that occurs equally often on both sides."""
+    mine, theirs = np.argsort(one, kind="stable"), np.argsort(other, kind="stable")
+    keys, counts = np.unique(one, return_counts=True)
+    others, their_counts = np.unique(other, return_counts=True)
+    common, at, there = np.intersect1d(keys, others, assume_unique=True, return_indices=True)
+    equal = common[counts[at] == their_counts[there]]
+    return mine[np.isin(one[mine], equal)], theirs[np.isin(other[theirs], equal)]
+
+
+def _by_overlap(one: Witness, other: Witness, mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> Pairs:
+    """The pairs given and, of other events, those that overlap just one of their like by half of the shorter."""
+    rest = np.setdiff1d(np.arange(len(one)), mine, assume_unique=True)
+    theirs_rest = np.setdiff1d(np.arange(len(other)), theirs, assume_unique=True)
+    found = _overlapping(one.at(rest), other.at(theirs_rest))
+    return np.concatenate([mine, rest[found[0]]]), np.concatenate([theirs, theirs_rest[found[1]]])
+
+
+def _overlapping(one: Witness, other: Witness) -> Pairs:
+    if not len(one) or not len(other):
+        return _none()
+    origin = min(int(one.start.min()), int(other.start.min()))
+    width = max(int(one.end.max()), int(other.end.max())) - origin + 1
+    signatures = np.unique(np.concatenate([one.signature, other.signature]))
+    if width * len(signatures) >= _FAR:
+        return _none()
+
+    def spread(times: Int64s, signature: Int64s) -> Int64s:
+        """Times such that events of different signatures never overlap."""
+        return times - origin + np.searchsorted(signatures, signature) * width
+
+    mine = np.lexsort((one.start, one.signature))
+    start, end = spread(one.start, one.signature)[mine], spread(one.end, one.signature)[mine]
+    low, high = spread(other.start, other.signature), spread(other.end, other.signature)
+    first = np.searchsorted(np.maximum.accumulate(end), low, side="right")
+    last = np.searchsorted(start, high, side="left")
+    fits, which = np.zeros(len(other), np.int64), np.full(len(other), -1, np.int64)
+    for ahead in range(_AHEAD):
+        place = np.minimum(first + ahead, len(mine) - 1)
+        both = np.minimum(end[place], high) - np.maximum(start[place], low)
+        shorter = np.minimum(end[place] - start[place], high - low)
+        fit = (first + ahead < last) & (2 * both >= shorter)
+        fits += fit
+        which[fit] = place[fit]
+    alone = (fits == 1) & (last - first <= _AHEAD)
+    chosen, counts = np.unique(which[alone], return_counts=True)
+    alone &= np.isin(which, chosen[counts == 1])
+    theirs = np.flatnonzero(alone)
+    return mine[which[theirs]], theirs
+
+
+def _filled(one: Witness, other: Witness, found: Pairs) -> Pairs:
+    """The pairs, and those events that do not bind and lie between the same pairs equally often on both sides."""
+    mine, theirs = found
+    order = np.argsort(mine, kind="stable")
+    mine, theirs = mine[order], theirs[order]
+    if not len(mine) or (np.diff(theirs) < 0).any() or _unpaired(one, mine) > _GAPS or _unpaired(other, theirs) > _GAPS:
+        return mine, theirs
+    loose, their_loose = np.flatnonzero(~one.binding), np.flatnonzero(~other.binding)
+    segment, their_segment = np.searchsorted(mine, loose), np.searchsorted(theirs, their_loose)
+    signatures = np.unique(np.concatenate([one.signature, other.signature]))
+    key = segment * len(signatures) + np.searchsorted(signatures, one.signature[loose])
+    their_key = their_segment * len(signatures) + np.searchsorted(signatures, other.signature[their_loose])
+    more, their_more = _by_occurrence(key, their_key)
+    return np.concatenate([mine, loose[more]]), np.concatenate([theirs, their_loose[their_more]])
+
+
+def _unpaired(witness: Witness, paired: NDArray[np.int64]) -> float:
+    """Share of the binding events between the first and the last paired one that are not paired."""
+    binding = int(witness.binding[paired.min() : paired.max() + 1].sum())
+    return 1 - len(paired) / binding
+
+
+def _none() -> Pairs:
+    return np.empty(0, np.int64), np.empty(0, np.int64)

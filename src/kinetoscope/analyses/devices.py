@@ -1,0 +1,104 @@
+"""Which devices each rank used, and on which machine."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.model.calltree import main_thread
+from kinetoscope.model.device import device_work
+from kinetoscope.model.devices import Device
+from kinetoscope.model.devices import devices as listed_devices
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.scope import scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.schema import Analysis, Column, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("node", pl.String, "Name of the machine, as the file states it, else as its name does."),
+    Column("process", pl.Int64, "Number of the process on that machine."),
+    Column("device", pl.Int64, "Device that the rank used; null if it used none."),
+    Column("name", pl.String, "The vendor's name of the device."),
+    Column("memory", pl.Int64, "Memory of the device.", "bytes"),
+    Column("capability", pl.String, "Compute capability, major and minor."),
+    Column("multiprocessors", pl.Int64, "Streaming multiprocessors, or compute units."),
+)
+
+
+def devices(job: Job, *, select: Selection = ALL) -> Result:
+    """On which machine did each rank run, as which process, and on which devices?
+
+    Method. A row for each device on which a rank ran any work, described as the file lists it. The machine is the
+    `host_name` of the file; older files do not state it, then it is the part of the file's name before the process
+    number, where the name is made so (`node7_1234.….pt.trace.json`, as torch's `tensorboard_trace_handler` names them).
+    The process is the one that the training loop's thread belongs to.
+
+    How to read it. Ranks that share a device, machines with fewer ranks than others, and devices of different names or
+    capabilities in one job are worth a question: the slowest of them sets the pace.
+
+    Limits. Devices that a rank sees and does not use are in `trace_info`. ROCm states no compute capability, and files
+    cut by other tools may state no devices at all: then those columns are null.
+    """
+    return job.map(_of_trace, RESULT, select)
+
+
+ANALYSIS = Analysis("Devices", devices, RESULT)
+
+_WORKER: Final = re.compile(r"(?!.*(?:step|rank|worker|epoch))(.+)_(\d{1,18})", re.IGNORECASE)
+"""How torch's handler names a worker: the machine and the process; `worker0_step_12` is somebody's own name."""
+
+_NAME: Final = re.compile(r"(.*?)(?:\.\d+)?\.pt\.trace\.json(?:\.gz)?")
+"""What stands before the time at which a file was written."""
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    view = scope(trace, select)
+    work = trace.of(device_work)
+    used = np.unique(work.device[view.work]).tolist()
+    known = {device.number: device for device in trace.of(listed_devices)}
+    node, process = _place(trace)
+    rows = [(node, process, *_described(number, known.get(number))) for number in used or [-1]]
+    notes = list(view.notes) if select != ALL else []
+    if not len(work):
+        notes.append(unrecorded("device work", "the columns of the device are empty"))
+    elif any(number not in known for number in used):
+        notes.append("The file does not describe the devices that were used: what is not stated is null.")
+    schema = RESULT.without("rank").empty().schema
+    return Partial(pl.DataFrame(rows, schema=schema, orient="row"), tuple(notes))
+
+
+def _described(number: int, device: Device | None) -> tuple[int | str | None, ...]:
+    shown = number if number >= 0 else None
+    if device is None:
+        return shown, None, None, None, None
+    capability = None if device.capability is None else "{}.{}".format(*device.capability)
+    return shown, device.name or None, _whole(device.memory), capability, _whole(device.multiprocessors)
+
+
+def _whole(value: int | None) -> int | None:
+    return value if value is not None and 0 <= value < 1 << 62 else None
+
+
+def _place(trace: Trace) -> tuple[str | None, int | None]:
+    """Machine and process of a rank, null where nothing tells."""
+    name = _NAME.fullmatch(trace.source.name)
+    worker = _WORKER.fullmatch(name.group(1)) if name else None
+    stated = trace.metadata.get("host_name")
+    node = stated if isinstance(stated, str) and stated else worker.group(1) if worker else None
+    track = trace.of(main_thread)
+    pids = trace.tracks.integer_pids()
+    pid = int(pids[track]) if 0 <= track < len(pids) else -1
+    if worker and not (isinstance(stated, str) and stated):
+        return _shown(node), int(worker.group(2))
+    return _shown(node), pid if pid >= 0 else None
+
+
+def _shown(text: str | None) -> str | None:
+    """Text as frames can hold it: lone surrogates replaced."""
+    return None if text is None else text.encode("utf-8", "replace").decode()

@@ -1,0 +1,117 @@
+"""How long the same kernels take on different ranks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.algorithms.grouping import group, reduce_by
+from kinetoscope.model import arrays
+from kinetoscope.model.busy import nothing_ran
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.kinds import WorkKind
+from kinetoscope.model.scope import scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("name", pl.String, "Name of the kernel."),
+    Column("kind", pl.String, "computation, communication, memcpy or memset."),
+    Column("calls", pl.Int64, "How often it ran on the rank."),
+    Column("total", pl.Int64, "Sum of the durations of its calls on the rank.", "ns"),
+    Column("mean", pl.Int64, "Mean duration of a call on the rank, rounded to the nanosecond.", "ns"),
+    Column("min", pl.Int64, "Shortest call on the rank.", "ns"),
+    Column("max", pl.Int64, "Longest call on the rank.", "ns"),
+    Column("ranks", pl.Int64, "How many ranks ran it."),
+    Column("ratio", pl.Float64, "Mean on the rank / the median of the means of all ranks; null if that is 0."),
+)
+
+
+def kernel_spread(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    kernel: Annotated[str, Param("Kernels whose names hold this; empty: those that take most time.")] = "",
+    limit: Annotated[int, Param("How many kernels, by their total over all ranks; 0: all.")] = 10,
+) -> Result:
+    """Does the same kernel take as long on one rank as on the others?
+
+    Method. On each rank the calls of one kernel are one row, with mean, shortest and longest call. Kernels are chosen
+    by their total over all ranks. The ratio compares the mean of a rank with the median of all ranks' means (of an even
+    number the lower middle one). Rows are sorted by rank, then as the kernels are chosen.
+
+    How to read it. A computation kernel with a ratio well above 1 on one rank says that this rank computes more slowly
+    (clock, power, heat, memory errors) or has more to compute (shapes). For communication it is the other way round: a
+    rank whose collectives are short is the one that the others wait for (see `stragglers`).
+
+    Limits. Copies and sets count as kernels here. Calls of one name with different shapes are one row. Only calls that
+    start in a selected range of time count, in full. Unlike HTA, whose table has ten names of each kind and calls the
+    rest `others`, any kernel can be asked for, and times are exact.
+    """
+    return job.reduce(_of_trace, _joined, partial(_finished, limit=limit), RESULT, select, kernel=kernel)
+
+
+ANALYSIS = Analysis("Kernel spread", kernel_spread, RESULT, chart=Bars("rank", "mean"))
+
+_OF_RANK = RESULT.without("ranks", "ratio")
+
+
+def _of_trace(trace: Trace, select: Selection, *, kernel: str) -> Partial:
+    view = scope(trace, select)
+    work = view.device_work
+    notes = list(view.notes) if select != ALL else []
+    wanted = view.work.copy()
+    if view.clip is not None:
+        wanted &= (work.start >= view.clip[0]) & (work.start < view.clip[1])
+    if kernel:
+        names = np.unique(trace.name[work.rows])
+        wanted &= np.isin(trace.name[work.rows], [n for n in names.tolist() if kernel in trace.strings.label(n)])
+    chosen = np.flatnonzero(wanted)
+    if not len(chosen):
+        missing = f"No kernel's name holds {kernel!r}." if kernel and view.work.any() else nothing_ran(view)
+        return Partial(_OF_RANK.empty(), (*notes, missing))
+    rows = work.rows[chosen]
+    codes, first = group(trace.name[rows], work.kind[chosen])
+    found = reduce_by(codes, len(first), work.duration[chosen])
+    frame = pl.DataFrame(
+        {
+            "rank": pl.Series([trace.source.rank], dtype=pl.Int64).new_from_index(0, len(first)),
+            "name": arrays.texts(trace.strings, trace.name[rows[first]]).cast(pl.String),
+            "kind": arrays.labelled(work.kind[chosen[first]], lambda k: WorkKind(k).name.lower()).cast(pl.String),
+            "calls": found.rows,
+            "total": found.total,
+            "mean": (2 * found.total + found.rows) // (2 * found.rows),
+            "min": found.least,
+            "max": found.greatest,
+        }
+    )
+    return Partial(_OF_RANK.conform(frame), tuple(notes))
+
+
+def _joined(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
+    return pl.concat([a, b])
+
+
+def _finished(frame: pl.DataFrame, *, limit: int) -> pl.DataFrame:
+    """One row for each rank and kernel (two names with one label, and cycles of a rank, are joined)."""
+    by_rank = frame.group_by("rank", "name", "kind").agg(
+        pl.col("calls", "total").sum(), pl.col("min").min(), pl.col("max").max()
+    )
+    calls = pl.col("calls")
+    by_rank = by_rank.with_columns(mean=(2 * pl.col("total") + calls) // (2 * calls)).sort("rank", "name", "kind")
+    middle = pl.col("mean").sort().gather((pl.len() - 1) // 2).first()
+    of_all = by_rank.group_by("name", "kind").agg(everywhere=pl.col("total").sum(), ranks=pl.len(), middle=middle)
+    of_all = of_all.sort("everywhere", "name", "kind", descending=[True, False, False])
+    if limit > 0:
+        of_all = of_all.head(limit)
+    rows = by_rank.join(of_all, on=["name", "kind"])
+    ratio = pl.when(pl.col("middle") > 0).then(pl.col("mean") / pl.col("middle"))
+    rows = rows.with_columns(ratio=ratio).sort(
+        "rank", "everywhere", "name", "kind", descending=[False, True, False, False]
+    )
+    return rows.select(RESULT.names)

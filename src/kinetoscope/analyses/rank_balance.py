@@ -1,0 +1,121 @@
+"""Where the time of each step goes on each rank, with waiting for other ranks told from communicating."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.algorithms.intervals import Intervals, covered, exclusive, intersection
+from kinetoscope.model.before_collectives import ACTIVITIES, COVERED, before_collectives, doings
+from kinetoscope.model.clocks import aligned
+from kinetoscope.model.collective_calls import selected_calls
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.joined_ranks import Joined, joined
+from kinetoscope.model.matching import join
+from kinetoscope.model.process_groups import host_of
+from kinetoscope.model.scope import scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.straggling import ranks_of, rows_of, waiting
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
+
+PARTS = ("computation", "overlap", "exposed_transfer", "exposed_waiting", "exposed_memory", "other")
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("step", pl.Int64, "Number of the step, as in ProfilerStep#N."),
+    Column("duration", pl.Int64, "Length of the device step; the six parts sum to it.", "ns"),
+    Column("computation", pl.Int64, "Computation and no communication runs.", "ns"),
+    Column("overlap", pl.Int64, "Computation and communication run.", "ns"),
+    Column("exposed_transfer", pl.Int64, "Communication and no computation, all ranks of it having arrived.", "ns"),
+    Column("exposed_waiting", pl.Int64, "The same before the last rank arrived; null if others are not known.", "ns"),
+    Column("exposed_memory", pl.Int64, "Copies or sets, and none of the above.", "ns"),
+    Column("other", pl.Int64, "None of these: the devices have nothing to run.", "ns"),
+    Column("exposed_communication", pl.Int64, "Transfer and waiting together.", "ns"),
+    Column("ratio", pl.Float64, "All computation / all communication; null without communication."),
+)
+
+
+def rank_balance(job: Job, *, select: Selection = ALL) -> Result:
+    """Does each rank compute as long as the others, or does it wait for them?
+
+    Method. Each instant of a device step is charged once: to computation and communication at once, to computation
+    alone, to communication alone, to copies and sets, or to none. Communication alone is waiting until the last rank of
+    the collective has arrived, on one clock, and transfer after that. On a rank without device work its operators are
+    computation, and what a library of the host does (gloo) is communication.
+
+    How to read it. Ranks that wait much are not to blame: look for those that wait least, and `stragglers` for the
+    cause. If no rank waits and transfer is large, the network is what limits. Computation that differs between ranks is
+    work that is shared badly.
+
+    Limits. Waiting for the other side of sending and receiving, the bubbles of a pipeline, is waiting too. Where a rank
+    has collectives but none was matched with those of another rank, transfer and waiting are null. Of a selection,
+    steps and the range of time count. Unlike the TensorBoard plugin, collectives of any kind count and are matched by
+    more than their order, and the host's share of a collective is no communication where the device's was recorded.
+    """
+    return job.reduce(_of_trace, join, _finished, RESULT, select)
+
+
+ANALYSIS = Analysis("Rank balance", rank_balance, RESULT, chart=StackedBars("rank", PARTS))
+
+_CHARGED = ("overlap", "computation", "exposed_communication", "exposed_memory", "other")
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    """The collectives, and the steps as rows of a kind of their own."""
+    view = scope(trace, select)
+    who = {"rank": pl.lit(trace.source.rank, pl.Int64), "host": pl.lit(host_of(trace), pl.String)}
+    whole = scope(trace, Selection(steps_by=select.steps_by))
+    covering = trace.of(before_collectives, select.steps_by)
+    calls = selected_calls(whole).join(
+        covering.select("row", *ACTIVITIES, *COVERED), on="row", how="left", maintain_order="left"
+    )
+    windows = view.clipped(view.steps.device.start, view.steps.device.end)
+    did = trace.of(doings)
+    both = intersection(did.computation, did.communication)
+    charged = exclusive(windows, [both, did.computation, did.communication, did.classes[2]])
+    marks = pl.DataFrame(
+        {
+            "row": pl.Series(range(len(view.steps)), dtype=pl.Int64),
+            "step": view.steps.number,
+            "start": windows.start + trace.base,
+            "end": windows.end + trace.base,
+            **{name: charged[:, place] for place, name in enumerate(_CHARGED)},
+            "computing": covered(windows, did.computation),
+            "communicating": covered(windows, did.communication),
+        }
+    )
+    frame = pl.concat([calls.with_columns(mark=False, **who), marks.with_columns(mark=True, **who)], how="diagonal")
+    return Partial(frame, view.notes)
+
+
+def _finished(frame: pl.DataFrame) -> Partial:
+    calls = frame.filter(~pl.col("mark")).drop("mark", *_CHARGED, "computing", "communicating")
+    found = joined(calls)
+    marks = aligned(frame.filter("mark"), found.clocks).sort("rank", "step", "start")
+    exposed = pl.col("exposed_communication")
+    table = marks.with_columns(
+        duration=pl.sum_horizontal(_CHARGED),
+        exposed_waiting=_waited(found, marks),
+        ratio=pl.when(pl.col("communicating") > 0).then(pl.col("computing") / pl.col("communicating")),
+    )
+    waited = pl.when(exposed == 0).then(0).otherwise(pl.min_horizontal("exposed_waiting", exposed))
+    waited = pl.when(pl.col("exposed_waiting").is_null() & (exposed > 0)).then(None).otherwise(waited)
+    table = table.with_columns(exposed_waiting=waited).with_columns(
+        exposed_transfer=exposed - pl.col("exposed_waiting")
+    )
+    return Partial(table.select(RESULT.names), found.notes)
+
+
+def _waited(found: Joined, marks: pl.DataFrame) -> pl.Series:
+    """Exposed waiting in each step, null on ranks of whose collectives none was matched."""
+    rows, _ = rows_of(found.frame)
+    until = np.full(int(rows.match.max(initial=-1)) + 1, np.iinfo(np.int64).min)
+    np.maximum.at(until, rows.match, rows.arrival)
+    waited = np.full(len(marks), -1, np.int64)
+    rank, start, end = (marks[name].to_numpy() for name in ("rank", "start", "end"))
+    for here in ranks_of(rows):
+        low, high = np.searchsorted(rank, [rows.rank[here.start], rows.rank[here.start] + 1]).tolist()
+        windows = Intervals(start[low:high], end[low:high])
+        waited[low:high] = covered(windows, waiting(rows, until[rows.match], here))
+    return pl.Series(waited).set(pl.Series(waited < 0), None)

@@ -1,0 +1,80 @@
+"""When each step begins on each rank."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from kinetoscope.model.clocks import aligned
+from kinetoscope.model.collective_calls import selected_calls
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.joined_ranks import joined
+from kinetoscope.model.matching import join
+from kinetoscope.model.process_groups import host_of
+from kinetoscope.model.scope import scope
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("step", pl.Int64, "Number of the step, as in ProfilerStep#N."),
+    Column("start", pl.Int64, "When the rank began it, since the first step of any rank.", "ns", instant=True),
+    Column("skew", pl.Int64, "How long after the first rank it began it.", "ns"),
+    Column("behind_middle", pl.Int64, "How long after the rank in the middle; negative before it.", "ns"),
+    Column("duration", pl.Int64, "Length of the device step on the rank.", "ns"),
+    Column("end_skew", pl.Int64, "How long after the first rank it ended it.", "ns"),
+    Column("ranks", pl.Int64, "How many ranks recorded the step."),
+)
+
+
+def step_skew(job: Job, *, select: Selection = ALL) -> Result:
+    """Do all ranks begin and end each step at the same time?
+
+    Method. The steps of all ranks are put on one clock, which collectives give that all ranks leave together. The skew
+    of a rank is how much later than the first one it begins the step. A step begins when the host begins it and the
+    device has finished the step before (see `step_breakdown`).
+
+    How to read it. Ranks that begin a step late and end it with the others lost time before it: at its end, or in data
+    loading. A skew that grows from step to step is odd in data parallel training, where each step ends with a
+    collective. Stages of a pipeline may begin one after the other.
+
+    Limits. What begins a step is where the mark was set, and the host runs ahead of the device: a late host need not
+    cost time. Steps of different ranks are compared by their numbers. Without collectives that ranks have in common,
+    the clocks of their machines are compared as they are; the notes say so.
+    """
+    return job.reduce(_of_trace, join, _finished, RESULT, select)
+
+
+ANALYSIS = Analysis("Step skew", step_skew, RESULT, chart=Bars("rank", "skew"))
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    """The collectives, from which clocks are told, and the steps, as rows of a kind of their own."""
+    view = scope(trace, select)
+    whole = scope(trace, Selection(steps_by=select.steps_by))
+    who = {"rank": pl.lit(trace.source.rank, pl.Int64), "host": pl.lit(host_of(trace), pl.String)}
+    calls = selected_calls(whole).with_columns(mark=False, **who)
+    windows = view.clipped(view.steps.device.start, view.steps.device.end)
+    marks = pl.DataFrame(
+        {
+            "row": pl.Series(range(len(view.steps)), dtype=pl.Int64),
+            "step": view.steps.number,
+            "start": windows.start + trace.base,
+            "end": windows.end + trace.base,
+        }
+    ).with_columns(mark=True, **who)
+    return Partial(pl.concat([calls, marks], how="diagonal"), view.notes)
+
+
+def _finished(frame: pl.DataFrame) -> Partial:
+    found = joined(frame.filter(~pl.col("mark")).drop("mark"))
+    marks = aligned(frame.filter("mark"), found.clocks).select("rank", "step", "start", "end")
+    first, middle = pl.col("start").min(), pl.col("start").sort().gather((pl.len() - 1) // 2).first()
+    table = marks.sort("rank", "step", "start").with_columns(
+        duration=pl.col("end") - pl.col("start"),
+        skew=pl.col("start") - first.over("step"),
+        behind_middle=pl.col("start") - middle.over("step"),
+        end_skew=pl.col("end") - pl.col("end").min().over("step"),
+        ranks=pl.col("rank").n_unique().over("step").cast(pl.Int64),
+    )
+    return Partial(table.with_columns(start=pl.col("start") - first).select(RESULT.names), found.notes)

@@ -1,0 +1,137 @@
+"""What a rank did since its previous collective, and what of each collective its computation covers.
+
+The time between two arrivals is charged once, by priority: to computation on its devices, to communication, to copies
+and sets, and where its devices did none of these, to what its host did: data loading, synchronising calls (and the idle
+time that follows from them), other work, or nothing that was recorded. On a trace without device work its operators
+are the computation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals import Intervals, exclusive, merge, union
+from kinetoscope.model.calltree import STEP, is_asynchronous
+from kinetoscope.model.collective_calls import collective_calls
+from kinetoscope.model.device import device_work
+from kinetoscope.model.kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, HOST_KINDS, EventKind, WorkKind
+from kinetoscope.model.loading import is_data_loading
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.scope import origin_of_time
+from kinetoscope.model.trace import Trace
+from kinetoscope.model.waiting import host_waits
+from kinetoscope.model.waiting_cost import idle_after
+
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+ACTIVITIES: Final = (
+    "computation",
+    "communication",
+    "memory_copies",
+    "data_loading",
+    "synchronization",
+    "host",
+    "idle",
+)
+"""What a rank can be doing, in order of priority; idle: nothing that was recorded."""
+
+COVERED: Final = ("covered_start", "covered_end")
+"""Lists: when computation runs during a collective, in order, ns after its start."""
+
+_MARKS: Final = (STEP, "[pl][")
+"""How operators begin that are marks around operators."""
+
+
+@dataclass(frozen=True)
+class Doings:
+    """When a rank did what; unions of intervals in order of ACTIVITIES, the last of them left out: it is the rest."""
+
+    classes: tuple[Intervals, ...]
+
+    @property
+    def computation(self) -> Intervals:
+        """When it computed."""
+        return self.classes[0]
+
+    @property
+    def communication(self) -> Intervals:
+        """When a collective was going on."""
+        return self.classes[1]
+
+
+def before_collectives(trace: Trace, steps_by: str | None = None) -> pl.DataFrame:
+    """The rows of `collective_calls` in order of start, with what was done since the start of the one before, ns.
+
+    Columns beside theirs: ACTIVITIES (they sum to the time since the start of the call before, of the first one since
+    the recording began) and COVERED.
+    """
+    calls = trace.of(collective_calls, steps_by).sort("start", "row")
+    start = calls["start"].to_numpy() - trace.base
+    end = np.maximum(calls["end"].to_numpy() - trace.base, start)
+    did = trace.of(doings)
+    origin = np.array([min(trace.of(origin_of_time), int(start[0]) if len(start) else 0)], np.int64)
+    windows = Intervals(np.concatenate([origin, start])[: len(start)], start)
+    charged = exclusive(windows, did.classes)
+    parts = [pl.Series(name, charged[:, place]) for place, name in enumerate(ACTIVITIES)]
+    return calls.with_columns(parts).with_columns(*_lists(Intervals(start, end), did.computation))
+
+
+def doings(trace: Trace) -> Doings:
+    """When the rank did what: ask by `trace.of`."""
+    work = trace.of(device_work)
+    loading, asynchronous = trace.of(is_data_loading), trace.of(is_asynchronous)
+    ops = (trace.kind == EventKind.HOST_OP) & ~loading
+    collective = rows_named(trace, _is_collective, EventKind.HOST_OP, holding=COLLECTIVE_WORDS)
+    ops &= ~collective & ~rows_named(trace, _is_mark, EventKind.HOST_OP, holding=_MARKS)
+    annotations = rows_named(trace, _is_mark, EventKind.ANNOTATION, holding=_MARKS)
+
+    def device(*kinds: WorkKind) -> Intervals:
+        of_kind = work.of(*kinds)
+        return union(work.start[of_kind], work.end[of_kind])
+
+    def host(rows: Bools) -> Intervals:
+        return union(trace.start[rows], trace.end[rows])
+
+    known = np.isin(trace.kind, HOST_KINDS) & ~annotations & ~asynchronous & (trace.kind != EventKind.ANNOTATION)
+    waits = trace.of(host_waits).call
+    until = trace.end[waits] + trace.of(idle_after)
+    return Doings(
+        (
+            device(WorkKind.COMPUTATION) if len(work) else host(ops),
+            merge(device(WorkKind.COMMUNICATION), host(asynchronous)),
+            device(WorkKind.MEMCPY, WorkKind.MEMSET),
+            host(loading),
+            union(trace.start[waits], until),
+            host(known),
+        )
+    )
+
+
+def _is_collective(name: str) -> bool:
+    return COLLECTIVE_OPS.match(name) is not None
+
+
+def _is_mark(name: str) -> bool:
+    return name.startswith(_MARKS)
+
+
+def _lists(spans: Intervals, covering: Intervals) -> tuple[pl.Series, pl.Series]:
+    """What of each span a union covers, as lists of starts and of ends after the start of the span."""
+    first = np.searchsorted(covering.end, spans.start, side="right")
+    count = np.maximum(np.searchsorted(covering.start, spans.end, side="left") - first, 0)
+    place = np.repeat(np.arange(len(count)), count)
+    before = np.cumsum(count) - count
+    which = np.arange(int(count.sum())) - before[place] + first[place]
+    begin = np.maximum(covering.start[which], spans.start[place]) - spans.start[place]
+    finish = np.minimum(covering.end[which], spans.end[place]) - spans.start[place]
+    some = pl.DataFrame({"place": place, COVERED[0]: begin, COVERED[1]: finish})
+    lists = some.group_by("place", maintain_order=True).agg(pl.col(COVERED))
+    every = pl.DataFrame({"place": np.arange(len(count))}).join(lists, on="place", how="left", maintain_order="left")
+    filled = every.select(pl.col(COVERED).fill_null(pl.lit([], pl.List(pl.Int64))))
+    return filled[COVERED[0]], filled[COVERED[1]]

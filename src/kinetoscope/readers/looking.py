@@ -1,0 +1,254 @@
+"""Looks into files without reading them: what they are, and which rank they hold, from their beginnings and ends.
+
+A first look reads a quarter of a megabyte at most. Only into files that tell their rank neither there nor by name a
+second look goes further: some megabytes of both ends, where `distributedInfo` may stand behind the events, and where
+collectives name the ranks that take part. A compressed end can only be had by inflating all that is before it; that is
+done for files on this machine, within a budget for the whole job. Many files are looked into side by side.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import repeat
+from typing import IO, Final, NamedTuple
+
+from kinetoscope.errors import BrokenTraceError, LimitError, NotFoundError
+from kinetoscope.readers import parquet, recognise
+from kinetoscope.readers.cache import Cache
+from kinetoscope.readers.discovery import Found
+from kinetoscope.readers.inflate import CorruptError, EndsEarlyError, GoesOnError, decompressor, inflated
+from kinetoscope.readers.ranks import TEXT, Look, distributed, in_collectives, rank_in_name
+from kinetoscope.readers.stream import is_url, open_file
+
+HEAD: Final = 1 << 16
+"""Bytes as stored that a first look reads; FIRST of a remote file, where the way is what takes the time."""
+
+TEXT_AT_MOST: Final = 1 << 18
+"""Bytes of text that a first look makes of them."""
+
+FURTHER: Final = 4 << 20
+"""Bytes of text at either end that a second look reads at most."""
+
+BUDGET: Final = 128 << 20
+"""Bytes as stored that second looks into all files of a job read at most, together."""
+
+_HERE: Final = 4
+_AFAR: Final = 32
+"""Files that are looked into at a time."""
+
+_DECODER: Final = json.JSONDecoder(strict=False)
+
+
+class _Ends(NamedTuple):
+    """Text at both ends of a file, as much as was read; `whole` if nothing that could tell the rank is left out."""
+
+    first: bytes
+    last: bytes
+    whole: bool
+
+
+def look_into(files: Sequence[Found], cache: Cache | None = None) -> list[Look]:
+    """A look into each file, in the same order; the second look too, where the first does not tell the rank.
+
+    Of several files, those that cannot be read are looked at by name: the reason is said when they are asked.
+
+    Raises:
+        NotFoundError, BrokenTraceError, LimitError: the only file cannot be read.
+    """
+    if len(files) == 1:
+        looks = [_looked(files[0], cache)]
+    else:
+        with ThreadPoolExecutor(_at_once(files), "kinetoscope-look") as pool:
+            looks = list(pool.map(_forgiving(_looked), files, repeat(cache)))
+    unknown = [k for k, each in enumerate(looks) if _is_unknown(each)]
+    if unknown:
+        share = BUDGET // len(unknown)
+        with ThreadPoolExecutor(_at_once(files), "kinetoscope-look") as pool:
+            again = pool.map(lambda k: _further(files[k], looks[k], share, cache), unknown)
+            for k, each in zip(unknown, again, strict=True):
+                looks[k] = each
+    return looks
+
+
+def _is_unknown(look: Look) -> bool:
+    """Is there more to read in it, and need for it?"""
+    return look.rank is None and not look.other and not look.whole and look.mark != "" and rank_in_name(look.file) is None
+
+
+def _at_once(files: Sequence[Found]) -> int:
+    return _AFAR if is_url(files[0].url) else _HERE
+
+
+def _forgiving(look: Callable[[Found, Cache | None], Look]) -> Callable[[Found, Cache | None], Look]:
+    def forgiving(file: Found, cache: Cache | None) -> Look:
+        try:
+            return look(file, cache)
+        except (NotFoundError, BrokenTraceError, LimitError):
+            return Look(file.url, size=file.size)
+
+    return forgiving
+
+
+def _looked(file: Found, cache: Cache | None) -> Look:
+    """The first look."""
+    if file.parquet:
+        return replace(parquet.look(file.url, cache), size=file.size)
+    if not is_url(file.url) and os.path.exists(file.url) and not os.path.isfile(file.url):
+        return Look(file.url)  # a pipe: what is read of it is gone
+    data = _beginning(file, HEAD, cache)
+    text = _text(data, TEXT_AT_MOST)
+    if data and not text:  # compressed, and damaged at once
+        return Look(file.url, size=file.size)
+    other = recognise.what_is(text[: recognise.HEAD])
+    mark = hashlib.blake2b(text[: recognise.HEAD], digest_size=16).hexdigest()
+    rank, world = distributed(text, _decode)
+    whole = len(data) == file.size and len(text) < TEXT_AT_MOST
+    found = Look(file.url, rank, world, TEXT if rank is not None else "", other.what if other else "", mark, file.size)
+    return replace(_by_collectives(found, text) if whole else found, whole=whole)
+
+
+def _decode(text: str) -> object:
+    return _DECODER.raw_decode(text)[0]
+
+
+def _by_collectives(look: Look, *texts: bytes) -> Look:
+    if look.rank is not None or look.other:
+        return look
+    rank = in_collectives(b"{}".join(texts))
+    return look if rank is None else replace(look, rank=rank, basis="collectives")
+
+
+def _further(file: Found, look: Look, share: int, cache: Cache | None) -> Look:
+    """The second look, which reads so many bytes at most; the first one if that fails."""
+    try:
+        ends = _ends(file, share, cache)
+    except NotFoundError:
+        return look
+    found = replace(look, whole=ends.whole)
+    for text in (ends.last, ends.first):
+        rank, world = distributed(text, _decode)
+        found = replace(found, world=found.world or world)
+        if rank is not None:
+            return replace(found, rank=rank, basis=TEXT)
+    return _by_collectives(found, ends.first, ends.last)
+
+
+def _ends(file: Found, share: int, cache: Cache | None) -> _Ends:
+    size = file.size or 0
+    with _Stored(file, cache) as stored:
+        data = stored.first(min(HEAD, share))
+        if decompressor(data) is None:
+            part = min(FURTHER, share // 2)
+            return _Ends(stored.first(part), stored.last(part), True)
+        if size <= share and stored.is_here:
+            return _inflated_ends(stored.file)
+        data = stored.first(min(share, FURTHER // 4))
+        return _Ends(_text(data, FURTHER), b"", False)
+
+
+def _inflated_ends(file: IO[bytes]) -> _Ends:
+    """Both ends of what a compressed file holds; of a damaged one up to the damage."""
+    first, last, before = b"", b"", b""
+    try:
+        for piece in inflated(file.read):
+            if len(first) < FURTHER:
+                first += piece
+            before, last = last, piece
+    except (CorruptError, EndsEarlyError, GoesOnError):
+        pass
+    return _Ends(first, (before + last)[-FURTHER:], True)
+
+
+def _text(data: bytes, size: int) -> bytes:
+    """Up to `size` bytes of the text that stored data begins with."""
+    create = decompressor(data)
+    if create is None:
+        return data[:size]
+    parts: list[bytes] = []
+    wanted = size
+    try:
+        while create and wanted > 0:
+            machine = create()
+            while wanted > 0 and not machine.eof and (text := machine.decompress(data, wanted)):
+                parts.append(text)
+                wanted -= len(text)
+                data = b""
+            if not machine.eof:
+                break
+            data = machine.unused_data
+            create = decompressor(data)
+    except Exception:  # noqa: BLE001 - each library has its own error, and all mean corrupt data
+        return b"".join(parts)
+    return b"".join(parts)
+
+
+# --- bytes as they are stored
+
+
+def _beginning(file: Found, size: int, cache: Cache | None) -> bytes:
+    with _Stored(file, cache) as stored:
+        return stored.first(size)
+
+
+class _Stored:
+    """The ends of a file as it is stored: here, in the cache, or afar."""
+
+    def __init__(self, found: Found, cache: Cache | None) -> None:
+        self._found = found
+        self._local: IO[bytes] | None = None
+        if is_url(found.url):
+            from kinetoscope.readers.remote import Facts, copied, place
+
+            self._local = copied(found.url, Facts(found.size, found.version), cache)
+            self._place = None if self._local else place(found.url)
+        else:
+            self._local = open_file(found.url)[0]  # type: ignore[assignment]
+            self._place = None
+
+    def __enter__(self) -> _Stored:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._local is not None:
+            self._local.close()
+
+    @property
+    def is_here(self) -> bool:
+        """Is it on this machine?"""
+        return self._local is not None
+
+    @property
+    def file(self) -> IO[bytes]:
+        """The file from its beginning, if it is on this machine."""
+        assert self._local is not None
+        self._local.seek(0)
+        return self._local
+
+    def first(self, size: int) -> bytes:
+        """The bytes that it begins with."""
+        if self._place is None:
+            return self._read(0, size)
+        from kinetoscope.readers.remote import FIRST, head
+
+        return head(self._place, max(size, FIRST), self._found.size)
+
+    def last(self, size: int) -> bytes:
+        """The bytes that it ends with."""
+        known = self._found.size or 0
+        if self._place is None:
+            return self._read(max(0, known - size), size)
+        from kinetoscope.readers.remote import tail
+
+        return tail(self._place, size, known) if known else b""
+
+    def _read(self, begin: int, size: int) -> bytes:
+        assert self._local is not None
+        try:
+            return os.pread(self._local.fileno(), size, begin)
+        except OSError as error:
+            raise NotFoundError(f"{self._found.url}: cannot be read: {error.strerror}") from error
