@@ -15,7 +15,7 @@ from kinetoscope.model.unrecorded import unrecorded
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 
-COLUMNS = ("time", "name", "duration", "delay", "work_duration", "work_name", "work")
+COLUMNS = ("start", "name", "duration", "delay", "work_duration", "work_name", "work")
 
 
 def rows(
@@ -125,7 +125,7 @@ def test_it_equals_a_count_of_instants(
         instants = {instant for first, last in own for instant in range(first, last)}
         delay = max(min(own)[0] - start - duration, 0) if own else None
         expected.append((start - origin, place + 1, duration, delay, len(instants) if own else None, len(own)))
-    found = rows(tmp_path, *events, columns=("time", "correlation", "duration", "delay", "work_duration", "work"))
+    found = rows(tmp_path, *events, columns=("start", "correlation", "duration", "delay", "work_duration", "work"))
     assert found == sorted(expected)
 
 
@@ -151,7 +151,7 @@ def test_each_piece_of_linked_work_counts_once(trace: str) -> None:
     job = read(required(SHARED / trace))
     work = job.trace().of(device_work)
     frame = launches(job).frame
-    assert frame["time"].is_sorted()
+    assert frame["start"].is_sorted()
     assert frame["work"].sum() == (work.launch >= 0).sum()
     alone = frame.filter(work=1)
     own = work.launch[work.launch >= 0]

@@ -210,7 +210,7 @@ def each_piece_of_work_has_one_launch(ask: Asked) -> Iterator[Fact]:
     alone = np.isin(ask.work.launch, np.unique(rows)[count == 1])
     yield "durations", single["work_duration"].sum(), int(ask.work.duration[alone].sum())
     yield "null without work", frame.filter((pl.col("work") == 0) != pl.col("delay").is_null()).height, 0
-    yield "in order", frame["time"].is_sorted(), True
+    yield "in order", frame["start"].is_sorted(), True
 
 
 @law

@@ -315,8 +315,8 @@ def use_of_devices(twin: Twin) -> Iterator[tuple[str, object, object]]:
 
 
 def _origin(twin: Twin) -> int:
-    """Where the clock of the answers begins: what `launches` calls the time of its first call."""
-    first: int = min(row["time"] for row in twin.ask("launches") if row["work"])
+    """Where the clock of the answers begins: what `launches` calls the start of its first call."""
+    first: int = min(row["start"] for row in twin.ask("launches") if row["work"])
     return min(call.start for call in twin.launches) - first
 
 

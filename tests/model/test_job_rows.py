@@ -25,7 +25,7 @@ class Answering:
 
     answers: dict[Source, int | str]
 
-    def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
+    def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:  # noqa: ARG002
         for source in sources:
             answer = self.answers[source]
             known = isinstance(answer, int)

@@ -25,6 +25,12 @@ _MOST_LAGS: Final = 2048
 _ALIKE: Final = 0.98
 """Share of the events whose signatures agree at the true lag."""
 
+_FEW: Final = 4
+"""Events from which on the distances between them tell whether a lag is true."""
+
+_STEADY: Final = 0.25
+"""Share of the usual distance of two events that the difference of the clocks may vary by from one to the next."""
+
 _JITTER: Final = 20_000
 """Ends that differ by no more than this beyond a common difference, ns, leave no doubt about a lag."""
 
@@ -84,8 +90,7 @@ def aligned_pairs(one: Witness, other: Witness, offset: int = 0) -> Pairs:
     if not len(one) or not len(other):
         return _none()
     lag = best_lag(one, other)
-    if lag is not None:
-        found = _shifted(one, other, lag)
+    if lag is not None and _is_steady(one, other, found := _shifted(one, other, lag), offset):
         agree = _holds(one, other, found, _difference(one, other, found))
         if agree.size and agree.mean() >= _TRUSTED:
             return found[0][agree], found[1][agree]
@@ -139,6 +144,20 @@ def _shifted(one: Witness, other: Witness, lag: int) -> Pairs:
     places = np.arange(max(0, -lag), min(len(other), len(one) - lag), dtype=np.int64)
     like = one.signature[places + lag] == other.signature[places]
     return places[like] + lag, places[like]
+
+
+def _is_steady(one: Witness, other: Witness, found: Pairs, offset: int) -> bool:
+    """Whether the clocks differ by much the same from event to event, as they do unless there are gaps.
+
+    Of few events both must have seen the same ones, at nearly the same time.
+    """
+    mine, theirs = found
+    difference = other.end[theirs] - one.end[mine]
+    if len(mine) < _FEW:
+        near = len(mine) > 0 and abs(int(np.median(difference)) - offset) <= _REACH
+        return near and len(mine) == len(one) == len(other)
+    distance = np.median(np.abs(np.diff(one.end[mine])))
+    return bool(np.median(np.abs(np.diff(difference))) <= _STEADY * distance)
 
 
 def _difference(one: Witness, other: Witness, found: Pairs) -> int:

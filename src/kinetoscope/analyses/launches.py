@@ -20,7 +20,7 @@ from kinetoscope.schema import Analysis, Column, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
-    Column("time", pl.Int64, "Start of the call, from the first event of the trace on.", "ns", instant=True),
+    Column("start", pl.Int64, "Start of the call, from the first event of the trace on.", "ns", instant=True),
     Column("name", pl.String, "Name of the call."),
     Column("duration", pl.Int64, "Duration of the call on the host.", "ns"),
     Column("delay", pl.Int64, "From the end of the call to the start of its first work; 0 if that began before.", "ns"),
@@ -78,7 +78,7 @@ def _frame(view: Scope, found: Launches, chosen: NDArray[np.int64]) -> pl.DataFr
 
     return pl.DataFrame(
         {
-            "time": trace.start[rows] - trace.of(origin_of_time),
+            "start": trace.start[rows] - trace.of(origin_of_time),
             "name": arrays.texts(trace.strings, trace.name[rows]),
             "duration": np.maximum(trace.end[rows] - trace.start[rows], 0),
             "delay": arrays.column(found.delay[chosen], there),

@@ -1,16 +1,17 @@
 """Threads of this process: the reader, the algorithms and Polars leave the GIL, so ranks run side by side.
 
-At most `jobs` traces are alive at a time while many are asked; a job of one trace keeps it, so that the next question
-is answered at once.
+At most `jobs` traces are alive at a time, however many ranks there are. A job that has no more ranks than that keeps
+its traces, so that the next question is answered at once.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from kinetoscope.errors import KinetoscopeError, UsageError
+from kinetoscope.engines.kept import Kept
+from kinetoscope.engines.tree import folded
+from kinetoscope.engines.worker import ask
 from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.source import Source
 from kinetoscope.model.trace import Trace
@@ -30,22 +31,13 @@ class Threads:
     def __init__(self, load: Load, *, jobs: int, keep: int = 1) -> None:
         self._load = load
         self._jobs = max(1, jobs)
-        self._keep = keep
-        self._kept: dict[Source, Trace] = {}
-        self._lock = threading.Lock()
+        self._kept = Kept(keep, lambda _: 1)
 
     def trace(self, source: Source) -> Trace:
         """The trace, from memory if it was kept there. Threads that ask for one that is being read wait for it."""
-        if not self._keep:
+        if not self._kept.limit:
             return self._load(source)
-        with self._lock:
-            trace = self._kept.pop(source, None)
-            if trace is None:
-                while len(self._kept) >= self._keep:
-                    del self._kept[next(iter(self._kept))]
-                trace = self._load(source)
-            self._kept[source] = trace  # last, as the one that was asked for last
-            return trace
+        return self._kept.get(source, lambda: self._load(source))
 
     def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
         """See `Engine.map`."""
@@ -71,20 +63,8 @@ class Threads:
     def reduce(
         self, sources: Sequence[Source], task: Task, combine: Combine
     ) -> tuple[Partial | None, dict[Source, Failure]]:
-        """See `Engine.reduce`: answers are folded as they come, so that only one is held."""
-        folded: Partial | None = None
-        failures: dict[Source, Failure] = {}
-        for source, answer in self.map(sources, task):
-            if isinstance(answer, Failure):
-                failures[source] = answer
-            elif folded is None:
-                folded = answer
-            else:
-                folded = Partial(combine(folded.frame, answer.frame), (*folded.notes, *answer.notes))
-        return folded, failures
+        """See `Engine.reduce`: answers are folded as they come."""
+        return folded(sources, self.map(sources, task), combine)
 
     def _ask(self, source: Source, task: Task) -> Partial | Failure:
-        try:
-            return task(self.trace(source))
-        except KinetoscopeError as error:
-            return Failure(str(error), usage=isinstance(error, UsageError))
+        return ask(lambda: self.trace(source), task)

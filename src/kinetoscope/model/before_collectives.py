@@ -36,7 +36,7 @@ ACTIVITIES: Final = (
     "memory_copies",
     "data_loading",
     "synchronization",
-    "host",
+    "host_work",
     "idle",
 )
 """What a rank can be doing, in order of priority; idle: nothing that was recorded."""

@@ -44,7 +44,7 @@ CALLS: Final = Schema(
     Column("group_description", pl.String, "What the process group is for, in words."),
     Column("group_size", pl.Int64, "Ranks in the process group."),
     Column("group_ranks", pl.String, "The ranks of the process group, as runs: 0-7, or 0-56/8 for every eighth."),
-    Column("candidates", pl.String, "Groups that it may be of, one a line, where its records do not say which."),
+    Column("candidates", pl.String, "Groups that it may be of, one a line, as `Group.written` has them, where its records do not say which."),
     Column("world", pl.Int64, "Ranks of the job."),
     Column("seq", pl.Int64, "Number of the collective in its process group."),
     Column("source_rank", pl.Int64, "Rank that sends, of point-to-point work."),
@@ -350,7 +350,7 @@ def _group(
 
 
 def _candidates(known: list[Group]) -> str:
-    return "\n".join(each.key for each in known if each.key is not None)
+    return "\n".join(each.written() for each in known)
 
 
 # --- the content

@@ -45,6 +45,14 @@ _EITHER: Final = ("send", "recv", "send_recv")
 KINDS: Final = (*dict.fromkeys(kind for kind, _ in _KINDS), "other")
 """All kinds; what nothing tells the kind of is other."""
 
+BINDING: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
+"""Kinds of which no rank leaves before all have come: at one instant all of them are inside."""
+
+POINT_TO_POINT: Final = ("send", "recv", "send_recv")
+
+UNEVEN: Final = ("all_to_all", "gather", "scatter")
+"""Kinds of which ranks may move different amounts."""
+
 MOST_ELEMENTS: Final = 1 << 58
 """Elements that are not believed."""
 
@@ -125,6 +133,12 @@ def sizes(trace: Trace, rows: NDArray[np.int32], kind: pl.Series) -> pl.Series:
     width = width.str.strip_prefix("c10::").replace_strict(of_element, default=None, return_dtype=pl.Int64)
     frame = pl.DataFrame({"kind": kind, "elements_in": given[0], "elements_out": given[1], "width": width})
     return frame.select(size_of(pl.col("width"))).to_series()
+
+
+def widths(column: str) -> pl.Expr:
+    """Bytes of an element, from a column with what torch calls its type."""
+    sizes = dict(ELEMENT_TYPES.values())
+    return pl.col(column).replace_strict(sizes, default=None, return_dtype=pl.Int64)
 
 
 def size_of(width: pl.Expr) -> pl.Expr:

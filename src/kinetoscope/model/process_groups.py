@@ -52,6 +52,17 @@ class Group:
         return " ".join(part for part in (self.name, self.description, who) if part)
 
 
+    def written(self) -> str:
+        """All of it in one line, for `read_back`."""
+        return json.dumps([self.name, self.description, self.size, self.ranks])
+
+
+def read_back(line: str) -> Group:
+    """The group that `written` wrote."""
+    name, description, size, ranks = json.loads(line)
+    return Group(name, description, size, ranks)
+
+
 def ranks_text(ranks: Sequence[int]) -> str:
     """Ranks in ascending order as runs: `0-7`, `0-56/8` for every eighth, `0-3,6`."""
     ordered = sorted(set(ranks))

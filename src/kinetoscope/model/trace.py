@@ -118,6 +118,11 @@ class Trace:
         return sum(column.nbytes for column in columns) + self.values.nbytes + self.strings.nbytes
 
     @property
+    def nbytes_derived(self) -> int:
+        """Bytes of what was derived and is kept now."""
+        return self._derived.nbytes
+
+    @property
     def metadata(self) -> Mapping[str, Any]:
         """The top-level values but the events; of a repeated key the last."""
         return self.of(_metadata)

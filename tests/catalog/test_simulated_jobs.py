@@ -1,0 +1,128 @@
+"""Jobs whose truth is known: who makes others wait and why, how wrong clocks are, what links deliver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+import pytest
+
+import kinetoscope
+from kinetoscope.model.clocks import aligned, clocks
+from kinetoscope.model.collective_calls import for_matching
+from kinetoscope.model.job import Job
+from kinetoscope.model.matching import Matched, match
+from kinetoscope.model.selection import ALL
+from kinetoscope.reading import read
+from tests.simulator import DIALECTS, Model, Truth, simulate
+from tests.simulator.cases import drawn
+
+_CASES: Final = 216
+_BLOCKS: Final = 4
+_MATTERS: Final = 0.02
+"""Of a step: a rank that costs less may be named or not."""
+
+_CAUSES: Final = {
+    "slow_kernels": "computation",
+    "host_gap": "host_gap",
+    "data_loading": "data_loading",
+    "synchronization": "synchronization",
+}
+"""What the analysis calls the faults."""
+
+
+@pytest.mark.parametrize("block", range(_BLOCKS))
+def test_the_straggler_and_its_cause_are_found(tmp_path: Path, block: int) -> None:
+    verdicts: dict[int, str] = {}
+    for seed in range(block, _CASES, _BLOCKS):
+        truth = simulate(drawn(seed), tmp_path / str(seed))
+        wrong = _wrong(truth, read(str(tmp_path / str(seed)), jobs=1))
+        if wrong:
+            verdicts[seed] = wrong
+    assert not {seed: wrong for seed, wrong in verdicts.items() if wrong.startswith("false")}
+    assert len(verdicts) <= 0.02 * _CASES / _BLOCKS, verdicts
+
+
+def _wrong(truth: Truth, job: Job) -> str:
+    """What is wrong with what `stragglers` says of a job; "" if nothing."""
+    found = kinetoscope.stragglers(job).frame.filter("straggler").sort("lost", descending=True)
+    named = [(rank, cause) for rank, cause in found.select("rank", "cause").iter_rows()]
+    true = truth.straggler
+    if true is None or true.loss == 0:
+        return f"false straggler {named} ({truth.model.fault})" if named else ""
+    expected = true.rank, _CAUSES[true.cause]
+    if not named and true.loss < _MATTERS * truth.step_time:
+        return ""
+    return "" if named[:1] == [expected] else f"{named} instead of {expected}, loss {true.loss / truth.step_time:.3f}"
+
+
+_JOINED: Final = ("ddp", "fsdp", "tp+dp", "tp+fsdp", "ep")
+"""Kinds of parallelism in which all hosts take part in many collectives."""
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_clocks_are_recovered(tmp_path: Path, seed: int) -> None:
+    model = drawn(seed, causes=("none", "slow_kernels", "host_gap"), kind=_JOINED[seed % len(_JOINED)])
+    model = replace(model, layers=4, steps=26 if model.style == "ddp" else 9, clock_offset=10_000_000, spread=3_000)
+    truth, matched = _matched(tmp_path, model)
+    found = aligned(matched.frame, clocks(matched))
+    true = _reference_ends(truth)
+    rows = found.join(true, left_on=["rank", "end_recorded"], right_on=["rank", "end_recorded"])
+    assert len(rows) == len(true) >= 100
+    assert rows.select((pl.col("end") - pl.col("end_true")).abs().max()).item() <= 5_000
+
+
+def _matched(folder: Path, model: Model) -> tuple[Truth, Matched]:
+    """The calls of all ranks, matched; what the files say of their end is kept as end_recorded."""
+    truth = simulate(model, folder)
+    job = read(str(folder), jobs=1)
+    calls = pl.concat([for_matching(job.trace(rank), ALL).frame for rank in job.ranks])
+    return truth, match(calls.with_columns(end_recorded=pl.col("end")))
+
+
+def _reference_ends(truth: Truth) -> pl.DataFrame:
+    """When each rank really left each collective, as the clock of the first host would have shown it."""
+    offset, rate = truth.clocks.row(0)[1:]
+    gained = ((pl.col("end") - truth.origin) * rate).round().cast(pl.Int64)
+    recorded = truth.collectives.filter("recorded")
+    return recorded.select("rank", "end_recorded", end_true=pl.col("end") + offset + gained)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("kind", ["ddp", "fsdp", "tp+dp", "ep", "pp+tp+dp"])
+def test_what_is_the_same_collective_is_found(tmp_path: Path, dialect: str, kind: str) -> None:
+    model = drawn(7, causes=("none",), dialects=DIALECTS, kind=kind)
+    model = replace(model, dialect=dialect, clock_offset=10_000_000, names="purpose")
+    truth, matched = _matched(tmp_path, model)
+    assert _mispaired(truth, matched) == 0
+    if dialect not in ("2022", "gloo"):
+        assert matched.frame["match"].null_count() == 0
+
+
+def _mispaired(truth: Truth, matched: Matched) -> int:
+    """Matches of the files that join what is not the same collective."""
+    true = truth.collectives.filter("recorded").select("rank", "start_recorded", "end_recorded", true="match")
+    found = matched.frame.filter(pl.col("match").is_not_null()).join(
+        true, left_on=["rank", "start", "end_recorded"], right_on=["rank", "start_recorded", "end_recorded"]
+    )
+    assert len(found) == matched.frame["match"].drop_nulls().len()
+    return found.group_by("match").agg(pl.col("true").n_unique()).filter(pl.col("true") > 1).height
+
+
+@pytest.mark.parametrize("fault", [{"sampled": 0.8}, {"missing": (2,)}, {"cut": (1,)}])
+@pytest.mark.parametrize("dialect", ["2022", "2024", "2026"])
+def test_nothing_is_mispaired_where_events_are_missing(tmp_path: Path, fault: dict[str, object], dialect: str) -> None:
+    model = drawn(3, causes=("none",), dialects=DIALECTS, kind="tp+fsdp")
+    truth, matched = _matched(tmp_path, replace(model, dialect=dialect, **fault))  # type: ignore[arg-type]
+    assert _mispaired(truth, matched) == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_files_changes_nothing(tmp_path: Path, seed: int) -> None:
+    simulate(replace(drawn(seed), clock_offset=10_000_000), tmp_path)
+    job = read(str(tmp_path), jobs=1)
+    turned = replace(job, sources=job.sources[::-1][2:] + job.sources[::-1][:2])
+    for analysis in (kinetoscope.stragglers, kinetoscope.collectives, kinetoscope.rank_balance):
+        assert analysis(turned).frame.equals(analysis(job).frame)
