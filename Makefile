@@ -67,6 +67,10 @@ bench: $(VENV)/.dev ## speed and peak memory of reading and of each analysis
 bench-peers: $(VENV)/.dev ## the same beside HTA and torch-tb-profiler, which it installs from PyPI (and a checkout of TraceLens)
 	$(BIN)/python -m benchmarks.peers $(ARGS)
 
+.PHONY: emulators
+emulators: $(VENV)/.dev ## what npm has of the object stores that tests run against: S3 and Azure Blob (needs Node.js)
+	npm install --no-save --no-audit --no-fund --prefix $(VENV)/emulators azurite@3 s3rver@3
+
 .PHONY: clean
 clean: ## remove .venv, caches, and what was built or downloaded
 	rm -rf $(VENV) build dist docs/_build benchmarks/.data benchmarks/.peers

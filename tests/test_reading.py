@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 
 from kinetoscope import Job, read, trace_info
 from kinetoscope.errors import LimitError, NotATraceError, NotFoundError, UsageError
+from kinetoscope.readers import looking
 from kinetoscope.readers.ranks import rank_in_name
 from tests import drawn
 from tests.catalog.samples import BUNDLED
+from tests.conftest import DEMO
 
 MM = drawn.op("aten::mm", 0, 10)
 
@@ -42,8 +45,8 @@ def test_one_file_is_a_job_of_one_rank(tmp_path: Path) -> None:
 )
 def test_a_folder_is_searched_for_traces_in_all_its_folders(tmp_path: Path, suffix: str) -> None:
     (tmp_path / "2026" / "run").mkdir(parents=True)
-    for name in ("rank1", "2026/run/rank0"):
-        drawn.written(tmp_path / f"{name}{suffix}", MM)
+    for rank, name in enumerate(("2026/run/rank0", "rank1")):
+        drawn.written(tmp_path / f"{name}{suffix}", MM, **distributed(rank, 2))
     for other in ("notes.txt", "model.pt", "2026/.rank7.json", f"rank1{suffix}.meta.json"):
         (tmp_path / other).write_text("{}")
     job = read(tmp_path)
@@ -165,7 +168,10 @@ def test_else_files_are_numbered_in_order_of_name_around_the_ranks_that_are_know
         drawn.written(tmp_path / f"{name}.json", MM)
     job = read(tmp_path)
     assert files(job) == [("a.json", 0, 0), ("rank1.json", 1, 0), ("b.json", 2, 0), ("c.json", 3, 0)]
-    assert job.notes == ("3 of 4 files do not say their rank; they are numbered in order of name.",)
+    assert job.notes == (
+        "1 of 4 files do not say their rank; it is taken from their names (1).",
+        "3 of 4 files do not say their rank; they are numbered in order of name.",
+    )
 
 
 def test_several_files_of_a_rank_are_cycles(tmp_path: Path) -> None:
@@ -189,11 +195,85 @@ def test_ranks_of_the_job_that_are_not_here_are_said(tmp_path: Path) -> None:
 
 def test_ranks_can_be_chosen(tmp_path: Path) -> None:
     for rank in range(4):
-        drawn.written(tmp_path / f"rank{rank}.json", MM)
+        drawn.written(tmp_path / f"rank{rank}.json", MM, **distributed(rank, 4))
     assert read(tmp_path, ranks=[3, 1]).ranks == (1, 3)
     assert read(tmp_path, ranks=iter([2, 9])).notes == ("Ranks 9 were asked for and are not there.",)
     with pytest.raises(UsageError, match=r"has none of the ranks asked for \(7, 9\); it has 0-3"):
         read(tmp_path, ranks=[7, 9])
+
+
+def after_events(file: Path, rank: int, *events: drawn.Event) -> Path:
+    """A trace that says its rank behind its events, as those that were asked for while the job ran do."""
+    text = json.dumps({"traceEvents": events, **distributed(rank, 8)}).encode()
+    file.write_bytes(gzip.compress(text) if file.suffix == ".gz" else text)
+    return file
+
+
+MANY = [drawn.op(f"aten::mm{k}", k, 1) for k in range(9000)]  # a megabyte
+SOME = [drawn.op("c10d::allreduce_", 0, 1), *MANY]
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+def test_the_rank_may_stand_behind_the_events(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "FURTHER", 100_000)
+    job = read(after_events(tmp_path / name, 5, *SOME))
+    assert (job.ranks, job.notes) == ((5,), ())
+    after_events(tmp_path / f"another.{name}", 3, *SOME)
+    assert read(tmp_path).ranks == (3, 5)
+
+
+def test_ends_are_looked_for_within_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "FURTHER", 100_000)
+    monkeypatch.setattr(looking, "BUDGET", 20_000)
+    assert read(after_events(tmp_path / "a.json", 5, *SOME)).ranks == (5,)  # an end can be read alone
+    job = read(after_events(tmp_path / "b.json.gz", 6, *SOME))  # a compressed one cannot
+    assert job.ranks == (0,)
+    assert job.notes == (
+        "The trace does not say its rank where it was looked for, at its ends: it is taken as rank 0.",
+    )
+
+
+def test_a_compressed_trace_that_seems_to_be_of_one_rank_is_taken_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looking, "FURTHER", 100_000)
+    job = read(after_events(tmp_path / "a.json.gz", 0, *MANY))
+    assert (job.ranks, job.notes) == ((0,), ())
+
+
+def test_else_the_rank_follows_from_the_collectives(tmp_path: Path) -> None:
+    for rank in (3, 2):
+        said: dict[str, Any] = {"Process Group Ranks": "[0, 1, 2, 3]", "Group size": 4, "Rank": rank}
+        reduced = drawn.op("record_param_comms", 0, 10, **{"Collective name": "allreduce", **said})
+        drawn.written(tmp_path / f"{9 - rank}.json", reduced)
+    job = read(tmp_path)
+    assert files(job) == [("7.json", 2, 0), ("6.json", 3, 0)]
+    assert job.notes == ("2 of 2 files do not say their rank; it follows from their collectives.",)
+
+
+def test_a_copy_of_a_trace_is_left_out(tmp_path: Path) -> None:
+    file = drawn.written(tmp_path / "rank0.json", MM, **distributed(0))
+    (tmp_path / "rank0.json.gz").write_bytes(gzip.compress(file.read_bytes()))
+    (tmp_path / "rank0 (1).json").write_bytes(file.read_bytes())
+    job = read(tmp_path)
+    assert files(job) == [("rank0 (1).json", 0, 0)]
+    assert job.notes == ("Left out, for they are copies of others: rank0.json, rank0.json.gz.",)
+
+
+def test_a_pipe_is_not_looked_into(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = DEMO.read_bytes()
+    writer = threading.Thread(target=lambda: pipe.write_bytes(text))
+    writer.start()
+    assert len(read(pipe).trace()) > 5000
+    writer.join()
+
+
+def test_names_are_ordered_as_people_count(tmp_path: Path) -> None:
+    for rank in (0, 2, 10):
+        drawn.written(tmp_path / f"{rank}.json", MM)
+    assert [name for name, _, _ in files(read(tmp_path))] == ["0.json", "2.json", "10.json"]
 
 
 # --- among other files
@@ -227,12 +307,14 @@ def test_a_single_file_is_taken_at_its_word_until_it_is_read(tmp_path: Path) -> 
 
 
 def test_a_rank_that_cannot_be_read_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None:
-    drawn.written(tmp_path / "rank0.json", MM)
-    (tmp_path / "rank1.json").write_text('{"traceEvents": [{"ph": "X", "na')
+    drawn.written(tmp_path / "rank0.json", MM, **distributed(0, 3))
+    (tmp_path / "rank1.json").write_text('{"distributedInfo": {"rank": 1}, "traceEvents": [{"ph": "X", "na')
     (tmp_path / "rank2.json").symlink_to(tmp_path / "gone.json")
     result = trace_info(read(tmp_path))
     assert result.frame["rank"].unique().to_list() == [0]
-    assert [note.partition(":")[0] for note in result.notes] == ["rank 1 is left out", "rank 2 is left out"]
+    by_name, *failed = result.notes
+    assert by_name == "1 of 3 files do not say their rank; it is taken from their names (2)."
+    assert [note.partition(":")[0] for note in failed] == ["rank 1 is left out", "rank 2 is left out"]
 
 
 # --- how

@@ -69,7 +69,7 @@ def test_collectives_are_where_the_truth_says(tmp_path: Path, dialect: Dialect) 
 @pytest.mark.parametrize("seed", range(24))
 def test_the_truth_can_have_happened(tmp_path: Path, seed: int) -> None:
     truth = simulate(drawn(seed, dialects=DIALECTS), tmp_path)
-    rows = truth.collectives
+    rows = truth.collectives.filter(pl.col("kind") != "broadcast")
     groups = rows.group_by("match").agg(
         pl.len(), pl.col("group_size").first(), pl.col("arrival").max(), pl.col("begin").min(),
         pl.col("begin").n_unique().alias("begins"),
@@ -166,6 +166,16 @@ def test_long_lists_of_ranks_are_cut_short(tmp_path: Path) -> None:
     text = trace.strings.text(int(arguments.codes(trace, "process_group_ranks", rows)[0]))
     assert text == "[" + ", ".join(map(str, range(30))) + ", ...]"
     assert trace.metadata["distributedInfo"]["pg_config"][1]["ranks"] == list(range(32))
+
+
+def test_the_root_of_a_broadcast_waits_for_nobody(tmp_path: Path) -> None:
+    model = Model(ranks=4, steps=2, buffers=True, fault=Fault("data_loading", 2, 1e6))
+    rows = simulate(model, tmp_path).collectives.filter(kind="broadcast")
+    took = rows.group_by("rank").agg((pl.col("end") - pl.col("arrival")).max()).sort("rank")["end"]
+    assert len(rows) == 8
+    assert took.max() < 100_000  # type: ignore[operator]
+    late = rows.filter(match=0, rank=2)["arrival"].item() - rows.filter(match=0, rank=0)["arrival"].item()
+    assert late > 900_000
 
 
 def test_names_alone_do_not_tell_groups_apart(tmp_path: Path) -> None:

@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kinetoscope.analyses import ANALYSES
     from kinetoscope.analyses.annotations import annotations
+    from kinetoscope.analyses.collectives import collectives
     from kinetoscope.analyses.critical_path import critical_path
     from kinetoscope.analyses.critical_path_events import critical_path_events
     from kinetoscope.analyses.device_utilization import device_utilization
     from kinetoscope.analyses.device_utilization_series import device_utilization_series
+    from kinetoscope.analyses.devices import devices
     from kinetoscope.analyses.flame import flame
     from kinetoscope.analyses.flops import flops
     from kinetoscope.analyses.hardware_counters import hardware_counters
     from kinetoscope.analyses.idle_breakdown import idle_breakdown
     from kinetoscope.analyses.kernel_kinds import kernel_kinds
     from kinetoscope.analyses.kernel_sequences import kernel_sequences
+    from kinetoscope.analyses.kernel_spread import kernel_spread
     from kinetoscope.analyses.kernels import kernels
     from kinetoscope.analyses.launch_statistics import launch_statistics
     from kinetoscope.analyses.launches import launches
@@ -38,9 +41,13 @@ if TYPE_CHECKING:
     from kinetoscope.analyses.operator_stacks import operator_stacks
     from kinetoscope.analyses.operators import operators
     from kinetoscope.analyses.overlap import overlap
+    from kinetoscope.analyses.process_groups import process_groups
     from kinetoscope.analyses.queue_length import queue_length
     from kinetoscope.analyses.queue_length_series import queue_length_series
+    from kinetoscope.analyses.rank_balance import rank_balance
     from kinetoscope.analyses.step_breakdown import step_breakdown
+    from kinetoscope.analyses.step_skew import step_skew
+    from kinetoscope.analyses.stragglers import stragglers
     from kinetoscope.analyses.synchronizations import synchronizations
     from kinetoscope.analyses.temporal_breakdown import temporal_breakdown
     from kinetoscope.analyses.trace_info import trace_info
@@ -74,16 +81,19 @@ __all__ = [
     "Selection",
     "Trace",
     "annotations",
+    "collectives",
     "critical_path",
     "critical_path_events",
     "device_utilization",
     "device_utilization_series",
+    "devices",
     "flame",
     "flops",
     "hardware_counters",
     "idle_breakdown",
     "kernel_kinds",
     "kernel_sequences",
+    "kernel_spread",
     "kernels",
     "launch_statistics",
     "launches",
@@ -99,10 +109,14 @@ __all__ = [
     "operator_stacks",
     "operators",
     "overlap",
+    "process_groups",
     "queue_length",
     "queue_length_series",
+    "rank_balance",
     "read",
     "step_breakdown",
+    "step_skew",
+    "stragglers",
     "synchronizations",
     "temporal_breakdown",
     "trace_info",

@@ -8,7 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from kinetoscope import __version__
 from kinetoscope.engines.threads import Threads
+from kinetoscope.engines.worker import Files
 from kinetoscope.errors import NotATraceError, UsageError
 from kinetoscope.model.job import Engine, Job
 from kinetoscope.model.naming import listed
@@ -19,12 +21,13 @@ from kinetoscope.readers.cache import Cache
 from kinetoscope.readers.discovery import Found, find
 from kinetoscope.readers.looking import look_into
 from kinetoscope.readers.ranks import Place, assigned, shortened
-from kinetoscope.readers.stream import Progress, cache_for
+from kinetoscope.readers.stamp import stamp
+from kinetoscope.readers.stream import Progress, cache_for, is_url
 
 READERS: Final[dict[str, Callable[..., Trace]]] = {kineto.NAME: kineto.load, parquet.NAME: parquet.load}
 """Readers by name: each loads a Source."""
 
-ENGINES: Final = ("threads",)
+ENGINES: Final = ("threads", "dask", "ray")
 """Engines by name."""
 
 
@@ -34,6 +37,7 @@ def read(
     ranks: Iterable[int] | None = None,
     jobs: int | None = None,
     engine: str = "threads",
+    address: str | None = None,
     max_size: int = DEFAULT_MAX_SIZE,
     max_event: int = DEFAULT_MAX_EVENT,
     cache: str | os.PathLike[str] | None = None,
@@ -46,7 +50,9 @@ def read(
         path: a file, a folder (of traces, or one that `convert --to parquet` made), a glob pattern or an fsspec URL.
         ranks: only these ranks.
         jobs: how many traces to work on at once; as many as there are cores by default.
-        engine: where to work on them.
+        engine: where to work on them: "threads" of this process, or the workers of "dask" or "ray".
+        address: of the scheduler of Dask (`tcp://host:8786`, or its scheduler file) or of Ray (`host:6379`, `ray://…`,
+            `auto`). Without it the connection that this process has already, else workers on this machine.
         max_size: bytes of text in one file beyond which reading stops (a guard against gzip bombs).
         max_event: bytes of one event beyond which reading stops.
         cache: folder that keeps copies of remote files; "off" for none. By default what KINETOSCOPE_CACHE says, else
@@ -55,13 +61,16 @@ def read(
         progress: told how many more bytes, as stored, have been read.
 
     Raises:
-        MissingExtraError: what reads the URL is not installed.
+        MissingExtraError: what reads the URL, or the engine, is not installed.
         NotFoundError: there is no such file, or no trace in the folder.
         NotATraceError: there are several files, and none of them is a trace.
-        UsageError: no such engine, or none of the ranks asked for.
+        UsageError: no such engine, an address for threads, or none of the ranks asked for.
+        InputError: there is no cluster at the address, or its workers do not fit.
     """
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}; engines: {', '.join(ENGINES)}")
+    if address is not None and engine == "threads":
+        raise UsageError(f"threads have no address ({address}): name an engine, {' or '.join(ENGINES[1:])}")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     at_once = max(1, jobs or cores)
     text = os.fspath(path)
@@ -70,9 +79,29 @@ def read(
     if ranks is not None:
         sources, said = _chosen(text, sources, set(ranks))
         notes += said
+    if engine != "threads":
+        there = tuple(replace(source, url=_seen_from_elsewhere(source.url), options=options) for source in sources)
+        return Job(text, there, _cluster(engine, address, min(at_once, len(sources)), progress), tuple(notes))
     options = replace(options, threads=max(1, at_once // min(at_once, len(sources))))
-    engine_: Engine = Threads(partial(load, progress=progress), jobs=at_once, keep=1 if len(sources) == 1 else 0)
+    keep = len(sources) if len(sources) <= at_once else 0
+    engine_: Engine = Threads(partial(load, progress=progress), jobs=at_once, keep=keep)
     return Job(text, tuple(replace(source, options=options) for source in sources), engine_, tuple(notes))
+
+
+def _cluster(engine: str, address: str | None, jobs: int, progress: Progress | None) -> Engine:
+    files = Files(load, stamp, __version__)
+    if engine == "dask":
+        from kinetoscope.engines import dask
+
+        return dask.engine(files, address=address, jobs=jobs, progress=progress)
+    from kinetoscope.engines import ray
+
+    return ray.engine(files, address=address, jobs=jobs, progress=progress)
+
+
+def _seen_from_elsewhere(url: str) -> str:
+    """Workers run in other folders."""
+    return url if is_url(url) else os.path.abspath(url)
 
 
 def _chosen(path: str, sources: list[Source], ranks: set[int]) -> tuple[list[Source], list[str]]:

@@ -8,29 +8,36 @@ from typing import Final
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
-import kinetoscope
+from kinetoscope.analyses.collectives import collectives
+from kinetoscope.analyses.rank_balance import rank_balance
+from kinetoscope.analyses.stragglers import stragglers
 from kinetoscope.model.clocks import aligned, clocks
 from kinetoscope.model.collective_calls import for_matching
 from kinetoscope.model.job import Job
 from kinetoscope.model.matching import Matched, match
 from kinetoscope.model.selection import ALL
 from kinetoscope.reading import read
-from tests.simulator import DIALECTS, Model, Truth, simulate
-from tests.simulator.cases import drawn
+from tests.simulator import DIALECTS, Fault, Model, Truth, simulate
+from tests.simulator.cases import KINDS, drawn
+from tests.simulator.model import Dialect
 
-_CASES: Final = 216
+_CASES: Final = 200
 _BLOCKS: Final = 4
 _MATTERS: Final = 0.02
 """Of a step: a rank that costs less may be named or not."""
 
 _CAUSES: Final = {
     "slow_kernels": "computation",
-    "host_gap": "host_gap",
-    "data_loading": "data_loading",
+    "host_gap": "host gap",
+    "data_loading": "data loading",
     "synchronization": "synchronization",
 }
 """What the analysis calls the faults."""
+
+_NAMELESS: Final = ("2022", "gloo")
+"""Dialects that do not say of which process group a collective is."""
 
 
 @pytest.mark.parametrize("block", range(_BLOCKS))
@@ -47,13 +54,14 @@ def test_the_straggler_and_its_cause_are_found(tmp_path: Path, block: int) -> No
 
 def _wrong(truth: Truth, job: Job) -> str:
     """What is wrong with what `stragglers` says of a job; "" if nothing."""
-    found = kinetoscope.stragglers(job).frame.filter("straggler").sort("lost", descending=True)
+    found = stragglers(job).frame.filter("straggler").sort("lost", descending=True)
     named = [(rank, cause) for rank, cause in found.select("rank", "cause").iter_rows()]
     true = truth.straggler
     if true is None or true.loss == 0:
         return f"false straggler {named} ({truth.model.fault})" if named else ""
     expected = true.rank, _CAUSES[true.cause]
-    if not named and true.loss < _MATTERS * truth.step_time:
+    alone = truth.model.pipeline > 1 and truth.model.data * truth.model.tensor == 1  # of its stage: others have bubbles
+    if not named and (alone or true.loss < _MATTERS * truth.step_time):
         return ""
     return "" if named[:1] == [expected] else f"{named} instead of {expected}, loss {true.loss / truth.step_time:.3f}"
 
@@ -65,9 +73,10 @@ _JOINED: Final = ("ddp", "fsdp", "tp+dp", "tp+fsdp", "ep")
 @pytest.mark.parametrize("seed", range(20))
 def test_clocks_are_recovered(tmp_path: Path, seed: int) -> None:
     model = drawn(seed, causes=("none", "slow_kernels", "host_gap"), kind=_JOINED[seed % len(_JOINED)])
-    model = replace(model, layers=4, steps=26 if model.style == "ddp" else 9, clock_offset=10_000_000, spread=3_000)
+    model = replace(model, layers=4, steps=26 if model.style == "ddp" else 9, clock_offset=10_000_000)
+    model = replace(model, clock_drift=20, spread=3_000)
     truth, matched = _matched(tmp_path, model)
-    found = aligned(matched.frame, clocks(matched))
+    found = aligned(matched.frame, clocks(matched.frame))
     true = _reference_ends(truth)
     rows = found.join(true, left_on=["rank", "end_recorded"], right_on=["rank", "end_recorded"])
     assert len(rows) == len(true) >= 100
@@ -90,15 +99,46 @@ def _reference_ends(truth: Truth) -> pl.DataFrame:
     return recorded.select("rank", "end_recorded", end_true=pl.col("end") + offset + gained)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_bandwidths_are_exact(tmp_path: Path, kind: str) -> None:
+    model = replace(drawn(5, kind=kind), clock_offset=10_000_000, clock_drift=0, spread=0, dialect="2026")
+    truth = simulate(model, tmp_path)
+    found = collectives(read(str(tmp_path), jobs=1), by="call").frame.sort("start", "rank", "kind")
+    true = truth.collectives.group_by("match").agg(
+        pl.col("rank").min(), pl.col("begin", "bytes", "transfer", "group_size").first(), pl.col("kind").max()
+    )
+    true = true.with_columns(pl.col("kind").replace({"send": "send_recv", "recv": "send_recv"}))
+    bandwidth = pl.col("bytes") / pl.col("transfer") * 1e9
+    ring = (pl.col("group_size") - 1) / pl.col("group_size")
+    factor = pl.when(kind="all_reduce").then(2 * ring).when(kind="send_recv").then(1.0).otherwise(ring)
+    true = true.with_columns(algorithm_bandwidth=bandwidth, bus_bandwidth=bandwidth * factor)
+    columns = ["kind", "rank", "bytes", "transfer", "algorithm_bandwidth", "bus_bandwidth"]
+    found = found.with_columns(transfer=pl.col("transfer") // pl.col("ranks"))
+    assert_frame_equal(found.select(columns), true.select(columns), check_row_order=False, rel_tol=1e-12)
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("kind", ["ddp", "fsdp", "tp+dp", "ep", "pp+tp+dp"])
-def test_what_is_the_same_collective_is_found(tmp_path: Path, dialect: str, kind: str) -> None:
-    model = drawn(7, causes=("none",), dialects=DIALECTS, kind=kind)
+def test_what_is_the_same_collective_is_found(tmp_path: Path, dialect: Dialect, kind: str) -> None:
+    model = drawn(7, causes=("none",), kind=kind)
     model = replace(model, dialect=dialect, clock_offset=10_000_000, names="purpose")
     truth, matched = _matched(tmp_path, model)
-    assert _mispaired(truth, matched) == 0
-    if dialect not in ("2022", "gloo"):
+    if dialect in _NAMELESS and kind not in ("ddp", "fsdp"):
+        # which of several groups a collective is of is nowhere: it is said how they were matched
+        assert set(matched.frame["matched_by"].drop_nulls()) <= {"shape"}
+        assert any("name no process group" in note for note in matched.notes)
+    else:
+        assert _mispaired(truth, matched) == 0
         assert matched.frame["match"].null_count() == 0
+
+
+@pytest.mark.parametrize("dialect", ["2022", "2024", "2026"])
+def test_a_rank_that_is_late_in_broadcasts_is_matched(tmp_path: Path, dialect: Dialect) -> None:
+    """The root and the others have left before it comes: these calls overlap none, and must not spoil the order."""
+    model = Model(ranks=4, steps=3, buffers=True, dialect=dialect, fault=Fault("data_loading", 2, 2e6))
+    truth, matched = _matched(tmp_path, model)
+    assert matched.unmatched == 0
+    assert _mispaired(truth, matched) == 0
 
 
 def _mispaired(truth: Truth, matched: Matched) -> int:
@@ -112,10 +152,12 @@ def _mispaired(truth: Truth, matched: Matched) -> int:
 
 
 @pytest.mark.parametrize("fault", [{"sampled": 0.8}, {"missing": (2,)}, {"cut": (1,)}])
-@pytest.mark.parametrize("dialect", ["2022", "2024", "2026"])
-def test_nothing_is_mispaired_where_events_are_missing(tmp_path: Path, fault: dict[str, object], dialect: str) -> None:
-    model = drawn(3, causes=("none",), dialects=DIALECTS, kind="tp+fsdp")
-    truth, matched = _matched(tmp_path, replace(model, dialect=dialect, **fault))  # type: ignore[arg-type]
+@pytest.mark.parametrize(("kind", "dialect"), [("fsdp", "2022"), ("tp+fsdp", "2024"), ("tp+fsdp", "2026")])
+def test_nothing_is_mispaired_where_events_are_missing(
+    tmp_path: Path, fault: dict[str, object], kind: str, dialect: Dialect
+) -> None:
+    model = replace(drawn(3, causes=("none",), kind=kind), dialect=dialect)
+    truth, matched = _matched(tmp_path, replace(model, **fault))  # type: ignore[arg-type]
     assert _mispaired(truth, matched) == 0
 
 
@@ -124,5 +166,5 @@ def test_the_order_of_files_changes_nothing(tmp_path: Path, seed: int) -> None:
     simulate(replace(drawn(seed), clock_offset=10_000_000), tmp_path)
     job = read(str(tmp_path), jobs=1)
     turned = replace(job, sources=job.sources[::-1][2:] + job.sources[::-1][:2])
-    for analysis in (kinetoscope.stragglers, kinetoscope.collectives, kinetoscope.rank_balance):
+    for analysis in (stragglers, collectives, rank_balance):
         assert analysis(turned).frame.equals(analysis(job).frame)

@@ -45,6 +45,7 @@ def played(program: Program, extra: Extra, *, own: int = 10, pairwise: Sequence[
 def drawn(
     rows: Sequence[tuple[int, int, int, int, list[int]]],
     computed: Mapping[int, Sequence[tuple[int, int]]] | None = None,
+    stages: Mapping[int, int] | None = None,
 ) -> Rows:
     """Rows of (rank, arrival, match, role, did); those of role 1 send or receive."""
     rows = sorted(rows, key=lambda row: row[:3])
@@ -53,10 +54,14 @@ def drawn(
     return Rows(
         rank=np.array([row[0] for row in rows], np.int64),
         arrival=np.array([row[1] for row in rows], np.int64),
+        came=np.array([row[1] for row in rows], np.int64),
+        part=np.array([row[0] for row in rows], np.int64),
         match=np.array([row[2] for row in rows], np.int32),
         role=np.array([row[3] for row in rows], np.int32),
         pairwise=np.array([row[3] == 1 for row in rows], np.bool_),
+        stage=np.array([(stages or {}).get(row[0], 0) for row in rows], np.int32),
         did=np.array([row[4] for row in rows], np.int64).reshape(len(rows), PIPELINE),
+        barrier=np.array([not each for each in spans], np.bool_),
         computed=Intervals(np.array([a for a, _ in flat], np.int64), np.array([b for _, b in flat], np.int64)),
         offsets=np.concatenate([[0], np.cumsum([len(each) for each in spans])]).astype(np.int64),
     )
@@ -105,17 +110,26 @@ def test_lateness_is_carried_from_one_group_into_another() -> None:
 
 def test_lateness_is_carried_along_where_the_others_compute_meanwhile() -> None:
     """Buckets of gradients: 1 begins late; the others computed all their buckets while they waited for the first."""
-    none = [0] * PIPELINE
-    late = [60, 0, 0, 0, 0, 0]
-    loaded = [20, 0, 0, 100, 0, 0]
     rows = drawn(
-        [(0, 20, 0, 0, [20, *none[1:]]), (0, 30, 1, 0, none), (1, 120, 0, 0, loaded), (1, 180, 1, 0, late)],
-        {0: [(20, 100)], 1: [(30, 80)]},
+        [
+            (0, 20, 0, 0, [20, 0, 0, 0, 0, 0]),
+            (0, 125, 1, 0, [80, 25, 0, 0, 0, 0]),
+            (1, 120, 0, 0, [20, 0, 0, 100, 0, 0]),
+            (1, 200, 1, 0, [80, 0, 0, 0, 0, 0]),
+        ],
+        {0: [(20, 100)], 2: [(120, 125)]},
     )
     charges = asked(rows)
-    assert charges.waited.tolist() == [20, 100, 0, 0]
-    assert charges.lost.tolist() == [20, 100]
-    assert bill(rows, charges)[1, "data loading"] >= 60
+    assert charges.waited.tolist() == [20, 75, 0, 0]
+    assert bill(rows, charges) == {(1, "data loading"): 95}
+
+
+def test_who_waits_in_several_at_a_time_loses_that_time_once() -> None:
+    none = [0] * PIPELINE
+    rows = drawn([(0, 0, 0, 0, none), (0, 10, 1, 0, none), (1, 50, 0, 0, [50, *none[1:]]), (1, 60, 1, 0, none)])
+    charges = asked(rows)
+    assert charges.lost.tolist() == [50, 50]
+    assert charges.counted.tolist() == [50, 10]
 
 
 def test_waiting_for_a_stage_of_the_pipeline_makes_no_straggler() -> None:
@@ -126,6 +140,18 @@ def test_waiting_for_a_stage_of_the_pipeline_makes_no_straggler() -> None:
     assert charges.lost.tolist()[1] == 100
     assert bill(rows, charges).keys() <= {(0, "computation"), (0, "pipeline"), (1, "pipeline")}
     assert sum(bill(rows, charges).values()) == charges.lost[0] + charges.lost[2]
+
+
+def test_of_another_stage_no_more_is_counted_than_the_own_stage_is_early() -> None:
+    """0 and 1 are one stage, 2 and 3 the next: 1 is 10 late; that 2 and 3 are done by 100 earlier is the pipeline's."""
+
+    def row(rank: int, arrival: int) -> tuple[int, int, int, int, list[int]]:
+        return rank, arrival, 1, 0, [arrival - 5, 5, 0, 0, 0, 0]
+
+    first = [(rank, 0, 0, 0, [0] * PIPELINE) for rank in range(4)]
+    stages = {0: 1, 1: 1, 2: 2, 3: 2}
+    rows = drawn([*first, row(0, 200), row(1, 210), row(2, 100), row(3, 100)], stages=stages)
+    assert bill(rows, asked(rows)) == {(1, "computation"): 30, (1, "pipeline"): 200}
 
 
 def test_before_the_recording_nothing_is_known() -> None:
@@ -148,9 +174,9 @@ extras = st.dictionaries(
 def test_all_that_is_lost_is_charged_and_nothing_else(program: Program, extra: Extra, pairwise: set[int]) -> None:
     rows = played(program, extra, pairwise=sorted(pairwise))
     charges = asked(rows)
-    pairs = [bool(rows.pairwise[rows.match == match].any()) for match in range(len(program))]
-    lost = charges.lost[~np.array(pairs)]
-    assert charges.charged.sum() == lost.sum()
+    pairs = np.array([bool(rows.pairwise[rows.match == match].any()) for match in range(len(program))])
+    assert charges.counted.tolist() == np.where(pairs, 0, charges.lost).tolist()
+    assert charges.charged.sum() == charges.counted.sum()
     assert charges.charged.min() >= 0
     assert (charges.carried <= charges.lost).all()
     assert not charges.charged[rows.pairwise].sum() or pairwise

@@ -8,6 +8,7 @@ import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from backports import zstd
@@ -31,7 +32,7 @@ def no_thread_left() -> Iterator[None]:
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("kinetoscope")] == []
 
 
-def _load(file: Path, content: bytes, **options: int) -> Trace:
+def _load(file: Path, content: bytes, **options: Any) -> Trace:
     file.write_bytes(content)
     return load(Source(str(file), options=Options(**options)))
 

@@ -41,12 +41,12 @@ def drawn(
     elif name == "pp+tp+dp":
         ranks = 8
     else:
-        ranks = int(random.choice([4, 8])) if name != "ep" else 8
+        ranks = int(random.choice([4, 4, 8])) if name != "ep" else 8
     model = Model(
         ranks=ranks, style=style, tensor=tensor, expert=expert, pipeline=pipeline,
         ranks_per_host=int(random.choice([2, 4])),
-        steps=int(random.integers(3, 6)),
-        layers=int(random.integers(2, 5)),
+        steps=int(random.integers(3, 5)),
+        layers=int(random.integers(2, 4)),
         kernels=int(random.integers(2, 4)),
         kernel=int(random.integers(80_000, 200_000)),
         noise=float(random.choice([0.0, 0.002, 0.005])),
@@ -55,6 +55,7 @@ def drawn(
         clock_drift=float(random.choice([0, 5, 20])),
         names=str(random.choice(["counter", "hash", "purpose"])),  # type: ignore[arg-type]
         single=bool(random.random() < 0.2),
+        buffers=bool(random.random() < 0.2),
         dialect=dialects[int(random.integers(len(dialects)))],
         seed=seed,
     )  # fmt: skip

@@ -69,6 +69,7 @@ _WORDS: Final[dict[str, Words]] = {
     "reduce_scatter": Words(
         "c10d::_reduce_scatter_base_", "_reduce_scatter_base", "_reduce_scatter_base", "ReduceScatter_Sum"
     ),
+    "broadcast": Words("c10d::broadcast_", "broadcast", "broadcast", "Broadcast"),
     "all_to_all": Words("c10d::alltoall_base_", "all_to_all", "all_to_all", "SendRecv"),
     "send": Words("c10d::send", "send", "send", "SendRecv"),
     "recv": Words("c10d::recv_", "recv", "recv", "SendRecv"),

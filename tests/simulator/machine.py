@@ -80,7 +80,7 @@ class Collective:
         bytes: as nccl-tests counts them.
         op_start, op_end: int64, the host's call.
         start: int64, when the rank's kernel begins.
-        begin: int64, when the last has arrived.
+        begin: int64, when the last has arrived (of a broadcast: the root and the rank itself).
         end: int64, when the rank's kernel ends.
         step: which one.
         sequence: int64, the group's count on that rank.
@@ -250,19 +250,24 @@ class Machine:
         else:
             ready = op_start + self.model.launch
         arrival = np.maximum(ready, self.busy(stream)[ranks])
-        groups = len(family.ranks)
-        last = np.zeros(groups, np.int64)
+        last = np.zeros(len(family.ranks), np.int64)
         np.maximum.at(last, group, arrival)
-        done = last + self._transfer(family, kind, sizes[2], ranks, group)
+        begin = last[group]
+        if kind == "broadcast":  # each waits for the root only, which waits for nobody
+            root = np.zeros(len(family.ranks), np.int64)
+            is_root = ranks == family.ranks[group, 0]
+            root[group[is_root]] = arrival[is_root]
+            begin = np.maximum(root[group], arrival)
+        done = begin + self._transfer(family, kind, sizes[2], ranks, group)[group]
         leave = self._random.integers(0, self.model.spread + 1, self.model.ranks)[ranks]
-        end = done[group] + leave
+        end = done + leave
         self.busy(stream)[ranks] = end
         counts = self._counts.setdefault((family.purpose, sends is None), np.zeros(self.model.ranks, np.int64))
         counts[ranks] += 1
         self.records.append(
             Collective(
                 family, kind, group, match, ranks, peer, sends, *sizes, op_start, op_end,
-                arrival if self.on_device else ready, last[group], end, self.step, counts[ranks].copy(), stream,
+                arrival if self.on_device else ready, begin, end, self.step, counts[ranks].copy(), stream,
                 self.backward,
             )
         )  # fmt: skip
@@ -273,7 +278,7 @@ class Machine:
         hosts = family.ranks // model.ranks_per_host
         rate = np.where((hosts == hosts[:, :1]).all(axis=1), *_LINKS)
         n = 2 if kind == "send_recv" else family.size
-        share = {"all_reduce": 2 * (n - 1) / n, "send_recv": 1.0}.get(kind, (n - 1) / n)
+        share = {"all_reduce": 2 * (n - 1) / n, "send_recv": 1.0, "broadcast": 1.0}.get(kind, (n - 1) / n)
         drawn = 1 + 0.02 * self._random.random(len(rate))
         takes = (_SETUP + size * share / rate) * drawn
         if model.fault.cause == "slow_link":

@@ -56,6 +56,8 @@ class Model:
         launch: host time for one kernel.
         loading: host time for a batch.
         elements: parameters of a layer; a hidden state has a quarter.
+        buffers: whether buffers are broadcast before each forward pass, from the first data parallel rank: it leaves
+            before the others have come.
         synchronizes: whether the host waits for the loss at the end of each step.
         spread: up to how long after each other ranks leave a collective.
         clock_offset: clocks of hosts are wrong by up to this.
@@ -87,6 +89,7 @@ class Model:
     launch: int = 20_000
     loading: int = 150_000
     elements: int = 2_000_000
+    buffers: bool = False
     synchronizes: bool = True
     spread: int = 3_000
     clock_offset: int = 0
@@ -104,6 +107,8 @@ class Model:
     def __post_init__(self) -> None:
         if self.ranks % (self.tensor * self.pipeline) or self.data % self.expert:
             raise ValueError(f"{self.ranks} ranks cannot be shared so: {self}")
+        if not 0 <= self.fault.rank < self.ranks:
+            raise ValueError(f"there is no rank {self.fault.rank} of {self.ranks}")
 
     @property
     def data(self) -> int:

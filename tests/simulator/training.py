@@ -68,6 +68,9 @@ class _Job:
 
     def _forward(self, stage: int) -> None:
         machine, ranks = self.machine, self.stages[stage]
+        family = self._of("dp", stage)
+        if self.model.buffers and family is not None:
+            self._blocking(family, "broadcast", 4096, 4096, 16384)
         for layer in range(self.model.layers):
             self._gather(stage)
             self._exchange(stage)

@@ -44,8 +44,9 @@ class Truth:
         collectives: one row for each rank in each collective or point-to-point exchange, by match and rank: match,
             rank, purpose, group_name, group_ranks ("0,1,2"), group_size, kind (all_reduce, …; send or recv), name
             (`Collective name`), bytes, seq, peer, step, arrival, begin, end (true time, ns since 1970: when the rank's
-            kernel began; when the last rank's did; when the rank left), transfer (from begin until the first left),
-            start_recorded, end_recorded (as in the file), recorded (false where no file has it).
+            kernel began; when the last rank's did, of a broadcast when root and rank had; when the rank left), transfer
+            (from begin until the first left), start_recorded, end_recorded (as in the file), recorded (false where no
+            file has it).
         clocks: one row for each host: what its clock shows too much (`offset`, ns) when the job begins at `origin`, and
             by how much more for each ns since (`rate`).
         hosts: the host of each rank.
@@ -154,9 +155,12 @@ def _collectives(machine: Machine, clock: Clocks, recorded: pl.DataFrame) -> pl.
     if not frames:
         return pl.DataFrame(schema=_PLACE)
     frame = pl.concat(frames)
+    times = pl.col("start_recorded", "end_recorded")
     if facts.whole:
-        frame = frame.with_columns(pl.col("start_recorded", "end_recorded") // 1000 * 1000)
-    transfer = (pl.col("end").min() - pl.col("begin").first()).over("match")
+        frame = frame.with_columns(times // 1000 * 1000)
+    if facts.base and not facts.first:  # what times count from is behind the cut
+        frame = frame.with_columns(times - pl.when(pl.col("rank").is_in(machine.model.cut)).then(BASE).otherwise(0))
+    transfer = (pl.col("end") - pl.col("begin")).min().over("match")
     return (
         frame.with_columns(transfer.alias("transfer"))
         .join(recorded.with_columns(recorded=True), on=["match", "rank"], how="left")

@@ -28,6 +28,9 @@ _ALIKE: Final = 0.98
 _FEW: Final = 4
 """Events from which on the distances between them tell whether a lag is true."""
 
+_MANY: Final = 16
+"""Events in a row that show that there are no gaps, where others have some."""
+
 _STEADY: Final = 0.25
 """Share of the usual distance of two events that the difference of the clocks may vary by from one to the next."""
 
@@ -45,6 +48,14 @@ _AHEAD: Final = 4
 
 _GAPS: Final = 0.05
 """Share of unpaired binding events from which on a window has gaps, and mere order tells nothing."""
+
+_VOTERS: Final = 256
+_BINS: Final = (20_000, 200_000, 2_000_000)
+"""Differences of clocks that count as the same, ns: where devices wait, and where hosts do."""
+
+_MOST_VOTES: Final = 0.3
+_CLEAR: Final = 2.0
+"""Votes for a difference of clocks: how large a share it needs, and how many times as many as any other."""
 
 _FAR: Final = 1 << 61
 
@@ -76,25 +87,28 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Places of events of the first witness and of the second, two arrays of one length."""
 
 
-def aligned_pairs(one: Witness, other: Witness, offset: int = 0) -> Pairs:
+def aligned_pairs(one: Witness, other: Witness, offset: int | None = None, *, gaps: bool = False) -> Pairs:
     """Which events of two witnesses are the same.
 
     If neither window has gaps, the events of one are those of the other, shifted by a number of events (the lag) that
     is the same for all. Else binding events are told by order among their like or by overlap in time, and all others
     by the order between those.
 
-    Args:
-        one, other: the witnesses.
-        offset: how far the other's clock is ahead as far as is known, ns.
+    `offset` is how far the other's clock is ahead, ns; None if nothing is known of that. `gaps` says that windows are
+    known to have gaps: then it takes many events to show that these two have none.
     """
     if not len(one) or not len(other):
         return _none()
     lag = best_lag(one, other)
-    if lag is not None and _is_steady(one, other, found := _shifted(one, other, lag), offset):
+    if lag is not None and _is_steady(one, other, found := _shifted(one, other, lag), offset or 0, gaps=gaps):
         agree = _holds(one, other, found, _difference(one, other, found))
         if agree.size and agree.mean() >= _TRUSTED:
             return found[0][agree], found[1][agree]
-    return _with_gaps(one, other, offset)
+    if not one.binding.any() and not other.binding.any():
+        return _in_order(one, other)
+    if offset is None:
+        offset = _voted_offset(one, other)
+    return _none() if offset is None else _with_gaps(one, other, offset)
 
 
 def best_lag(one: Witness, other: Witness) -> int | None:
@@ -111,7 +125,8 @@ def best_lag(one: Witness, other: Witness) -> int | None:
         return None
     places = first[:, None] + (np.arange(_SAMPLE)[None, :] * count[:, None]) // _SAMPLE
     like = one.signature[places + lags[:, None]] == other.signature[places]
-    difference = other.end[places] - one.end[places + lags[:, None]]
+    timed = _timed(other, first, first + count)
+    difference = other.end[timed] - one.end[timed + lags[:, None]]
     middle = np.sort(difference, axis=1)[:, _SAMPLE // 2]
     spread = np.abs(difference - middle[:, None]).astype(np.float64).mean(axis=1)
     score = (spread + 1000.0) * (count.max() / count) ** 2 + np.abs(middle) * 1e-4
@@ -120,11 +135,24 @@ def best_lag(one: Witness, other: Witness) -> int | None:
     return int(lags[best]) if np.isfinite(score[best]) else None
 
 
+def _timed(other: Witness, first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Events between first and last of which all leave together, where there are any: int64 [lags, sample]."""
+    places = np.flatnonzero(other.binding)
+    low, high = np.searchsorted(places, first), np.searchsorted(places, last)
+    step = np.arange(_SAMPLE)[None, :]
+    any_: NDArray[np.int64] = first[:, None] + step * (last - first)[:, None] // _SAMPLE
+    if not len(places):
+        return any_
+    chosen = places[np.minimum(low[:, None] + step * (high - low)[:, None] // _SAMPLE, len(places) - 1)]
+    return np.asarray(np.where((high > low)[:, None], chosen, any_))
+
+
 def _candidates(one: Witness, other: Witness) -> NDArray[np.int64]:
     """Lags to be tried: those that clocks within reach allow, and those at which windows begin or end together."""
     together = np.array([0, len(one) - len(other)], np.int64)
     if len(one) == len(other) and np.array_equal(one.signature, other.signature):
-        difference = other.end - one.end
+        binding = one.binding if one.binding.any() else np.ones(len(one), np.bool_)
+        difference = (other.end - one.end)[binding]
         if np.abs(difference - np.median(difference)).mean() <= _JITTER:
             return together[:1]
     ends = np.sort(one.end)
@@ -140,22 +168,33 @@ def _candidates(one: Witness, other: Witness) -> NDArray[np.int64]:
     return np.unique(np.concatenate([together, np.arange(centre - reach, centre + reach + 1)]))
 
 
+def _distance(witness: Witness) -> float:
+    """How far the ends of like events are apart from one to the next, half of them, ns."""
+    order = np.lexsort((witness.end, witness.signature))
+    distance = np.diff(witness.end[order])[np.diff(witness.signature[order]) == 0]
+    return float(np.median(distance)) if len(distance) else np.inf
+
+
 def _shifted(one: Witness, other: Witness, lag: int) -> Pairs:
     places = np.arange(max(0, -lag), min(len(other), len(one) - lag), dtype=np.int64)
     like = one.signature[places + lag] == other.signature[places]
     return places[like] + lag, places[like]
 
 
-def _is_steady(one: Witness, other: Witness, found: Pairs, offset: int) -> bool:
+def _is_steady(one: Witness, other: Witness, found: Pairs, offset: int, *, gaps: bool) -> bool:
     """Whether the clocks differ by much the same from event to event, as they do unless there are gaps.
 
     Of few events both must have seen the same ones, at nearly the same time.
     """
     mine, theirs = found
+    if one.binding[mine].any():
+        mine, theirs = mine[one.binding[mine]], theirs[one.binding[mine]]
     difference = other.end[theirs] - one.end[mine]
+    if gaps and len(mine) < max(_MANY, min(len(one), len(other)) // 2):
+        return False
     if len(mine) < _FEW:
         near = len(mine) > 0 and abs(int(np.median(difference)) - offset) <= _REACH
-        return near and len(mine) == len(one) == len(other)
+        return near and len(found[0]) == len(one) == len(other)
     distance = np.median(np.abs(np.diff(one.end[mine])))
     return bool(np.median(np.abs(np.diff(difference))) <= _STEADY * distance)
 
@@ -179,10 +218,40 @@ def _holds(one: Witness, other: Witness, found: Pairs, offset: int) -> Bools:
 # --- windows with gaps
 
 
+def _voted_offset(one: Witness, other: Witness) -> int | None:
+    """How far the other's clock is ahead, as most ends of like events say; None where they say nothing clear.
+
+    The true difference occurs for all events that both saw, any other only by chance: unless events are as regular as
+    a clock themselves, and then nothing can be told.
+    """
+    mine, theirs = np.flatnonzero(one.binding), np.flatnonzero(other.binding)
+    if not len(mine) or not len(theirs):
+        return None
+    mine = mine[np.argsort(one.end[mine], kind="stable")]
+    theirs = theirs[np.unique(np.linspace(0, len(theirs) - 1, _VOTERS).astype(np.int64))]
+    low = np.searchsorted(one.end[mine], other.end[theirs] - _REACH)
+    count = np.minimum(np.searchsorted(one.end[mine], other.end[theirs] + _REACH) - low, _MOST_LAGS)
+    voter = np.repeat(np.arange(len(theirs)), count)
+    place = np.arange(len(voter)) - np.repeat(np.cumsum(count) - count, count) + low[voter]
+    like = one.signature[mine[place]] == other.signature[theirs[voter]]
+    difference = (other.end[theirs[voter]] - one.end[mine[place]])[like]
+    for width in _BINS:
+        if 2 * width > _distance(one.at(mine)):  # a voter would vote for several at once
+            break
+        votes = np.bincount((difference + _REACH) // width, minlength=2 * _REACH // width + 2)
+        votes = votes[1:] + votes[:-1]  # a true difference may lie at the edge of a bin
+        best = int(votes.argmax())
+        others = np.delete(votes, np.arange(max(0, best - 2), min(len(votes), best + 3)))
+        if votes[best] >= max(_FEW + 1, _MOST_VOTES * len(theirs)) and votes[best] >= _CLEAR * others.max(initial=0):
+            inside = np.abs(difference - ((best + 1) * width - _REACH)) <= width
+            return int(np.median(difference[inside]))
+    return None
+
+
 def _with_gaps(one: Witness, other: Witness, offset: int) -> Pairs:
     mine, theirs = np.flatnonzero(one.binding), np.flatnonzero(other.binding)
     if not len(mine) or not len(theirs):
-        return _in_order(one, other) if not one.binding.any() and not other.binding.any() else _none()
+        return _none()
     a, b = one.at(mine), other.at(theirs)
     b = Witness(b.start - offset, b.end - offset, b.signature, b.binding)
     found = _by_overlap(a, b, *_as_often(a, b))

@@ -50,6 +50,14 @@ NAMES: Final = (
     "memory_growth",
     "memory_by_operator",
     "memory_events",
+    # across ranks
+    "collectives",
+    "process_groups",
+    "rank_balance",
+    "stragglers",
+    "step_skew",
+    "kernel_spread",
+    "devices",
 )
 """All analyses, in the order in which people ask."""
 

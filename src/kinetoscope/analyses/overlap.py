@@ -9,7 +9,7 @@ import polars as pl
 
 from kinetoscope.algorithms.intervals import Intervals, intersection, union
 from kinetoscope.model.busy import Busy, busy, nothing_ran
-from kinetoscope.model.collective_calls import computation, selected_calls
+from kinetoscope.model.collective_calls import base_of, computation, selected_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.naming import listed
 from kinetoscope.model.scope import Scope, scope
@@ -70,7 +70,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     devices = busy(view)
     rows = list(_by_group(view, devices)) if by == "group" else [_by_device(each) for each in devices]
     silent = [each.device for each in devices if not each.communication.length]
-    if not rows and not devices:
+    if by == "device" and not devices:
         notes.append(nothing_ran(view))
     elif by == "group" and not rows:
         notes.append("No communication was recorded: there is nothing to overlap.")
@@ -90,7 +90,7 @@ def _by_device(each: Busy) -> Row:
 def _by_group(view: Scope, devices: list[Busy]) -> Iterator[Row]:
     calls = selected_calls(view)
     running = {each.number: each.computation for each in devices}
-    base = view.trace.base
+    base = base_of(view.trace)
     for (device, group), part in calls.sort("device", "group", nulls_last=True).group_by(
         "device", "group", maintain_order=True
     ):

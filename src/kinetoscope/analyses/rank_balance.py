@@ -8,14 +8,15 @@ import polars as pl
 from kinetoscope.algorithms.intervals import Intervals, covered, exclusive, intersection
 from kinetoscope.model.before_collectives import ACTIVITIES, COVERED, before_collectives, doings
 from kinetoscope.model.clocks import aligned
-from kinetoscope.model.collective_calls import selected_calls
+from kinetoscope.model.collective_calls import base_of, selected_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.joined_ranks import Joined, joined
 from kinetoscope.model.matching import join
+from kinetoscope.model.naming import listed
 from kinetoscope.model.process_groups import host_of
 from kinetoscope.model.scope import scope
 from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.straggling import ranks_of, rows_of, waiting
+from kinetoscope.model.straggling import parts_of, rows_of, waiting
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
 
@@ -58,17 +59,24 @@ def rank_balance(job: Job, *, select: Selection = ALL) -> Result:
 
 ANALYSIS = Analysis("Rank balance", rank_balance, RESULT, chart=StackedBars("rank", PARTS))
 
+_MARK = "step_"
+"""Before the names of a step's own numbers: collectives have some of the same name."""
+
 _CHARGED = ("overlap", "computation", "exposed_communication", "exposed_memory", "other")
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     """The collectives, and the steps as rows of a kind of their own."""
     view = scope(trace, select)
-    who = {"rank": pl.lit(trace.source.rank, pl.Int64), "host": pl.lit(host_of(trace), pl.String)}
+    who = {
+        "cycle": pl.lit(trace.source.cycle, pl.Int64),
+        "rank": pl.lit(trace.source.rank, pl.Int64),
+        "host": pl.lit(host_of(trace), pl.String),
+    }
     whole = scope(trace, Selection(steps_by=select.steps_by))
     covering = trace.of(before_collectives, select.steps_by)
     calls = selected_calls(whole).join(
-        covering.select("row", *ACTIVITIES, *COVERED), on="row", how="left", maintain_order="left"
+        covering.select("row", "place", *ACTIVITIES, *COVERED), on="row", how="left", maintain_order="left"
     )
     windows = view.clipped(view.steps.device.start, view.steps.device.end)
     did = trace.of(doings)
@@ -78,9 +86,9 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         {
             "row": pl.Series(range(len(view.steps)), dtype=pl.Int64),
             "step": view.steps.number,
-            "start": windows.start + trace.base,
-            "end": windows.end + trace.base,
-            **{name: charged[:, place] for place, name in enumerate(_CHARGED)},
+            "start": windows.start + base_of(trace),
+            "end": windows.end + base_of(trace),
+            **{_MARK + name: charged[:, place] for place, name in enumerate(_CHARGED)},
             "computing": covered(windows, did.computation),
             "communicating": covered(windows, did.communication),
         }
@@ -90,9 +98,10 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
 
 
 def _finished(frame: pl.DataFrame) -> Partial:
-    calls = frame.filter(~pl.col("mark")).drop("mark", *_CHARGED, "computing", "communicating")
+    calls = frame.filter(~pl.col("mark"))
     found = joined(calls)
-    marks = aligned(frame.filter("mark"), found.clocks).sort("rank", "step", "start")
+    marks = aligned(frame.filter("mark").drop(_CHARGED[1]), found.clocks).sort("rank", "step", "start")
+    marks = marks.rename({_MARK + name: name for name in _CHARGED})
     exposed = pl.col("exposed_communication")
     table = marks.with_columns(
         duration=pl.sum_horizontal(_CHARGED),
@@ -104,18 +113,21 @@ def _finished(frame: pl.DataFrame) -> Partial:
     table = table.with_columns(exposed_waiting=waited).with_columns(
         exposed_transfer=exposed - pl.col("exposed_waiting")
     )
-    return Partial(table.select(RESULT.names), found.notes)
+    unknown = table.filter(pl.col("exposed_waiting").is_null())["rank"].unique().to_list()
+    notes = [f"No collective of rank {listed(unknown)} was matched: waiting is not known there."] if unknown else []
+    return Partial(table.select(RESULT.names), (*found.notes, *notes))
 
 
 def _waited(found: Joined, marks: pl.DataFrame) -> pl.Series:
     """Exposed waiting in each step, null on ranks of whose collectives none was matched."""
-    rows, _ = rows_of(found.frame)
+    rows, calls = rows_of(found.frame)
+    matched = calls["matched"].to_numpy()
     until = np.full(int(rows.match.max(initial=-1)) + 1, np.iinfo(np.int64).min)
     np.maximum.at(until, rows.match, rows.arrival)
     waited = np.full(len(marks), -1, np.int64)
     rank, start, end = (marks[name].to_numpy() for name in ("rank", "start", "end"))
-    for here in ranks_of(rows):
+    for here in (part for part in parts_of(rows) if matched[part].any()):
         low, high = np.searchsorted(rank, [rows.rank[here.start], rows.rank[here.start] + 1]).tolist()
         windows = Intervals(start[low:high], end[low:high])
-        waited[low:high] = covered(windows, waiting(rows, until[rows.match], here))
+        waited[low:high] = np.maximum(waited[low:high], 0) + covered(windows, waiting(rows, until[rows.match], here))
     return pl.Series(waited).set(pl.Series(waited < 0), None)

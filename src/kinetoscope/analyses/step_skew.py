@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from kinetoscope.model.clocks import aligned
-from kinetoscope.model.collective_calls import selected_calls
+from kinetoscope.model.collective_calls import base_of, selected_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.joined_ranks import joined
 from kinetoscope.model.matching import join
@@ -59,8 +59,8 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         {
             "row": pl.Series(range(len(view.steps)), dtype=pl.Int64),
             "step": view.steps.number,
-            "start": windows.start + trace.base,
-            "end": windows.end + trace.base,
+            "start": windows.start + base_of(trace),
+            "end": windows.end + base_of(trace),
         }
     ).with_columns(mark=True, **who)
     return Partial(pl.concat([calls, marks], how="diagonal"), view.notes)

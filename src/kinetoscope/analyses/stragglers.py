@@ -61,12 +61,15 @@ def stragglers(
 
     Method. Collectives of all ranks are matched and put on one clock. In each of them the rank that arrives last makes
     the others wait: each from its own arrival to the last one, less what its computation covers. The last rank is
-    compared with the one that arrives in the middle: what it did in its own time since their collectives before, and
-    how long it had to wait there itself. The first is its own fault, the second is looked for further back, so that a
-    loss is charged where it began. The cause is what it did more of: computation, communication (a slow link, not
-    waiting), memory copies, data loading, synchronization (calls that wait for the device), or host gap (other work of
-    the host, or nothing recorded). A rank is a straggler if it costs the others more than 1 % of a step in each step on
-    average, more than three times the spread of the clocks, and more than what the rank in the middle costs.
+    compared with the one in the middle of those that wait: what each did since both last stood still in a collective,
+    and how long each waited on the way. What the last one did more is its own fault; for the time that it had to wait
+    itself, the cause is looked for further back, so that a loss is charged where it began. The cause is what it did
+    more of: computation, communication (transfer, not waiting: a slow link), memory copies, data loading,
+    synchronization (calls that wait for the device, and what is idle because of them), or host gap (other work of the
+    host, or nothing recorded). A rank is a straggler if by its own fault, which a slow link is not, it costs those who
+    wait more than 1 % of a step in each step on average, and more than three times the spread of the clocks, beyond
+    what the rank in the middle costs, and at least three times that and a quarter of what the worst rank costs. By
+    collective the first two limits hold for what the others lose in it.
 
     How to read it. Begin with the ranks that are stragglers. The cause says where to look on that rank: `kernel_spread`
     for computation, the loader for data loading, `synchronizations` for synchronization, `idle_breakdown` for the host.
@@ -74,21 +77,15 @@ def stragglers(
     cost, and whose fault it was.
 
     Limits. Sending and receiving is no collective: waiting there is a bubble of the pipeline, and what follows from it
-    in later collectives has the cause pipeline, which makes no straggler. What collectives at the same time cost is
-    counted in each. Lateness in the first collective of a recording may come from before it: cause unknown. A rank
-    whose file is missing cannot be told. Unlike HTA, whose candidates are those that start the longest NCCL kernel
-    late, at all times some two, all collectives count, clocks are aligned, and there may be none.
+    in later collectives has the cause pipeline, which makes no straggler. By collective, a rank that waits in several
+    at a time counts in each; else in the first. Lateness in the first collective of a recording may come from before
+    it: cause unknown. A rank whose file is missing cannot be told. Unlike HTA, which names at all times two candidates,
+    those that start the longest NCCL kernels late, all collectives count, on one clock, and there may be no straggler.
     """
     return job.reduce(_of_trace, _both, partial(_finished, by=by), RESULT, select)
 
 
 ANALYSIS = Analysis("Stragglers", stragglers, RESULT, chart=Bars("rank", "lost"))
-
-_NEEDED: Final = (
-    "rank", "host", "row", "on_host", "kind", "name", "group", "group_name", "group_description", "group_size",
-    "group_ranks", "candidates", "world", "communicator", "seq", "source_rank", "destination_rank", "dtype",
-    "elements_in", "elements_out", "bytes", "device", "stream", "step", "start", "end",
-)  # fmt: skip
 
 _SHARE: Final = 0.01
 """Of a step: what a straggler costs each of the others at least."""
@@ -98,21 +95,28 @@ _SPREADS: Final = 3
 _OWN: Final = ("computation", "memory copies", "data loading", "synchronization", "host gap")
 """Causes that are the rank's own; a slow link is not."""
 
+_LEAST: Final = 0.25
+"""A straggler costs a quarter of what the worst one does, and of what it costs for reasons of others, at least."""
+
+_OFTEN: Final = 3
+"""And so many times what the rank in the middle costs: where all are late in turn, none is a straggler."""
+
 _PLACES: Final = [CAUSES.index(name) for name in _OWN]
+_OTHERS: Final = [CAUSES.index(name) for name in ("communication", "pipeline")]
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     calls = selected_calls(view)
-    did = trace.of(before_collectives, select.steps_by).select("row", *ACTIVITIES, *COVERED)
+    did = trace.of(before_collectives, select.steps_by).select("row", "place", *ACTIVITIES, *COVERED)
     found = trace.of(steps, select.steps_by)
     length = pl.DataFrame({"step": found.number, "step_time": found.device.end - found.device.start}).unique("step")
     frame = calls.join(did, on="row", how="left").join(length, on="step", how="left")
     rank, host = pl.lit(trace.source.rank, pl.Int64), pl.lit(host_of(trace), pl.String)
     notes = list(view.notes) if select != ALL else []
     if not len(calls):
-        notes.append("A rank has no collectives.")
-    return Partial(frame.with_columns(rank=rank, host=host), tuple(notes))
+        notes.append("No collectives were recorded.")
+    return Partial(frame.with_columns(rank=rank, host=host, cycle=pl.lit(trace.source.cycle, pl.Int64)), tuple(notes))
 
 
 def _median(values: pl.Series) -> int:
@@ -127,10 +131,11 @@ def _both(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
 
 def _finished(frame: pl.DataFrame, *, by: By) -> Partial:
     if frame["rank"].n_unique() < 2:
-        return Partial(RESULT.empty(), ("Only one rank has collectives: nobody waits for another.",))
+        alone = () if frame.is_empty() else ("Only one rank has collectives: nobody waits for another.",)
+        return Partial(RESULT.empty(), alone)
     found = joined(frame)
     rows, calls = rows_of(found.frame)
-    if not len(rows):
+    if not calls["matched"].any():
         return Partial(RESULT.empty(), (*found.notes, "No collective of one rank could be matched with another's."))
     matches = int(rows.match.max()) + 1
     charges = charge(rows, matches)
@@ -139,7 +144,7 @@ def _finished(frame: pl.DataFrame, *, by: By) -> Partial:
     table = (
         _by_collective(rows, calls, charges, least) if by == "collective" else _by_rank(rows, calls, charges, least, by)
     )
-    return Partial(RESULT.conform(table), (*found.notes, *_notes(table, by)))
+    return Partial(RESULT.conform(table), (*found.notes, *_notes(rows, table, by)))
 
 
 def _by_collective(rows: Rows, calls: pl.DataFrame, charges: Charges, least: int) -> pl.DataFrame:
@@ -149,34 +154,40 @@ def _by_collective(rows: Rows, calls: pl.DataFrame, charges: Charges, least: int
     names = pl.Series(CAUSES).gather(cause.astype(np.int64))
     own = np.isin(cause, _PLACES) & ~rows.pairwise[last]
     frame = calls[last].select("rank", "step", pl.col("group").alias("process_group"), "kind")
-    return frame.with_columns(
-        start=pl.Series(start - start.min()),
-        calls=pl.lit(1, pl.Int64),
-        last=pl.lit(1, pl.Int64),
-        late=pl.Series(charges.late),
-        lost=pl.Series(charges.lost),
-        carried=pl.Series(charges.carried),
-        lost_share=pl.lit(None, pl.Float64),
-        straggler=pl.Series((charges.lost > least) & own),
-        cause=pl.Series(names).set(pl.Series((charges.lost == 0) | rows.pairwise[last]), None),
-        cause_share=pl.lit(None, pl.Float64),
-        charged_to=pl.Series(rows.rank[first]).set(pl.Series(charges.lost == 0), None),
-    ).sort("rank", "start", "process_group", "kind", maintain_order=True)
+    return (
+        frame.with_columns(
+            start=pl.Series(start - start.min()),
+            calls=pl.lit(1, pl.Int64),
+            last=pl.lit(1, pl.Int64),
+            late=pl.Series(charges.late),
+            lost=pl.Series(charges.lost),
+            carried=pl.Series(charges.carried),
+            lost_share=pl.lit(None, pl.Float64),
+            straggler=pl.Series((charges.lost > least) & own),
+            cause=pl.Series(names).set(pl.Series((charges.lost == 0) | rows.pairwise[last]), None),
+            cause_share=pl.lit(None, pl.Float64),
+            charged_to=pl.Series(rows.rank[first]).set(pl.Series(charges.lost == 0), None),
+        )
+        .filter(calls[last]["matched"])
+        .sort("rank", "start", "process_group", "kind", maintain_order=True)
+    )
 
 
 def _by_rank(rows: Rows, calls: pl.DataFrame, charges: Charges, least: int, by: By) -> pl.DataFrame:
     keys = ["rank", "step"] if by == "step" else ["rank"]
     is_last = np.zeros(len(rows), np.bool_)
     is_last[charges.last] = ~rows.pairwise[charges.last]
+    is_last &= calls["matched"].to_numpy()
     of_match = rows.match[is_last]
     late, carried = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     late[is_last], carried[is_last] = charges.late[of_match], charges.carried[of_match]
-    each = calls.select("rank", "step", "step_time").with_columns(
-        collective=pl.Series(~rows.pairwise),
+    each = calls.select("rank", "step", "step_time", "matched").with_columns(
+        collective=pl.Series(~rows.pairwise) & pl.col("matched"),
         last=pl.Series(is_last),
         late=pl.Series(late),
         carried=pl.Series(carried),
         delay=pl.Series(charges.delay[:, _PLACES].sum(axis=1)),
+        of_others=pl.Series(charges.delay[:, _OTHERS].sum(axis=1)),
         **{name: pl.Series(charges.charged[:, place]) for place, name in enumerate(CAUSES)},
     )
     time = (
@@ -188,6 +199,7 @@ def _by_rank(rows: Rows, calls: pl.DataFrame, charges: Charges, least: int, by: 
         late=pl.col("late").max(),
         carried=pl.col("carried").sum(),
         delay=pl.col("delay").sum(),
+        of_others=pl.col("of_others").sum(),
         lost=pl.sum_horizontal(CAUSES).sum(),
         **{name: pl.col(name).sum() for name in CAUSES},
     )
@@ -201,11 +213,16 @@ def _judged(table: pl.DataFrame, least: int, by: By) -> pl.DataFrame:
     usual = pl.col("delay").sort().gather((pl.len() - 1) // 2).first().over(together)
     everyone = pl.col("step_time").sum().over(together)
     rest = everyone - pl.col("step_time")
-    greatest = pl.max_horizontal(CAUSES)
-    cause = pl.coalesce(pl.when(pl.col(name) == greatest).then(pl.lit(name)) for name in CAUSES)
+    worst = pl.col("delay").max().over(together)
+    straggler = (pl.col("delay") - usual) > least * pl.col("steps").fill_null(1)
+    straggler &= pl.col("delay") >= _LEAST * pl.max_horizontal(worst, "of_others")
+    straggler &= pl.col("delay") >= _OFTEN * usual
+    # Of a straggler only its own causes are asked for: they are why it is one.
+    greatest = pl.when(straggler).then(pl.max_horizontal(_OWN)).otherwise(pl.max_horizontal(CAUSES))
+    cause = pl.coalesce(pl.when(pl.col(name) == greatest).then(pl.lit(name)) for name in (*_OWN, *CAUSES))
     lost = pl.col("lost") > 0
     return table.with_columns(
-        straggler=(pl.col("delay") - usual) > least * pl.col("steps").fill_null(1),
+        straggler=straggler,
         cause=pl.when(lost).then(cause),
         cause_share=pl.when(lost).then(greatest / pl.col("lost")),
         lost_share=pl.when(rest > 0).then((pl.col("lost") / rest).clip(0, 1)),
@@ -217,7 +234,9 @@ def _judged(table: pl.DataFrame, least: int, by: By) -> pl.DataFrame:
     ).select(RESULT.names)
 
 
-def _notes(table: pl.DataFrame, by: By) -> list[str]:
+def _notes(rows: Rows, table: pl.DataFrame, by: By) -> list[str]:
+    if rows.pairwise.all():
+        return ["All is sending and receiving: waiting there is a bubble of the pipeline and makes no straggler."]
     found = table.filter("straggler")["rank"].unique().sort().to_list()
     if by == "collective":
         return []

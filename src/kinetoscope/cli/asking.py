@@ -41,7 +41,7 @@ def ask(job: Job, asked: Asked, progress: Progress, *, jobs: int | None = None, 
         KinetoscopeError: no rank can be read, or asked this.
     """
     wanted = {named(name): {**params, **select} for name, params in asked.items()}
-    if len(job) == 1:
+    if len(job) == 1 or not isinstance(job.engine, Threads):  # workers keep what they read
         return _asked(job, wanted)
     of_rank = partial(_of_source, job, wanted, progress)
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1, "kinetoscope-rank") as pool:

@@ -10,6 +10,10 @@ Perfetto is JSON for ui.perfetto.dev: the events as they are, with counters besi
 bandwidth); spans that Perfetto would drop, because they overlap others of their lane, go to a lane of their own.
 
 Of several traces, OUT is a folder.
+
+With --shard i/N only every Nth trace is converted, beginning with the one at i, from 0: N processes, as those of a
+Slurm array or of an indexed Kubernetes job, convert a run together. Traces that are in OUT already, complete and made
+of the file as it is now, are left alone; half-written ones are replaced. So it may be run again at any time.
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kinetoscope.cli.opening import opened
-from kinetoscope.cli.options import Parser, add_reading
+from kinetoscope.cli.options import Parser, add_reading, typed
+from kinetoscope.cli.sharding import Shard, destination, shard
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.views.text import printable
 
@@ -51,11 +56,18 @@ def run(arguments: list[str]) -> int:
     parser.add_argument(
         "--critical-path", action="store_true", help="perfetto: mark the critical path, with arrows along it"
     )
-    args = parser.parse_args(arguments)
+    parser.add_argument("--shard", type=typed(shard), metavar="I/N", help="parquet: only every Nth trace, from 0")
+    args = parser.parse_intermixed_args(arguments)
+    if args.shard and args.to != "parquet":
+        raise UsageError(f"--shard makes a folder of traces as Parquet, not {args.to}: write --to parquet")
+    if args.shard:
+        args.path, args.output = destination(args.path, args.output)
     if args.critical_path and args.to != "perfetto":
         raise UsageError(f"--critical-path is drawn for Perfetto, not in {args.to}: write --to perfetto")
     if args.output is None and args.to != "perfetto":
         raise UsageError(f"--to {args.to} needs -o OUT: {'a folder' if args.to == 'parquet' else 'a file'} to write")
+    if args.shard:
+        return _convert_shard(args, args.shard)
     said = []
     with opened(args) as (job, meter):
         for source, target in _targets(job, args.output, args.to):
@@ -68,9 +80,36 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _targets(job: Job, output: str | None, form: str) -> Iterator[tuple[Source, Path]]:
+def _convert_shard(args: argparse.Namespace, share: Shard) -> int:
+    """Write the traces of one share; 1 if one of them cannot be read."""
+    from kinetoscope.cli.sharding import convert
+    from kinetoscope.model.health import many
+
+    with opened(args) as (job, meter):
+        targets = list(_targets(job, args.output, args.to, always_folder=True))
+        for _, target in targets:
+            _spare_input(job, target)
+        try:
+            done = convert(share.of(targets), lambda source, target: _parquet(_alone(job, source, meter), target))
+        except OSError as error:
+            raise InputError(f"{args.output}: cannot be written: {error.strerror or error}") from error
+    sys.stderr.writelines(f"kinetoscope: {printable(line)}\n" for line in done.failed)
+    parts = [f"{many(done.written, 'trace', 'traces')} written"]
+    parts += [f"{done.there:,} there already"] if done.there else []
+    parts += [f"{len(done.failed):,} cannot be read"] if done.failed else []
+    sys.stdout.write(f"shard {share.index}/{share.count}: {', '.join(parts)}\n")
+    return 1 if done.failed else 0
+
+
+def _parquet(job: Job, target: Path) -> None:
+    from kinetoscope.views import trace_parquet
+
+    trace_parquet.write(job.trace(), target)
+
+
+def _targets(job: Job, output: str | None, form: str, *, always_folder: bool = False) -> Iterator[tuple[Source, Path]]:
     """Each trace and where it goes; two files of one name in different folders do not overwrite one another."""
-    if len(job) == 1:
+    if len(job) == 1 and not always_folder:
         source = job.sources[0]
         yield source, Path(output) if output else Path(_stem(source) + ENDINGS[form])
         return

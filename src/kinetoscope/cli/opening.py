@@ -34,19 +34,28 @@ def opened(args: argparse.Namespace) -> Iterator[tuple[Job, Meter]]:
         )
     meter = Meter()
     with shown(meter):
+        from kinetoscope.engines.cluster import Cluster
         from kinetoscope.model.source import DEFAULT_MAX_SIZE
         from kinetoscope.reading import read
 
         limit = DEFAULT_MAX_SIZE if args.max_size is None else args.max_size or _NO_LIMIT
-        job = read(args.path[0], ranks=args.ranks, jobs=args.jobs, max_size=limit, progress=meter)
+        job = read(args.path[0], ranks=args.ranks, jobs=args.jobs, max_size=limit, progress=meter, **_where(args))
         meter.total = stored(job.sources)
-        yield job, meter
+        try:
+            yield job, meter
+        finally:
+            if isinstance(job.engine, Cluster):
+                job.engine.close()
+
+
+def _where(args: argparse.Namespace) -> dict[str, Any]:
+    return {"engine": args.engine, "address": args.address}
 
 
 def stored(sources: Sequence[Source]) -> int | None:
-    """Bytes of the files; None where one is not on this machine."""
+    """Bytes of the files, as their folder lists them; None where that does not say."""
     try:
-        return sum(_size(source.url) for source in sources)
+        return sum(_size(source.url) if source.size is None else source.size for source in sources)
     except OSError:
         return None
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from kinetoscope.errors import UsageError
 
+ENGINES = ("threads", "dask", "ray")
 FORMATS = ("table", "json", "csv", "parquet", "folded")
 
 _TIME = {"": 1, "ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -37,12 +38,20 @@ def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
     """PATH, and how it is read."""
     if path:
         add_path(parser)
+    parser.set_defaults(engine=ENGINES[0], address=None)  # for verbs that read in this process only
     group = parser.add_argument_group("reading")
     group.add_argument("--ranks", type=typed(integers), metavar="LIST", help="only these ranks: 0,8-15")
     group.add_argument("--jobs", type=typed(positive), metavar="N", help="traces read at a time")
     group.add_argument(
         "--max-size", type=typed(size), metavar="SIZE", help="largest trace to read, unpacked: 64GB; 0 is no limit"
     )
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Where the work is done."""
+    group = parser.add_argument_group("where the work is done")
+    group.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="threads here, or workers of a cluster")
+    group.add_argument("--address", metavar="ADDRESS", help="the cluster's: tcp://host:8786; without it, workers here")
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:

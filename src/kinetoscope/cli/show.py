@@ -10,7 +10,17 @@ from typing import Any, Final, cast
 
 from kinetoscope.cli.finding import found
 from kinetoscope.cli.opening import opened, selection
-from kinetoscope.cli.options import Parser, add_path, add_reading, add_selection, add_table, size, time_of, typed
+from kinetoscope.cli.options import (
+    Parser,
+    add_engine,
+    add_path,
+    add_reading,
+    add_selection,
+    add_table,
+    size,
+    time_of,
+    typed,
+)
 from kinetoscope.cli.output import deliver, width, write_lines
 from kinetoscope.errors import UsageError
 from kinetoscope.schema import Analysis, Parameter
@@ -46,6 +56,7 @@ def _name(arguments: list[str]) -> str | None:
 def _common(**kwargs: Any) -> Parser:
     parser = Parser(prog="kinetoscope show", **kwargs)
     add_reading(parser, path=False)
+    add_engine(parser)
     add_selection(parser)
     add_table(parser)
     return parser
@@ -68,13 +79,28 @@ def _parser(analysis: Analysis | None) -> Parser:
         for parameter in analysis.parameters:
             _add(own, parameter)
     add_reading(parser, path=False)
+    add_engine(parser)
     add_selection(parser)
     add_table(parser)
     return parser
 
 
 _TAKEN: Final = frozenset(
-    {"help", "ranks", "jobs", "max_size", "steps", "time_range", "device", "stream", "thread", "annotation", "steps_by"}
+    {
+        "help",
+        "ranks",
+        "jobs",
+        "max_size",
+        "engine",
+        "address",
+        "steps",
+        "time_range",
+        "device",
+        "stream",
+        "thread",
+        "annotation",
+        "steps_by",
+    }
     | {"where", "sort", "limit", "format", "output"}
 )
 """Options that all analyses have."""

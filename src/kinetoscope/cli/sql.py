@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kinetoscope.cli.opening import opened
-from kinetoscope.cli.options import Parser, add_output, add_reading
+from kinetoscope.cli.options import Parser, add_engine, add_output, add_reading
 from kinetoscope.cli.output import deliver, width, write_lines
 from kinetoscope.errors import UsageError
 from kinetoscope.views.lines import Line, plain
@@ -24,6 +24,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("path", metavar="PATH", nargs="?", help="a trace, a folder of them, a quoted glob, or a URL")
     parser.add_argument("query", metavar="QUERY", nargs="?", help="in quotes; without one, the tables are listed")
     add_reading(parser, path=False)
+    add_engine(parser)
     add_output(parser)
     args = parser.parse_args(arguments)
     args.where = args.sort = ""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from kinetoscope.cli.opening import opened, selection
-from kinetoscope.cli.options import Parser, add_reading, add_selection
+from kinetoscope.cli.options import Parser, add_engine, add_reading, add_selection
 
 
 def run(arguments: list[str]) -> int:
     """Ask the analyses and draw the screen."""
     parser = Parser(prog="kinetoscope summary", description=__doc__)
     add_reading(parser)
+    add_engine(parser)
     add_selection(parser)
     args = parser.parse_args(arguments)
     with opened(args) as (job, meter):

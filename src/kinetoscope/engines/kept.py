@@ -52,7 +52,7 @@ class Kept:
     def _load(self, key: Hashable, load: Callable[[], Trace], coming: Future[Trace]) -> None:
         try:
             trace = load()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whatever it is, others wait for it
             with self._lock:
                 del self._coming[key]
             coming.set_exception(error)

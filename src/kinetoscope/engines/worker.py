@@ -13,18 +13,31 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from kinetoscope.engines.kept import Kept
 from kinetoscope.errors import KinetoscopeError, NotFoundError, UsageError
 from kinetoscope.model.job import Failure, Partial, Task
 from kinetoscope.model.source import Source
-from kinetoscope.model.stamp import stamp
 from kinetoscope.model.trace import Trace
 
 SHARE: Final = 0.4
 """Of the memory of a worker, for traces that it keeps. The rest is for those being read and asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """How files are read, as it is sent to a worker.
+
+    Attributes:
+        load: reads a trace, and tells its keyword `progress` how many bytes it read.
+        stamp: a text that changes when the file at a URL does; "" where that cannot be told.
+        version: of Kinetoscope: workers need the same one.
+    """
+
+    load: Callable[..., Trace]
+    stamp: Callable[[str], str]
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +61,23 @@ def ask(trace: Callable[[], Trace], task: Task) -> Partial | Failure:
         return Failure(str(error), usage=isinstance(error, UsageError))
 
 
-def packed(load: Callable[..., Trace], task: Task, cloudpickle: Any) -> bytes:
+def packed(files: Files, task: Task, cloudpickle: Any) -> bytes:
     """Reader and question, to be sent; a function from a module of the user's is sent as code, not as its name."""
     module = sys.modules.get(task.of_trace.__module__)
     if module is None or module.__name__.partition(".")[0] in ("kinetoscope", "__main__"):
-        return bytes(cloudpickle.dumps((load, task)))
-    return _by_value(module, lambda: bytes(cloudpickle.dumps((load, task))), cloudpickle)
-
-
-def _by_value(module: ModuleType, dumps: Callable[[], bytes], cloudpickle: Any) -> bytes:
-    cloudpickle.register_pickle_by_value(module)
-    try:
-        return dumps()
-    finally:
-        cloudpickle.unregister_pickle_by_value(module)
+        return bytes(cloudpickle.dumps((files, task)))
+    with _as_code:
+        cloudpickle.register_pickle_by_value(module)
+        try:
+            return bytes(cloudpickle.dumps((files, task)))
+        finally:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 _kept: Kept | None = None
 _lock = threading.Lock()
+_as_code = threading.Lock()
+"""Which modules are sent as code is a setting of all threads."""
 
 
 def answered(question: bytes, source: bytes, memory: int) -> bytes:
@@ -77,7 +89,7 @@ def answered(question: bytes, source: bytes, memory: int) -> bytes:
         memory: bytes that this process may use, for all that it does.
     """
     # Both are from whoever put the question, over the cluster's own connections; nothing in them is from a trace.
-    load, task = pickle.loads(question)  # noqa: S301
+    files, task = pickle.loads(question)  # noqa: S301
     which: Source = pickle.loads(source)  # noqa: S301
     read = 0
 
@@ -87,8 +99,10 @@ def answered(question: bytes, source: bytes, memory: int) -> bytes:
 
     def trace() -> Trace:
         try:
-            key = which, stamp(which.url)
-            return _traces(memory).get(key, lambda: load(which, progress=count))
+            version = files.stamp(which.url)
+            if not version:  # it may have changed since it was kept
+                return cast(Trace, files.load(which, progress=count))
+            return _traces(memory).get((which, version), lambda: files.load(which, progress=count))
         except NotFoundError as error:
             raise NotFoundError(f"{error}{_unshared(which)}") from error
 

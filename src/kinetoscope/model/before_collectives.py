@@ -16,8 +16,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.intervals import Intervals, exclusive, merge, union
+from kinetoscope.model import arrays
 from kinetoscope.model.calltree import STEP, is_asynchronous
-from kinetoscope.model.collective_calls import collective_calls
+from kinetoscope.model.collective_calls import base_of, collective_calls
 from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, HOST_KINDS, EventKind, WorkKind
 from kinetoscope.model.loading import is_data_loading
@@ -66,20 +67,27 @@ class Doings:
 
 
 def before_collectives(trace: Trace, steps_by: str | None = None) -> pl.DataFrame:
-    """The rows of `collective_calls` in order of start, with what was done since the start of the one before, ns.
+    """The rows of `collective_calls` in the order of the program, with what was done since the one before, ns.
 
-    Columns beside theirs: ACTIVITIES (they sum to the time since the start of the call before, of the first one since
-    the recording began) and COVERED.
+    The order is that of the launches on the host, and that of the starts where there is none: streams overtake each
+    other, and not in the same way on all ranks. A rank has come to a collective when it and all before it have begun;
+    what was done is counted from one such instant to the next.
+
+    Columns beside theirs: `place`, the number in that order; ACTIVITIES (they sum to the time since the collective
+    before, of the first one since the recording began) and COVERED.
     """
-    calls = trace.of(collective_calls, steps_by).sort("start", "row")
-    start = calls["start"].to_numpy() - trace.base
-    end = np.maximum(calls["end"].to_numpy() - trace.base, start)
-    did = trace.of(doings)
-    origin = np.array([min(trace.of(origin_of_time), int(start[0]) if len(start) else 0)], np.int64)
-    windows = Intervals(np.concatenate([origin, start])[: len(start)], start)
-    charged = exclusive(windows, did.classes)
+    calls = trace.of(collective_calls, steps_by)
+    start = calls["start"].to_numpy() - base_of(trace)
+    launch, launched = arrays.integers(calls["launch"])
+    order = np.lexsort((calls["row"].to_numpy(), start, np.where(launched, trace.start[launch], start)))
+    start, end = start[order], np.maximum(calls["end"].to_numpy() - base_of(trace), start)[order]
+    did = trace.of(doings) if len(order) else Doings((Intervals(start, start),) * (len(ACTIVITIES) - 1))
+    came = np.maximum.accumulate(start)
+    origin = np.array([min(trace.of(origin_of_time), int(came[0]) if len(came) else 0)], np.int64)
+    charged = exclusive(Intervals(np.concatenate([origin, came])[: len(came)], came), did.classes)
     parts = [pl.Series(name, charged[:, place]) for place, name in enumerate(ACTIVITIES)]
-    return calls.with_columns(parts).with_columns(*_lists(Intervals(start, end), did.computation))
+    place = pl.Series("place", np.arange(len(order)))
+    return calls[order].with_columns(place, *parts, *_lists(Intervals(start, end), did.computation))
 
 
 def doings(trace: Trace) -> Doings:

@@ -47,9 +47,8 @@ def joined_calls(
 ) -> Joined:
     """For each kernel the calls that it was launched for together.
 
-    Args:
-        row, launch: the kernels and the calls of the runtime that launched them.
-        parameters: their records, −1 for none.
+    `row` and `launch` are the kernels and the calls of the runtime that launched them, `parameters` their records, −1
+    for none.
     """
     joined = Joined(np.full(len(row), -1, np.int32), np.full(len(row), -1, np.int64), {}, {})
     kernels = np.flatnonzero((parameters < 0) & (launch >= 0) & (arguments.codes(trace, "collective", row) < 0))

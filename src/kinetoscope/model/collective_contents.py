@@ -30,14 +30,11 @@ def input_types(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int64]:
     return _of(trace, "input_types", rows)
 
 
-def types(
-    trace: Trace, told: NDArray[np.int64], *inputs: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], list[Element]]:
+def types(trace: Trace, told: NDArray[np.int64], *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Element]]:
     """The type of each call: its place in the list of types, −1 if unknown.
 
-    Args:
-        told: string codes of c10's names of types, −1 for none.
-        inputs: string codes of `Input type`; the first that has a tensor's counts where nothing is told.
+    `told` are string codes of c10's names of types, −1 for none; `inputs` those of `Input type`, of which the first
+    that has a tensor's counts where nothing is told.
     """
     places = np.full(len(told), -1, np.int64)
     distinct: list[Element] = []
@@ -55,9 +52,7 @@ def types(
     return places, distinct
 
 
-def shaped_elements(
-    trace: Trace, span: NDArray[np.int32], operator: NDArray[np.int32]
-) -> dict[str, NDArray[np.int64]]:
+def shaped_elements(trace: Trace, span: NDArray[np.int32], operator: NDArray[np.int32]) -> dict[str, NDArray[np.int64]]:
     """Elements that each call puts in and gets out, as the shapes of its inputs tell: int64, −1 if unknown.
 
     A library's span has what is sent; torch's operators on one tensor each way have both.
@@ -73,7 +68,10 @@ def shaped_elements(
 
 
 def _of(trace: Trace, name: str, rows: NDArray[np.int32]) -> NDArray[np.int64]:
-    return np.where(rows >= 0, arguments.codes(trace, name, np.maximum(rows, 0)), -1) if len(trace) else rows * 0 - 1
+    codes = np.full(len(rows), -1, np.int64)
+    there = np.flatnonzero(rows >= 0)
+    codes[there] = arguments.codes(trace, name, rows[there])
+    return codes
 
 
 def _counted(trace: Trace, codes: NDArray[np.int64], count: Callable[[Any], int | None]) -> NDArray[np.int64]:
@@ -100,7 +98,7 @@ def _product(dims: Any) -> int | None:
 
 
 def _total(inputs: Any) -> int | None:
-    """Elements of all inputs; of a single tensor without dimensions one. Those that are no tensors count for nothing."""
+    """Elements of all inputs, those left out that are no tensors; of a single one without dimensions one."""
     if not isinstance(inputs, list):
         return None
     if inputs == [[]]:

@@ -39,7 +39,8 @@ _KINDS: Final[tuple[tuple[str, str], ...]] = (
 """Kinds, and what stands in a name of each once all but letters are taken out; the first that fits counts."""
 
 _INPUT: Final = ("all_reduce", "broadcast", "reduce", "reduce_scatter", "all_to_all", "scatter")
-_OUTPUT: Final = ("all_gather", "gather")
+GATHERS: Final = ("all_gather", "gather")
+"""Kinds whose size is that of what comes out."""
 _EITHER: Final = ("send", "recv", "send_recv")
 
 KINDS: Final = (*dict.fromkeys(kind for kind, _ in _KINDS), "other")
@@ -148,7 +149,7 @@ def size_of(width: pl.Expr) -> pl.Expr:
     """
     kind, given, got = pl.col("kind"), pl.col("elements_in"), pl.col("elements_out")
     elements = (
-        pl.when(kind.is_in(_INPUT)).then(given).when(kind.is_in(_OUTPUT)).then(got)
+        pl.when(kind.is_in(_INPUT)).then(given).when(kind.is_in(GATHERS)).then(got)
         .when(kind.is_in(_EITHER)).then(pl.max_horizontal(given, got))
     )  # fmt: skip
     return pl.when(elements < MOST_ELEMENTS).then(elements * width)

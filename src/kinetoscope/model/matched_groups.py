@@ -6,10 +6,14 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.model.collectives import size_of, widths
-from kinetoscope.model.process_groups import Group, ranks_of, read_back
+from kinetoscope.model.collectives import GATHERS, POINT_TO_POINT, size_of, widths
+from kinetoscope.model.process_groups import Group, ranks_of, ranks_text, read_back
 
 _FACTS: Final = ["group_name", "group_description", "group_size"]
+_COLUMNS: Final = ["group", *_FACTS, "group_ranks"]
+
+_MOST: Final = 1 << 38
+"""Elements a rank, beyond which sizes are not believed."""
 
 
 def agreed_groups(frame: pl.DataFrame) -> pl.DataFrame:
@@ -38,52 +42,60 @@ def agreed_groups(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def inferred_groups(frame: pl.DataFrame) -> pl.DataFrame:
-    """The calls with groups that were not recorded, where just one group has the ranks that took part."""
+    """The calls with groups that were not recorded, where the ranks that took part tell the group, or its ranks."""
     there = set(frame["rank"].unique().to_list())
-    unknown = frame.filter(pl.col("candidates").is_not_null() & pl.col("match").is_not_null())
+    unknown = frame.filter(
+        pl.col("candidates").is_not_null() & pl.col("match").is_not_null() & ~pl.col("kind").is_in(POINT_TO_POINT)
+    )
     if not len(unknown):
         return frame
     sets = unknown.group_by("match").agg(
-        members=pl.col("rank").unique().sort(), options=pl.col("candidates").unique().sort()
+        pl.col("rank").unique().sort(), pl.col("candidates").unique().sort(), pl.col("world").max()
     )
-    answers: dict[tuple[tuple[int, ...], tuple[str, ...]], Group | None] = {}
+    questions = sets.group_by("rank", "candidates", "world").agg("match")
     rows = []
-    for number, members, options in sets.select("match", "members", "options").iter_rows():
-        question = tuple(members), tuple(options)
-        if question not in answers:
-            answers[question] = _only(set(members), options, there)
-        if (found := answers[question]) is not None:
-            rows.append((number, found.key, found.name, found.description, found.size, found.ranks))
-    names = ["group", *_FACTS, "group_ranks"]
-    types = {"match": pl.Int64} | {f"told_{name}": frame.schema[name] for name in names}
-    told = pl.DataFrame(rows, schema=types, orient="row")
-    joined = frame.join(told, on="match", how="left", maintain_order="left")
+    for members, options, world, matches in questions.iter_rows():
+        if (found := _told(set(members), options, there, world)) is not None:
+            facts = found.key, found.name, found.description, found.size, found.ranks
+            rows += [(number, *facts) for number in matches]
+    told = {f"told_{name}": frame.schema[name] for name in _COLUMNS}
+    answers = pl.DataFrame(rows, schema={"match": pl.Int64, **told}, orient="row")
+    joined = frame.join(answers, on="match", how="left", maintain_order="left")
     open_ = pl.col("candidates").is_not_null() & pl.col("told_group").is_not_null()
-    joined = joined.with_columns(
-        pl.when(open_).then(f"told_{name}").otherwise(name).alias(name) for name in names
-    ).drop(f"told_{name}" for name in names)
-    gathered = pl.col("elements_in") * pl.col("group_size")
-    is_gather = open_without_output(joined)
-    joined = joined.with_columns(elements_out=pl.when(is_gather).then(gathered).otherwise("elements_out"))
-    return joined.with_columns(bytes=pl.when(is_gather).then(size_of(widths("dtype"))).otherwise("bytes"))
+    joined = joined.with_columns(pl.when(open_).then(f"told_{name}").otherwise(name).alias(name) for name in _COLUMNS)
+    return _gathered(joined.drop(told))
 
 
-def open_without_output(frame: pl.DataFrame) -> pl.Series:
-    """Which gathers have no size, because nothing tells what comes out, but now a group and what goes in."""
-    return frame.select(
-        pl.col("kind").is_in(("all_gather", "gather"))
-        & pl.col("elements_out").is_null()
-        & (pl.col("elements_in") < 1 << 38)
-        & pl.col("group_size").is_not_null()
-    ).to_series()
+def _told(members: set[int], options: list[str], there: set[int], world: int | None) -> Group | None:
+    """The group that each of the ranks may mean, and of whose ranks just these are there.
 
-
-def _only(members: set[int], options: list[str], there: set[int]) -> Group | None:
-    """The only group that each of the ranks may mean, and of whose ranks just these are there."""
+    Of several with the same ranks only those are known; if nobody says which groups there are, all ranks of the job
+    are a group in any case.
+    """
     common = set.intersection(*(set(text.splitlines()) for text in options))
     fitting = [
         each
         for each in map(read_back, sorted(common))
         if each.ranks is not None and set(ranks_of(each.ranks)) & there == members
     ]
-    return fitting[0] if len(fitting) == 1 else None
+    if len(fitting) == 1:
+        return fitting[0]
+    if len({each.ranks for each in fitting}) == 1:
+        return Group(None, None, fitting[0].size, fitting[0].ranks)
+    if not fitting and members == set(range(world or 0)):
+        return Group(None, None, world, ranks_text(sorted(members)))
+    return None
+
+
+def _gathered(frame: pl.DataFrame) -> pl.DataFrame:
+    """The calls with the size of gathers, where what goes in is recorded and now a group is known."""
+    is_gather = (
+        pl.col("kind").is_in(GATHERS)
+        & pl.col("elements_out").is_null()
+        & (pl.col("elements_in") < _MOST)
+        & pl.col("group_size").is_not_null()
+    )
+    out = pl.when(is_gather).then(pl.col("elements_in") * pl.col("group_size")).otherwise("elements_out")
+    frame = frame.with_columns(elements_out=out, open_=is_gather)
+    size = pl.when("open_").then(size_of(widths("dtype"))).otherwise("bytes")
+    return frame.with_columns(bytes=size).drop("open_")

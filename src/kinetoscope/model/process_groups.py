@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, Final
 
 from kinetoscope.model.trace import Trace
@@ -51,7 +51,6 @@ class Group:
         who = f"[{_short(self.ranks)}]" if self.ranks is not None else f"({_plural(self.size)})"
         return " ".join(part for part in (self.name, self.description, who) if part)
 
-
     def written(self) -> str:
         """All of it in one line, for `read_back`."""
         return json.dumps([self.name, self.description, self.size, self.ranks])
@@ -68,8 +67,10 @@ def ranks_text(ranks: Sequence[int]) -> str:
     ordered = sorted(set(ranks))
     if len(ordered) > 2:
         step = ordered[1] - ordered[0]
-        if step > 1 and ordered[-1] - ordered[0] == step * (len(ordered) - 1) and all(
-            b - a == step for a, b in zip(ordered, ordered[1:], strict=False)
+        if (
+            step > 1
+            and ordered[-1] - ordered[0] == step * (len(ordered) - 1)
+            and all(b - a == step for a, b in pairwise(ordered))
         ):
             return f"{ordered[0]}-{ordered[-1]}/{step}"
     runs = []
@@ -117,10 +118,8 @@ def host_of(trace: Trace) -> str | None:
 def resolved(group: Group, known: Sequence[Group], start: int, stride: int) -> Group:
     """A group as a call records it, with the ranks that it leaves out: those configured, else an even run of them.
 
-    Args:
-        group: what the call says.
-        known: the groups of `distributedInfo`.
-        start, stride: the first rank and the distance of the next, as newer files have them; −1 if they do not.
+    `known` are the groups of `distributedInfo`; `start` and `stride` the first rank and the distance of the next, as
+    newer files have them, −1 if they do not.
     """
     if group.ranks is not None:
         return group

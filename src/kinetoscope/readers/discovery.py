@@ -25,6 +25,9 @@ _INNER: Final = f"{stored.FOLDER}/{stored.EVENTS}.parquet"
 
 _MARKER: Final = f"{stored.EVENTS}.parquet"
 
+_DEEPEST: Final = 16
+"""Folders in folders, from afar: pages of a web server may lead to each other for ever."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -120,10 +123,13 @@ def _find_remote(path: str) -> list[Found]:
         if glob.has_magic(where.path) and not where.is_http:
             matching = where.system.glob(where.path, detail=True)
             found = _in_pattern(where.system, matching)
-        elif where.is_http or where.system.isdir(where.path):
+        elif where.is_http or (not path.endswith(_SUFFIXES) and where.system.isdir(where.path)):
             found = _chosen(_listed(where.system, where.path))
         else:
-            return [_found(where.system, where.path, where.system.info(where.path), path)]
+            info = where.system.info(where.path)
+            if info.get("type") != "directory":
+                return [_found(where.system, where.path, info, path)]
+            found = _chosen(_listed(where.system, where.path))
     if not found:
         raise NotFoundError(f"{path}: no traces there (looked for *.json, *.json.gz, *.json.zst)")
     return found
@@ -142,7 +148,7 @@ def _in_pattern(system: Any, matching: dict[str, dict[str, Any]]) -> list[Found]
 
 def _listed(system: Any, folder: str) -> Iterator[Found]:
     """What has the name of a trace in a folder of a store and all its folders."""
-    for name, info in system.find(folder, detail=True).items():
+    for name, info in system.find(folder, maxdepth=_DEEPEST, detail=True).items():
         last = name.rpartition("/")[2]
         if _may_be_trace(last) or last == _MARKER:
             yield _found(system, name, info)

@@ -3,7 +3,8 @@
 A first look reads a quarter of a megabyte at most. Only into files that tell their rank neither there nor by name a
 second look goes further: some megabytes of both ends, where `distributedInfo` may stand behind the events, and where
 collectives name the ranks that take part. A compressed end can only be had by inflating all that is before it; that is
-done for files on this machine, within a budget for the whole job. Many files are looked into side by side.
+done for files on this machine that seem to be of several ranks, within a budget for the whole job. Many files are
+looked into side by side.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -35,11 +37,20 @@ FURTHER: Final = 4 << 20
 """Bytes of text at either end that a second look reads at most."""
 
 BUDGET: Final = 128 << 20
-"""Bytes as stored that second looks into all files of a job read at most, together."""
+"""Bytes as stored that second looks into all files of a job read at most, together; but HEAD at either end of each."""
+
+RATIO: Final = 64
+"""Bytes of text from one byte of compressed data beyond which a second look stops: traces have 8 to 30."""
+
+_WORTH: Final = 4 * HEAD
+"""Bytes of a compressed file below which a second look sees no more than the first."""
 
 _HERE: Final = 4
 _AFAR: Final = 32
 """Files that are looked into at a time."""
+
+_OF_SEVERAL: Final = re.compile(rb"c10d|nccl|rccl|gloo:|record_param_comms|Distributed|FullySharded|FSDP")
+"""Words of which traces of several ranks have some among their first thousands of events."""
 
 _DECODER: Final = json.JSONDecoder(strict=False)
 
@@ -66,8 +77,10 @@ def look_into(files: Sequence[Found], cache: Cache | None = None) -> list[Look]:
         with ThreadPoolExecutor(_at_once(files), "kinetoscope-look") as pool:
             looks = list(pool.map(_forgiving(_looked), files, repeat(cache)))
     unknown = [k for k, each in enumerate(looks) if _is_unknown(each)]
+    share = BUDGET // max(len(unknown), 1)
+    if share < _WORTH:  # then only ends that can be read alone are
+        unknown = [k for k in unknown if not looks[k].packed]
     if unknown:
-        share = BUDGET // len(unknown)
         with ThreadPoolExecutor(_at_once(files), "kinetoscope-look") as pool:
             again = pool.map(lambda k: _further(files[k], looks[k], share, cache), unknown)
             for k, each in zip(unknown, again, strict=True):
@@ -77,7 +90,8 @@ def look_into(files: Sequence[Found], cache: Cache | None = None) -> list[Look]:
 
 def _is_unknown(look: Look) -> bool:
     """Is there more to read in it, and need for it?"""
-    return look.rank is None and not look.other and not look.whole and look.mark != "" and rank_in_name(look.file) is None
+    told = look.rank is not None or rank_in_name(look.file) is not None
+    return not (told or look.other or look.whole)
 
 
 def _at_once(files: Sequence[Found]) -> int:
@@ -103,13 +117,13 @@ def _looked(file: Found, cache: Cache | None) -> Look:
     data = _beginning(file, HEAD, cache)
     text = _text(data, TEXT_AT_MOST)
     if data and not text:  # compressed, and damaged at once
-        return Look(file.url, size=file.size)
+        return Look(file.url, size=file.size)  # whole: there is nothing more to be had
     other = recognise.what_is(text[: recognise.HEAD])
     mark = hashlib.blake2b(text[: recognise.HEAD], digest_size=16).hexdigest()
     rank, world = distributed(text, _decode)
     whole = len(data) == file.size and len(text) < TEXT_AT_MOST
     found = Look(file.url, rank, world, TEXT if rank is not None else "", other.what if other else "", mark, file.size)
-    return replace(_by_collectives(found, text) if whole else found, whole=whole)
+    return replace(_by_collectives(found, text), whole=whole, packed=decompressor(data) is not None)
 
 
 def _decode(text: str) -> object:
@@ -143,19 +157,25 @@ def _ends(file: Found, share: int, cache: Cache | None) -> _Ends:
     with _Stored(file, cache) as stored:
         data = stored.first(min(HEAD, share))
         if decompressor(data) is None:
-            part = min(FURTHER, share // 2)
+            part = max(HEAD, min(FURTHER, share // 2))
             return _Ends(stored.first(part), stored.last(part), True)
+        first = _text(stored.first(min(share, FURTHER // 4)), FURTHER)
+        if not _OF_SEVERAL.search(first):  # to unpack gigabytes would tell that there is one rank
+            return _Ends(first, b"", True)
         if size <= share and stored.is_here:
-            return _inflated_ends(stored.file)
-        data = stored.first(min(share, FURTHER // 4))
-        return _Ends(_text(data, FURTHER), b"", False)
+            return _inflated_ends(stored.file, RATIO * size)
+        return _Ends(first, b"", False)
 
 
-def _inflated_ends(file: IO[bytes]) -> _Ends:
-    """Both ends of what a compressed file holds; of a damaged one up to the damage."""
+def _inflated_ends(file: IO[bytes], at_most: int) -> _Ends:
+    """Both ends of what a compressed file holds, of a damaged one up to the damage; one end of more than `at_most`."""
     first, last, before = b"", b"", b""
+    length = 0
     try:
         for piece in inflated(file.read):
+            length += len(piece)
+            if length > at_most:
+                return _Ends(first, b"", False)
             if len(first) < FURTHER:
                 first += piece
             before, last = last, piece
@@ -166,13 +186,12 @@ def _inflated_ends(file: IO[bytes]) -> _Ends:
 
 def _text(data: bytes, size: int) -> bytes:
     """Up to `size` bytes of the text that stored data begins with."""
-    create = decompressor(data)
-    if create is None:
+    if decompressor(data) is None:
         return data[:size]
     parts: list[bytes] = []
     wanted = size
     try:
-        while create and wanted > 0:
+        while wanted > 0 and (create := decompressor(data)):
             machine = create()
             while wanted > 0 and not machine.eof and (text := machine.decompress(data, wanted)):
                 parts.append(text)
@@ -181,7 +200,6 @@ def _text(data: bytes, size: int) -> bytes:
             if not machine.eof:
                 break
             data = machine.unused_data
-            create = decompressor(data)
     except Exception:  # noqa: BLE001 - each library has its own error, and all mean corrupt data
         return b"".join(parts)
     return b"".join(parts)

@@ -44,6 +44,7 @@ class Look:
         mark: the same for a file and its copies, packed otherwise perhaps; "" where that was not looked at.
         size: bytes as stored; None where that is not known.
         whole: nothing that could tell the rank was left unread.
+        packed: it is compressed.
     """
 
     file: str
@@ -54,6 +55,7 @@ class Look:
     mark: str = ""
     size: int | None = None
     whole: bool = True
+    packed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +187,8 @@ def _on_basis(traces: Sequence[Look]) -> list[str]:
     unknown = [look for look in traces if look.rank is None]
     if unknown:
         several = len({_process(look.file) or look.file for look in unknown}) < len(unknown)
-        by = "process, in order of name" if several else "in order of name"
-        notes.append(f"{len(unknown)} of {all_of_them} files do not say their rank; they are numbered {by}.")
+        how = "by process, in order of name" if several else "in order of name"
+        notes.append(f"{len(unknown)} of {all_of_them} files do not say their rank; they are numbered {how}.")
     return notes
 
 
@@ -263,7 +265,7 @@ def distributed(text: bytes, decode: Callable[[str], object]) -> tuple[int | Non
 
     decode: decodes the JSON value that a text begins with.
     """
-    matches = list(_DISTRIBUTED.finditer(text))
+    matches = list(_DISTRIBUTED.finditer(text)) if b'"distributedInfo"' in text else []  # which is faster
     if not matches:
         return None, 0
     rest = text[matches[-1].end() :]
@@ -288,6 +290,8 @@ def in_collectives(text: bytes) -> int | None:
     A process takes part in the collectives of its groups only, so it is in all of them; and those that all ranks of a
     group do alike say at which place of its group it is. Lists of ranks that are cut short tell nothing.
     """
+    if b'"Process Group Ranks"' not in text:
+        return None
     common: set[int] | None = None
     own: set[int] = set()
     for found in islice(_GROUP.finditer(text), _COLLECTIVES_AT_MOST):

@@ -63,10 +63,12 @@ def passing(error: Exception) -> bool:
     chain = list(_chain(error))
     if isinstance(error, (ImportError, KinetoscopeError)) or _is_refused(chain):
         return False
+    if any(_CUT.search(type(each).__name__) for each in chain):  # which aiohttp gives the number of a bad request
+        return True
     statuses = [status for each in chain if (status := _status(each))]
     if statuses:
         return statuses[0] in (408, 425, 429) or statuses[0] >= 500
-    if _is_unreachable(chain) or any(_CUT.search(type(each).__name__) for each in chain):
+    if _is_unreachable(chain):
         return True
     return isinstance(error, OSError) and not isinstance(error, (FileNotFoundError, IsADirectoryError))
 
@@ -100,16 +102,13 @@ def _is_unreachable(chain: list[BaseException]) -> bool:
 def _status(error: BaseException) -> int:
     """The number of the HTTP answer that an error tells of; 0 if it tells of none."""
     answer = getattr(error, "response", None)
-    facts = answer.get("ResponseMetadata", {}) if isinstance(answer, dict) else {}
-    for value in (
-        getattr(error, "status_code", None),
-        getattr(error, "status", None),
-        getattr(error, "code", None),
-        facts.get("HTTPStatusCode") if isinstance(facts, dict) else None,
-    ):
-        if isinstance(value, (int, str)) and re.fullmatch(r"[1-5]\d\d", str(value)):
-            return int(value)
-    return 0
+    facts = answer.get("ResponseMetadata") if isinstance(answer, dict) else None
+    values = [facts.get("HTTPStatusCode")] if isinstance(facts, dict) else []
+    for name in ("status_code", "status", "code"):
+        values.append(getattr(error, name, None))
+        if re.fullmatch(r"[1-5]\d\d", str(values[-1])):
+            break  # aiohttp's `code` is deprecated, and says so
+    return next((int(str(value)) for value in values if re.fullmatch(r"[1-5]\d\d", str(value))), 0)
 
 
 def _reason(chain: list[BaseException]) -> str:

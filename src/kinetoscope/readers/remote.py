@@ -7,13 +7,16 @@ is read. Credentials are those that s3fs, gcsfs, adlfs and the others find by th
 
 from __future__ import annotations
 
+import logging
+import os
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import IO, Any, Final
 
@@ -33,9 +36,13 @@ AHEAD: Final = 3
 WAITS: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
 """Seconds before each further try, give or take a half. Whoever gets bytes begins anew."""
 
+_UNMET: Final = 2
+"""Further tries of a web server that never answered."""
+
 _HTTP: Final = ("http", "https")
-_LOCAL: Final = ("file", "local", "memory")
 _UNLISTED: Final = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "http", "https"}
+_TALKATIVE: Final = ("gcsfs", "s3fs", "adlfs", "aiobotocore", "azure", "google", "fsspec")
+_SILENCE: Final = logging.NullHandler()
 _VERSIONS: Final = ("ETag", "etag", "md5Hash", "content_md5", "checksum")
 _TIMES: Final = ("LastModified", "last_modified", "updated", "mtime", "Last-Modified", "created")
 
@@ -98,6 +105,10 @@ def place(url: str) -> Place:
     """
     import fsspec
 
+    # Gcsfs would ask another service, over gRPC, which kind of bucket it is; without an answer it waits for a minute.
+    os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+    for library in _TALKATIVE:
+        logging.getLogger(library).addHandler(_SILENCE)  # else what they log while they try again is printed
     with blamed(url):
         # Lists of folders are not kept: what is asked again is to be seen as it is by then.
         fresh = {"use_listings_cache": False} if protocol_of(url) in _UNLISTED and "::" not in url else {}
@@ -128,8 +139,6 @@ def opened(url: str, cache: Cache | None = None) -> tuple[IO[bytes] | RemoteFile
     where = place(url)
     with blamed(url):
         facts = facts_of(where.system.info(where.path))
-    if protocol_of(url) in _LOCAL:
-        cache = None
     return copied(url, facts, cache) or RemoteFile(where, facts, cache), facts.size
 
 
@@ -261,7 +270,7 @@ def _pause(seconds: float) -> None:
     time.sleep(seconds * random.uniform(0.5, 1.5))  # many ranks are not to come back all at once
 
 
-def _ranges(where: Place, facts: Facts) -> Iterator[bytes]:
+def _ranges(where: Place, facts: Facts) -> Generator[bytes, None, None]:
     """The content in pieces, the next few of them already under way."""
     size = facts.size or 0
     if not size:
@@ -276,7 +285,7 @@ def _ranges(where: Place, facts: Facts) -> Iterator[bytes]:
         def start(count: int) -> None:
             for begin in islice(begins, count):
                 end = min(begin + PIECE, size)
-                running.append(pool.submit(_patiently, lambda a=begin, b=end: _exactly(where, a, b)))
+                running.append(pool.submit(_patiently, partial(_exactly, where, begin, end)))
 
         start(AHEAD)
         try:
@@ -291,7 +300,7 @@ def _ranges(where: Place, facts: Facts) -> Iterator[bytes]:
         raise NotFoundError(f"{where.url}: it changed while it was read; ask again")
 
 
-def _stream(where: Place, facts: Facts) -> Iterator[bytes]:
+def _stream(where: Place, facts: Facts) -> Generator[bytes, None, None]:
     """The content as it comes, in one request as long as that lasts."""
     position = failures = 0
     while True:
@@ -304,7 +313,7 @@ def _stream(where: Place, facts: Facts) -> Iterator[bytes]:
                 raise ConnectionResetError(f"{position:,} of {facts.size:,} bytes came")
             return
         except Exception as error:  # each library has errors of its own
-            if failures == len(WAITS) or not passing(error):
+            if failures == (len(WAITS) if position else _UNMET) or not passing(error):
                 raise
             _pause(WAITS[failures])
             failures += 1

@@ -39,6 +39,8 @@ MAX_RATIO: Final = 200
 UNSUSPICIOUS: Final = 1 << 28
 """Bytes of text up to which the ratio does not matter."""
 
+_LOCAL: Final = ("file://", "local://", "memory://")
+
 Progress = Callable[[int], None]
 """Told how many bytes of the file (as stored) have been read since it was last told."""
 
@@ -205,7 +207,8 @@ def is_url(path: str) -> bool:
 
 def cache_for(path: str, options: Options) -> Cache | None:
     """Where a copy of a remote file is kept, as the options and the environment say; None for what is here."""
-    return cache_at(options.cache, options.cache_size) if is_url(path) else None
+    is_remote = is_url(path) and not path.startswith(_LOCAL)
+    return cache_at(options.cache, options.cache_size) if is_remote else None
 
 
 def open_file(path: str, cache: Cache | None = None) -> tuple[IO[bytes] | RemoteFile, int | None]:

@@ -1,0 +1,118 @@
+"""Which process groups a job has, who is in them, and what they are used for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.model.collective_calls import CALLS, for_matching
+from kinetoscope.model.collective_costs import alone, bandwidths, collectives_of, incomplete, with_costs
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.matching import join, match
+from kinetoscope.model.process_groups import configured
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "The lowest rank here that is in the group."),
+    Column("process_group", pl.String, "Name, description and ranks; null for calls whose group is not recorded."),
+    Column("name", pl.String, "Name as torch numbers or hashes it; several groups may share one."),
+    Column("description", pl.String, "What it is for, in words, where the program says."),
+    Column("size", pl.Int64, "Ranks in the group."),
+    Column("ranks", pl.String, "Which they are, as runs: 0-7, or 0-56/8 for every eighth."),
+    Column("ranks_here", pl.Int64, "Ranks in the group whose traces are here."),
+    Column("kinds", pl.String, "Kinds of collectives that it was used for, those that take longest first."),
+    Column("calls", pl.Int64, "Collectives, each once however many ranks took part."),
+    Column("matched", pl.Int64, "Those of which calls of two ranks or more are known."),
+    Column(
+        "bytes", pl.Int64, "Sum of the sizes of its collectives as nccl-tests counts them, where recorded.", "bytes"
+    ),
+    Column("duration", pl.Int64, "Sum of the durations on all ranks.", "ns"),
+    Column("transfer", pl.Int64, "Shortest duration among its ranks, for each rank and matched collective.", "ns"),
+    Column("waiting", pl.Int64, "Duration less transfer of matched collectives, on all ranks.", "ns"),
+    Column("exposed", pl.Int64, "What of the duration no computation of the same rank covers.", "ns"),
+    Column("algorithm_bandwidth", pl.Float64, "Bytes / transfer.", "bytes/s"),
+)
+
+_FACTS: Final = ("group", "group_name", "group_description", "group_size", "group_ranks")
+_NAMES: Final = ("process_group", "name", "description", "size", "ranks")
+"""What tells groups apart, as calls have it and as the table calls it."""
+
+_NO_CALL: Final = -1
+"""Row of what stands for a group that a rank is in, and is no call."""
+
+
+def process_groups(job: Job, *, select: Selection = ALL) -> Result:
+    """Which process groups does the job have, what are they used for, and what do they cost?
+
+    Method. A group is its name, description, size and ranks together. Groups are those that the calls of collectives
+    name and those that `distributedInfo` lists, so that a group nobody used has a row with no calls. Where a call cuts
+    its list of ranks short, `distributedInfo` completes it. Rows are sorted by rank, then the longest first; see
+    `collectives` for how calls are matched and what transfer, waiting and sizes mean.
+
+    How to read it. Groups of tensor parallel ranks should lie within a machine; much time in a group that spans
+    machines, or a group whose ranks wait for one another, is where to look. A group without calls costs memory for
+    buffers and nothing else.
+
+    Limits. gloo, and NCCL before 2024, do not record the group of a call: it is inferred where the ranks that took part
+    tell it, else the calls stand in a row without a group. What happened outside the recording is not seen.
+    """
+    return job.reduce(_of_trace, join, _finish, RESULT, select)
+
+
+ANALYSIS = Analysis("Process groups", process_groups, RESULT, chart=Bars("process_group", "duration"))
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    calls = for_matching(trace, select)
+    rows = [(each.key, each.name, each.description, each.size, each.ranks) for each in configured(trace)]
+    types = {column: CALLS[column].dtype for column in _FACTS}
+    known = pl.DataFrame(rows, schema=types, orient="row").with_columns(
+        row=pl.lit(_NO_CALL, pl.Int64), rank=pl.lit(trace.source.rank, pl.Int64)
+    )
+    return Partial(pl.concat([calls.frame, known], how="diagonal"), calls.notes)
+
+
+def _finish(frame: pl.DataFrame) -> Partial:
+    is_call = pl.col("row") != _NO_CALL
+    known, calls = frame.filter(~is_call), frame.filter(is_call)
+    if not len(frame):
+        return Partial(RESULT.empty(), ("Neither collectives nor process groups were recorded.",))
+    matched = match(calls)
+    costs = with_costs(matched.frame)
+    each = collectives_of(costs)
+    notes = [note for note in (alone(costs), *matched.notes, incomplete(each)) if note]
+    if not len(calls):
+        notes.append("No collectives were recorded in what was selected: the groups are those of distributedInfo.")
+    members = pl.concat([costs.select(*_FACTS, "rank"), known.select(*_FACTS, "rank")])
+    groups = members.group_by("group").agg(
+        *(pl.col(name).drop_nulls().sort().first() for name in _FACTS[1:]),
+        pl.col("rank").min(),
+        ranks_here=pl.col("rank").n_unique().cast(pl.Int64),
+    )
+    used = each.group_by("group").agg(
+        calls=pl.len().cast(pl.Int64),
+        matched=pl.col("call").count().cast(pl.Int64),
+        bytes=pl.when(pl.col("bytes").count() > 0).then(pl.col("bytes").sum()),
+        duration=pl.col("duration").sum(),
+        transfer=pl.when(pl.col("transfer").count() > 0).then(pl.col("transfer").sum()),
+        waiting=pl.when(pl.col("waiting").count() > 0).then(pl.col("waiting").sum()),
+        exposed=pl.col("exposed").sum(),
+        algorithm_bandwidth=bandwidths()["algorithm_bandwidth"],
+    )
+    table = groups.join(used, on="group", how="left", nulls_equal=True).join(
+        _kinds(each), on="group", how="left", nulls_equal=True
+    )
+    table = table.with_columns(pl.col("calls", "matched", "duration", "exposed").fill_null(0))
+    table = table.rename(dict(zip(_FACTS, _NAMES, strict=True)))
+    order = ["rank", "duration", "process_group"]
+    return Partial(table.sort(order, descending=[False, True, False], nulls_last=True), tuple(notes))
+
+
+def _kinds(each: pl.DataFrame) -> pl.DataFrame:
+    """The kinds of collectives of each group in one text."""
+    kinds = each.group_by("group", "kind").agg(pl.col("duration").sum())
+    kinds = kinds.sort("duration", "kind", descending=[True, False])
+    return kinds.group_by("group", maintain_order=True).agg(kinds=pl.col("kind").str.join(", "))

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kinetoscope import Selection, collectives, read
+from kinetoscope.algorithms.intervals import length
+from kinetoscope.analyses.collectives import RESULT, _Finish
+from kinetoscope.model.collectives import BUS_FACTORS, POINT_TO_POINT
+from kinetoscope.model.job import Job, Partial
+from tests import drawn
+from tests.catalog.samples import BUNDLED, GOLDEN, SHARED, required
+from tests.model.test_matching import calls_of
+from tests.simulator import Fault, Model, simulate
+
+NCCL = "ncclDevKernel_AllReduce"
+MICROSECOND = 1000
+
+
+def args(kind: str, elements: int, seq: int, *, ranks: int = 4) -> dict[str, Any]:
+    return {
+        "Collective name": kind, "In msg nelems": elements, "Out msg nelems": elements, "dtype": "Float",
+        "Process Group Name": "0", "Process Group Description": "default_pg",
+        "Process Group Ranks": str(list(range(ranks))), "Group size": ranks, "Seq": seq,
+    }  # fmt: skip
+
+
+def job_of(folder: Path, ranks: list[list[drawn.Event]]) -> Job:
+    for rank, events in enumerate(ranks):
+        info = {"rank": rank, "world_size": len(ranks)}
+        drawn.written(folder / f"rank{rank}.json", *events, distributedInfo=info)
+    return read(folder, jobs=1)
+
+
+def test_transfer_waiting_and_bandwidth(tmp_path: Path) -> None:
+    arrivals = (0, 30, 50, 60)  # µs; all leave at 100
+    ranks = [
+        [
+            drawn.kernel(NCCL, 1000 * at, 1000 * (100 - at), 1, stream=8, **args("allreduce", 1000, 1)),
+            drawn.kernel("gemm", 80_000, 10_000, 2),
+        ]
+        for at in arrivals
+    ]
+    result = collectives(job_of(tmp_path, ranks))
+    [row] = result.frame.to_dicts()
+    expected = {
+        "rank": 0, "process_group": "0 default_pg [0-3]", "kind": "all_reduce", "dtype": "float32", "bytes": 4000,
+        "call": None, "start": 0, "calls": 1, "matched": 1, "ranks": 4, "duration": 260_000, "mean_duration": 65_000,
+        "transfer": 160_000, "waiting": 100_000, "exposed": 220_000,
+    }  # fmt: skip
+    assert {name: row[name] for name in expected} == expected
+    assert row["algorithm_bandwidth"] == pytest.approx(4000 / 40e-6)
+    assert row["bus_bandwidth"] == pytest.approx(4000 / 40e-6 * 2 * 3 / 4)
+    assert row["waiting_share"] == pytest.approx(100 / 260)
+    assert result.notes == ()
+    by_rank = collectives(job_of(tmp_path, ranks), by="rank").frame
+    assert by_rank["waiting"].to_list() == [60_000, 30_000, 10_000, 0]
+
+
+@pytest.mark.parametrize("kind", sorted(set(BUS_FACTORS) - set(POINT_TO_POINT)))
+def test_bus_bandwidth_is_that_of_nccl_tests(kind: str, tmp_path: Path) -> None:
+    ranks = [[drawn.kernel("nccl", 0, 1_000_000, 1, **args(kind, 10**6, 1))] for _ in range(4)]
+    [row] = collectives(job_of(tmp_path, ranks)).frame.to_dicts()
+    factor = {"all_reduce": 1.5, "broadcast": 1, "reduce": 1}.get(kind, 0.75)
+    assert row["bus_bandwidth"] / row["algorithm_bandwidth"] == pytest.approx(factor)
+    assert row["algorithm_bandwidth"] == 4e9  # 4 MB in 1 ms, in decimal units
+
+
+def test_point_to_point(tmp_path: Path) -> None:
+    sent = {**args("send", 250, 9, ranks=2), "Dst Rank": 1}
+    received = {**args("recv", 250, 1, ranks=2), "Src Rank": 0}
+    ranks = [[drawn.kernel("nccl", 0, 3000, 1, **sent)], [drawn.kernel("nccl", 1000, 2000, 1, **received)]]
+    [row] = collectives(job_of(tmp_path, ranks)).frame.to_dicts()
+    assert (row["kind"], row["calls"], row["waiting"], row["bytes"]) == ("send_recv", 1, 1000, 1000)
+    assert row["bus_bandwidth"] == row["algorithm_bandwidth"] == pytest.approx(1000 / 2e-6)
+
+
+def test_one_rank_cannot_tell_waiting(tmp_path: Path) -> None:
+    result = collectives(drawn.job(tmp_path, drawn.kernel(NCCL, 0, 1000, 1, **args("allreduce", 10, 1))))
+    [row] = result.frame.to_dicts()
+    assert (row["calls"], row["matched"], row["duration"]) == (1, 0, 1000)
+    for name in ("transfer", "waiting", "waiting_share", "algorithm_bandwidth", "bus_bandwidth"):
+        assert row[name] is None
+    assert result.notes[0].startswith("Only rank 0 is here")
+
+
+def test_nothing_recorded(tmp_path: Path) -> None:
+    result = collectives(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
+    assert (len(result), result.notes) == (0, ("No collectives were recorded in what was selected.",))
+
+
+def test_calls_without_recorded_work_are_said(tmp_path: Path) -> None:
+    result = collectives(drawn.job(tmp_path, drawn.op("record_param_comms", 0, 10, **args("allreduce", 10, 1))))
+    assert any("1 collective was called, but its work" in note for note in result.notes)
+
+
+def test_a_group_of_which_ranks_are_missing_is_said(tmp_path: Path) -> None:
+    ranks = [[drawn.kernel(NCCL, 0, 1000, 1, **args("allreduce", 10, 1))] for _ in range(2)]
+    result = collectives(job_of(tmp_path, ranks))
+    assert any("only part of their ranks" in note for note in result.notes)
+
+
+def test_rows_by_kind_and_by_call(tmp_path: Path) -> None:
+    ranks = [
+        [drawn.kernel(NCCL, 10_000 * seq, 5000, seq, **args("allreduce", 10 * seq, seq, ranks=2)) for seq in (1, 2)]
+        for _ in range(2)
+    ]
+    job = job_of(tmp_path, ranks)
+    [row] = collectives(job, by="kind").frame.to_dicts()
+    assert (row["calls"], row["bytes"], row["dtype"], row["transfer"]) == (2, None, "float32", 20_000)
+    each = collectives(job, by="call").frame
+    assert each["call"].to_list() == [0, 1]
+    assert each["start"].to_list() == [0, 10_000]
+    assert len(collectives(job, select=Selection(time=(0, 5000))).frame) == 1
+
+
+def test_all_of_dlrm() -> None:
+    job = read(required(SHARED / "dlrm_ddp_v100_8rank"))
+    frame = collectives(job).frame
+    assert (frame["calls"].sum(), frame["matched"].sum()) == (8, 8)
+    assert frame["process_group"].unique().to_list() == ["[0-7]"]
+    whole = calls_of(SHARED / "dlrm_ddp_v100_8rank")
+    for by in ("size", "kind", "rank", "call"):
+        each = collectives(job, by=by).frame
+        assert each["duration"].sum() == (whole["end"] - whole["start"]).sum()
+        assert (each["transfer"] + each["waiting"] == each["duration"]).all()
+        assert each["exposed"].sum() == whole["exposed"].sum()
+
+
+def test_bandwidths_of_a_simulated_job_are_exact(tmp_path: Path) -> None:
+    truth = simulate(Model(ranks=4, style="fsdp", dialect="2025", spread=0, fault=Fault("slow_link", 1, 1.0)), tmp_path)
+    frame = collectives(read(tmp_path)).frame
+    real = truth.collectives.group_by("match").agg(
+        pl.col("bytes", "kind").first(), (pl.col("end_recorded") - pl.col("start_recorded")).min().alias("time")
+    )
+    for row in frame.iter_rows(named=True):
+        of_row = real.filter((pl.col("kind") == row["kind"]) & (pl.col("bytes") == row["bytes"]))
+        assert row["calls"] == len(of_row)
+        rate = row["bytes"] * len(of_row) / of_row["time"].sum() * 1e9
+        assert row["algorithm_bandwidth"] == pytest.approx(rate)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), by=st.sampled_from(["size", "kind", "rank", "call"]))
+def test_the_order_of_rows_changes_nothing(seed: int, by: str) -> None:
+    calls = calls_of(BUNDLED / "ddp2")
+    finish = _Finish(by)
+    answer, again = finish(calls), finish(calls.sample(fraction=1, shuffle=True, seed=seed))
+    assert isinstance(answer, Partial)
+    assert RESULT.conform(answer.frame).equals(RESULT.conform(again.frame))
+    assert answer.notes == again.notes
+
+
+def golden(name: str, what: str) -> Any:
+    file = required(GOLDEN / "tensorboard_plugin" / "edge_head" / f"{name}__All__span1_{what}.json")
+    return json.loads(file.read_text())["data"]
+
+
+def test_it_agrees_with_the_plugin_on_gloo_but_for_spans_that_overlap() -> None:
+    """The plugin counts an instant once in which two collectives run, and one rank's duration as its transfer."""
+    path = required(SHARED / "cpu_only")
+    [[name, calls, size, _, latency, _, _, _]] = golden("cpu_only", "dist_commops")["worker0"]["rows"]
+    frame = collectives(read(path)).frame
+    assert (name, frame["calls"].sum()) == ("gloo:all_reduce", calls)
+    assert (frame["bytes"] * frame["calls"]).sum() == size
+    spans = calls_of(path)
+    covered = length(*(spans[each].to_numpy().copy() for each in ("start", "end")))
+    assert covered == pytest.approx(latency * MICROSECOND, abs=MICROSECOND)
+    assert covered < frame["duration"].sum()
+    assert frame["transfer"].null_count() == len(frame)
+
+
+def test_it_agrees_with_the_plugin_but_for_the_call_on_the_host() -> None:
+    """The plugin counts the span of the call on the host as part of the collective: 50 µs each in this sample."""
+    on_host = 50
+    job = read(required(GOLDEN / "tensorboard_plugin" / "inputs_edge" / "ddp_oldstyle"))
+    frame = collectives(job, by="rank").frame
+    for rank, (worker, table) in enumerate(sorted(golden("ddp_oldstyle", "dist_commops").items())):
+        [[name, calls, size, mean_size, total, _, transfer, _]] = table["rows"]
+        [row] = frame.filter(rank=rank).to_dicts()
+        assert name.endswith(row["kind"]), worker
+        assert (row["calls"], row["bytes"], row["bytes"] * row["calls"]) == (calls, mean_size, size)
+        assert row["duration"] == (total - calls * on_host) * MICROSECOND
+        assert row["transfer"] == (transfer - calls * on_host) * MICROSECOND
+        waits = [golden("ddp_oldstyle", "dist_waittime")[step][worker][1] for step in ("0", "1")]
+        assert row["waiting"] == sum(waits) * MICROSECOND

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kinetoscope import Selection, devices, read
+from kinetoscope.model.unrecorded import unrecorded
+from tests import drawn
+from tests.catalog.samples import GOLDEN, required
+
+H100 = {"id": 1, "name": "H100", "totalGlobalMem": 85 << 30, "computeMajor": 9, "computeMinor": 0, "numSms": 132}
+
+
+def test_each_device_that_was_used_is_a_row(tmp_path: Path) -> None:
+    work = [drawn.kernel("gemm", 0, 10, 1, device=1), drawn.kernel("gemm", 20, 10, 2, device=2)]
+    host = drawn.op("aten::mm", 0, 5)
+    job = drawn.job(tmp_path, host, *work, deviceProperties=[{"id": 0, "name": "H100"}, H100], host_name="node7")
+    result = devices(job)
+    assert result.frame.rows() == [
+        (0, "node7", 1, 1, "H100", 85 << 30, "9.0", 132),
+        (0, "node7", 1, 2, None, None, None, None),
+    ]
+    assert result.notes == ("The file does not describe the devices that were used: what is not stated is null.",)
+    assert devices(job, select=Selection(devices=(1,))).frame["device"].to_list() == [1]
+
+
+def test_older_files_are_named_after_machine_and_process(tmp_path: Path) -> None:
+    for name, place in {
+        "node_7_1234.1682725898237.pt.trace.json": ("node_7", 1234),
+        "node7_1234.pt.trace.json": ("node7", 1234),
+        "worker0_step_12.pt.trace.json": (None, 1),
+        "trace.json": (None, 1),
+    }.items():
+        [row] = devices(read(drawn.written(tmp_path / name, drawn.op("aten::mm", 0, 10)), jobs=1)).frame.rows()
+        assert row == (0, *place, None, None, None, None, None)
+
+
+def test_without_device_work_it_says_so(tmp_path: Path) -> None:
+    result = devices(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
+    assert result.notes == (unrecorded("device work", "the columns of the device are empty"),)
+
+
+def test_it_equals_the_plugins_device_information() -> None:
+    folder = required(GOLDEN / "tensorboard_plugin")
+    golden = json.loads((folder / "edge_head" / "ddp_oldstyle__All__span1_dist_gpuinfo.json").read_text())["data"]
+    rows = devices(read(folder / "inputs_edge" / "ddp_oldstyle", jobs=1)).frame.to_dicts()
+    ours: dict[str, dict[str, dict[str, dict[str, object]]]] = {}
+    for row in rows:
+        described = {
+            "Name": row["name"],
+            "Memory": f"{row['memory'] / (1 << 30)} GB",
+            "Memory Raw": row["memory"],
+            "Compute Capability": row["capability"],
+        }
+        ours.setdefault(row["node"], {})[f"Process {row['process']}"] = {f"GPU{row['process']}": described}
+    assert ours == golden

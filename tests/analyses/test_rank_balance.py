@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from kinetoscope import Selection, rank_balance, read
+from kinetoscope.analyses.rank_balance import PARTS
+from tests import drawn
+from tests.catalog.samples import BUNDLED, GOLDEN, required
+
+GROUP: dict[str, Any] = {
+    "Process Group Name": "0",
+    "Process Group Ranks": "[0, 1]",
+    "Group size": 2,
+    "Collective name": "allreduce",
+}
+
+
+def job_of_two(folder: Path, *, alone: bool = False) -> Path:
+    """Rank 1 arrives at 60; rank 0 at 20, computing until 30 and from 50 to 55; both leave at 80."""
+
+    def meeting(start: int) -> drawn.Event:
+        return drawn.kernel("ncclDevKernel_AllReduce_Sum_f32", start, 80 - start, 9, stream=9, **GROUP)
+
+    step = drawn.annotation("ProfilerStep#3", 0, 100)
+    copy = drawn.kernel("Memcpy DtoH", 80, 5, 8, category="gpu_memcpy")
+    first = [drawn.kernel("gemm", 0, 30, 1), drawn.kernel("gemm", 50, 5, 2), meeting(20), copy]
+    second = [drawn.kernel("gemm", 0, 60, 1), meeting(60), drawn.kernel("gemm", 70, 20, 3)]
+    for rank, events in enumerate([first] if alone else [first, second]):
+        facts = {"distributedInfo": {"rank": rank, "world_size": 2}, "host_name": "node7"}
+        drawn.written(folder / f"rank{rank}.pt.trace.json", step, *events, **facts)
+    return folder
+
+
+def test_each_instant_of_a_step_is_charged_once(tmp_path: Path) -> None:
+    frame = rank_balance(read(job_of_two(tmp_path), jobs=1)).frame
+    assert frame.select("rank", "step", "duration", *PARTS, "exposed_communication", "ratio").rows() == [
+        (0, 3, 100, 20, 15, 20, 25, 5, 15, 45, 35 / 60),
+        (1, 3, 100, 70, 10, 10, 0, 0, 10, 10, 80 / 20),
+    ]
+
+
+def test_a_range_of_time_clips(tmp_path: Path) -> None:
+    frame = rank_balance(read(job_of_two(tmp_path), jobs=1), select=Selection(time=(40, 70))).frame
+    assert frame.select("rank", "duration", *PARTS).rows() == [(0, 30, 0, 5, 10, 15, 0, 0), (1, 30, 20, 0, 10, 0, 0, 0)]
+
+
+def test_of_one_rank_waiting_is_not_known(tmp_path: Path) -> None:
+    result = rank_balance(read(job_of_two(tmp_path, alone=True), jobs=1))
+    assert result.frame.select("exposed_transfer", "exposed_waiting", "exposed_communication").rows() == [
+        (None, None, 45)
+    ]
+    assert result.notes[-1] == "No collective of rank 0 was matched: waiting is not known there."
+
+
+@pytest.mark.parametrize("name", ["dlrm_ddp_v100_8rank", "sampled_2rank", "torch_2_13_cpu/ddp4*", "ddp2"])
+def test_the_parts_sum_to_the_step(shared_traces: Path, name: str) -> None:
+    path = BUNDLED / "ddp2" / "rank*" if name == "ddp2" else f"{shared_traces}/{name}"
+    frame = rank_balance(read(str(path), jobs=2)).frame
+    assert len(frame)
+    assert frame.select((pl.sum_horizontal(PARTS) == pl.col("duration")).all()).item()
+    assert frame.select(pl.min_horizontal(PARTS).min()).item() >= 0
+
+
+def test_it_equals_the_plugins_overview_but_for_the_call_on_the_host() -> None:
+    """The plugin takes nccl:all_reduce on the host, 50 us while the device computes, for communication, too."""
+    folder = required(GOLDEN / "tensorboard_plugin")
+    golden = json.loads((folder / "edge_head" / "ddp_oldstyle__All__span1_dist_overlap.json").read_text())["data"]
+    call = 50
+    for row in rank_balance(read(folder / "inputs_edge" / "ddp_oldstyle", jobs=1)).frame.to_dicts():
+        ours = [row[name] // 1000 for name in ("computation", "overlap", "exposed_communication", "other")]
+        theirs = golden[str(row["step"])][f"host_{row['rank']}"]
+        assert [ours[0] - call, ours[1] + call, *ours[2:]] == theirs
+
+
+def test_of_one_gloo_rank_it_equals_the_plugins_overview(shared_traces: Path) -> None:
+    file = required(GOLDEN / "tensorboard_plugin") / "edge_head" / "cpu_only__All__span1_dist_overlap.json"
+    [row] = rank_balance(read(shared_traces / "cpu_only", jobs=1)).frame.to_dicts()
+    ours = [row[name] for name in ("computation", "overlap", "exposed_communication", "other")]
+    theirs = json.loads(file.read_text())["data"][str(row["step"])]["worker0"]
+    assert ours == [round(1000 * time) for time in theirs]

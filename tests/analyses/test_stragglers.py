@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinetoscope import Selection, read, stragglers
+from kinetoscope.schema import Result
+from tests import drawn
+from tests.simulator import Model, simulate
+from tests.simulator.model import Fault
+
+GROUP: dict[str, Any] = {
+    "Process Group Name": "0",
+    "Process Group Ranks": "[0, 1, 2]",
+    "Group size": 3,
+    "Collective name": "allreduce",
+}
+FACTS: dict[str, Any] = {"distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 3}}
+
+
+def written(folder: Path, ranks: list[list[drawn.Event]]) -> Path:
+    for rank, events in enumerate(ranks):
+        facts = {"distributedInfo": {**FACTS["distributedInfo"], "rank": rank}}
+        drawn.written(folder / f"rank{rank}.pt.trace.json", *events, **facts)
+    return folder
+
+
+def meeting(start: int, end: int, number: int) -> drawn.Event:
+    return drawn.kernel("ncclDevKernel_AllReduce_Sum_f32", start, end - start, 100 + number, stream=9, **GROUP)
+
+
+def computing(start: int, end: int) -> drawn.Event:
+    return drawn.kernel("gemm", start, end - start, start + 1)
+
+
+def job_of_three(folder: Path) -> Path:
+    """They meet at 10,000; then rank 1 loads data from 11,000 to 50,000; they meet again at 70,000."""
+    step = drawn.annotation("ProfilerStep#1", 0, 100_000)
+    punctual = [step, computing(0, 10_000), meeting(10_000, 11_000, 1), computing(11_000, 30_000)]
+    loading = drawn.annotation("enumerate(DataLoader)#_Single.__next__", 11_000, 40_000)
+    late = [step, computing(0, 10_000), meeting(10_000, 11_000, 1), loading, computing(51_000, 70_000)]
+    return written(
+        folder,
+        [
+            [*punctual, meeting(30_000, 71_000, 2)],
+            [*late, meeting(70_000, 71_000, 2)],
+            [*punctual, computing(30_000, 36_000), meeting(30_000, 71_000, 2)],  # hides 6,000 of its waiting
+        ],
+    )
+
+
+def test_the_loss_is_what_the_others_waited_and_did_not_compute(tmp_path: Path) -> None:
+    result = stragglers(read(job_of_three(tmp_path), jobs=1))
+    rows = result.frame.select("rank", "calls", "last", "late", "lost", "carried", "straggler", "cause", "cause_share")
+    assert rows.rows() == [
+        (0, 2, 1, 0, 0, 0, False, None, None),
+        (1, 2, 1, 40_000, 40_000 + 34_000, 0, True, "data loading", 1.0),
+        (2, 2, 0, 0, 0, 0, False, None, None),
+    ]
+    assert result.frame["lost_share"].to_list() == [0.0, 74_000 / 200_000, 0.0]
+    assert result.notes[-1] == "The others wait for rank 1."
+
+
+def test_by_collective_it_says_who_was_last_and_whose_fault_it_was(tmp_path: Path) -> None:
+    frame = stragglers(read(job_of_three(tmp_path), jobs=1), by="collective").frame
+    columns = ("rank", "step", "kind", "start", "late", "lost", "straggler", "cause", "charged_to")
+    assert frame.select(columns).rows() == [
+        (0, 1, "all_reduce", 0, 0, 0, False, None, None),
+        (1, 1, "all_reduce", 20_000, 40_000, 74_000, True, "data loading", 1),
+    ]
+    assert frame["process_group"].str.contains("0-2").all()
+
+
+def test_by_step_each_rank_has_a_row_for_each_step(tmp_path: Path) -> None:
+    frame = stragglers(read(job_of_three(tmp_path), jobs=1), by="step").frame
+    assert frame.select("rank", "step", "lost").rows() == [(0, 1, 0), (1, 1, 74_000), (2, 1, 0)]
+
+
+def test_a_range_of_time_leaves_collectives_out(tmp_path: Path) -> None:
+    result = stragglers(read(job_of_three(tmp_path), jobs=1), select=Selection(time=(0, 20_000)))
+    assert result.frame["calls"].to_list() == [1, 1, 1]
+    assert result.frame["lost"].sum() == 0
+
+
+def test_one_rank_waits_for_nobody(tmp_path: Path) -> None:
+    file = job_of_three(tmp_path) / "rank0.pt.trace.json"
+    assert stragglers(read(file, jobs=1)).notes[-1] == "Only one rank has collectives: nobody waits for another."
+    nothing = stragglers(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
+    assert (len(nothing), nothing.notes) == (0, ("No collectives were recorded.",))
+
+
+def test_files_in_any_order_give_the_same(tmp_path: Path) -> None:
+    simulate(Model(ranks=4, tensor=2, steps=3, fault=Fault("slow_kernels", 2, 0.4), seed=3), tmp_path / "a")
+    for rank in range(4):
+        (tmp_path / "b").mkdir(exist_ok=True)
+        shutil.copy(tmp_path / "a" / f"rank{rank}.pt.trace.json", tmp_path / "b" / f"{3 - rank}_of_job.pt.trace.json")
+    for by in ("rank", "step", "collective"):
+        first, second = (stragglers(read(tmp_path / name, jobs=2), by=by).frame for name in "ab")
+        assert first.equals(second)
+        assert first["lost"].sum() > 0
+
+
+def verdict(result: Result) -> list[tuple[Any, ...]]:
+    return result.frame.filter("straggler").select("rank", "cause").rows()
+
+
+@pytest.mark.parametrize("style", ["ddp", "fsdp"])
+def test_a_slow_link_and_noise_make_no_straggler(tmp_path: Path, style: Any) -> None:
+    for place, fault in enumerate((Fault(), Fault("slow_link", 1, 2.0))):
+        model = Model(ranks=8, style=style, tensor=2, steps=4, noise=0.01, fault=fault, clock_offset=5_000_000, seed=5)
+        simulate(model, tmp_path / str(place))
+        assert verdict(stragglers(read(tmp_path / str(place), jobs=2))) == []
+
+
+# --- real traces
+
+
+def test_of_eight_ranks_the_last_one_is_late_in_five_of_eight_collectives(shared_traces: Path) -> None:
+    job = read(shared_traces / "dlrm_ddp_v100_8rank", jobs=2)
+    result = stragglers(job)
+    assert dict(result.frame.select("rank", "last").rows())[7] == 5
+    assert result.frame["last"].sum() == 8
+    assert result.frame["calls"].to_list() == [8] * 8
+    assert result.frame.sort("lost")["rank"].last() == 7
+
+
+def test_the_rank_that_sleeps_is_named(shared_traces: Path) -> None:
+    """One of four gloo ranks was slowed in each step, between operators."""
+    result = stragglers(read(f"{shared_traces}/torch_2_13_cpu/ddp4*", jobs=2))
+    assert verdict(result) == [(3, "host gap")]
+
+
+def test_unlike_htas_candidates_there_may_be_none(shared_traces: Path) -> None:
+    """HTA's get_potential_stragglers() answers [0, 1] here: the two of two ranks, of 128, that there are."""
+    assert verdict(stragglers(read(shared_traces / "sampled_2rank", jobs=2))) == []
