@@ -92,7 +92,7 @@ def test_what_does_not_bind_does_not_blur_the_lag() -> None:
     for each, early in ((one, 0), (other, 350_000)):  # the other is the root: it leaves whenever it has sent
         each.end[each.signature == 8] -= early * (np.arange((each.signature == 8).sum()) % 2)
     loose = [Witness(each.start, each.end, each.signature, each.signature != 8) for each in (one, other)]
-    mine, theirs = aligned_pairs(*loose)
+    mine, theirs = aligned_pairs(loose[0], loose[1])
     assert (mine - theirs == 4).all()
     assert len(mine) == 53
 

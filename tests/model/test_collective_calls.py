@@ -159,3 +159,15 @@ def test_without_collectives(tmp_path: Path) -> None:
     frame = trace.of(collective_calls, None)
     assert frame.is_empty()
     assert frame.schema["start"] == pl.Int64
+
+
+def test_the_table_for_queries_says_the_same(tmp_path: Path) -> None:
+    sent: dict[str, Any] = {"Input Dims": [[16]], "Input type": ["float"]}
+    trace = drawn.job(
+        tmp_path,
+        drawn.annotation("nccl:all_to_all", 2, 26, **sent),
+        drawn.launch(5, 5, 1),
+        drawn.kernel("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t", 100, 50, 1),
+    ).trace()
+    table = trace.table("collectives").filter("on_device")
+    assert table.select("kind", "bytes").rows() == [("all_to_all", 64)]

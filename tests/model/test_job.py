@@ -66,7 +66,10 @@ def test_a_rank_that_cannot_be_read_is_named_and_the_rest_goes_on(ranks: Callabl
 
 def test_a_rank_that_finds_fault_with_the_question_is_named_too(ranks: Callable[..., Job]) -> None:
     result = ranks(1, 2).map(odd, COUNT)
-    assert (result.frame["rank"].to_list(), result.notes[-1]) == ([0], "rank 1 is left out: nothing to ask of 2 events.")
+    assert (result.frame["rank"].to_list(), result.notes[-1]) == (
+        [0],
+        "rank 1 is left out: nothing to ask of 2 events.",
+    )
 
 
 def test_if_no_rank_answers_the_error_says_whose_fault_it_is(ranks: Callable[..., Job]) -> None:

@@ -19,6 +19,7 @@ from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.errors import UsageError
 from kinetoscope.model import arguments, arrays
 from kinetoscope.model.calltree import MODULE, call_tree, enclosing_module, enclosing_op, self_times
+from kinetoscope.model.collective_calls import collective_calls
 from kinetoscope.model.collectives import collective_rows, kinds, members, sizes
 from kinetoscope.model.counters import counters
 from kinetoscope.model.device import device_work
@@ -209,11 +210,15 @@ def _steps(trace: Trace, rows: Rows) -> Values:
 
 def _collective(trace: Trace, rows: Rows) -> Values:
     kind = kinds(trace, rows)
+    frame = pl.DataFrame({"row": rows.astype(np.int64), "kind": kind, "bytes": sizes(trace, rows, kind)})
+    # Of work that carries no arguments the calls on the host tell kind and size.
+    calls = trace.of(collective_calls, None).select("row", "kind", "bytes").filter(pl.col("kind") != "other")
+    told = frame.join(calls, on="row", how="left", suffix="_told", maintain_order="left")
     return _span(trace, rows) | {
         "on_device": np.isin(trace.kind[rows], DEVICE_WORK),
-        "kind": kind,
+        "kind": told.select(pl.coalesce("kind_told", "kind")).to_series(),
         "ranks": members(trace, rows),
-        "bytes": sizes(trace, rows, kind),
+        "bytes": told.select(pl.coalesce("bytes_told", "bytes")).to_series(),
     }
 
 
