@@ -518,7 +518,7 @@ def test_what_launched_is_told_by_correlation(tmp_path: Path, name: str) -> None
 def test_times_are_from_the_first_event_on() -> None:
     job = shared(CONTROL)
     window = one(job, "temporal_breakdown")["window"]
-    assert ask(job, "launches").frame["time"].max() < 2 * window
+    assert ask(job, "launches").frame["start"].max() < 2 * window
 
 
 @defect("hta 7", "of the time that queues are full one stream of a rank is kept")
