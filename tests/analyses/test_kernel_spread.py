@@ -21,7 +21,7 @@ def job_of(folder: Path, *durations: list[int]) -> Path:
 
 
 def test_the_means_of_ranks_are_compared_with_the_one_in_the_middle(tmp_path: Path) -> None:
-    frame = kernel_spread(read(job_of(tmp_path, [10, 12], [20, 24, 22], [10, 10]), jobs=1), limit=1).frame
+    frame = kernel_spread(read(job_of(tmp_path, [10, 12], [20, 24, 22], [10, 10]), jobs=1), kernels=1).frame
     assert frame.drop("ratio").rows() == [
         (0, "gemm", "computation", 2, 22, 11, 10, 12, 3),
         (1, "gemm", "computation", 3, 66, 22, 20, 24, 3),
@@ -59,4 +59,4 @@ def test_ranks_agree_with_the_table_of_kernels(shared_traces: Path, folder: str)
     job = read(shared_traces / folder, jobs=2)
     columns = ["rank", "name", "kind", "calls", "total", "mean", "min", "max"]
     theirs = kernels(job, copies=True).frame.select(columns).sort(columns)
-    assert kernel_spread(job, limit=0).frame.select(columns).sort(columns).equals(theirs)
+    assert kernel_spread(job, kernels=0).frame.select(columns).sort(columns).equals(theirs)

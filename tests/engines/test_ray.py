@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kinetoscope import read
-from kinetoscope.errors import MissingExtraError
+from kinetoscope.errors import InputError, MissingExtraError
 from tests.conftest import ROOT
 from tests.engines.questions import BROKEN, RANKS, written
 
@@ -53,6 +53,13 @@ def test_it_answers_as_on_threads_whatever_happens_to_workers(tmp_path: Path) ->
     assert note.startswith("rank 2 is left out: ")
     assert found["others"] == [rank for rank in range(RANKS) if rank not in (2, BROKEN)]
     assert (found["mistaken"], found["refused"]) == ("ZeroDivisionError", "UsageError")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
+def test_an_address_where_nothing_answers_is_one_line(tmp_path: Path, address: str) -> None:
+    pytest.importorskip("ray", reason="needs kinetoscope[ray]")
+    with pytest.raises(InputError, match=f"^no Ray cluster answers at {address} from Python .* and Ray "):
+        read(written(tmp_path), engine="ray", address=address)
 
 
 def test_a_missing_extra_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

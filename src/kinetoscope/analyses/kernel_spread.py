@@ -37,7 +37,7 @@ def kernel_spread(
     *,
     select: Selection = ALL,
     kernel: Annotated[str, Param("Kernels whose names hold this; empty: those that take most time.")] = "",
-    limit: Annotated[int, Param("How many kernels, by their total over all ranks; 0: all.")] = 10,
+    kernels: Annotated[int, Param("How many kernels, by their total over all ranks; 0: all.")] = 10,
 ) -> Result:
     """Does the same kernel take as long on one rank as on the others?
 
@@ -53,7 +53,7 @@ def kernel_spread(
     start in a selected range of time count, in full. Unlike HTA, whose table has ten names of each kind and calls the
     rest `others`, any kernel can be asked for, and times are exact.
     """
-    return job.reduce(_of_trace, _joined, partial(_finished, limit=limit), RESULT, select, kernel=kernel)
+    return job.reduce(_of_trace, _joined, partial(_finished, limit=kernels), RESULT, select, kernel=kernel)
 
 
 ANALYSIS = Analysis("Kernel spread", kernel_spread, RESULT, chart=Bars("rank", "mean"))

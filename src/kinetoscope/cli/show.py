@@ -101,7 +101,7 @@ _TAKEN: Final = frozenset(
         "annotation",
         "steps_by",
     }
-    | {"where", "sort", "limit", "format", "output"}
+    | {"where", "sort", "limit", "format", "output", "engine", "address"}
 )
 """Options that all analyses have."""
 

@@ -5,6 +5,7 @@ The actors hold their CPUs until the engine is closed. Ray itself listens on all
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +39,10 @@ def engine(
     """
     workers = shared(("ray", address, keep), lambda: _Workers(address, jobs, keep))
     return Cluster(files, workers, progress)
+
+
+TIMEOUT: Final = 10
+"""Seconds for the address to answer."""
 
 
 class _Workers:
@@ -213,9 +218,12 @@ def _connect(ray: Any, address: str | None, jobs: int) -> None:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     if address is None:
         options |= {"num_cpus": jobs, "include_dashboard": False}
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
     try:
+        if colon and port.isdecimal():  # Ray itself would try for minutes
+            socket.create_connection((host.strip("[]"), int(port)), TIMEOUT).close()
         ray.init(address=address or "local", **options)
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, OverflowError, ValueError, RuntimeError) as error:
         reason = next(iter(str(error).splitlines()), "")
         raise InputError(
             f"no Ray cluster answers at {address} from Python {sys.version_info[0]}.{sys.version_info[1]} and Ray"
