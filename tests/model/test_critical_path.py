@@ -74,6 +74,13 @@ calls = st.one_of(
 )
 
 
+def test_a_wait_that_is_inferred_beside_a_later_tie_is_in_no_doubt(tmp_path: Path) -> None:
+    """What hypothesis found: the call waits for a kernel, and what hands the thread back comes from later than that."""
+    backward = drawn.op("bwd", 1, 1, tid=2, **{"Sequence number": 0, "Fwd thread id": 1})
+    wait = drawn.event("cuda_runtime", "cudaStreamSynchronize", 0, 3)
+    holds(drawn.job(tmp_path, drawn.op("first", 0, 1), wait, backward, drawn.kernel("gemm", 0, 1, 1)).trace())
+
+
 @given(st.lists(calls, max_size=14))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_path_fills_every_step_of_anything(

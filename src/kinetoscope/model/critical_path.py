@@ -184,7 +184,8 @@ def _doubts(graph: CriticalGraph, edges: Int64s, start: Int64s, begin: Int64s) -
     first = np.cumsum(count) - count
     others = np.repeat(low - first, count) + np.arange(count.sum())
     comes = np.where(graph.inferred[others], np.repeat(begin[here], count), graph.time[graph.edges.source[others]])
-    return Intervals(np.maximum(np.maximum.reduceat(comes, first), begin[here]), start[here])
+    since = np.maximum(np.maximum.reduceat(comes, first), begin[here])
+    return Intervals(np.minimum(since, start[here]), start[here])  # empty where the other edge comes from later
 
 
 # --- the host's own time
