@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-from kinetoscope.analyses import ANALYSES
+from kinetoscope.analyses import ANALYSES, GROUPS, NAMES, named
 from kinetoscope.schema import Analysis, Column, Parameter
 
 FOLDER = Path(__file__).parent / "analyses"
@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
 def pages() -> dict[str, str]:
     """What should be in the folder: file name to text."""
     made = {f"{analysis.name}.md": page(analysis) for analysis in ANALYSES}
-    return made | {"index.md": index(ANALYSES)}
+    return made | {"index.md": index()}
 
 
 def differing(wanted: dict[str, str], folder: Path) -> list[str]:
@@ -52,13 +52,13 @@ def differing(wanted: dict[str, str], folder: Path) -> list[str]:
     return sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
 
 
-def index(analyses: tuple[Analysis, ...]) -> str:
-    rows = "\n".join(f"| [{each.name}]({each.name}.md) | {_cell(each.question)} |" for each in analyses)
-    entries = "\n".join(each.name for each in analyses)
-    return (
-        f"{_MADE}\n# Analyses\n\n| analysis | question |\n| --- | --- |\n{rows}\n\n"
-        f"```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
-    )
+def index() -> str:
+    parts = [f"{_MADE}\n# Analyses"]
+    for heading, names in GROUPS.items():
+        rows = "\n".join(f"| [{name}]({name}.md) | {_cell(named(name).question)} |" for name in names)
+        parts.append(f"## {heading}\n\n| analysis | question |\n| --- | --- |\n{rows}")
+    entries = "\n".join(NAMES)
+    return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n\n{entries}\n```"]) + "\n"
 
 
 def page(analysis: Analysis) -> str:

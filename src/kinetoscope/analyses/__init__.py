@@ -11,57 +11,65 @@ if TYPE_CHECKING:
 
     ANALYSES: tuple[Analysis, ...]
 
-NAMES: Final = (
-    # what is there
-    "trace_info",
-    # where time goes
-    "step_breakdown",
-    "temporal_breakdown",
-    "idle_breakdown",
-    "critical_path",
-    "critical_path_events",
-    "synchronizations",
-    # by what the program calls it
-    "operators",
-    "operator_stacks",
-    "modules",
-    "annotations",
-    "flame",
-    # what devices do
-    "kernels",
-    "kernel_kinds",
-    "kernel_sequences",
-    "overlap",
-    "device_utilization",
-    "device_utilization_series",
-    "flops",
-    "hardware_counters",
-    "memory_bandwidth",
-    "memory_bandwidth_series",
-    # how the host feeds them
-    "launches",
-    "launch_statistics",
-    "operator_launch_delay",
-    "queue_length",
-    "queue_length_series",
-    # memory
-    "memory_curve",
-    "memory_peak",
-    "memory_growth",
-    "memory_by_operator",
-    "memory_events",
-    # across ranks
-    "collectives",
-    "process_groups",
-    "rank_balance",
-    "stragglers",
-    "step_skew",
-    "kernel_spread",
-    "devices",
-)
-"""All analyses, in the order in which people ask."""
+GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    "What is there": ("trace_info",),
+    "Where time goes": (
+        "step_breakdown",
+        "temporal_breakdown",
+        "idle_breakdown",
+        "critical_path",
+        "critical_path_events",
+        "synchronizations",
+    ),
+    "By what the program calls it": (
+        "operators",
+        "operator_stacks",
+        "modules",
+        "annotations",
+        "flame",
+    ),
+    "What devices do": (
+        "kernels",
+        "kernel_kinds",
+        "kernel_sequences",
+        "overlap",
+        "device_utilization",
+        "device_utilization_series",
+        "flops",
+        "hardware_counters",
+        "memory_bandwidth",
+        "memory_bandwidth_series",
+    ),
+    "How the host feeds them": (
+        "launches",
+        "launch_statistics",
+        "operator_launch_delay",
+        "queue_length",
+        "queue_length_series",
+    ),
+    "Memory": (
+        "memory_curve",
+        "memory_peak",
+        "memory_growth",
+        "memory_by_operator",
+        "memory_events",
+    ),
+    "Across ranks": (
+        "collectives",
+        "process_groups",
+        "rank_balance",
+        "stragglers",
+        "step_skew",
+        "kernel_spread",
+        "devices",
+    ),
+}
+"""All analyses in the order in which people ask, below what they ask about."""
 
-__all__ = ["ANALYSES", "NAMES", "named"]
+NAMES: Final = tuple(name for names in GROUPS.values() for name in names)
+"""All of them."""
+
+__all__ = ["ANALYSES", "GROUPS", "NAMES", "named"]
 
 
 def named(name: str) -> "Analysis":

@@ -147,12 +147,14 @@ def _columns(analysis: Analysis) -> Iterator[str]:
 
 
 def _list() -> Iterator[Line]:
-    from kinetoscope.analyses import ANALYSES
+    from kinetoscope.analyses import GROUPS, NAMES, named
 
-    room = max(len(analysis.name) for analysis in ANALYSES)
-    for analysis in ANALYSES:
-        first, *rest = wrapped(analysis.question, max(width() - room - 4, 30))
-        yield ((f"{analysis.name.replace('_', '-'):<{room}}  ", "bold"), (first, ""))
-        yield from (plain(" " * (room + 2) + line) for line in rest)
-    yield plain()
+    room = max(map(len, NAMES))
+    for heading, names in GROUPS.items():
+        yield plain(heading, "dim")
+        for name in names:
+            first, *rest = wrapped(named(name).question, max(width() - room - 6, 30))
+            yield ((f"  {name.replace('_', '-'):<{room}}  ", "bold"), (first, ""))
+            yield from (plain(" " * (room + 4) + line) for line in rest)
+        yield plain()
     yield plain("kinetoscope show NAME PATH runs one; kinetoscope show NAME --help says what it has to offer.", "dim")
