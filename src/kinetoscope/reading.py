@@ -43,6 +43,7 @@ def read(
     cache: str | os.PathLike[str] | None = None,
     cache_size: int | None = None,
     progress: Progress | None = None,
+    files: Sequence[Found] | None = None,
 ) -> Job:
     """The job at a path. Nothing but the ends of the files is read until a question is asked.
 
@@ -59,6 +60,7 @@ def read(
             a folder in the user's cache.
         cache_size: bytes that it holds at most. By default what KINETOSCOPE_CACHE_SIZE says, else 10 GB.
         progress: told how many more bytes, as stored, have been read.
+        files: the traces, where they have been found already; then `path` is only what they are called.
 
     Raises:
         MissingExtraError: what reads the URL, or the engine, is not installed.
@@ -71,11 +73,10 @@ def read(
         raise UsageError(f"there is no engine {engine!r}; engines: {', '.join(ENGINES)}")
     if address is not None and engine == "threads":
         raise UsageError(f"threads have no address ({address}): name an engine, {' or '.join(ENGINES[1:])}")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    at_once = max(1, jobs or cores)
     text = os.fspath(path)
+    at_once = max(1, jobs or _cores())
     options = Options(max_size, max_event, 1, os.fspath(cache) if cache is not None else "", cache_size)
-    sources, notes = assign(text, find(text), cache_for(text, options))
+    sources, notes = assign(text, find(text) if files is None else files, cache_for(text, options))
     if ranks is not None:
         sources, said = _chosen(text, sources, set(ranks))
         notes += said
@@ -86,6 +87,10 @@ def read(
     keep = len(sources) if len(sources) <= at_once else 0
     engine_: Engine = Threads(partial(load, progress=progress), jobs=at_once, keep=keep)
     return Job(text, tuple(replace(source, options=options) for source in sources), engine_, tuple(notes))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cluster(engine: str, address: str | None, jobs: int, progress: Progress | None) -> Engine:

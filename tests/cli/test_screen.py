@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from kinetoscope.cli.digest import Column, Digest, Part, Spread, Top
+from kinetoscope.pages.digest import Column, Digest, Part, Spread, Top
 from kinetoscope.cli.screen import WIDEST, lines
 from kinetoscope.views.lines import with_colour, without_colour
 from kinetoscope.views.text import cells

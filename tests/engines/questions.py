@@ -79,3 +79,18 @@ def added(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
 
 
 HALVES = Schema(Column("rank", pl.Int64, "Rank."), Column("value", pl.Float64, "A number."))
+
+
+def number(trace: Trace, select: Selection, *, mark: str = "") -> Partial:
+    """The same, and in how many other processes it was folded: in none. Rank 13 kills the first worker it meets."""
+    if mark:
+        ends_once(trace, select, rank=13, mark=mark)
+    return Partial(halves(trace, select).frame.with_columns(elsewhere=pl.lit(0)), halves(trace, select).notes)
+
+
+def folded(one: pl.DataFrame, other: pl.DataFrame, *, here: int) -> pl.DataFrame:
+    """The sum, and how often that was not done in the process `here`."""
+    return (one + other).with_columns(elsewhere=pl.col("elsewhere") + (os.getpid() != here))
+
+
+FOLDED = Schema(*HALVES, Column("elsewhere", pl.Int64, "Folds in other processes."))

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -23,14 +24,17 @@ from kinetoscope.errors import InputError, MissingExtraError, UsageError
 from tests.catalog.samples import BUNDLED
 from tests.engines.questions import (
     BROKEN,
+    FOLDED,
     HALVES,
     RANKS,
     WHO,
     added,
     ends_always,
     ends_once,
+    folded,
     halves,
     mistaken,
+    number,
     refused,
     who,
     written,
@@ -143,6 +147,25 @@ def test_a_sum_is_the_same_bit_by_bit(job: Job, run: Path) -> None:
     assert len({result.frame["value"].item() for result in results}) == 1
     assert len({result.notes for result in results}) == 1
     assert {f"of {rank + 1}." for rank in range(RANKS) if rank != BROKEN} < set(results[0].notes)
+
+
+def test_workers_fold_what_they_are_asked_and_one_of_them_dies(address: str, tmp_path: Path) -> None:
+    ranks = 45
+    for folder in ("run", "again"):
+        (tmp_path / folder).mkdir()
+        written(tmp_path / folder, ranks)
+    fold = partial(folded, here=os.getpid())
+    threads = read(tmp_path / "run").reduce(number, fold, lambda frame: frame, FOLDED)
+    for folder, mark in (("run", ""), ("again", str(tmp_path / "mark"))):
+        with asked(tmp_path / folder, address) as job:
+            found = job.reduce(number, fold, lambda frame: frame, FOLDED, mark=mark)
+            again = job.reduce(number, fold, lambda frame: frame, FOLDED)  # of traces that are kept
+        for each in (found, again):
+            assert each.frame["value"].to_list() == threads.frame["value"].to_list()
+            assert each.notes[:-1] == threads.notes[:-1]
+            assert each.notes[-1].startswith(f"rank {BROKEN} is left out: ")
+            assert each.frame["elsewhere"].item() >= ranks // 4
+    assert (tmp_path / "mark").exists()
 
 
 def test_a_rank_that_ends_each_worker_is_given_up_and_no_other(address: str, run: Path) -> None:

@@ -99,8 +99,12 @@ def s3rver(folder: Path) -> Iterator[Store]:
 def gcs() -> Iterator[Store]:
     require("gcp_storage_emulator")
     with served([sys.executable, "-c", _GCS], r"port (\d+)") as port:
-        environment = {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{port}"}
-        yield Store("gs", port, "gcsfs", environment, {"token": "anon", "project": "test"})
+        yield google(port)
+
+
+def google(port: int) -> Store:
+    environment = {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{port}"}
+    return Store("gs", port, "gcsfs", environment, {"token": "anon", "project": "test"})
 
 
 @contextmanager

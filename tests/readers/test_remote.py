@@ -9,6 +9,7 @@ import random
 import re
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -198,18 +199,49 @@ def test_what_a_server_refuses_is_said_in_a_line(status: int, message: str, monk
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("scheme", ["http", "s3"])
-def test_no_network_is_said_in_a_line(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "WAITS", (0.0, 0.0))
+@pytest.mark.parametrize(
+    ("scheme", "path"), [("http", "t.json"), ("s3", "t.json"), ("gs", "t.json"), ("abfs", "t.json"), ("abfs", "r/*.gz")]
+)
+def test_no_network_is_said_in_a_line_and_within_20_seconds(
+    scheme: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
-    if scheme == "s3":
-        servers.require("s3fs")
-        connected(servers.s3(port, "k", "s", refuses=False), monkeypatch)
-        monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    url = f"{scheme}://traces/{path}"
+    match scheme:
+        case "s3":
+            store = servers.s3(port, "k", "s", refuses=False)
+            monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+        case "gs":
+            store = servers.google(port)
+        case "abfs":
+            store = servers.azure(port)
+        case _:
+            monkeypatch.setattr(remote, "WAITS", (0.0, 0.0))
+            url = f"http://127.0.0.1:{port}/{path}"
+    if scheme != "http":
+        servers.require(store.package)
+        connected(store, monkeypatch)
+    begun = time.monotonic()
     with pytest.raises(NotFoundError, match="no connection") as caught:
-        read("s3://traces/t.json" if scheme == "s3" else f"http://127.0.0.1:{port}/t.json")
+        read(url)
     assert "\n" not in str(caught.value)
+    assert time.monotonic() - begun < 20
+
+
+def test_nobody_without_an_account_at_google_is_asked_for_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    servers.require("gcsfs")
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{nobody.getsockname()[1]}")
+    monkeypatch.setenv("NO_GCE_CHECK", "true")  # else the machine's own account is asked for, which takes seconds
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    key = {"type": "authorized_user", "client_id": "i", "client_secret": "s", "refresh_token": "t"}
+    for name, content, token in (("none", "", "anon"), ("key", json.dumps(key), None)):
+        (tmp_path / name).write_text(content)
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / name))
+        fsspec.get_filesystem_class("gs").clear_instance_cache()
+        assert remote.place("gs://b/t.json").system.token == token
 
 
 # --- without a network

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.simulator.groups import Family, Ints
-from tests.simulator.model import Model
+from tests.simulator.model import Fault, Model
 
 ORIGIN: Final = 1_793_000_000_123_456_789
 """When a job begins, ns since 1970."""
@@ -119,6 +119,7 @@ class Machine:
         host: int64, until when each rank's host is busy.
         streams: the same of each stream.
         records: in the order in which they were asked for.
+        faults: what is wrong in this step.
     """
 
     model: Model
@@ -127,6 +128,7 @@ class Machine:
     streams: dict[int, Ints] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)
     step: int = 0
+    faults: list[Fault] = field(default_factory=list)
     backward: bool = False
     _matches: int = 0
 
@@ -137,10 +139,34 @@ class Machine:
         # ranks do not begin together
         self.host = ORIGIN + self._random.integers(0, 20_000, model.ranks)
         self._slow = np.ones(model.ranks)
-        if model.fault.cause == "slow_kernels":
-            self._slow[model.fault.rank] += model.fault.amount
+        self._work = np.ones(model.ranks)
+        self._pace = np.ones(model.ranks)
+        # of its own, so that what else is drawn stays the same
+        self._uneven = np.random.default_rng([model.seed, 5])
         self._counts: dict[tuple[str, bool], Ints] = {}
         self.on_device = model.dialect != "gloo"
+
+    def begin(self, place: int, number: int) -> None:
+        """The next recorded step, counted from 0, and what it is called."""
+        model = self.model
+        self.step = number
+        self.faults = [fault for fault in model.faults if fault.hits(place)]
+        self._slow = np.ones(model.ranks)
+        for fault in self.faults:
+            if fault.cause == "slow_kernels":
+                self._slow[fault.rank] += fault.amount
+        together = 1 + model.shapes * float(self._uneven.standard_normal())
+        each = 1 + model.uneven * self._uneven.standard_normal(model.ranks)
+        self._work = np.clip(together * each, 0.2, 5)
+        late = 1 + model.warmup * self._uneven.random(model.ranks)
+        self._pace = late if place == 0 else np.ones(model.ranks)
+
+    def _on_host(self, duration: int | Ints, ranks: Ints) -> Ints:
+        """How long the hosts take for something."""
+        if not self.model.jitter and not self.model.warmup:
+            return np.broadcast_to(np.asarray(duration, np.int64), len(ranks))
+        drawn = np.exp(self.model.jitter * self._uneven.standard_normal(self.model.ranks).clip(-4, 4))
+        return np.asarray(duration * (drawn * self._pace)[ranks]).astype(np.int64)
 
     def busy(self, stream: int) -> Ints:
         """Until when each rank's stream is."""
@@ -149,7 +175,7 @@ class Machine:
     def span(self, name: str, ranks: Ints, duration: int | Ints, *, category: str = "cpu_op") -> None:
         """The host does something."""
         start = self.host[ranks]
-        self.host[ranks] = start + duration
+        self.host[ranks] = start + self._on_host(duration, ranks)
         self.records.append(Host(name, category, ranks, start, self.host[ranks], self.backward))
 
     def around(self, name: str, ranks: Ints, since: Ints, *, category: str = "user_annotation") -> None:
@@ -163,7 +189,7 @@ class Machine:
     def kernel(self, name: str, op: str, ranks: Ints, duration: int) -> None:
         """A kernel behind those before it."""
         drawn = duration * (1 + self.model.noise * self._random.standard_normal(self.model.ranks).clip(-4, 4))
-        takes = np.maximum(drawn * self._slow, 1_000).astype(np.int64)[ranks]
+        takes = np.maximum(drawn * self._slow * self._work, 1_000).astype(np.int64)[ranks]
         if self.on_device:
             self._launch(name, "kernel", op, "cudaLaunchKernel", COMPUTE, ranks, takes)
         else:
@@ -179,7 +205,7 @@ class Machine:
         self, name: str, category: str, op: str, call: str, stream: int, ranks: Ints, takes: Ints, size: int = 0
     ) -> None:
         op_start = self.host[ranks]
-        op_end = op_start + self.model.launch
+        op_end = op_start + self._on_host(self.model.launch, ranks)
         self.host[ranks] = op_end
         start = np.maximum(op_end + _LATENCY, self.busy(stream)[ranks])
         self.busy(stream)[ranks] = start + takes
@@ -243,12 +269,12 @@ class Machine:
         sizes: tuple[int, int, int],
     ) -> None:
         op_start = self.host[ranks]
-        op_end = op_start + 2 * self.model.launch
+        op_end = op_start + self._on_host(2 * self.model.launch, ranks)
         self.host[ranks] = op_end
         if self.on_device:
             ready = np.maximum(op_end + _LATENCY, self.busy(COMPUTE)[ranks])
         else:
-            ready = op_start + self.model.launch
+            ready = op_start + (op_end - op_start) // 2
         arrival = np.maximum(ready, self.busy(stream)[ranks])
         last = np.zeros(len(family.ranks), np.int64)
         np.maximum.at(last, group, arrival)
@@ -281,6 +307,7 @@ class Machine:
         share = {"all_reduce": 2 * (n - 1) / n, "send_recv": 1.0, "broadcast": 1.0}.get(kind, (n - 1) / n)
         drawn = 1 + 0.02 * self._random.random(len(rate))
         takes = (_SETUP + size * share / rate) * drawn
-        if model.fault.cause == "slow_link":
-            takes[group[ranks == model.fault.rank]] *= 1 + model.fault.amount
+        for fault in self.faults:
+            if fault.cause == "slow_link":
+                takes[group[ranks == fault.rank]] *= 1 + fault.amount
         return takes.astype(np.int64)

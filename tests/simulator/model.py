@@ -28,11 +28,19 @@ class Fault:
             `slow_link`: everything that it sends or receives takes (1 + amount) times as long.
         rank: which one.
         amount: how much.
+        since: recorded step, from 0, that it begins in.
+        every: it is there in one of so many steps.
     """
 
     cause: Cause = "none"
     rank: int = 0
     amount: float = 0.0
+    since: int = 0
+    every: int = 1
+
+    def hits(self, step: int) -> bool:
+        """Whether it is there in a recorded step, counted from 0."""
+        return self.cause != "none" and step >= self.since and (step - self.since) % self.every == 0
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,10 @@ class Model:
         kernels: of each layer, forward; backward has as many, twice as long.
         kernel: mean duration of one.
         noise: relative standard deviation of durations of kernels.
+        jitter: relative standard deviation of durations on hosts.
+        shapes: relative standard deviation of the work from step to step, the same on all ranks (lengths of sequences).
+        uneven: relative standard deviation of the work of one rank in one step.
+        warmup: how much longer hosts take for everything in the first step: a rank up to so many times as long.
         launch: host time for one kernel.
         loading: host time for a batch.
         elements: parameters of a layer; a hidden state has a quarter.
@@ -67,6 +79,7 @@ class Model:
         single: whether there are collectives of groups of one rank too.
         dialect: see DIALECTS.
         fault: what is wrong.
+        other: what is wrong besides, with another rank.
         missing: ranks of which there is no file.
         cut: ranks of which the file ends in the middle.
         sampled: share of events that are in the files.
@@ -86,6 +99,10 @@ class Model:
     kernels: int = 3
     kernel: int = 120_000
     noise: float = 0.003
+    jitter: float = 0.0
+    shapes: float = 0.0
+    uneven: float = 0.0
+    warmup: float = 0.0
     launch: int = 20_000
     loading: int = 150_000
     elements: int = 2_000_000
@@ -98,6 +115,7 @@ class Model:
     single: bool = False
     dialect: Dialect = "2026"
     fault: Fault = field(default_factory=Fault)
+    other: Fault = field(default_factory=Fault)
     missing: tuple[int, ...] = ()
     cut: tuple[int, ...] = ()
     sampled: float = 1.0
@@ -107,8 +125,14 @@ class Model:
     def __post_init__(self) -> None:
         if self.ranks % (self.tensor * self.pipeline) or self.data % self.expert:
             raise ValueError(f"{self.ranks} ranks cannot be shared so: {self}")
-        if not 0 <= self.fault.rank < self.ranks:
-            raise ValueError(f"there is no rank {self.fault.rank} of {self.ranks}")
+        for fault in (self.fault, self.other):
+            if not 0 <= fault.rank < self.ranks:
+                raise ValueError(f"there is no rank {fault.rank} of {self.ranks}")
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """All that is wrong."""
+        return tuple(fault for fault in (self.fault, self.other) if fault.cause != "none")
 
     @property
     def data(self) -> int:

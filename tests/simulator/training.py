@@ -27,8 +27,9 @@ def train(model: Model) -> Machine:
     """The whole loop."""
     machine = Machine(model)
     job = _Job(machine, families(model))
-    for number in range(model.steps):
-        job.step(FIRST_STEP + number)
+    for place in range(model.steps):
+        machine.begin(place, FIRST_STEP + place)
+        job.step(FIRST_STEP + place)
     return machine
 
 
@@ -42,7 +43,6 @@ class _Job:
 
     def step(self, number: int) -> None:
         machine, everyone = self.machine, self.machine.everyone
-        machine.step = number
         began = machine.host.copy()
         self._load()
         micro = self.model.microbatches if self.model.pipeline > 1 else 1
@@ -56,15 +56,17 @@ class _Job:
         machine.around(f"ProfilerStep#{number}", everyone, began)
 
     def _load(self) -> None:
-        machine, fault = self.machine, self.model.fault
+        machine = self.machine
         took = np.full(self.model.ranks, self.model.loading)
-        if fault.cause == "data_loading":
-            took[fault.rank] += int(fault.amount)
+        for fault in machine.faults:
+            if fault.cause == "data_loading":
+                took[fault.rank] += int(fault.amount)
         machine.span(LOADING, machine.everyone, took, category="user_annotation")
         machine.copy("Memcpy HtoD (Pinned -> Device)", machine.everyone, 1 << 20)
         machine.follow(COMPUTE, COPIES, machine.everyone)
-        if fault.cause == "host_gap":
-            machine.idle(fault.rank, int(fault.amount))
+        for fault in machine.faults:
+            if fault.cause == "host_gap":
+                machine.idle(fault.rank, int(fault.amount))
 
     def _forward(self, stage: int) -> None:
         machine, ranks = self.machine, self.stages[stage]
@@ -78,9 +80,10 @@ class _Job:
             self._share(stage)
             self._exchange(stage)
             self._alone(stage)
-            if self.model.fault.cause == "synchronization" and self.model.fault.rank in ranks:
-                only = np.array([self.model.fault.rank])
-                machine.synchronize("cudaDeviceSynchronize", only, (COMPUTE,), int(self.model.fault.amount))
+            for fault in machine.faults:
+                if fault.cause == "synchronization" and fault.rank in ranks:
+                    only = np.array([fault.rank])
+                    machine.synchronize("cudaDeviceSynchronize", only, (COMPUTE,), int(fault.amount))
         self._hand_over(stage, stage + 1)
 
     def _backward(self, stage: int, *, last: bool) -> None:

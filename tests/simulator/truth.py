@@ -51,7 +51,8 @@ class Truth:
             by how much more for each ns since (`rate`).
         hosts: the host of each rank.
         step_time: mean ns of a step.
-        straggler: who makes others wait, if anybody does; see `Model.fault` for a slow link.
+        straggler: who makes others wait because of `Model.fault`, if that one does; a slow link is no rank's fault.
+        other: the same of `Model.other`.
     """
 
     model: Model
@@ -62,6 +63,7 @@ class Truth:
     origin: int
     step_time: float
     straggler: Straggler | None
+    other: Straggler | None
 
 
 def simulate(model: Model, folder: Path) -> Truth:
@@ -90,7 +92,7 @@ def _truth(machine: Machine, clock: Clocks, files: dict[int, Path], recorded: pl
     model, took = machine.model, _step_time(machine)
     hosts = {rank: host_name(rank // model.ranks_per_host) for rank in range(model.ranks)}
     collectives = _collectives(machine, clock, recorded)
-    return Truth(model, files, collectives, clock.frame, hosts, ORIGIN, took, _straggler(model, took))
+    return Truth(model, files, collectives, clock.frame, hosts, ORIGIN, took, *_stragglers(model, took))
 
 
 def _file(folder: Path, model: Model, rank: int) -> Path:
@@ -140,12 +142,17 @@ def _step_time(machine: Machine) -> float:
     return (latest - ORIGIN) / machine.model.steps
 
 
-def _straggler(model: Model, took: float) -> Straggler | None:
+def _stragglers(model: Model, took: float) -> tuple[Straggler | None, Straggler | None]:
+    """Who is behind either fault: steps are longer than without it."""
+    first = _straggler(model.fault, took, replace(model, fault=Fault()))
+    return first, _straggler(model.other, took, replace(model, other=Fault()))
+
+
+def _straggler(fault: Fault, took: float, without: Model) -> Straggler | None:
     """Whose fault it is that steps are longer than without it; nobody's if it is a link's, or if they are not."""
-    fault = model.fault
     if fault.cause in ("none", "slow_link"):
         return None
-    loss = took - _step_time(train(replace(model, fault=Fault())))
+    loss = took - _step_time(train(without))
     return Straggler(fault.rank, fault.cause, round(loss)) if loss > 0 else None
 
 

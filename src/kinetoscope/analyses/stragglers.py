@@ -13,6 +13,7 @@ from kinetoscope.model.collective_calls import selected_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.joined_ranks import joined
 from kinetoscope.model.naming import listed
+from kinetoscope.model.own_time import OwnTime, own_time
 from kinetoscope.model.process_groups import host_of
 from kinetoscope.model.scope import scope
 from kinetoscope.model.selection import ALL, Selection
@@ -100,6 +101,9 @@ _LEAST: Final = 0.25
 
 _OFTEN: Final = 3
 """And so many times what the rank in the middle costs: where all are late in turn, none is a straggler."""
+
+_SURE: Final = 5
+"""Standard errors by which a straggler's own time exceeds that of the others."""
 
 _PLACES: Final = [CAUSES.index(name) for name in _OWN]
 _OTHERS: Final = [CAUSES.index(name) for name in ("communication", "pipeline")]
@@ -204,7 +208,24 @@ def _by_rank(rows: Rows, calls: pl.DataFrame, charges: Charges, least: int, by: 
         **{name: pl.col(name).sum() for name in CAUSES},
     )
     table = table.join(time, on=keys, how="left", nulls_equal=True).sort(keys)
+    own = own_time(rows, calls["step"], _median(calls["step_time"]))
+    table = table.join(_evidence(own, by), on=keys, how="left", nulls_equal=True, maintain_order="left")
     return _judged(table, least, by)
+
+
+def _evidence(own: OwnTime, by: By) -> pl.DataFrame:
+    """By how much each rank's own time exceeds that of others, ns a step, and how many standard errors that is."""
+    above = own.above
+    if by == "rank":
+        return pl.DataFrame({"rank": own.rank, "above": np.minimum(above.mean,above.mean), "sure": above.sure})
+    return pl.DataFrame(
+        {
+            "rank": np.repeat(own.rank, len(own.step)),
+            "step": pl.Series(np.tile(own.step, len(own.rank))).replace({-1: None}),
+            "above": above.each.ravel(),
+            "sure": (above.each / above.noise[:, None]).ravel(),
+        }
+    )
 
 
 def _judged(table: pl.DataFrame, least: int, by: By) -> pl.DataFrame:
@@ -215,6 +236,7 @@ def _judged(table: pl.DataFrame, least: int, by: By) -> pl.DataFrame:
     rest = everyone - pl.col("step_time")
     worst = pl.col("delay").max().over(together)
     straggler = (pl.col("delay") - usual) > least * pl.col("steps").fill_null(1)
+    straggler &= (pl.col("above") > least) & (pl.col("sure") > _SURE)
     straggler &= pl.col("delay") >= _LEAST * pl.max_horizontal(worst, "of_others")
     straggler &= pl.col("delay") >= _OFTEN * usual
     # Of a straggler only its own causes are asked for: they are why it is one.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from kinetoscope.cli.digest import Digest, Part, Top
+from kinetoscope.pages.digest import Digest, Part, Top
 from kinetoscope.views.bars import bar, sparkline
 from kinetoscope.views.lines import FILL, MARK, Line, Piece, plain, width_of
 from kinetoscope.views.numbers import grouped, scale, shown

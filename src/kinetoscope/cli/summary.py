@@ -15,7 +15,7 @@ def run(arguments: list[str]) -> int:
     args = parser.parse_args(arguments)
     with opened(args) as (job, meter):
         from kinetoscope.cli.asking import ask
-        from kinetoscope.cli.digest import ASKED, digest
+        from kinetoscope.pages.digest import ASKED, digest
 
         results = ask(job, ASKED, meter, jobs=args.jobs, **selection(args))
         found = digest(args.path[0], results)

@@ -112,7 +112,7 @@ class _Question:
             self._looked = time.monotonic()
         return self._workers
 
-    def ask(self, worker: str, source: bytes) -> Future:
+    def ask(self, worker: str, sources: bytes) -> Future:
         """See `Question`.
 
         What is asked of a worker that is gone is asked anew by us: Dask forgets about it where, for a moment, there is
@@ -120,7 +120,7 @@ class _Question:
         """
         future: Future = self._client.submit(
             self._answer,
-            *(*self._question, source, self._keep),
+            *(*self._question, sources, self._keep),
             key=f"kinetoscope-{id(self)}-{time.monotonic_ns()}",
             workers=[worker],
             pure=False,
@@ -168,7 +168,7 @@ class _Question:
 def _sent_as_code() -> Callable[..., tuple[str, str, bytes]]:
     """What a worker runs. It is sent as code because it stands in a function: so it can say what is missing."""
 
-    def answer(version: str, question: bytes, source: bytes, keep: int | None) -> tuple[str, str, bytes]:
+    def answer(version: str, question: bytes, sources: bytes, keep: int | None) -> tuple[str, str, bytes]:
         import importlib
 
         from distributed import get_worker
@@ -183,7 +183,7 @@ def _sent_as_code() -> Callable[..., tuple[str, str, bytes]]:
         from kinetoscope.engines.worker import answered, memory_of_this_machine
 
         memory = keep or worker.memory_manager.memory_limit or memory_of_this_machine()
-        return worker.address, "", answered(question, source, memory)
+        return worker.address, "", answered(question, sources, memory)
 
     return answer
 

@@ -129,9 +129,9 @@ class _Workers:
             ready, _ = self._ray.wait(everything, num_returns=len(everything), timeout=0)
         return [each for each in ready if each not in self._coming]
 
-    def ask(self, name: str, question: tuple[str, bytes], source: bytes) -> Any:
+    def ask(self, name: str, question: tuple[str, bytes], sources: bytes) -> Any:
         """Ask an actor."""
-        return self._actors[name].ask.remote(*question, source)
+        return self._actors[name].ask.remote(*question, sources)
 
     def get(self, reference: Any, name: str) -> Reply:
         """What came back from the actor.
@@ -164,9 +164,9 @@ class _Question:
         """See `Question`."""
         return dict.fromkeys(self._workers.there(), AT_ONCE)
 
-    def ask(self, worker: str, source: bytes) -> Hashable:
+    def ask(self, worker: str, sources: bytes) -> Hashable:
         """See `Question`."""
-        reference = self._workers.ask(worker, self._question, source)
+        reference = self._workers.ask(worker, self._question, sources)
         self._running[reference] = worker
         return reference  # type: ignore[no-any-return]
 
@@ -196,7 +196,7 @@ def _sent_as_code(ray: Any) -> Any:
         def there(self) -> None:
             """Answers when the actor is ready."""
 
-        def ask(self, version: str, question: bytes, source: bytes) -> tuple[str, str, bytes]:
+        def ask(self, version: str, question: bytes, sources: bytes) -> tuple[str, str, bytes]:
             import importlib
             import os
 
@@ -209,7 +209,7 @@ def _sent_as_code(ray: Any) -> Any:
             from kinetoscope.engines.worker import answered, memory_of_this_machine
 
             memory = self.keep or memory_of_this_machine() // (os.cpu_count() or 1)
-            return self.name, "", answered(question, source, memory)
+            return self.name, "", answered(question, sources, memory)
 
     return ray.remote(num_cpus=1, max_restarts=0)(Reader)
 

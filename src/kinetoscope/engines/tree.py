@@ -42,9 +42,9 @@ class Tree:
         self._places = places
         self._combine = combine
 
-    def put(self, place: int, answer: Partial | None) -> None:
-        """The answer of a place; None where it has none."""
-        level, width = 0, self._places
+    def put(self, place: int, answer: Partial | None, level: int = 0) -> None:
+        """The answer of a place; None where it has none. Of a level above, of the places below it, folded elsewhere."""
+        width = (self._places + (1 << level) - 1) >> level
         while width > 1:
             if place ^ 1 < width:  # the last of an odd number goes up alone
                 if (level, place ^ 1) not in self.waiting:

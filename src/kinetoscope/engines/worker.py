@@ -10,14 +10,16 @@ import pickle
 import platform
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from kinetoscope.engines.kept import Kept
+from kinetoscope.engines.tree import Tree
 from kinetoscope.errors import KinetoscopeError, NotFoundError, UsageError
-from kinetoscope.model.job import Failure, Partial, Task
+from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.source import Source
 from kinetoscope.model.trace import Trace
 
@@ -42,14 +44,16 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a worker sends back.
+    """What a worker sends back about the ranks that it was asked about.
 
     Attributes:
-        answer: the rows, or why there are none.
-        read: bytes that were read for it, as stored; 0 where the trace had been kept.
+        folded: the rows of all of them; None where no rank has an answer.
+        failures: why there are none, by place among these ranks.
+        read: bytes that were read for it, as stored; 0 where the traces had been kept.
     """
 
-    answer: Partial | Failure
+    folded: Partial | None
+    failures: Mapping[int, Failure] = field(default_factory=dict)
     read: int = 0
 
 
@@ -61,18 +65,29 @@ def ask(trace: Callable[[], Trace], task: Task) -> Partial | Failure:
         return Failure(str(error), usage=isinstance(error, UsageError))
 
 
-def packed(files: Files, task: Task, cloudpickle: Any) -> bytes:
-    """Reader and question, to be sent; a function from a module of the user's is sent as code, not as its name."""
-    module = sys.modules.get(task.of_trace.__module__)
-    if module is None or module.__name__.partition(".")[0] in ("kinetoscope", "__main__"):
-        return bytes(cloudpickle.dumps((files, task)))
+def packed(files: Files, task: Task, combine: Combine | None, cloudpickle: Any) -> bytes:
+    """Reader and question, to be sent; functions from a module of the user's are sent as code, not as names."""
+    homes = {_home(task.of_trace), _home(combine)}
+    theirs = [sys.modules[home] for home in homes if home in sys.modules and home.partition(".")[0] not in _NAMED]
     with _as_code:
-        cloudpickle.register_pickle_by_value(module)
+        for module in theirs:
+            cloudpickle.register_pickle_by_value(module)
         try:
-            return bytes(cloudpickle.dumps((files, task)))
+            return bytes(cloudpickle.dumps((files, task, combine)))
         finally:
-            cloudpickle.unregister_pickle_by_value(module)
+            for module in theirs:
+                cloudpickle.unregister_pickle_by_value(module)
 
+
+def _home(function: Any) -> str:
+    """The module in which it stands."""
+    while isinstance(function, partial):
+        function = function.func
+    return getattr(function, "__module__", None) or ""
+
+
+_NAMED: Final = ("kinetoscope", "__main__")
+"""Packages of which a worker has the code, or of which cloudpickle knows that it has not."""
 
 _kept: Kept | None = None
 _lock = threading.Lock()
@@ -80,37 +95,44 @@ _as_code = threading.Lock()
 """Which modules are sent as code is a setting of all threads."""
 
 
-def answered(question: bytes, source: bytes, memory: int) -> bytes:
+def answered(question: bytes, sources: bytes, memory: int) -> bytes:
     """In a worker: an `Answer`, pickled, to what `packed` made.
 
     Args:
-        question: reader and question.
-        source: which trace, pickled.
+        question: reader, question, and how answers are folded; without that, one rank is asked about at a time.
+        sources: which traces, pickled.
         memory: bytes that this process may use, for all that it does.
     """
     # Both are from whoever put the question, over the cluster's own connections; nothing in them is from a trace.
-    files, task = pickle.loads(question)  # noqa: S301
-    which: Source = pickle.loads(source)  # noqa: S301
+    files, task, combine = pickle.loads(question)  # noqa: S301
+    which: Sequence[Source] = pickle.loads(sources)  # noqa: S301
+    tree = Tree(len(which), combine)
+    failures: dict[int, Failure] = {}
     read = 0
 
     def count(more: int) -> None:
         nonlocal read
         read += more
 
-    def trace() -> Trace:
+    for place, source in enumerate(which):
         try:
-            version = files.stamp(which.url)
-            if not version:  # it may have changed since it was kept
-                return cast(Trace, files.load(which, progress=count))
-            return _traces(memory).get((which, version), lambda: files.load(which, progress=count))
-        except NotFoundError as error:
-            raise NotFoundError(f"{error}{_unshared(which)}") from error
+            answer = ask(partial(_trace, files, source, memory, count), task)
+        except MemoryError:
+            answer = Failure(f"{source.url}: not enough memory on worker {platform.node()}; give workers more")
+        if isinstance(answer, Failure):
+            failures[place] = answer
+        tree.put(place, None if isinstance(answer, Failure) else answer)
+    return pickle.dumps(Answer(tree.root, failures, read), pickle.HIGHEST_PROTOCOL)
 
+
+def _trace(files: Files, source: Source, memory: int, count: Callable[[int], None]) -> Trace:
     try:
-        answer = ask(trace, task)
-    except MemoryError:
-        answer = Failure(f"{which.url}: not enough memory on worker {platform.node()}; give workers more")
-    return pickle.dumps(Answer(answer, read), pickle.HIGHEST_PROTOCOL)
+        version = files.stamp(source.url)
+        if not version:  # it may have changed since it was kept
+            return files.load(source, progress=count)
+        return _traces(memory).get((source, version), lambda: files.load(source, progress=count))
+    except NotFoundError as error:
+        raise NotFoundError(f"{error}{_unshared(source)}") from error
 
 
 def unpacked(answer: bytes) -> Answer:

@@ -7,17 +7,20 @@ is read. Credentials are those that s3fs, gcsfs, adlfs and the others find by th
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import islice
+from pathlib import Path
+from types import MethodType
 from typing import IO, Any, Final
 
 from kinetoscope.errors import KinetoscopeError, NotFoundError
@@ -38,6 +41,10 @@ WAITS: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
 
 _UNMET: Final = 2
 """Further tries of a web server that never answered."""
+
+_GOOGLE: Final = ("gs", "gcs")
+_GOOGLE_TRIES: Final = 3
+_AZURE_RETRIES: Final = {"total_retries": 2, "initial_backoff": 1, "increment_base": 2, "random_jitter_range": 1}
 
 _HTTP: Final = ("http", "https")
 _UNLISTED: Final = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "http", "https"}
@@ -111,9 +118,51 @@ def place(url: str) -> Place:
         logging.getLogger(library).addHandler(_SILENCE)  # else what they log while they try again is printed
     with blamed(url):
         # Lists of folders are not kept: what is asked again is to be seen as it is by then.
-        fresh = {"use_listings_cache": False} if protocol_of(url) in _UNLISTED and "::" not in url else {}
-        system, path = fsspec.core.url_to_fs(url, **fresh)
+        options: dict[str, Any] = {}
+        if "::" not in url:
+            options = {"use_listings_cache": False} if protocol_of(url) in _UNLISTED else {}
+            options |= {"token": "anon"} if protocol_of(url) in _GOOGLE and _is_nobody(fsspec.config.conf) else {}
+        system, path = fsspec.core.url_to_fs(url, **options)
+        _hasten(system)
     return Place(url, system, str(path))
+
+
+def _is_nobody(settings: Mapping[str, Any]) -> bool:
+    """Has nobody here an account at Google? Gcsfs would ask the same, and then the machine's again, for 15 seconds."""
+    told = any("token" in settings.get(protocol, {}) for protocol in _GOOGLE)
+    if told or Path("~/.gcs_tokens").expanduser().exists():
+        return False
+    return _has_no_account(os.environ.get("GOOGLE_APPLICATION_CREDENTIALS", ""))
+
+
+@cache
+def _has_no_account(_: str) -> bool:
+    """Without one it takes seconds to know; and it is asked for each file."""
+    try:
+        import google.auth
+    except ImportError:
+        return False
+    try:
+        google.auth.default()
+    except (google.auth.exceptions.GoogleAuthError, ValueError):
+        return True
+    return False
+
+
+def _hasten(system: Any) -> None:
+    """Let the clients of Google and Azure give up a request within ten seconds, where they would try for a minute.
+
+    Neither has an option for it. Where what is set here is not there they take their time, and nothing else changes.
+    """
+    request: Any = getattr(type(system), "_request", None)
+    if type(system).__module__.startswith("gcsfs") and hasattr(request, "__wrapped__"):
+        retry: Any = importlib.import_module("gcsfs.retry")
+        if "_request" not in vars(system):
+            system._request = MethodType(retry.retry_request(request.__wrapped__, retries=_GOOGLE_TRIES), system)
+    policy = getattr(getattr(getattr(system, "service_client", None), "_config", None), "retry_policy", None)
+    for name, value in _AZURE_RETRIES.items():
+        if hasattr(policy, name):
+            setattr(policy, name, value)
 
 
 def facts_of(info: dict[str, Any]) -> Facts:

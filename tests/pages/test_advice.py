@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kinetoscope.cli.advice import advice, headline
-from kinetoscope.cli.digest import LABELS, Part
+from kinetoscope.pages.advice import advice, headline
+from kinetoscope.pages.digest import LABELS, Part
 
 MS = 1_000_000
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from kinetoscope.cli import recorded
-from kinetoscope.cli.advice import advice, headline
+from kinetoscope.pages import recorded
+from kinetoscope.pages.advice import advice, headline
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import scale
 from kinetoscope.views.palette import kind_of

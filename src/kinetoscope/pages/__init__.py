@@ -1,0 +1,66 @@
+"""The views of the page, in the order of its menu: one module each with `page(job, select, params) -> Page`.
+
+A page gets a job of the ranks and the cycle that it is about, the selection of the header, and its own parameters as
+text. It reports what it cannot tell in `Page.cannot`, and raises only what is the asker's fault (`UsageError`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol, cast
+
+from kinetoscope.model.job import Job
+from kinetoscope.model.selection import Selection
+from kinetoscope.pages.blocks import Page
+
+__all__ = ["PAGES", "View", "named"]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An entry of the menu.
+
+    Attributes:
+        title: its words.
+        all_ranks: it is about all ranks together; else about the one chosen.
+        composed: a module of this package makes it; else the front end does.
+        runs: how many runs it is about.
+    """
+
+    title: str
+    all_ranks: bool = False
+    composed: bool = True
+    runs: int = 1
+
+
+PAGES: Final[dict[str, View]] = {
+    "overview": View("Overview"),
+    "timeline": View("Timeline", composed=False),
+    "operators": View("Operators"),
+    "kernels": View("Kernels"),
+    "modules": View("Modules"),
+    "memory": View("Memory"),
+    "idle": View("Idle & launches"),
+    "critical_path": View("Critical path"),
+    "distributed": View("Distributed", all_ranks=True),
+    "sources": View("Sources"),
+    "compare": View("Compare", runs=2),
+    "analyses": View("All analyses", composed=False),
+    "sql": View("SQL", composed=False),
+}
+"""All views by name."""
+
+
+class Composer(Protocol):
+    """A module of this package that makes a page."""
+
+    def page(self, job: Job, select: Selection, params: Mapping[str, str]) -> Page:
+        """The page about `job` under the selection of the header."""
+        ...
+
+
+def named(name: str) -> Composer:
+    """The module of a view of `PAGES` that is composed here, imported when it is first asked for."""
+    return cast(Composer, importlib.import_module(f"{__name__}.{name}"))

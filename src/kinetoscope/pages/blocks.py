@@ -1,0 +1,335 @@
+"""What a page is made of: words, numbers with their units and meanings, and links; never markup.
+
+A page is composed in Python from the results of analyses. The browser, the one-file report, the notebook and the
+TensorBoard tab draw the same blocks, so no face computes a number. All text is plain text; a word between backquotes is
+shown as code. Numbers are exact, in the unit that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from kinetoscope.schema import Unit
+
+Width = Literal["full", "wide", "narrow"]
+"""Of a block: the whole page; or a wide block and the narrow ones that follow it stand side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Where to go from here; what is not named stays as it is.
+
+    Attributes:
+        text: what is clicked; "" where a mark itself is the link.
+        view: name of a page or "timeline".
+        rank, steps: new values of the selection of the header; `steps` as the command line takes them (`3-5`).
+        time: start and end in ns after the first event of the trace, selected or shown in the timeline.
+        row: an event to be selected in the timeline.
+        params: of the view, as its URL has them.
+        file, line: a place in the source.
+    """
+
+    text: str = ""
+    view: str = ""
+    rank: int | None = None
+    steps: str | None = None
+    time: tuple[int, int] | None = None
+    row: int | None = None
+    params: Mapping[str, str] = field(default_factory=dict)
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A share of a whole: a kind of time (its colour), a label, a value in the block's unit, what it means."""
+
+    kind: str
+    label: str
+    value: float
+    doc: str = ""
+    link: Link | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One bar divided into parts, with its key beneath: value and share of each part."""
+
+    title: str
+    parts: Sequence[Part]
+    unit: Unit = "ns"
+    note: str = ""
+    width: Width = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """One column of `Columns`: a label, a value for each part (None where there is none), where a click leads."""
+
+    label: str
+    values: Sequence[float | None]
+    link: Link | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Stacked columns beside one another on one scale: steps, or ranks. `parts` have no values of their own."""
+
+    title: str
+    parts: Sequence[Part]
+    stacks: Sequence[Stack]
+    unit: Unit = "ns"
+    note: str = ""
+    width: Width = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar of `Bars`. `share` is of all there is, 0 to 1, and `detail` a few words beneath or beside."""
+
+    label: str
+    kind: str
+    value: float
+    share: float | None = None
+    detail: str = ""
+    link: Link | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """The few that make most of it: ranked bars with their share, and the share of all so far."""
+
+    title: str
+    bars: Sequence[Bar]
+    unit: Unit = "ns"
+    cumulative: bool = True
+    note: str = ""
+    width: Width = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A number with its unit, or words. `text` is shown if it is there; `doc` on hover."""
+
+    value: float | None = None
+    unit: Unit = ""
+    text: str = ""
+    doc: str = ""
+    link: Link | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A line of `Facts`: what it is, what that means, a cell for each column."""
+
+    label: str
+    cells: Sequence[Cell]
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A few named numbers, in one column or one for each device."""
+
+    title: str
+    facts: Sequence[Fact]
+    heads: Sequence[str] = ()
+    note: str = ""
+    width: Width = "narrow"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something to change: time at stake per step (ns, from sure to possible), why, and how."""
+
+    code: str
+    severity: str
+    low: float
+    high: float
+    message: str
+    detail: str = ""
+    change: str = ""
+    links: Sequence[Link] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What to change, ranked by time at stake; `step` is the length of a step in ns, to which bars are drawn."""
+
+    title: str
+    findings: Sequence[Finding]
+    step: float = 0.0
+    note: str = ""
+    width: Width = "wide"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of an analysis under the selection of the header, sorted, searched and paged by the server.
+
+    Attributes:
+        analysis, params: what is asked; `params` as text.
+        columns: the ones shown at first, in this order; empty for all.
+        sort: column to sort by at first, `-` before it for descending; "" for the order of the analysis.
+        limit: rows that a report keeps.
+        links: how a click on a row finds its place: names of the columns that hold a row number of an event, or start
+            and end times, by the words "row", "start", "end", "rank", "step", "file", "line", "name".
+    """
+
+    title: str
+    analysis: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    columns: Sequence[str] = ()
+    sort: str = ""
+    limit: int = 200
+    links: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+    width: Width = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A Vega-Lite specification in the colours of light pages; a dark page puts its own colour of the kind for each.
+
+    A datum may have a field `link` (a `Link` as JSON): a click on its mark follows it. A parameter named `brush` over
+    `x` selects a time range.
+    """
+
+    title: str
+    spec: Mapping[str, Any]
+    note: str = ""
+    width: Width = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Icicle:
+    """A tree as nested rectangles, roots above: columns of equal length, parents before children.
+
+    Attributes:
+        name: of each node; parent: its place, −1 for a root; value: its total, children included; kind: its colour;
+            detail: more words on hover.
+    """
+
+    title: str
+    name: Sequence[str]
+    parent: Sequence[int]
+    value: Sequence[float]
+    kind: Sequence[str]
+    detail: Sequence[str] = ()
+    unit: Unit = "ns"
+    note: str = ""
+    width: Width = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Ribbon:
+    """What follows what, as one coloured band over time: segments by start; `lane` is what it runs on.
+
+    Attributes:
+        start, end: ns after the first event of the trace; name, kind, lane: of each segment; row: its event, −1.
+    """
+
+    title: str
+    start: Sequence[int]
+    end: Sequence[int]
+    name: Sequence[str]
+    kind: Sequence[str]
+    lane: Sequence[str]
+    row: Sequence[int]
+    note: str = ""
+    width: Width = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of a file that took time: its number, nanoseconds in itself and in all, and a few words."""
+
+    line: int
+    self_time: float
+    total_time: float
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file with the time of its lines in the gutter. Its text is asked for separately, if it may be read at all."""
+
+    title: str
+    file: str
+    lines: Sequence[SourceLine]
+    note: str = ""
+    width: Width = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A parameter of the page that its reader may change: a choice (`choices` of value and label) or a slider."""
+
+    name: str
+    label: str
+    value: str
+    choices: Sequence[tuple[str, str]] = ()
+    low: float = 0.0
+    high: float = 0.0
+    step: float = 0.0
+    unit: str = ""
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """Parameters of the page; a change asks for the page anew."""
+
+    controls: Sequence[Control]
+    title: str = ""
+    note: str = ""
+    width: Width = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A few sentences, where a picture would be empty, or to explain one."""
+
+    text: str
+    title: str = ""
+    link: Link | None = None
+    width: Width = "full"
+
+
+Block = Parts | Columns | Bars | Facts | Findings | Table | Chart | Icicle | Ribbon | Source | Controls | Note
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A view: what it found, in one sentence; facts; then pictures and tables; at its end what it cannot tell.
+
+    Attributes:
+        name, title: of the view.
+        sentence: what was found, with numbers.
+        facts: a few words each, beneath the sentence.
+        cannot: what this trace cannot tell, and what to record next time; left out, assumed or odd things.
+    """
+
+    name: str
+    title: str
+    sentence: str
+    facts: Sequence[str] = ()
+    blocks: Sequence[Block] = ()
+    cannot: Sequence[str] = ()
+
+
+def to_plain(thing: Any) -> Any:
+    """A page, or any part of one, as what JSON knows; a block has its class as `block`, in small letters."""
+    if isinstance(thing, (str, int, float, bool, type(None))):
+        return thing
+    if isinstance(thing, Mapping):
+        return {key: to_plain(value) for key, value in thing.items()}
+    if isinstance(thing, Sequence):
+        return [to_plain(value) for value in thing]
+    plain = {name: to_plain(getattr(thing, name)) for name in thing.__slots__}
+    return {"block": type(thing).__name__.lower(), **plain} if isinstance(thing, _BLOCKS) else plain
+
+
+_BLOCKS = (Parts, Columns, Bars, Facts, Findings, Table, Chart, Icicle, Ribbon, Source, Controls, Note)

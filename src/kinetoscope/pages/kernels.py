@@ -1,0 +1,54 @@
+"""Kernels: the few that make most of the device's time, and each call of the chosen one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from kinetoscope.analyses import named
+from kinetoscope.model.job import Job
+from kinetoscope.model.selection import Selection
+from kinetoscope.pages.blocks import Block, Controls, Link, Page, Table
+from kinetoscope.pages.controls import choice, chosen
+from kinetoscope.pages.occurrences import occurrences
+from kinetoscope.pages.ranked import few, ranked, summed
+from kinetoscope.schema import Result
+from kinetoscope.views.numbers import shown
+
+_ROWS = (("name", "name"), ("launch", "name, launch and operator"))
+
+
+def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
+    """The kernels and copies that take most of the devices' time."""
+    result = named("kernels")(job, select=select, copies=True)
+    sentence = few(result.frame, "total", what="kernel", of="device time") + _matrix_units(result)
+    return Page("kernels", "Kernels", sentence, (), tuple(_blocks(job, select, params, result)), result.notes)
+
+
+def _blocks(job: Job, select: Selection, params: Mapping[str, str], result: Result) -> Iterator[Block]:
+    group_by = chosen(params, "group_by", [value for value, _ in _ROWS], "name")
+    yield Controls((choice("group_by", "A row for each", group_by, _ROWS),))
+    rows = summed(result.frame, "total")
+    if rows.height:
+        yield ranked("Kernels and copies", result.frame, "total", schema=result.schema, link=_choose)
+        name = params.get("name") or str(rows.get_column("name")[0])
+        kinds = rows.filter(pl.col("name") == name).get_column("kind")
+        yield occurrences(job, select, name, "device", kind=str(kinds[0]) if len(kinds) else "computation")
+        yield Table("Time by kind", "kernel_kinds")
+    params_of_table = {"group_by": group_by, "copies": "true"}
+    yield Table("All kernels and copies", "kernels", params_of_table, sort="-total", links={"name": "name"})
+
+
+def _choose(name: str) -> Link:
+    return Link(params={"name": name})
+
+
+def _matrix_units(result: Result) -> str:
+    """The share of computation on tensor cores, where names tell of enough."""
+    told = result.frame.filter((pl.col("kind") == "computation") & pl.col("matrix_unit").is_in(["yes", "no"]))
+    total = told.get_column("total").sum()
+    if not total:
+        return ""
+    on = told.filter(pl.col("matrix_unit") == "yes").get_column("total").sum()
+    return f" Of computation whose names tell, {shown(float(on) / float(total), 'fraction')} runs on tensor cores."

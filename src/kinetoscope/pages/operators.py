@@ -1,0 +1,64 @@
+"""Operators: the few that make most of the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from kinetoscope.analyses import named
+from kinetoscope.model.job import Job
+from kinetoscope.model.selection import Selection
+from kinetoscope.pages.blocks import Chart, Controls, Link, Page, Table
+from kinetoscope.pages.controls import choice, chosen
+from kinetoscope.pages.occurrences import occurrences
+from kinetoscope.pages.ranked import few, ranked, summed
+
+_TIMES = {
+    "device_self": "device time",
+    "host_self": "host time",
+}
+
+
+def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
+    """The operators that take most of the device's time, or of the host's."""
+    result = named("operators")(job, select=select)
+    frame = result.frame.filter(~result.frame.get_column("name").str.starts_with("ProfilerStep"))
+    has_device = bool(frame.get_column("device_self").sum())
+    time = chosen(params, "time", tuple(_TIMES), "device_self" if has_device else "host_self")
+    group_by = chosen(params, "group_by", ("name", "shapes", "stack"), "name")
+    return Page(
+        name="operators",
+        title="Operators",
+        sentence=few(frame, time, what="operator", of=_TIMES[time]),
+        blocks=(
+            Controls(
+                (
+                    choice("time", "Time", time, tuple(_TIMES.items())),
+                    choice(
+                        "group_by",
+                        "A row for each",
+                        group_by,
+                        (("name", "name"), ("shapes", "name and shapes"), ("stack", "name and call stack")),
+                    ),
+                )
+            ),
+            ranked(f"Operators by {_TIMES[time]}", frame, time, schema=result.schema, link=_choose),
+            *_selected(job, select, params, frame, time),
+            Table("All operators", "operators", {"group_by": group_by}, sort=f"-{time}", links={"name": "name"}),
+        ),
+        cannot=result.notes,
+    )
+
+
+def _choose(name: str) -> Link:
+    return Link(params={"name": name})
+
+
+def _selected(
+    job: Job, select: Selection, params: Mapping[str, str], frame: pl.DataFrame, time: str
+) -> Iterator[Chart]:
+    """Each call of the operator that the reader chose, else of the first."""
+    rows = summed(frame, time)
+    if rows.height:
+        yield occurrences(job, select, params.get("name") or str(rows.get_column("name")[0]), "host", kind="host")

@@ -1,0 +1,128 @@
+"""Overview: what the run is, where a step goes, the largest loss, what each device does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import polars as pl
+
+from kinetoscope.analyses import named
+from kinetoscope.model.job import Job
+from kinetoscope.model.selection import Selection
+from kinetoscope.pages.blocks import Bar, Bars, Block, Cell, Columns, Fact, Facts, Link, Note, Page, Part, Parts, Stack
+from kinetoscope.pages.digest import ASKED, LABELS, Digest, digest
+from kinetoscope.schema import Result, StackedBars
+from kinetoscope.views.palette import kind_of
+
+_STEPS = 120
+"""Columns of steps; more are no longer told apart."""
+
+
+def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
+    """Where a step goes."""
+    del params
+    results = {name: named(name)(job, select=select, **asked) for name, asked in ASKED.items()}
+    found = digest(job.path, results)
+    return Page(
+        name="overview",
+        title="Overview",
+        sentence=found.headline,
+        facts=(found.name, *found.facts),
+        blocks=tuple(_blocks(job, select, results, found)),
+        cannot=tuple(dict.fromkeys(words for _, words in found.health)),
+    )
+
+
+def _blocks(job: Job, select: Selection, results: Mapping[str, Result], found: Digest) -> Iterator[Block]:
+    steps = results["step_breakdown"]
+    if any(part.time for part in found.parts):
+        yield _parts(found, steps)
+    if found.advice:
+        yield Note(found.advice, "Largest loss", width="wide")
+    for title, tops in found.tops:
+        bars = [Bar(top.name, top.kind, top.time, top.share, f"{top.calls} calls") for top in tops]
+        if bars:
+            yield Bars(title, bars, cumulative=False, width="wide")
+    if steps.frame.height > 1:
+        yield _steps(steps)
+    yield from _devices(job, select)
+
+
+def _parts(found: Digest, steps: Result) -> Parts:
+    meant = _meanings(steps)
+    parts = [Part(each.kind, each.label.capitalize(), each.time, meant.get(each.kind, "")) for each in found.parts]
+    return Parts("Where an average step goes", [part for part in parts if part.value])
+
+
+def _meanings(steps: Result) -> dict[str, str]:
+    """What each kind of time of a step means: the sentences of its columns."""
+    facts = steps.chart_facts
+    names = facts.parts if isinstance(facts, StackedBars) else ()
+    meant: dict[str, str] = {}
+    for name in names:
+        kind = kind_of(name) or "idle"
+        meant[kind] = f"{meant[kind]} {steps.schema[name].doc}" if kind in meant else steps.schema[name].doc
+    return meant
+
+
+def _steps(steps: Result) -> Columns:
+    facts = steps.chart_facts
+    names = facts.parts if isinstance(facts, StackedBars) else ()
+    frame = steps.frame.head(_STEPS)
+    kinds = list(dict.fromkeys(kind_of(name) or "idle" for name in names))
+    sums = frame.select(
+        "step",
+        "start",
+        "duration",
+        *(pl.sum_horizontal(name for name in names if (kind_of(name) or "idle") == kind).alias(kind) for kind in kinds),
+    )
+    stacks = [
+        Stack(str(step), times, Link(view="timeline", time=(start, start + duration)))
+        for step, start, duration, *times in sums.iter_rows()
+    ]
+    more = steps.frame.height - frame.height
+    return Columns(
+        "Step by step",
+        [Part(kind, LABELS.get(kind, kind).capitalize(), 0.0) for kind in kinds],
+        stacks,
+        note=f"The first {_STEPS} steps; {more} more are in the analysis step_breakdown." if more else "",
+        width="narrow",
+    )
+
+
+# --- devices
+
+
+_RATES = {
+    "utilization": "Utilization",
+    "sm_efficiency": "Est. SM efficiency",
+    "occupancy": "Est. achieved occupancy",
+    "matrix_unit_share": "Kernel time on tensor cores",
+}
+
+
+def _devices(job: Job, select: Selection) -> Iterator[Facts]:
+    used = named("device_utilization")(job, select=select)
+    if not used.frame.height:
+        return
+    devices: Sequence[int] = used.frame.get_column("device").to_list()
+    facts = [
+        Fact(label, [Cell(value, "fraction") for value in used.frame.get_column(name)], used.schema[name].doc)
+        for name, label in _RATES.items()
+    ]
+    facts.extend(_memory(job, devices))
+    yield Facts("Devices" if len(devices) > 1 else "Device", facts, [f"GPU {device}" for device in devices])
+
+
+def _memory(job: Job, devices: Sequence[int]) -> Iterator[Fact]:
+    """The peak of each device over the whole recording, and how much it has."""
+    peak = named("memory_peak")(job)
+    sums = dict(peak.frame.group_by("device").agg(pl.col("size").sum()).iter_rows())
+    names = [next((name for name in sums if name.endswith(f":{device}")), None) for device in devices]
+    if not any(names):
+        return
+    cells = [Cell(sums[name], "bytes") if name else Cell() for name in names]
+    yield Fact("Peak memory in use", cells, peak.schema["size"].doc)
+    sizes = dict(named("devices")(job).frame.select("device", "memory").iter_rows())
+    if any(sizes.get(device) for device in devices):
+        yield Fact("Memory of the device", [Cell(sizes.get(device), "bytes") for device in devices])
