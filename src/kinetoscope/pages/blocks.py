@@ -173,6 +173,7 @@ class Table:
         analysis, params: what is asked; `params` as text.
         columns: the ones shown at first, in this order; empty for all.
         sort: column to sort by at first, `-` before it for descending; "" for the order of the analysis.
+        filter: only rows of which this holds, as `column:comparison:value` (`device:eq:cpu`); "" for all.
         limit: rows that a report keeps.
         links: how a click on a row finds its place: names of the columns that hold a row number of an event, or start
             and end times, by the words "row", "start", "end", "rank", "step", "file", "line", "name".
@@ -183,6 +184,7 @@ class Table:
     params: Mapping[str, str] = field(default_factory=dict)
     columns: Sequence[str] = ()
     sort: str = ""
+    filter: str = ""
     limit: int = 200
     links: Mapping[str, str] = field(default_factory=dict)
     note: str = ""

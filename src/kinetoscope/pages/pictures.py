@@ -57,12 +57,20 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A curve: a label, a kind for its colour, its places along x, and values there (None: not known)."""
+    """A curve.
+
+    Attributes:
+        label: its words.
+        kind: its colour.
+        x, y: places along x, and values there (None: not known).
+        shade: how much of its colour it has, to tell curves of one kind apart: 1 is all.
+    """
 
     label: str
     kind: str
     x: Sequence[float]
     y: Sequence[float | None]
+    shade: float = 1.0
 
 
 def points(
@@ -230,7 +238,7 @@ def curves(
     ]
     colours = {
         "domain": [printable(line.label) for line in lines],
-        "range": [_colour(line.kind) for line in lines],
+        "range": [_shaded(_colour(line.kind), line.shade) for line in lines],
     }
     encoding: Row = {
         "x": _axis(x, of_x, "x"),
@@ -318,3 +326,9 @@ def _linked(link: Link | None) -> Row:
 def _colour(kind: str) -> str:
     found = ink(kind if kind_of(kind) else "host")
     return found.light
+
+
+def _shaded(colour: str, share: float) -> str:
+    """The colour with white in it; as it is where `share` is 1."""
+    parts = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(255 - (255 - part) * share):02x}" for part in parts)

@@ -1,0 +1,144 @@
+"""Critical path: what the length of a step follows from, and what it would be if something took less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.analyses import named
+from kinetoscope.errors import UsageError
+from kinetoscope.model.job import Job
+from kinetoscope.model.selection import Selection
+from kinetoscope.pages.blocks import (
+    Block,
+    Cell,
+    Control,
+    Controls,
+    Fact,
+    Facts,
+    Page,
+    Part,
+    Parts,
+    Ribbon,
+    Table,
+)
+from kinetoscope.schema import Result, Unit
+from kinetoscope.views.numbers import shown
+
+_CAUSES: Final = {
+    "host": ("host", "Host"),
+    "data_loading": ("data_loading", "Data loading"),
+    "launch": ("runtime", "Launch"),
+    "computation": ("computation", "Computation"),
+    "communication": ("communication", "Communication"),
+    "copies": ("memory", "Copies"),
+    "gaps": ("waiting", "Gaps"),
+    "other": ("idle", "Not explained"),
+}
+"""Columns of the analysis, each with its kind of time and its words."""
+
+_SLIDERS: Final = ("host", "data_loading", "launch", "computation", "communication", "copies")
+
+_PIECES: Final = 6000
+"""Pieces of the ribbon; of more the shortest are left out."""
+
+_MOST: Final = 200.0  # per cent
+
+
+def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
+    """What bounds the step."""
+    shares = {cause: _share(params, cause) for cause in _SLIDERS}
+    what_if = "; ".join(f"{cause}={share / 100:g}" for cause, share in shares.items() if share != 100)
+    found = named("critical_path")(job, select=select, what_if=what_if)
+    if not found.frame.height:
+        return Page("critical_path", "Critical path", "There is no step to find a path in.", cannot=found.notes)
+    events = named("critical_path_events")(job, select=select, group_by="event")
+    return Page(
+        "critical_path",
+        "Critical path",
+        _sentence(found.frame),
+        blocks=tuple(_blocks(found, events, shares)),
+        cannot=tuple(dict.fromkeys((*found.notes, *events.notes))),
+    )
+
+
+def _share(params: Mapping[str, str], cause: str) -> float:
+    """Per cent of its time that a cause shall take."""
+    text = params.get(cause, "100")
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1
+    if not 0 <= share <= _MOST:
+        raise UsageError(f"{cause} is {text!r}; it can be 0 to {_MOST:.0f} per cent of its time")
+    return share
+
+
+def _sentence(frame: pl.DataFrame) -> str:
+    mean = frame.select(pl.col("duration", *_CAUSES).cast(pl.Float64).mean()).row(0, named=True)
+    cause = max(_CAUSES, key=lambda name: mean[name])
+    share = mean[cause] / mean["duration"] if mean["duration"] else 0.0
+    words = f"A step of {shown(mean['duration'], 'ns')} is bound by {_CAUSES[cause][1].lower()}"
+    return f"{words}: {shown(mean[cause], 'ns')} of its critical path ({shown(share, 'fraction')})."
+
+
+def _blocks(found: Result, events: Result, shares: Mapping[str, float]) -> Iterator[Block]:
+    frame = found.frame
+    yield _parts(found)
+    ribbon = _ribbon(events)
+    if ribbon.start:
+        yield ribbon
+    sliders = [
+        Control(
+            cause, _CAUSES[cause][1], f"{share:g}", low=0, high=_MOST, step=10, unit="%", doc=found.schema[cause].doc
+        )
+        for cause, share in shares.items()
+    ]
+    yield Controls(sliders, "What if it took …", "Each step is worked out anew: what was hidden may come to the fore.")
+    if frame.get_column("what_if").count():
+        yield _prediction(found)
+    yield Table("Steps", "critical_path", links={"step": "step", "start": "start"})
+    yield Table("Calls and kernels on the path", "critical_path_events", sort="-time", links={"name": "name"})
+    links = {"row": "event", "start": "start"}
+    yield Table("The path, piece by piece", "critical_path_events", {"group_by": "event"}, sort="start", links=links)
+
+
+def _parts(found: Result) -> Parts:
+    mean = found.frame.select(pl.col(*_CAUSES).cast(pl.Float64).mean()).row(0, named=True)
+    parts = [Part(kind, label, mean[name], found.schema[name].doc) for name, (kind, label) in _CAUSES.items()]
+    return Parts("What an average step waits for", [part for part in parts if part.value])
+
+
+def _prediction(found: Result) -> Facts:
+    def cells(column: str, unit: Unit = "ns") -> list[Cell]:
+        value = found.frame.get_column(column).cast(pl.Float64).mean()
+        return [Cell(float(value) if isinstance(value, (int, float)) else None, unit, doc=found.schema[column].doc)]
+
+    facts = [Fact("As recorded", cells("duration")), Fact("Predicted", cells("what_if")), Fact("Gain", cells("gain"))]
+    return Facts("The average step", facts, width="full")
+
+
+def _ribbon(events: Result) -> Ribbon:
+    rows = events.frame.filter(pl.col("start").is_not_null() & (pl.col("rank") == pl.col("rank").first()))
+    kept = rows.sort("time", descending=True, maintain_order=True).head(_PIECES).sort("start")
+    columns = kept.select("start", "time", "name", "cause", "thread", "device", "stream", "event").rows()
+    note = events.schema["cause"].doc.replace("`critical_path`", "the bar above")
+    left_out = rows.height - kept.height
+    return Ribbon(
+        "The path",
+        [start for start, *_ in columns],
+        [start + time for start, time, *_ in columns],
+        [row[2] or "(nothing recorded)" for row in columns],
+        [_CAUSES.get(row[3], ("idle", ""))[0] for row in columns],
+        [_lane(row[4], row[5], row[6]) for row in columns],
+        [-1 if row[7] is None else row[7] for row in columns],
+        note=note + (f" The {left_out} shortest pieces are left out." if left_out else ""),
+    )
+
+
+def _lane(thread: int | None, device: int | None, stream: int | None) -> str:
+    if device is not None:
+        return f"GPU {device} · stream {stream}"
+    return "" if thread is None else f"thread {thread}"

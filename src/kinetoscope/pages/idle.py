@@ -1,0 +1,134 @@
+"""Idle & launches: why devices have nothing to do, how launches queue, what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.analyses import named
+from kinetoscope.model.job import Job
+from kinetoscope.model.selection import Selection
+from kinetoscope.pages.blocks import Bar, Bars, Block, Chart, Link, Page, Table
+from kinetoscope.pages.pictures import Axis, Line, bins, curves
+from kinetoscope.schema import Lines, Result
+from kinetoscope.views import series
+from kinetoscope.views.numbers import grouped, shown
+
+_POINTS: Final = 400
+_STREAMS: Final = 6
+"""Streams whose queues are drawn, those with most launches."""
+
+_BINS: Final = 40
+
+
+def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
+    """Why nothing ran on the devices."""
+    del params
+    idle, queues = named("idle_breakdown")(job, select=select), named("queue_length")(job, select=select)
+    launches = named("launches")(job, select=select)
+    return Page(
+        "idle",
+        "Idle & launches",
+        _sentence(idle.frame),
+        blocks=tuple(_blocks(job, select, idle, queues, launches)),
+        cannot=tuple(dict.fromkeys((*idle.notes, *queues.notes, *launches.notes))),
+    )
+
+
+def _sentence(idle: pl.DataFrame) -> str:
+    if not idle.height:
+        return "No device work was recorded, so no device was idle."
+    time = float(idle.get_column("time").sum())
+    windows = idle.filter(pl.col("window_share") > 0).with_columns(window=pl.col("time") / pl.col("window_share"))
+    window = windows.group_by("rank", "device").agg(pl.col("window").median()).get_column("window").sum()
+    if not time or not window:
+        return "The devices were never idle."
+    reasons = (
+        idle.group_by("reason", "detail").agg(pl.col("time").sum()).sort("time", "reason", descending=[True, False])
+    )
+    reason, detail, most = reasons.row(0)
+    because = f"{reason} ({detail})" if detail else reason
+    return (
+        f"Devices run nothing for {shown(time, 'ns')}, {shown(time / float(window), 'fraction')} of the time;"
+        f" {shown(most, 'ns')} of it: {because}."
+    )
+
+
+def _blocks(job: Job, select: Selection, idle: Result, queues: Result, launches: Result) -> Iterator[Block]:
+    if idle.frame.height:
+        yield _reasons(idle)
+    if queues.frame.height:
+        yield from _queues(job, select, queues)
+    if launches.frame.height:
+        yield from _delays(launches)
+    yield Table("Idle time by reason", "idle_breakdown", sort="-time", links={"start": "longest_at"})
+    yield Table(
+        "Idle time of each stream", "idle_breakdown", {"by": "stream"}, sort="-time", links={"start": "longest_at"}
+    )
+    yield Table("Launch calls", "launch_statistics")
+    yield Table("Queues", "queue_length")
+    links = {"start": "start"}
+    yield Table("Launches", "launches", sort="-delay", links=links)
+    yield Table("Waits of the host", "synchronizations", links=links)
+
+
+def _reasons(idle: Result) -> Bars:
+    rows = idle.frame.sort("time", descending=True)
+    total = rows.get_column("time").sum() or 1
+    several = rows.n_unique(["rank", "device"]) > 1
+    bars = []
+    for row in rows.head(12).iter_rows(named=True):
+        of = f" · GPU {row['device']}" if several else ""
+        at, longest = row["longest_at"], row["longest"]
+        margin = int(_AROUND * (longest or 0))
+        link = (
+            None if at is None else Link(view="timeline", rank=row["rank"], time=(max(at - margin, 0), at + 2 * margin))
+        )
+        detail = f"{grouped(row['gaps'])} gaps, the longest {shown(longest, 'ns')}"
+        label = f"{row['reason']}: {row['detail']}" if row["detail"] else row["reason"]
+        bars.append(Bar(label + of, "waiting", row["time"], row["time"] / total, detail, link))
+    return Bars("Why devices are idle", bars, note=idle.schema["time"].doc)
+
+
+def _queues(job: Job, select: Selection, queues: Result) -> Iterator[Chart]:
+    busiest = queues.frame.sort("calls", descending=True).head(_STREAMS)
+    lengths = named("queue_length_series")(job, select=select).frame
+    lengths = lengths.join(busiest.select("rank", "device", "stream"), on=["rank", "device", "stream"], how="semi")
+    by = ("rank", "device", "stream") if lengths.n_unique("rank") > 1 else ("device", "stream")
+    drawn = []
+    for line in series.each(lengths, Lines("time", "length", by), _STREAMS):
+        rows = lengths[series.thinned(line, _POINTS).rows]
+        drawn.append((line.label, rows.get_column("time").to_list(), rows.get_column("length").to_list()))
+    lines = [
+        Line(label, "host", times, values, 1 - 0.7 * place / len(drawn))
+        for place, (label, times, values) in enumerate(drawn)
+    ]
+    if lines:
+        yield curves(
+            "Launches waiting in the queue",
+            lines,
+            Axis("time", "ns", zero=False),
+            Axis("launches"),
+            brush=True,
+            note=f"{queues.schema['mean'].doc} A queue at 0 means that the device waits for the host.",
+        )
+
+
+def _delays(launches: Result) -> Iterator[Chart]:
+    """How many launches waited how long, on a logarithmic axis."""
+    delays = launches.frame.get_column("delay").drop_nulls().to_numpy()
+    waited = delays[delays > 0]
+    if not len(waited):
+        return
+    low, high = max(float(waited.min()), 1.0), float(waited.max())
+    edges = np.geomspace(low, max(high, low * 1.01) * 1.0001, _BINS + 1)
+    counts = np.histogram(waited, edges)[0]
+    note = launches.schema["delay"].doc
+    at_once = len(delays) - len(waited)
+    note += f" {grouped(at_once)} of {grouped(len(delays))} began at once and are not drawn." if at_once else ""
+    yield bins(
+        "Launch delay", edges.tolist(), counts.tolist(), Axis("delay", "ns", log=True), kind="runtime", note=note
+    )

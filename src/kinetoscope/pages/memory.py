@@ -1,0 +1,142 @@
+"""Memory: the peak, when and whose; whether memory grows from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.analyses import named
+from kinetoscope.model.job import Job
+from kinetoscope.model.selection import Selection
+from kinetoscope.pages.blocks import Block, Chart, Controls, Page, Table
+from kinetoscope.pages.controls import choice, chosen
+from kinetoscope.pages.pictures import Axis, Line, curves
+from kinetoscope.schema import Lines
+from kinetoscope.views import series
+from kinetoscope.views.numbers import shown
+from kinetoscope.views.text import brief, printable
+
+_POINTS: Final = 240
+"""Instants of the picture."""
+
+_OWNERS: Final = 6
+"""Owners with an area of their own, those with most at the peak; the others share one."""
+
+_NAME: Final = 40  # cells of a name
+
+_EVER = 1 << 62
+
+
+def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
+    """How much memory was in use, and whose it was at the peak."""
+    curve = named("memory_curve")(job, select=select)
+    frame = curve.frame
+    if not frame.height:
+        return Page("memory", "Memory", "No use of memory was recorded.", cannot=curve.notes)
+    devices = sorted(frame.get_column("device").unique().to_list(), key=lambda device: (device == "cpu", device))
+    device = chosen(params, "device", devices, devices[0])
+    peak, growth = named("memory_peak")(job, select=select), named("memory_growth")(job, select=select)
+    notes = dict.fromkeys((*curve.notes, *peak.notes, *growth.notes))
+    return Page(
+        "memory",
+        "Memory",
+        f"{_peak(frame, peak.frame, device)} {_growth(growth.frame, device)}",
+        blocks=tuple(_blocks(job, select, frame, device, devices)),
+        cannot=tuple(notes),
+    )
+
+
+def _peak(curve: pl.DataFrame, peak: pl.DataFrame, device: str) -> str:
+    row = curve.filter(device=device).sort("allocated", descending=True, maintain_order=True).row(0, named=True)
+    words = f"Memory of {device} peaks at {shown(row['allocated'], 'bytes')}, {shown(row['time'], 'ns')} into the trace"
+    owners = peak.filter((pl.col("device") == device) & (pl.col("size") > 0)).sort("size", "name", descending=True)
+    if not owners.height:
+        return f"{words}."
+    name, size = owners.select("name", "size").row(0)
+    return f"{words}; `{brief(printable(name), _NAME)}` took {shown(size, 'bytes')} of it."
+
+
+def _growth(growth: pl.DataFrame, device: str) -> str:
+    rows = growth.filter((pl.col("device") == device) & (pl.col("kind") == "device"))
+    if not rows.height:
+        return ""
+    verdict, per_step = rows.select("verdict", "per_step").row(0)
+    said = {
+        "leak": f"It grows by {shown(per_step, 'bytes')} a step: a leak.",
+        "no growth": "It does not grow from step to step.",
+        "unclear": "Whether it grows from step to step is not clear.",
+    }
+    return said.get(verdict, "There are too few steps to tell whether it grows.")
+
+
+def _blocks(job: Job, select: Selection, curve: pl.DataFrame, device: str, devices: Sequence[str]) -> Iterator[Block]:
+    if len(devices) > 1:
+        yield Controls((choice("device", "Memory of", device, [(each, each) for each in devices]),))
+    yield _picture(job, select, curve.filter(device=device))
+    at = f"device:eq:{device}"
+    yield Table("In use at the peak", "memory_peak", filter=at, limit=50)
+    yield Table("Growth from step to step", "memory_growth", filter=at, limit=50)
+    yield Table("By operator", "memory_by_operator", filter=at, sort="-self_size_increase")
+    links = {"start": "allocated_at", "end": "released_at"}
+    yield Table("Blocks of memory", "memory_events", filter=at, sort="-size", links=links)
+
+
+def _picture(job: Job, select: Selection, curve: pl.DataFrame) -> Chart:
+    """Who owns what is in use, upon one another; what is reserved is said in the tables."""
+    first = curve.get_column("rank")[0]
+    curve = curve.filter(rank=first)
+    line = series.thinned(next(series.each(curve, Lines("time", "allocated"), 1)), _POINTS)
+    kept = curve[line.rows]
+    times = kept.get_column("time").to_numpy()
+    in_use = kept.get_column("allocated").to_numpy().astype(np.float64)
+    blocks = named("memory_events")(job, select=select).frame.filter(rank=first, device=curve.get_column("device")[0])
+    owned = _owned(blocks, times, int(np.argmax(in_use)))
+    rest = in_use - sum((values for _, values in owned), np.zeros(len(times)))
+    parts = [*owned, ("taken earlier, or never given back", np.maximum(rest, 0))] if owned else [("in use", in_use)]
+    lines = [
+        Line(label, "memory", times.tolist(), values.tolist(), 1 - 0.8 * place / max(len(parts), 1))
+        for place, (label, values) in enumerate(parts)
+    ]
+    note = "Drag over the picture to choose a range of time; the tables then count what happens in it."
+    return curves(
+        "In use, by what took it",
+        lines,
+        Axis("time", "ns", zero=False),
+        Axis("in use", "bytes"),
+        stacked=True,
+        brush=True,
+        note=note,
+    )
+
+
+def _owned(blocks: pl.DataFrame, times: NDArray[np.int64], peak: int) -> list[tuple[str, NDArray[Any]]]:
+    """Bytes at each of `times` by owner: the module that took a block, else the operator; most at the peak first."""
+    named_by = pl.coalesce("module", "operator", pl.lit("no operator"))
+    spans = blocks.filter(pl.col("allocated_at").is_not_null()).select(
+        "size", owner=named_by, start="allocated_at", end=pl.col("released_at").fill_null(_EVER)
+    )
+    if not spans.height:
+        return []
+    levels = [
+        (printable(str(owner)), _level(rows, times)) for (owner,), rows in spans.group_by("owner", maintain_order=True)
+    ]
+    levels.sort(key=lambda each: (-each[1][peak], each[0]))
+    others = levels[_OWNERS:]
+    if others:
+        total = np.sum([values for _, values in others], axis=0)
+        return [*levels[:_OWNERS], (f"{len(others)} others", total)]
+    return levels
+
+
+def _level(rows: pl.DataFrame, times: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Bytes in use at each of `times`, of the blocks of `rows`."""
+    total = np.zeros(len(times))
+    for column, sign in (("start", 1), ("end", -1)):
+        ordered = rows.sort(column)
+        sums = np.concatenate([[0], np.cumsum(ordered.get_column("size").to_numpy())])
+        total += sign * sums[np.searchsorted(ordered.get_column(column).to_numpy(), times, "right")]
+    return total

@@ -1,0 +1,100 @@
+"""Modules: the tree of nn.Modules by their time, on the device or the host, in the forward or the backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from kinetoscope.analyses import named
+from kinetoscope.model.job import Job
+from kinetoscope.model.selection import Selection
+from kinetoscope.pages.blocks import Block, Controls, Icicle, Page, Table
+from kinetoscope.pages.controls import choice, chosen
+from kinetoscope.pages.flame import flame
+from kinetoscope.schema import Result
+from kinetoscope.views.numbers import shown
+from kinetoscope.views.text import brief, printable
+
+_NODES = 4000
+"""Rectangles; what is left out is too narrow to be seen."""
+
+_NAME = 60  # cells of a name in a sentence
+_WHERE = (("device", "device"), ("host", "host"))
+_PASS = (("total", "forward and backward"), ("forward", "forward"), ("backward", "backward"))
+
+
+def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
+    """Which module the time is spent for."""
+    result = named("modules")(job, select=select)
+    on_device = bool(result.frame.get_column("device_total").sum())
+    where = chosen(params, "where", [value for value, _ in _WHERE], "device" if on_device else "host")
+    which = chosen(params, "pass", [value for value, _ in _PASS], "total")
+    value = f"{where}_{which}"
+    return Page(
+        "modules",
+        "Modules",
+        _sentence(result, value, where),
+        (),
+        (*_blocks(result, value, where, which), flame(job, select, weight=where)),
+        result.notes,
+    )
+
+
+def _sentence(result: Result, value: str, where: str) -> str:
+    roots = result.frame.filter(pl.col("depth") == 0)
+    total = float(roots.get_column(value).sum())
+    if not result.frame.height:
+        return "No module was recorded; the tree below is of calls."
+    if not total:
+        return f"Modules were recorded, and no {where} time in them."
+    name = _heaviest(result.frame, value, where)
+    if name is None:
+        return f"Modules take {shown(total, 'ns')} of {where} time."
+    path, own = name
+    return (
+        f"Modules take {shown(total, 'ns')} of {where} time; the heaviest is `{brief(printable(path), _NAME)}`"
+        f" with {shown(own, 'ns')} of its own ({shown(own / total, 'fraction')})."
+    )
+
+
+def _heaviest(frame: pl.DataFrame, value: str, where: str) -> tuple[str, int] | None:
+    """The module with the most time of its own, all calls of all ranks together; of one pass that is not known."""
+    if not value.endswith("total"):
+        return None
+    own = (
+        frame.group_by("path")
+        .agg(pl.col(f"{where}_self").sum())
+        .sort([f"{where}_self", "path"], descending=[True, False])
+    )
+    path, time = own.row(0)
+    return (path, time) if time else None
+
+
+def _blocks(result: Result, value: str, where: str, which: str) -> Iterator[Block]:
+    yield Controls((choice("where", "Time of", where, _WHERE), choice("pass", "Pass", which, _PASS)))
+    if result.frame.height:
+        yield icicle("Modules", result, value)
+        yield Table("All modules", "modules", sort=f"-{value}", links={"name": "name"})
+
+
+def icicle(title: str, result: Result, value: str) -> Icicle:
+    """The rows of `modules`, whose paths make the tree."""
+    summed = result.frame.group_by("path").agg(pl.col("name", "depth").first(), pl.col(value, "calls").sum())
+    rows = summed.filter(pl.col(value) > 0).sort([value, "path"], descending=[True, False]).head(_NODES)
+    rows = rows.sort(["depth", value, "path"], descending=[False, True, False])
+    places: dict[str, int] = {}
+    kept: list[tuple[str, int, float, str]] = []
+    for path, name, depth, time, calls in rows.select("path", "name", "depth", value, "calls").iter_rows():
+        parent = places.get(path[: len(path) - len(name) - 1], -1) if depth else -1
+        if depth and parent < 0:
+            continue  # what is around it was too narrow
+        places[path] = len(kept)
+        kept.append((name, parent, time, f"{calls} calls" if calls else ""))
+    columns: Sequence[Sequence[Any]] = list(zip(*kept, strict=True)) or [(), (), (), ()]
+    kind = "host" if value.startswith("host") else "computation"
+    more = summed.filter(pl.col(value) > 0).height - len(kept)
+    note = result.schema[value].doc + (f" {more} narrow ones are left out of the picture." if more else "")
+    names, parents, values, words = columns
+    return Icicle(title, names, parents, values, [kind] * len(kept), words, note=note)
