@@ -227,18 +227,22 @@ class Icicle:
 
 @dataclass(frozen=True, slots=True)
 class Ribbon:
-    """What follows what, as one coloured band over time: segments by start; `lane` is what it runs on.
+    """What follows what, as one coloured band over time: segments by start.
 
     Attributes:
-        start, end: ns after the first event of the trace; name, kind, lane: of each segment; row: its event, −1.
+        texts: distinct names, kinds and lanes.
+        start, end: of each segment, ns after the first event of the trace.
+        name, kind, lane: of each segment, as places in `texts`; the lane is what it runs on.
+        row: its event, −1 for none.
     """
 
     title: str
+    texts: Sequence[str]
     start: Sequence[int]
     end: Sequence[int]
-    name: Sequence[str]
-    kind: Sequence[str]
-    lane: Sequence[str]
+    name: Sequence[int]
+    kind: Sequence[int]
+    lane: Sequence[int]
     row: Sequence[int]
     note: str = ""
     width: Width = "full"

@@ -41,7 +41,7 @@ _CAUSES: Final = {
 
 _SLIDERS: Final = ("host", "data_loading", "launch", "computation", "communication", "copies")
 
-_PIECES: Final = 6000
+_PIECES: Final = 4000
 """Pieces of the ribbon; of more the shortest are left out."""
 
 _MOST: Final = 200.0  # per cent
@@ -105,6 +105,10 @@ def _blocks(found: Result, events: Result, shares: Mapping[str, float]) -> Itera
     yield Table("The path, piece by piece", "critical_path_events", {"group_by": "event"}, sort="start", links=links)
 
 
+def _slider(cause: str, share: float, doc: str) -> Control:
+    return Control(cause, _CAUSES[cause][1], f"{share:g}", low=0, high=_MOST, step=10, unit="%", doc=doc)
+
+
 def _parts(found: Result) -> Parts:
     mean = found.frame.select(pl.col(*_CAUSES).cast(pl.Float64).mean()).row(0, named=True)
     parts = [Part(kind, label, mean[name], found.schema[name].doc) for name, (kind, label) in _CAUSES.items()]
@@ -124,16 +128,25 @@ def _ribbon(events: Result) -> Ribbon:
     rows = events.frame.filter(pl.col("start").is_not_null() & (pl.col("rank") == pl.col("rank").first()))
     kept = rows.sort("time", descending=True, maintain_order=True).head(_PIECES).sort("start")
     columns = kept.select("start", "time", "name", "cause", "thread", "device", "stream", "event").rows()
-    note = events.schema["cause"].doc.replace("`critical_path`", "the bar above")
+    texts: dict[str, int] = {}
+
+    def place(text: str) -> int:
+        return texts.setdefault(text, len(texts))
+
+    names = [place(row[2] or "(nothing recorded)") for row in columns]
+    kinds = [place(_CAUSES.get(row[3], ("idle", ""))[0]) for row in columns]
+    lanes = [place(_lane(row[4], row[5], row[6])) for row in columns]
+    note = events.schema["cause"].doc.replace("the columns of `critical_path`", "the parts of the bar above")
     left_out = rows.height - kept.height
     return Ribbon(
         "The path",
-        [start for start, *_ in columns],
-        [start + time for start, time, *_ in columns],
-        [row[2] or "(nothing recorded)" for row in columns],
-        [_CAUSES.get(row[3], ("idle", ""))[0] for row in columns],
-        [_lane(row[4], row[5], row[6]) for row in columns],
-        [-1 if row[7] is None else row[7] for row in columns],
+        texts=list(texts),
+        start=[start for start, *_ in columns],
+        end=[start + time for start, time, *_ in columns],
+        name=names,
+        kind=kinds,
+        lane=lanes,
+        row=[-1 if row[7] is None else row[7] for row in columns],
         note=note + (f" The {left_out} shortest pieces are left out." if left_out else ""),
     )
 

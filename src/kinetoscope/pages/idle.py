@@ -82,11 +82,10 @@ def _reasons(idle: Result) -> Bars:
     bars = []
     for row in rows.head(12).iter_rows(named=True):
         of = f" · GPU {row['device']}" if several else ""
-        at, longest = row["longest_at"], row["longest"]
-        margin = int(_AROUND * (longest or 0))
-        link = (
-            None if at is None else Link(view="timeline", rank=row["rank"], time=(max(at - margin, 0), at + 2 * margin))
-        )
+        at, longest = row["longest_at"], row["longest"] or 0
+        link = None
+        if at is not None:
+            link = Link(view="timeline", rank=row["rank"], time=(max(at - longest, 0), at + 2 * longest))
         detail = f"{grouped(row['gaps'])} gaps, the longest {shown(longest, 'ns')}"
         label = f"{row['reason']}: {row['detail']}" if row["detail"] else row["reason"]
         bars.append(Bar(label + of, "waiting", row["time"], row["time"] / total, detail, link))
