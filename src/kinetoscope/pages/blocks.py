@@ -192,6 +192,27 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Head:
+    """A column of `Rows`: its name, Polars type as text, unit and meaning."""
+
+    name: str
+    dtype: str
+    unit: Unit = ""
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A table that no single analysis answers with: all its rows, which the page sorts and searches itself."""
+
+    title: str
+    columns: Sequence[Head]
+    rows: Sequence[Sequence[Any]]
+    note: str = ""
+    width: Width = "full"
+
+
+@dataclass(frozen=True, slots=True)
 class Chart:
     """A Vega-Lite specification in the colours of light pages; a dark page puts its own colour of the kind for each.
 
@@ -304,7 +325,7 @@ class Note:
     width: Width = "full"
 
 
-Block = Parts | Columns | Bars | Facts | Findings | Table | Chart | Icicle | Ribbon | Source | Controls | Note
+Block = Parts | Columns | Bars | Facts | Findings | Table | Rows | Chart | Icicle | Ribbon | Source | Controls | Note
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,4 +359,4 @@ def to_plain(thing: Any) -> Any:
     return {"block": type(thing).__name__.lower(), **plain} if isinstance(thing, _BLOCKS) else plain
 
 
-_BLOCKS = (Parts, Columns, Bars, Facts, Findings, Table, Chart, Icicle, Ribbon, Source, Controls, Note)
+_BLOCKS = (Parts, Columns, Bars, Facts, Findings, Table, Rows, Chart, Icicle, Ribbon, Source, Controls, Note)

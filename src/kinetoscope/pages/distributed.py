@@ -1,0 +1,178 @@
+"""Distributed: who waits for whom, and why; what the network delivers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.analyses import named
+from kinetoscope.model.job import Job
+from kinetoscope.model.naming import listed
+from kinetoscope.model.selection import Selection
+from kinetoscope.pages.blocks import Block, Chart, Columns, Link, Page, Part, Stack, Table
+from kinetoscope.pages.pictures import POINTS, Axis, Dot, heat, points
+from kinetoscope.schema import Result
+from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.text import printable
+
+_ROWS: Final = 64
+"""Rows and columns of a picture; of more ranks or steps, neighbours share one."""
+
+_KINDS: Final = {
+    "computation": ("computation", "Computation"),
+    "overlap": ("runtime", "Communication, hidden"),
+    "exposed_transfer": ("communication", "Communication, exposed"),
+    "exposed_waiting": ("waiting", "Waiting for other ranks"),
+    "exposed_memory": ("memory", "Copies"),
+    "other": ("idle", "Nothing to run"),
+}
+"""Parts of a rank's step, each with its kind of time and its words."""
+
+
+def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
+    """How the ranks work together."""
+    del params
+    asked = ("stragglers", "rank_balance", "collectives", "overlap")
+    results = {name: named(name)(job, select=select) for name in asked}
+    ranks = len(job.ranks)
+    return Page(
+        "distributed",
+        "Distributed",
+        _sentence(results["stragglers"], results["rank_balance"], ranks),
+        (f"{grouped(ranks)} rank{'s' * (ranks > 1)}", *_groups(results["collectives"])),
+        tuple(_blocks(results)),
+        tuple(dict.fromkeys(note for result in results.values() for note in result.notes)),
+    )
+
+
+def _groups(collectives: Result) -> Iterator[str]:
+    calls = collectives.frame.get_column("calls").sum()
+    groups = collectives.frame.get_column("process_group").drop_nulls().n_unique()
+    if calls:
+        yield f"{grouped(int(calls))} collectives" + (f" in {groups} process groups" if groups > 1 else "")
+
+
+def _sentence(stragglers: Result, balance: Result, ranks: int) -> str:
+    if ranks < 2:
+        return "One rank is here: what it waited for cannot be told without the others."
+    slow = stragglers.frame.filter("straggler").sort("lost", descending=True)
+    waiting = float(balance.frame.get_column("exposed_waiting").sum() or 0)
+    whole = float(balance.frame.get_column("duration").sum() or 0)
+    waits = f"Ranks wait {shown(waiting / whole, 'fraction')} of the time for one another" if whole and waiting else ""
+    if slow.height:
+        rank, lost, cause, share = slow.select("rank", "lost", "cause", "lost_share").row(0)
+        others = f", and {grouped(slow.height - 1)} more" if slow.height > 1 else ""
+        why = f" ({cause})" if cause else ""
+        found = (
+            f"The others wait for rank {rank}{why}{others}: {shown(lost, 'ns')} in all, {shown(share, 'fraction')} of"
+        )
+        return f"{found} their steps."
+    return f"{waits}; no rank is slower than the others." if waits else "No rank makes the others wait."
+
+
+def _blocks(results: Mapping[str, Result]) -> Iterator[Block]:
+    balance = results["rank_balance"]
+    if balance.frame.height:
+        yield _of_ranks(balance)
+        if balance.frame.n_unique("rank") > 1:
+            yield _waiting(balance)
+    if results["collectives"].frame.height:
+        yield from _bandwidth(results["collectives"])
+    yield Table("Stragglers", "stragglers", sort="-lost", links={"rank": "rank"})
+    yield Table("Collectives", "collectives", sort="-duration")
+    yield Table("Process groups", "process_groups")
+    yield Table("Overlap", "overlap", {"by": "group"})
+    yield Table("Start of each step", "step_skew", links={"rank": "rank", "step": "step"})
+    yield Table(
+        "Kernels that differ between ranks", "kernel_spread", sort="-ratio", links={"rank": "rank", "name": "name"}
+    )
+    yield Table("Devices", "devices", links={"rank": "rank"})
+
+
+# --- ranks
+
+
+def _places(numbers: Sequence[int]) -> tuple[dict[int, int], list[str]]:
+    """The row of each number, and the words for each row: neighbours share one where there are too many."""
+    ordered = sorted(set(numbers))
+    rows = min(len(ordered), _ROWS)
+    of = {number: place * rows // len(ordered) for place, number in enumerate(ordered)}
+    together: list[list[int]] = [[] for _ in range(rows)]
+    for number, row in of.items():
+        together[row].append(number)
+    return of, [listed(members) for members in together]
+
+
+def _of_ranks(balance: Result) -> Columns:
+    of, words = _places(balance.frame.get_column("rank").to_list())
+    rows = balance.frame.with_columns(place=pl.col("rank").replace_strict(of, return_dtype=pl.Int64))
+    means = rows.group_by("place").agg(pl.col(*_KINDS).cast(pl.Float64).mean(), pl.col("rank").first()).sort("place")
+    stacks = [
+        Stack(words[place], times, Link(view="overview", rank=rank))
+        for place, *times, rank in means.select("place", *_KINDS, "rank").iter_rows()
+    ]
+    parts = [Part(kind, label, 0.0, balance.schema[name].doc) for name, (kind, label) in _KINDS.items()]
+    together = " Neighbours share a column, which is their mean." if len(of) > len(words) else ""
+    return Columns("The average step of each rank", parts, stacks, note=f"By rank.{together}")
+
+
+def _waiting(balance: Result) -> Chart:
+    frame = balance.frame
+    column = "exposed_waiting" if frame.get_column("exposed_waiting").count() else "exposed_communication"
+    of_rank, ranks = _places(frame.get_column("rank").to_list())
+    of_step, steps = _places(frame.get_column("step").to_list())
+    cells = frame.select(
+        pl.col("rank").replace_strict(of_rank, return_dtype=pl.Int64),
+        pl.col("step").replace_strict(of_step, return_dtype=pl.Int64),
+        pl.col(column).cast(pl.Float64),
+    )
+    values: list[list[float | None]] = [[None] * len(steps) for _ in ranks]
+    for rank, step, mean in cells.group_by("rank", "step").agg(pl.col(column).mean()).iter_rows():
+        values[rank][step] = mean
+    single = len(of_rank) == len(ranks) and len(of_step) == len(steps)
+    first_rank = {place: rank for rank, place in reversed(of_rank.items())}
+    first_step = {place: step for step, place in reversed(of_step.items())}
+    links = [
+        [
+            Link(view="timeline", rank=first_rank[i], steps=str(first_step[j])) if single else None
+            for j in range(len(steps))
+        ]
+        for i in range(len(ranks))
+    ]
+    title = "Waiting for other ranks" if column == "exposed_waiting" else "Exposed communication"
+    kind = "waiting" if column == "exposed_waiting" else "communication"
+    note = f"{balance.schema[column].doc} The rank that waits least is the one for whom the others wait."
+    return heat(
+        title,
+        ranks,
+        steps,
+        values,
+        axes=("rank", "step"),
+        unit="ns",
+        kind=kind,
+        links=links if single else None,
+        note=note,
+    )
+
+
+# --- the network
+
+
+def _bandwidth(collectives: Result) -> Iterator[Chart]:
+    known = pl.col("bus_bandwidth").is_finite() & (pl.col("bus_bandwidth") > 0) & (pl.col("bytes") > 0)
+    rows = collectives.frame.filter(known).sort("bytes").head(POINTS)
+    if not rows.height:
+        return
+    dots = [
+        Dot(size, bandwidth, "communication", f"{kind}, {calls} calls" + (f", {printable(group)}" if group else ""))
+        for size, bandwidth, kind, calls, group in rows.select(
+            "bytes", "bus_bandwidth", "kind", "calls", "process_group"
+        ).iter_rows()
+    ]
+    seen = rows.group_by("bytes").agg(pl.col("bus_bandwidth").max()).sort("bytes")
+    best = [Dot(size, bandwidth) for size, bandwidth in seen.iter_rows()] if seen.height > 1 else []
+    size, speed = Axis("size", "bytes", log=True), Axis("bus bandwidth", "bytes/s", log=True)
+    note = f"{collectives.schema['bus_bandwidth'].doc} The dashed line joins the best of each size."
+    yield points("Bandwidth by size of the message", dots, size, speed, best=best, note=note)
