@@ -72,7 +72,7 @@ def _blocks(job: Job, select: Selection, idle: Result, queues: Result, launches:
     yield Table("Queues", "queue_length")
     links = {"start": "start"}
     yield Table("Launches", "launches", sort="-delay", links=links)
-    yield Table("Waits of the host", "synchronizations", links=links)
+    yield Table("Waits of the host", "synchronizations")
 
 
 def _reasons(idle: Result) -> Bars:

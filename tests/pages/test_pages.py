@@ -1,0 +1,207 @@
+"""What holds of every page on every trace we have: it is made, says something, and names only what exists."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from kinetoscope.analyses import NAMES
+from kinetoscope.analyses import named as analysis_named
+from kinetoscope.errors import UsageError
+from kinetoscope.model.job import Job
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.pages import PAGES, named
+from kinetoscope.pages.blocks import (
+    Bars,
+    Chart,
+    Columns,
+    Icicle,
+    Page,
+    Parts,
+    Ribbon,
+    Rows,
+    Table,
+    to_plain,
+)
+from kinetoscope.reading import read
+from kinetoscope.schema import Result
+from kinetoscope.views.palette import KINDS
+from tests.catalog.samples import everywhere
+
+COMPOSED = [name for name, view in PAGES.items() if view.composed and view.runs == 1]
+WORDS = {"row", "start", "end", "rank", "step", "file", "line", "name"}
+"""Of a table's links."""
+
+
+@pytest.fixture(scope="module", params=everywhere())
+def job(request: pytest.FixtureRequest) -> Job:
+    return read(str(request.param))
+
+
+def of(job: Job, name: str) -> Job:
+    """The job as a page gets it: one rank, unless it is about all; one cycle."""
+    sources = [each for each in job.sources if each.cycle == 0]
+    return replace(job, sources=tuple(sources if PAGES[name].all_ranks else sources[:1]))
+
+
+def made(job: Job, name: str, select: Selection = ALL, **params: str) -> Page:
+    return named(name).page(of(job, name), select, params)
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_every_page_is_made_of_every_trace(job: Job, name: str) -> None:
+    page = made(job, name)
+    assert page.name == name
+    assert page.title == PAGES[name].title
+    assert page.sentence.endswith(".")
+    assert len(page.sentence) < 400
+    plain = to_plain(page)
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert len(json.dumps(plain)) < 1_500_000
+    for block in page.blocks:
+        check(block)
+
+
+def check(block: Any) -> None:
+    """A block names only what exists, and is whole."""
+    match block:
+        case Table():
+            assert block.analysis in NAMES
+            analysis = analysis_named(block.analysis)
+            assert set(block.params) <= {parameter.name for parameter in analysis.parameters}
+            assert {*block.columns, *block.links.values()} <= set(analysis.schema.names)
+            assert set(block.links) <= WORDS
+            assert not block.sort or block.sort.removeprefix("-") in analysis.schema
+            assert not block.filter or block.filter.split(":")[0] in analysis.schema
+        case Parts():
+            assert all(part.kind in KINDS for part in block.parts)
+        case Columns():
+            assert all(len(stack.values) == len(block.parts) for stack in block.stacks)
+        case Bars():
+            assert all(bar.kind in KINDS for bar in block.bars)
+            assert sum(bar.share or 0 for bar in block.bars) <= 1 + 1e-9
+        case Icicle():
+            assert len(block.name) == len(block.parent) == len(block.value) == len(block.kind)
+            inside = [0.0] * len(block.name)
+            for place, parent in enumerate(block.parent):
+                assert parent < place
+                if parent >= 0:
+                    inside[parent] += block.value[place]
+            assert all(part <= whole * (1 + 1e-9) for part, whole in zip(inside, block.value, strict=True))
+        case Ribbon():
+            assert list(block.start) == sorted(block.start)
+            assert all(kind < len(block.texts) for kind in (*block.name, *block.kind, *block.lane))
+        case Rows():
+            assert all(len(row) == len(block.columns) for row in block.rows)
+        case Chart():
+            assert list(urls(block.spec)) == ["https://vega.github.io/schema/vega-lite/v6.json"]
+
+
+def urls(spec: Any) -> Iterator[str]:
+    """Every text in a specification that is an address, but for the data, which are only ever text."""
+    if isinstance(spec, Mapping):
+        for key, value in spec.items():
+            if key != "values":
+                yield from urls(value)
+    elif isinstance(spec, list):
+        for value in spec:
+            yield from urls(value)
+    elif isinstance(spec, str) and "://" in spec:
+        yield spec
+
+
+# --- the numbers are those of the analyses
+
+
+def one(page: Page, kind: type, title: str = "") -> Any:
+    return next(block for block in page.blocks if isinstance(block, kind) and block.title.startswith(title))
+
+
+def answer(job: Job, name: str, page: str, **params: Any) -> Result:
+    return analysis_named(name)(of(job, page), **params)
+
+
+def test_the_overviews_parts_are_the_average_step(job: Job) -> None:
+    page, steps = made(job, "overview"), answer(job, "step_breakdown", "overview").frame
+    if steps.height and steps.get_column("duration").sum():
+        parts = one(page, Parts).parts
+        assert math.isclose(sum(part.value for part in parts), float(steps.get_column("duration").mean()))  # type: ignore[arg-type]
+
+
+def test_the_bars_of_kernels_are_their_totals(job: Job) -> None:
+    page, kernels = made(job, "kernels"), answer(job, "kernels", "kernels", copies=True).frame
+    if not kernels.height:
+        assert "No device time" in page.sentence
+        return
+    sums = dict(kernels.group_by("name").agg(pl.col("total").sum()).iter_rows())
+    bars = one(page, Bars).bars
+    assert [bar.value for bar in bars] == sorted((v for v in sums.values() if v), reverse=True)[: len(bars)]
+    assert all(sums[bar.label] == bar.value for bar in bars)
+
+
+def test_the_ribbon_is_the_critical_path(job: Job) -> None:
+    page = made(job, "critical_path")
+    events = answer(job, "critical_path_events", "critical_path", group_by="event").frame
+    ribbons = [block for block in page.blocks if isinstance(block, Ribbon)]
+    if ribbons and events.height <= len(ribbons[0].start):
+        spans = zip(ribbons[0].start, ribbons[0].end, strict=True)
+        assert sum(end - start for start, end in spans) == events.get_column("time").sum()
+
+
+def test_areas_of_memory_sum_to_what_is_in_use(tmp_path: Path) -> None:
+    job = read(str(Path(__file__).parents[1] / "traces" / "leak.pt.trace.json.gz"))
+    page, curve = made(job, "memory"), answer(job, "memory_curve", "memory").frame
+    assert "a leak" in page.sentence
+    drawn = pl.DataFrame(one(page, Chart).spec["data"]["values"])
+    divisor = one(page, Chart).spec["usermeta"]["time_divisor"]
+    total = drawn.group_by("x").agg(pl.col("y").sum()).sort("x")
+    at = dict(curve.group_by("time", maintain_order=True).agg(pl.col("allocated").last()).iter_rows())
+    known = [at[round(x * divisor)] for x in total.get_column("x")]
+    scale = max(known) / total.get_column("y").max()
+    assert total.get_column("y").to_list() == pytest.approx([value / scale for value in known])
+
+
+# --- parameters
+
+
+def test_a_choice_that_is_none_is_refused(job: Job) -> None:
+    for name, params in {
+        "operators": {"time": "x"},
+        "kernels": {"group_by": "x"},
+        "modules": {"where": "x"},
+        "critical_path": {"host": "-1"},
+    }.items():
+        with pytest.raises(UsageError):
+            made(job, name, ALL, **params)
+
+
+def test_what_if_half_the_host_time(shared_traces: Path) -> None:
+    job = read(str(shared_traces / "trace_diff" / "control"))
+    page = made(job, "critical_path", host="50")
+    expected = answer(job, "critical_path", "critical_path", what_if="host=0.5").frame.get_column("what_if").mean()
+    facts = next(block for block in page.blocks if type(block).__name__ == "Facts")
+    assert facts.facts[1].cells[0].value == expected  # type: ignore[union-attr]
+
+
+def test_a_comparison_explains_the_whole_change(shared_traces: Path) -> None:
+    from kinetoscope.pages.compare import page as compare
+
+    runs = [of(read(str(shared_traces / "resnet50_v100" / f"num_workers_{n}")), "overview") for n in (0, 4)]
+    page = compare(runs[1], ALL, {}, base=runs[0])
+    means = [float(analysis_named("step_breakdown")(run).frame.get_column("duration").mean()) for run in runs]  # type: ignore[arg-type]
+    falls = one(page, Chart).spec["data"]["values"]
+    assert falls[0]["high"] * 1e6 == pytest.approx(means[0])
+    assert falls[-1]["high"] * 1e6 == pytest.approx(means[1])
+    for before, after in itertools.pairwise(falls[:-1]):
+        assert before["high"] == pytest.approx(after["low"])
+    assert "20.6% less time" in page.sentence
+    with pytest.raises(TypeError):
+        compare(runs[1], ALL, {})  # type: ignore[call-arg]
