@@ -21,9 +21,11 @@ _SAME: Final = 0.005
 """Relative changes below this are called none."""
 
 
-def page(job: Job, select: Selection, params: Mapping[str, str], *, base: Job) -> Page:
+def page(job: Job, select: Selection, params: Mapping[str, str], *, base: Job | None = None) -> Page:
     """What changed from `base` to `job`."""
     del params
+    if base is None:
+        return Page("compare", "Compare", "Choose a run to compare with, at the top.")
     steps = [named("step_breakdown")(each, select=select) for each in (base, job)]
     before, after = (_average(result) for result in steps)
     if before is None or after is None:
