@@ -144,7 +144,7 @@ def test_the_bars_of_kernels_are_their_totals(job: Job) -> None:
     sums = dict(kernels.group_by("name").agg(pl.col("total").sum()).iter_rows())
     bars = one(page, Bars).bars
     assert [bar.value for bar in bars] == sorted((v for v in sums.values() if v), reverse=True)[: len(bars)]
-    assert all(sums[bar.label] == bar.value for bar in bars)
+    assert all(sums[bar.name] == bar.value for bar in bars)
 
 
 def test_the_ribbon_is_the_critical_path(job: Job) -> None:

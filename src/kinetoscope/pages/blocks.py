@@ -87,7 +87,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar of `Bars`. `share` is of all there is, 0 to 1, and `detail` a few words beneath or beside."""
+    """One bar of `Bars`: `share` is of all there is, 0 to 1; `detail` a few words; `name` the label in full."""
 
     label: str
     kind: str
@@ -95,6 +95,7 @@ class Bar:
     share: float | None = None
     detail: str = ""
     link: Link | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

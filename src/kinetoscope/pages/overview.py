@@ -9,8 +9,9 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Bar, Bars, Block, Cell, Columns, Fact, Facts, Link, Note, Page, Part, Parts, Stack
+from kinetoscope.pages.blocks import Bars, Block, Cell, Columns, Fact, Facts, Link, Note, Page, Part, Parts, Stack
 from kinetoscope.pages.digest import ASKED, LABELS, Digest, digest
+from kinetoscope.pages.ranked import bar
 from kinetoscope.schema import Result, StackedBars
 from kinetoscope.views.palette import kind_of
 
@@ -40,7 +41,7 @@ def _blocks(job: Job, select: Selection, results: Mapping[str, Result], found: D
     if found.advice:
         yield Note(found.advice, "Largest loss", width="wide")
     for title, tops in found.tops:
-        bars = [Bar(top.name, top.kind, top.time, top.share, f"{top.calls} calls") for top in tops]
+        bars = [bar(top.name, top.kind, top.time, top.share, top.calls) for top in tops]
         if bars:
             yield Bars(title, bars, cumulative=False, width="wide")
     if steps.frame.height > 1:

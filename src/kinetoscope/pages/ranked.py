@@ -16,6 +16,7 @@ from kinetoscope.views.text import brief, printable
 _MOST: Final = 0.8
 _TOP: Final = 10
 _NAME: Final = 60  # cells of a name in a sentence
+_LABEL: Final = 44  # cells of a name beside a bar
 
 
 def summed(frame: pl.DataFrame, value: str) -> pl.DataFrame:
@@ -52,7 +53,7 @@ def ranked(
     rows = summed(frame, value)
     total = rows.get_column(value).sum() or 1
     bars = [
-        Bar(name, kind_of(kind) or "host", spent, spent / total, _calls(calls), link(name) if link else None)
+        bar(name, kind, spent, spent / total, calls, link(name) if link else None)
         for name, kind, calls, spent in rows.head(_TOP).iter_rows()
     ]
     more = rows.height - len(bars)
@@ -60,5 +61,7 @@ def ranked(
     return Bars(title, bars, schema[value].unit, note=note, width=width)
 
 
-def _calls(calls: int | None) -> str:
-    return "" if calls is None else f"{grouped(calls)} call{'s' * (calls != 1)}"
+def bar(name: str, kind: str, spent: float, share: float, calls: int | None, link: Link | None = None) -> Bar:
+    """A bar whose label is short enough to be read at a glance."""
+    words = "" if calls is None else f"{grouped(calls)} call{'s' * (calls != 1)}"
+    return Bar(brief(printable(name), _LABEL), kind_of(kind) or "host", spent, share, words, link, name)

@@ -1,0 +1,83 @@
+"""`kinetoscope report PATH -o run.html`: the page as one file that opens anywhere, without a server or a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kinetoscope.cli.options import Parser, add_path, add_reading, integers, typed
+from kinetoscope.errors import InputError, UsageError
+from kinetoscope.views.text import nearest
+
+if TYPE_CHECKING:
+    from kinetoscope.server.app import Server
+
+_LEFT_OUT: Final = ("compare", "analyses", "sql")
+"""Views that a file without a server has no use for."""
+
+
+def run(arguments: list[str]) -> int:
+    """Ask everything that the page would ask, and write the file."""
+    args = _parser().parse_args(arguments)
+    if len(args.path) > 1:
+        raise UsageError(f"{len(args.path)} paths, where one is taken: a report is about one run")
+    sections = _sections(args.sections)
+    target = Path(args.output)
+    if not target.parent.is_dir():
+        raise InputError(f"{target.parent} is no folder; make it first, or write elsewhere")
+    from kinetoscope.server.app import Server
+    from kinetoscope.server.report import report
+    from kinetoscope.server.source import Sources
+    from kinetoscope.server.workspace import Reading, Workspace
+
+    limit = None if args.max_size is None else args.max_size or 1 << 62
+    workspace = Workspace(tuple(args.path), Reading(ranks=args.ranks, jobs=args.jobs, max_size=limit, cache=args.cache))
+    server = Server(workspace, Sources.of(args.source, args.map))
+    select = {"rank": args.rank or "", "steps": args.steps or "", "time": args.time_range or ""}
+    page = report(server, _run(server, args.path[0]), sections, select)
+    target.write_bytes(page)
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="kinetoscope report", usage="kinetoscope report PATH -o FILE [options]", description=__doc__)
+    add_path(parser)
+    add_reading(parser, path=False)
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the HTML file to write")
+    parser.add_argument("--sections", metavar="LIST", help="views of the page: overview,kernels; all by default")
+    parser.add_argument("--rank", type=typed(_one), metavar="N", help="the rank it is about; the first by default")
+    parser.add_argument("--steps", metavar="LIST", help="only these steps: 2-4; steady: no warm-up")
+    parser.add_argument("--time", dest="time_range", metavar="FROM-TO", help="only this time, in nanoseconds")
+    parser.add_argument("--cache", metavar="DIR", help="where copies of remote files are kept; off for none")
+    parser.add_argument("--source", action="append", default=[], metavar="DIR", help="show files below this")
+    parser.set_defaults(map=[])
+    return parser
+
+
+def _one(text: str) -> str:
+    (rank,) = integers(text)
+    return str(rank)
+
+
+def _sections(text: str | None) -> tuple[str, ...]:
+    from kinetoscope.pages import PAGES
+
+    there = [name for name in PAGES if name not in _LEFT_OUT]
+    if text is None:
+        return tuple(there)
+    wanted = [word.strip().replace("-", "_") for word in text.split(",") if word.strip()]
+    for word in wanted:
+        if word not in there:
+            raise UsageError(f"there is no section {word!r}{nearest(word, there)}; sections: {', '.join(there)}")
+    return tuple(dict.fromkeys(wanted))
+
+
+def _run(server: Server, path: str) -> str:
+    """The run at the path; of several the newest would be a guess, so they are named."""
+    listed = server.workspace.runs()
+    if not listed.runs:
+        raise InputError(listed.wrong[0] if listed.wrong else f"{path}: no trace was found there")
+    if len(listed.runs) > 1:
+        names = ", ".join(run.files.name for run in listed.runs[:5])
+        raise UsageError(f"{path} holds {len(listed.runs)} runs; name one of them: {names}")
+    return listed.runs[0].id

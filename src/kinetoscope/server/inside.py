@@ -1,0 +1,86 @@
+"""The server asked from inside the same process: what a report, or a notebook, shows is what a browser would get."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote
+
+from starlette.types import ASGIApp, Message
+
+Pairs = Iterable[tuple[str, str]]
+
+_PLAIN = "!'()*-._~"
+"""What `encodeURIComponent` leaves as it is, beside letters and digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came: status, media type, body."""
+
+    status: int
+    kind: str
+    body: bytes
+
+    def plain(self) -> Any:
+        """What the JSON says."""
+        return json.loads(self.body)
+
+
+def address(*parts: str, pairs: Pairs = ()) -> str:
+    """A path below `api/` with its query, written as the page writes it: pairs sorted, empty ones left out."""
+    path = "/".join(quote(part, safe=_PLAIN) for part in parts)
+    kept = sorted((key, value) for key, value in pairs if value)
+    query = "&".join(f"{quote(key, safe=_PLAIN)}={quote(value, safe=_PLAIN)}" for key, value in kept)
+    return f"{path}?{query}" if query else path
+
+
+class Inside:
+    """An application that is asked without a socket."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    def get(self, address: str) -> Answer:
+        """The answer to a GET of what is below `api/`."""
+        return asyncio.run(self._asked("GET", address, b""))
+
+    def post(self, address: str, body: bytes) -> Answer:
+        """The answer to a POST of JSON."""
+        return asyncio.run(self._asked("POST", address, body))
+
+    async def _asked(self, method: str, address: str, body: bytes) -> Answer:
+        path, _, query = address.partition("?")
+        received = {"type": "http.request", "body": body, "more_body": False}
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            return received
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        await self._app(_scope(method, f"/api/{path}", query), receive, send)
+        headers = dict(sent[0]["headers"])
+        content = b"".join(message.get("body", b"") for message in sent[1:])
+        return Answer(sent[0]["status"], headers.get(b"content-type", b"").decode("latin-1"), content)
+
+
+def _scope(method: str, path: str, query: str) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": path.encode("ascii"),
+        "query_string": query.encode("ascii"),
+        "root_path": "",
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+        "client": None,
+        "server": ("localhost", 0),
+    }

@@ -1,0 +1,209 @@
+"""A report: the page as one file, with the answers that its views ask for, and no server, no network.
+
+The file holds the built front end and the answers, packed; a few lines of script unpack them. Its policy lets nothing
+else run: each script is named by its digest.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from kinetoscope.errors import InputError
+from kinetoscope.pages import PAGES
+from kinetoscope.server.app import Server, application
+from kinetoscope.server.inside import Inside, address
+
+STATIC: Final = Path(__file__).with_name("static")
+
+ROWS: Final = 200
+"""Rows of a table that are kept, unless its block says otherwise."""
+
+TILES: Final = 400_000
+"""Bytes of the timeline that are kept, packed: from the whole run down to as fine as they reach."""
+
+_CHOICES: Final = 4
+"""A parameter with more choices keeps the one that is shown."""
+
+_SELECTED: Final = ("rank", "ranks", "steps", "time", "cycle")
+
+_BOOT: Final = """\
+const text = async (id) => {
+  const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
+  return new Response(stream).text();
+};
+const run = (source, type) => {
+  const script = document.createElement('script');
+  script.type = type;
+  script.textContent = source;
+  document.head.append(script);
+};
+const [answers, vega, app] = await Promise.all(['packed-answers', 'packed-vega', 'packed-app'].map(text));
+document.getElementById('kinetoscope-report').textContent = answers;
+if (vega) run(vega, 'text/javascript');
+run(app, 'module');
+"""
+
+
+@dataclass
+class Kept:
+    """The answers of a report, by question."""
+
+    inside: Inside
+    answers: dict[str, Any] = field(default_factory=dict)
+
+    def ask(self, *parts: str, **pairs: str) -> Any:
+        """An answer, kept; None where there is none."""
+        asked = address(*parts, pairs=((key.replace("__", "."), value) for key, value in pairs.items()))
+        key = f"GET {asked}"
+        if key not in self.answers:
+            answer = self.inside.get(asked)
+            if answer.status != 200:
+                return None
+            self.answers[key] = answer.plain()
+        return self.answers[key]
+
+    def ask_bytes(self, *parts: str, **pairs: str) -> int:
+        """Keep an answer that is no JSON; how many bytes it has, packed."""
+        asked = address(*parts, pairs=pairs.items())
+        answer = self.inside.get(asked)
+        if answer.status != 200:
+            return 0
+        self.answers[f"GET {asked}"] = {"base64": base64.b64encode(answer.body).decode("ascii")}
+        return len(gzip.compress(answer.body, 1))
+
+
+def report(server: Server, run: str, sections: Sequence[str], select: Mapping[str, str]) -> bytes:
+    """The HTML file.
+
+    Args:
+        server: what answers.
+        run: the run that it is about.
+        sections: names of `PAGES`.
+        select: of the header, as the page's URL has it: `rank`, `steps`, `time`.
+
+    Raises:
+        InputError: the run cannot be read.
+    """
+    kept = Kept(Inside(application(server, None)))
+    listed = kept.ask("runs")
+    about: Mapping[str, Any] = next((each for each in listed["runs"] if each["id"] == run), {})
+    listed["runs"] = [about]
+    facts = kept.inside.get(address("runs", run))
+    if facts.status != 200:
+        raise InputError(str(facts.plain().get("error", "the run cannot be read")))
+    shown = {key: value for key, value in select.items() if key in _SELECTED and value}
+    shown.setdefault("rank", str(facts.plain()["ranks"][0]))
+    told = kept.ask("server")
+    told["pages"] = [each for each in told["pages"] if each["name"] in sections]
+    kept.ask("runs", run, **shown)
+    kept.ask("analyses")
+    for name in sections:
+        if name == "timeline":
+            _timeline(kept, run, shown)
+        elif PAGES[name].composed:
+            _page(kept, run, name, shown)
+    first = next(iter(sections), "overview")
+    return _html(str(about.get("name", run)), f"#/{address(run, first, pairs=shown.items())}", kept.answers)
+
+
+# --- what the views ask
+
+
+def _page(kept: Kept, run: str, name: str, shown: Mapping[str, str]) -> None:
+    """A page, the tables on it, and the same for each other choice that it offers."""
+    page = kept.ask("runs", run, "pages", name, **shown)
+    if page is None:
+        return
+    _tables(kept, run, page, shown)
+    for params in _others(page):
+        other = kept.ask("runs", run, "pages", name, **shown, **{f"p__{key}": value for key, value in params.items()})
+        if other is not None:
+            _tables(kept, run, other, shown)
+
+
+def _others(page: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    for block in page["blocks"]:
+        for control in block.get("controls", ()):
+            if len(control["choices"]) <= _CHOICES:
+                yield from ({control["name"]: value} for value, _ in control["choices"] if value != control["value"])
+
+
+def _tables(kept: Kept, run: str, page: Mapping[str, Any], shown: Mapping[str, str]) -> None:
+    for block in page["blocks"]:
+        if block["block"] != "table":
+            continue
+        params = {f"p__{key}": value for key, value in block["params"].items()}
+        window = {"limit": str(block["limit"] or ROWS), "offset": "0"}
+        asked = {**shown, **params, "sort": block["sort"], "filter": block["filter"], **window}
+        kept.ask("runs", run, "analyses", block["analysis"], **asked)
+
+
+def _timeline(kept: Kept, run: str, shown: Mapping[str, str]) -> None:
+    """The lanes, and tiles from the coarsest on until there are bytes enough."""
+    rank = shown["rank"]
+    lanes = kept.ask("runs", run, "timeline", "lanes", rank=rank)
+    if lanes is None:
+        return
+    length = max(lanes["end"] - min(lanes["start"], 0), 1)
+    level = max((length // 1024).bit_length(), 0)
+    spent = 0
+    while level >= 0:
+        width = 1024 << level
+        for place in range(-(-length // width)):
+            pairs = {"rank": rank, "z": str(level), "i": str(place), "v": str(lanes.get("version", ""))}
+            spent += kept.ask_bytes("runs", run, "timeline", "tile", **pairs)
+            if spent > TILES:
+                return
+        level -= 1
+
+
+# --- the file
+
+
+def _html(title: str, hash_: str, answers: Mapping[str, Any]) -> bytes:
+    data = json.dumps({"hash": hash_, "answers": answers}, separators=(",", ":"))
+    app, vega, style = (_built(name) for name in ("app.js", "vega.js", "app.css"))
+    if '"block":"chart"' not in data:
+        vega = ""
+    allowed = " ".join(f"'sha256-{_digest(script)}'" for script in (_BOOT, app, vega) if script)
+    policy = (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; worker-src blob:;"
+        " base-uri 'none'; form-action 'none'"
+    )
+    packed = "".join(
+        f'<script type="text/plain" id="packed-{name}">{_packed(text)}</script>'
+        for name, text in (("answers", data), ("vega", vega), ("app", app))
+    )
+    page = (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)} · Kinetoscope</title><style>{style}</style>"
+        '<body><div id="page"></div><script type="application/json" id="kinetoscope-report"></script>'
+        f'{packed}<script type="module">{_BOOT}</script></body></html>\n'
+    )
+    return page.encode("utf-8")
+
+
+def _built(name: str) -> str:
+    try:
+        return (STATIC / name).read_text("utf-8")
+    except FileNotFoundError as error:
+        raise InputError("the page is not built; `make web` builds it from a checkout") from error
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+
+
+def _packed(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode("utf-8"), 9, mtime=0)).decode("ascii") if text else ""
