@@ -39,13 +39,13 @@ def occurrences(job: Job, select: Selection, name: str, where: Where, *, kind: s
         Dot(start, duration, kind, "", _link(rank, row, start, duration))
         for rank, row, start, duration in shown.select("rank", "row", "start", "duration").iter_rows()
     ]
-    note = f"{grouped(frame.height)} calls."
+    called = f"`{brief(printable(name), _NAME)}`"
+    note = f"{called}: {grouped(frame.height)} calls."
     if shown.height < frame.height:
-        note = (
-            f"{grouped(shown.height)} of {grouped(frame.height)} calls: the shortest and the longest of each stretch."
-        )
+        part = f"{grouped(shown.height)} of {grouped(frame.height)} calls"
+        note = f"{called}: {part}, the shortest and the longest of each stretch."
     return points(
-        f"Each call of {brief(printable(name), _NAME)}",
+        "Each call of the chosen one",
         dots,
         Axis("start", "ns", zero=False),
         Axis("duration", "ns"),

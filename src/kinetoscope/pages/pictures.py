@@ -146,6 +146,7 @@ def bins(
         "x": _axis(x, unit, "x"),
         "x2": {"field": "x2"},
         "y": {"field": "y", "type": "quantitative", "title": "count"},
+        "y2": {"datum": 0},
         "tooltip": _tooltip(("at", x.name), ("is", "count")),
     }
     mark = {"type": "bar", "color": _colour(kind)}
@@ -312,7 +313,8 @@ def _chart(title: str, spec: Row, note: str, width: Width) -> Chart:
 def _axis(axis: Axis, unit: Scale, field: str) -> Row:
     title = f"{axis.name} ({unit.label})" if unit.label else axis.name
     form = {"type": "log"} if axis.log else {"zero": axis.zero}
-    return {"field": field, "type": "quantitative", "title": title, "scale": form}
+    ticks = {"labelOverlap": True, "labelSeparation": 8}
+    return {"field": field, "type": "quantitative", "title": title, "scale": form, "axis": ticks}
 
 
 def _tooltip(*fields: tuple[str, str]) -> list[Row]:
