@@ -99,10 +99,16 @@ def _blocks(found: Result, events: Result, shares: Mapping[str, float]) -> Itera
     yield Controls(sliders, "What if it took …", "Each step is worked out anew: what was hidden may come to the fore.")
     if frame.get_column("what_if").count():
         yield _prediction(found)
-    yield Table("Steps", "critical_path", links={"step": "step", "start": "start"})
-    yield Table("Calls and kernels on the path", "critical_path_events", sort="-time", links={"name": "name"})
+    of_step = ("step", "duration", *_CAUSES, "inferred_share", "what_if", "gain")
+    yield Table("Steps", "critical_path", columns=of_step, links={"step": "step", "start": "start"})
+    told = ("cause", "name", "pieces", "time", "share")
+    yield Table(
+        "Calls and kernels on the path", "critical_path_events", columns=told, sort="-time", links={"name": "name"}
+    )
     links = {"row": "event", "start": "start"}
-    yield Table("The path, piece by piece", "critical_path_events", {"group_by": "event"}, sort="start", links=links)
+    each = ("step", "start", "time", "cause", "name", "thread", "device", "stream")
+    by_event = {"group_by": "event"}
+    yield Table("The path, piece by piece", "critical_path_events", by_event, columns=each, sort="start", links=links)
 
 
 def _slider(cause: str, share: float, doc: str) -> Control:

@@ -64,14 +64,16 @@ def _blocks(job: Job, select: Selection, idle: Result, queues: Result, launches:
         yield from _queues(job, select, queues)
     if launches.frame.height:
         yield from _delays(launches)
-    yield Table("Idle time by reason", "idle_breakdown", sort="-time", links={"start": "longest_at"})
+    of_gaps = ("device", "reason", "detail", "time", "share", "window_share", "gaps", "longest", "longest_at")
+    yield Table("Idle time by reason", "idle_breakdown", columns=of_gaps, sort="-time", links={"start": "longest_at"})
     yield Table(
         "Idle time of each stream", "idle_breakdown", {"by": "stream"}, sort="-time", links={"start": "longest_at"}
     )
     yield Table("Launch calls", "launch_statistics")
     yield Table("Queues", "queue_length")
     links = {"start": "start"}
-    yield Table("Launches", "launches", sort="-delay", links=links)
+    told = ("start", "name", "duration", "delay", "work_name", "work_duration", "stream", "operator")
+    yield Table("Launches", "launches", columns=told, sort="-delay", links=links)
     yield Table("Waits of the host", "synchronizations")
 
 

@@ -37,7 +37,24 @@ def _blocks(job: Job, select: Selection, params: Mapping[str, str], result: Resu
         yield occurrences(job, select, name, "device", kind=str(kinds[0]) if len(kinds) else "computation")
         yield Table("Time by kind", "kernel_kinds")
     params_of_table = {"group_by": group_by, "copies": "true"}
-    yield Table("All kernels and copies", "kernels", params_of_table, sort="-total", links={"name": "name"})
+    told = [
+        "name",
+        "kind",
+        "calls",
+        "total",
+        "share",
+        "mean",
+        "min",
+        "max",
+        "blocks_per_sm",
+        "occupancy",
+        "matrix_unit",
+    ]
+    if group_by == "launch":
+        told += ["operator", "grid", "block", "registers", "shared_memory"]
+    yield Table(
+        "All kernels and copies", "kernels", params_of_table, columns=told, sort="-total", links={"name": "name"}
+    )
 
 
 def _choose(name: str) -> Link:

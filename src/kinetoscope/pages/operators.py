@@ -14,6 +14,14 @@ from kinetoscope.pages.controls import choice, chosen
 from kinetoscope.pages.occurrences import occurrences
 from kinetoscope.pages.ranked import few, ranked, summed
 
+_KINDS = {"device_self": "computation", "host_self": "host"}
+_COLUMNS = {
+    "name": ("name", "kind"),
+    "shapes": ("name", "input_shapes"),
+    "stack": ("name", "call_stack"),
+}
+_NUMBERS = ("calls", "host_total", "host_self", "device_total", "device_self", "device_memory_self")
+
 _TIMES = {
     "device_self": "device time",
     "host_self": "host time",
@@ -43,9 +51,16 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
                     ),
                 )
             ),
-            ranked(f"Operators by {_TIMES[time]}", frame, time, schema=result.schema, link=_choose),
+            ranked(f"Operators by {_TIMES[time]}", frame, time, schema=result.schema, kind=_KINDS[time], link=_choose),
             *_selected(job, select, params, frame, time),
-            Table("All operators", "operators", {"group_by": group_by}, sort=f"-{time}", links={"name": "name"}),
+            Table(
+                "All operators",
+                "operators",
+                {"group_by": group_by},
+                columns=(*_COLUMNS[group_by], *_NUMBERS),
+                sort=f"-{time}",
+                links={"name": "name"},
+            ),
         ),
         cannot=result.notes,
     )

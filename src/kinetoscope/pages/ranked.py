@@ -46,15 +46,16 @@ def ranked(
     value: str,
     *,
     schema: Schema,
+    kind: str = "",
     link: Callable[[str], Link] | None = None,
     width: Width = "full",
 ) -> Bars:
-    """Bars of the first ten names, with the share of all; `link` says where a name leads."""
+    """Bars of the first ten names, with the share of all; `link` says where a name leads; `kind` is that of all."""
     rows = summed(frame, value)
     total = rows.get_column(value).sum() or 1
     bars = [
-        bar(name, kind, spent, spent / total, calls, link(name) if link else None)
-        for name, kind, calls, spent in rows.head(_TOP).iter_rows()
+        bar(name, kind or own, spent, spent / total, calls, link(name) if link else None)
+        for name, own, calls, spent in rows.head(_TOP).iter_rows()
     ]
     more = rows.height - len(bars)
     note = schema[value].doc + (f" {grouped(more)} more below." if more > 0 else "")
