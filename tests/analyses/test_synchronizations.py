@@ -64,8 +64,12 @@ def test_freeing_counts_where_it_waited(tmp_path: Path) -> None:
 
 
 def test_only_what_is_selected_counts(tmp_path: Path) -> None:
-    assert [row["call"] for row in rows(tmp_path, *ITEM, time=(60, 200))] == ["cudaStreamSynchronize"]
     assert [row["time"] for row in rows(tmp_path, *ITEM, time=(0, 60))] == [8]
+    begun, whole = rows(tmp_path, *ITEM, time=(60, 200))  # a call that began before
+    assert (begun["call"], whole["call"]) == ("cudaMemcpyAsync", "cudaStreamSynchronize")
+    numbers = ("calls", "waits", "time", "waiting", "longest", "device_idle")
+    assert [begun[name] for name in numbers] == [0, 0, 70 - 60, 65 - 60, 70 - 60, 0]
+    assert [whole[name] for name in numbers] == [1, 0, 3, 0, 3, 3]
     other = [drawn.launch(0, 1, 9), drawn.kernel("other", 1, 1, 9, stream=20)]
     assert rows(tmp_path, *ITEM, *other, streams=(20,)) == []
     assert synchronizations(drawn.job(tmp_path, *ITEM), select=Selection(time=(0, 5))).notes[-1] == (

@@ -80,4 +80,5 @@ def test_rebuilt_stacks_of_operators_equal_those_in_the_file(name: str) -> None:
     pairs = np.unique(np.stack([nodes.astype(np.int64) + len(trace.strings), spelled]), axis=1).T.tolist()
     assert len(pairs) > 5
     for node, code in pairs:
-        assert stacks._text(trace, frames, node) == stacks._text(trace, frames, code)
+        [rebuilt], [spelled] = ([*stacks._texts(trace, frames, np.array([key]))] for key in (node, code))
+        assert rebuilt == spelled

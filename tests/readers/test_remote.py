@@ -237,11 +237,11 @@ def test_nobody_without_an_account_at_google_is_asked_for_one(monkeypatch: pytes
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
     key = {"type": "authorized_user", "client_id": "i", "client_secret": "s", "refresh_token": "t"}
-    for name, content, token in (("none", "", "anon"), ("key", json.dumps(key), None)):
+    for name, content, method in (("none", "", "anon"), ("key", json.dumps(key), "google_default")):
         (tmp_path / name).write_text(content)
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / name))
         fsspec.get_filesystem_class("gs").clear_instance_cache()
-        assert remote.place("gs://b/t.json").system.token == token
+        assert remote.place("gs://b/t.json").system.credentials.method == method
 
 
 # --- without a network

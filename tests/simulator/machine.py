@@ -143,6 +143,7 @@ class Machine:
         self._pace = np.ones(model.ranks)
         # of its own, so that what else is drawn stays the same
         self._uneven = np.random.default_rng([model.seed, 5])
+        self._pauses = np.random.default_rng([model.seed, 6])
         self._counts: dict[tuple[str, bool], Ints] = {}
         self.on_device = model.dialect != "gloo"
 
@@ -181,6 +182,12 @@ class Machine:
     def around(self, name: str, ranks: Ints, since: Ints, *, category: str = "user_annotation") -> None:
         """A range around what the host did since then."""
         self.records.append(Host(name, category, ranks, since[ranks], self.host[ranks], False))
+
+    def pause(self) -> None:
+        """Hosts that stop for a while in this step do so now."""
+        model = self.model
+        stops = self._pauses.random(model.ranks) < model.hiccups
+        self.host += np.where(stops, model.layers * model.kernels * model.kernel, 0)
 
     def idle(self, rank: int, duration: int) -> None:
         """The host of one rank does what is not recorded."""

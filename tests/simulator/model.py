@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 Cause = Literal["none", "slow_kernels", "host_gap", "data_loading", "synchronization", "slow_link"]
@@ -42,6 +42,10 @@ class Fault:
         """Whether it is there in a recorded step, counted from 0."""
         return self.cause != "none" and step >= self.since and (step - self.since) % self.every == 0
 
+    def later(self) -> Fault:
+        """The same without the first step that it is in."""
+        return replace(self, since=self.since + self.every)
+
 
 @dataclass(frozen=True)
 class Model:
@@ -65,6 +69,7 @@ class Model:
         shapes: relative standard deviation of the work from step to step, the same on all ranks (lengths of sequences).
         uneven: relative standard deviation of the work of one rank in one step.
         warmup: how much longer hosts take for everything in the first step: a rank up to so many times as long.
+        hiccups: share of the steps of each rank in which its host pauses, as it does to collect garbage.
         launch: host time for one kernel.
         loading: host time for a batch.
         elements: parameters of a layer; a hidden state has a quarter.
@@ -103,6 +108,7 @@ class Model:
     shapes: float = 0.0
     uneven: float = 0.0
     warmup: float = 0.0
+    hiccups: float = 0.0
     launch: int = 20_000
     loading: int = 150_000
     elements: int = 2_000_000

@@ -45,6 +45,7 @@ class _Job:
         machine, everyone = self.machine, self.machine.everyone
         began = machine.host.copy()
         self._load()
+        machine.pause()
         micro = self.model.microbatches if self.model.pipeline > 1 else 1
         for _ in range(micro):
             for stage in range(self.model.pipeline):

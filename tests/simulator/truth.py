@@ -27,11 +27,15 @@ _PLACE: Final = {"match": pl.Int64, "rank": pl.Int64}
 
 @dataclass(frozen=True)
 class Straggler:
-    """The rank that makes the others wait: why, and by how many ns each step is longer because of it."""
+    """The rank that makes the others wait: why, and by how many ns each step is longer because of it.
+
+    lasting: the same without the first step that the fault is in: what happened once may have been an accident.
+    """
 
     rank: int
     cause: Cause
     loss: int
+    lasting: int
 
 
 @dataclass(frozen=True)
@@ -144,16 +148,22 @@ def _step_time(machine: Machine) -> float:
 
 def _stragglers(model: Model, took: float) -> tuple[Straggler | None, Straggler | None]:
     """Who is behind either fault: steps are longer than without it."""
-    first = _straggler(model.fault, took, replace(model, fault=Fault()))
-    return first, _straggler(model.other, took, replace(model, other=Fault()))
+    none = Fault()
+    first, other = model.fault, model.other
+    return (
+        _straggler(first, took, replace(model, fault=none), replace(model, fault=first.later())),
+        _straggler(other, took, replace(model, other=none), replace(model, other=other.later())),
+    )
 
 
-def _straggler(fault: Fault, took: float, without: Model) -> Straggler | None:
+def _straggler(fault: Fault, took: float, without: Model, later: Model) -> Straggler | None:
     """Whose fault it is that steps are longer than without it; nobody's if it is a link's, or if they are not."""
     if fault.cause in ("none", "slow_link"):
         return None
-    loss = took - _step_time(train(without))
-    return Straggler(fault.rank, fault.cause, round(loss)) if loss > 0 else None
+    usual = _step_time(train(without))
+    if took <= usual:
+        return None
+    return Straggler(fault.rank, fault.cause, round(took - usual), round(_step_time(train(later)) - usual))
 
 
 def _collectives(machine: Machine, clock: Clocks, recorded: pl.DataFrame) -> pl.DataFrame:

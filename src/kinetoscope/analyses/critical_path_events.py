@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.model import arrays
-from kinetoscope.model.calls import call_names
+from kinetoscope.model.calls import call_names, names_of_calls
 from kinetoscope.model.critical_path import CAUSES, CriticalPath, critical_path, run_path
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.memory import names_of_calls
 from kinetoscope.model.scope import Scope, origin_of_time, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.steps import steps

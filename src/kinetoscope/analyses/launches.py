@@ -7,12 +7,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.model import arguments, arrays
+from kinetoscope.model.calls import names_of_calls
 from kinetoscope.model.calltree import enclosing_op
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import WorkKind
 from kinetoscope.model.launching import Launches, said_of, selected
 from kinetoscope.model.launching import launches as find_launches
-from kinetoscope.model.memory import names_of_calls
 from kinetoscope.model.scope import Scope, origin_of_time, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace

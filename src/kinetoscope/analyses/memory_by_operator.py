@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.tree import subtree_sum
-from kinetoscope.model.calls import Calls, call_names, calls
+from kinetoscope.model.calls import Calls, call_names, calls, names_of_calls
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import MEMORY_NAME, EventKind
@@ -25,7 +25,6 @@ from kinetoscope.model.memory import (
     innermost_calls,
     instants_in,
     memory_instants,
-    names_of_calls,
 )
 from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import ALL, Selection

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.tree import NO_ROW
 from kinetoscope.model import arrays
-from kinetoscope.model.calls import calls
+from kinetoscope.model.calls import calls, names_of_calls
 from kinetoscope.model.calltree import enclosing_frame, enclosing_module, enclosing_op
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind
@@ -22,7 +22,6 @@ from kinetoscope.model.memory import (
     innermost_calls,
     instants_in,
     memory_instants,
-    names_of_calls,
     names_of_modules,
 )
 from kinetoscope.model.memory_blocks import Blocks, memory_blocks

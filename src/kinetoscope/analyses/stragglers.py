@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated, Final, Literal
 
 import numpy as np
 import polars as pl
 
+from kinetoscope.algorithms.consistency import SEVERAL
 from kinetoscope.model.before_collectives import ACTIVITIES, COVERED, before_collectives
 from kinetoscope.model.collective_calls import selected_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.joined_ranks import joined
 from kinetoscope.model.naming import listed
-from kinetoscope.model.own_time import OwnTime, own_time
+from kinetoscope.model.own_time import COLUMNS, OWN, OwnTime, own_steps, own_time
 from kinetoscope.model.process_groups import host_of
 from kinetoscope.model.scope import scope
 from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.steps import steps
-from kinetoscope.model.straggling import CAUSES, Charges, Rows, charge, rows_of
+from kinetoscope.model.straggling import CAUSES, Charges, Rows, charge, rows_of, stages
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.verdicts import DELAY, judged
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 By = Literal["rank", "step", "collective"]
@@ -38,7 +40,11 @@ RESULT = Schema(
     Column("lost", pl.Int64, "What the others waited because of it, summed over them.", "ns"),
     Column("carried", pl.Int64, "What they waited for it because of something earlier; charged there.", "ns"),
     Column("lost_share", pl.Float64, "Lost / time of all steps of the other ranks.", "fraction"),
-    Column("straggler", pl.Boolean, "Is that more than 1 % of a step, more than clocks can tell, and its own fault."),
+    Column(
+        "straggler",
+        pl.Boolean,
+        "Is that more than 1 % of a step, more than clocks can tell, its own fault, and no chance.",
+    ),
     Column(
         "cause",
         pl.String,
@@ -69,8 +75,10 @@ def stragglers(
     synchronization (calls that wait for the device, and what is idle because of them), or host gap (other work of the
     host, or nothing recorded). A rank is a straggler if by its own fault, which a slow link is not, it costs those who
     wait more than 1 % of a step in each step on average, and more than three times the spread of the clocks, beyond
-    what the rank in the middle costs, and at least three times that and a quarter of what the worst rank costs. By
-    collective the first two limits hold for what the others lose in it.
+    what the rank in the middle costs, and at least three times that; and if it does more itself in each step than
+    others that have the same to do, by as much, and beyond doubt: by five standard errors of what ranks vary by from
+    step to step. From three steps on the one in which a rank cost most does not count: it may have been an accident,
+    such as a warm-up. By step no step is left out; by collective the first two limits hold for what the others lose.
 
     How to read it. Begin with the ranks that are stragglers. The cause says where to look on that rank: `kernel_spread`
     for computation, the loader for data loading, `synchronizations` for synchronization, `idle_breakdown` for the host.
@@ -80,7 +88,8 @@ def stragglers(
     Limits. Sending and receiving is no collective: waiting there is a bubble of the pipeline, and what follows from it
     in later collectives has the cause pipeline, which makes no straggler. By collective, a rank that waits in several
     at a time counts in each; else in the first. Lateness in the first collective of a recording may come from before
-    it: cause unknown. A rank whose file is missing cannot be told. Unlike HTA, which names at all times two candidates,
+    it: cause unknown. A rank whose file is missing cannot be told, nor who is late now and then
+    in a few steps, or where much of a recording is missing: nobody is named rather than somebody in doubt. Unlike HTA, which names at all times two candidates,
     those that start the longest NCCL kernels late, all collectives count, on one clock, and there may be no straggler.
     """
     return job.reduce(_of_trace, _both, partial(_finished, by=by), RESULT, select)
@@ -93,29 +102,19 @@ _SHARE: Final = 0.01
 
 _SPREADS: Final = 3
 
-_OWN: Final = ("computation", "memory copies", "data loading", "synchronization", "host gap")
-"""Causes that are the rank's own; a slow link is not."""
-
-_LEAST: Final = 0.25
-"""A straggler costs a quarter of what the worst one does, and of what it costs for reasons of others, at least."""
-
-_OFTEN: Final = 3
-"""And so many times what the rank in the middle costs: where all are late in turn, none is a straggler."""
-
-_SURE: Final = 5
-"""Standard errors by which a straggler's own time exceeds that of the others."""
-
-_PLACES: Final = [CAUSES.index(name) for name in _OWN]
-_OTHERS: Final = [CAUSES.index(name) for name in ("communication", "pipeline")]
+_PLACES: Final = [CAUSES.index(name) for name in OWN]
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
+    """The collectives, and the steps as rows of a kind of their own."""
     view = scope(trace, select)
     calls = selected_calls(view)
     did = trace.of(before_collectives, select.steps_by).select("row", "place", *ACTIVITIES, *COVERED)
-    found = trace.of(steps, select.steps_by)
-    length = pl.DataFrame({"step": found.number, "step_time": found.device.end - found.device.start}).unique("step")
-    frame = calls.join(did, on="row", how="left").join(length, on="step", how="left")
+    marks = own_steps(view)
+    frame = calls.join(did, on="row", how="left").join(marks.select("step", "step_time"), on="step", how="left")
+    counts = calls.group_by("step").agg(calls=pl.len())
+    marks = marks.join(counts, on="step", how="left").with_columns(pl.col("calls").fill_null(0))
+    frame = pl.concat([frame.with_columns(mark=False), marks.with_columns(mark=True)], how="diagonal")
     rank, host = pl.lit(trace.source.rank, pl.Int64), pl.lit(host_of(trace), pl.String)
     notes = list(view.notes) if select != ALL else []
     if not len(calls):
@@ -134,10 +133,11 @@ def _both(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
 
 
 def _finished(frame: pl.DataFrame, *, by: By) -> Partial:
-    if frame["rank"].n_unique() < 2:
-        alone = () if frame.is_empty() else ("Only one rank has collectives: nobody waits for another.",)
+    calls = frame.filter(~pl.col("mark")).drop("mark", "calls", *COLUMNS)
+    if calls["rank"].n_unique() < 2:
+        alone = () if calls.is_empty() else ("Only one rank has collectives: nobody waits for another.",)
         return Partial(RESULT.empty(), alone)
-    found = joined(frame)
+    found = joined(calls)
     rows, calls = rows_of(found.frame)
     if not calls["matched"].any():
         return Partial(RESULT.empty(), (*found.notes, "No collective of one rank could be matched with another's."))
@@ -145,10 +145,12 @@ def _finished(frame: pl.DataFrame, *, by: By) -> Partial:
     charges = charge(rows, matches)
     step = _median(calls["step_time"])
     least = max(int(_SHARE * step), _SPREADS * found.clocks.spread)
-    table = (
-        _by_collective(rows, calls, charges, least) if by == "collective" else _by_rank(rows, calls, charges, least, by)
-    )
-    return Partial(RESULT.conform(table), (*found.notes, *_notes(rows, table, by)))
+    if by == "collective":
+        table = _by_collective(rows, calls, charges, least)
+    else:
+        own = own_time(frame.filter("mark"), stages(found.frame), step)
+        table = _by_rank(_costs(rows, calls, charges), own, least, by)
+    return Partial(RESULT.conform(table.select(RESULT.names)), (*found.notes, *_notes(rows, calls, table, by)))
 
 
 def _by_collective(rows: Rows, calls: pl.DataFrame, charges: Charges, least: int) -> pl.DataFrame:
@@ -177,8 +179,8 @@ def _by_collective(rows: Rows, calls: pl.DataFrame, charges: Charges, least: int
     )
 
 
-def _by_rank(rows: Rows, calls: pl.DataFrame, charges: Charges, least: int, by: By) -> pl.DataFrame:
-    keys = ["rank", "step"] if by == "step" else ["rank"]
+def _costs(rows: Rows, calls: pl.DataFrame, charges: Charges) -> pl.DataFrame:
+    """What each rank cost the others in each step."""
     is_last = np.zeros(len(rows), np.bool_)
     is_last[charges.last] = ~rows.pairwise[charges.last]
     is_last &= calls["matched"].to_numpy()
@@ -190,78 +192,54 @@ def _by_rank(rows: Rows, calls: pl.DataFrame, charges: Charges, least: int, by: 
         last=pl.Series(is_last),
         late=pl.Series(late),
         carried=pl.Series(carried),
-        delay=pl.Series(charges.delay[:, _PLACES].sum(axis=1)),
-        of_others=pl.Series(charges.delay[:, _OTHERS].sum(axis=1)),
         **{name: pl.Series(charges.charged[:, place]) for place, name in enumerate(CAUSES)},
+        **{DELAY + name: pl.Series(charges.delay[:, place]) for place, name in enumerate(CAUSES)},
     )
-    time = (
-        each.drop_nulls("step").unique(["rank", "step"]).group_by(keys).agg(pl.col("step_time").sum(), steps=pl.len())
-    )
-    table = each.group_by(keys).agg(
+    return each.group_by("rank", "step").agg(
+        pl.col("step_time").first(),
         calls=pl.col("collective").sum().cast(pl.Int64),
         last=pl.col("last").sum().cast(pl.Int64),
         late=pl.col("late").max(),
         carried=pl.col("carried").sum(),
-        delay=pl.col("delay").sum(),
-        of_others=pl.col("of_others").sum(),
         lost=pl.sum_horizontal(CAUSES).sum(),
-        **{name: pl.col(name).sum() for name in CAUSES},
-    )
-    table = table.join(time, on=keys, how="left", nulls_equal=True).sort(keys)
-    own = own_time(rows, calls["step"], _median(calls["step_time"]))
-    table = table.join(_evidence(own, by), on=keys, how="left", nulls_equal=True, maintain_order="left")
-    return _judged(table, least, by)
-
-
-def _evidence(own: OwnTime, by: By) -> pl.DataFrame:
-    """By how much each rank's own time exceeds that of others, ns a step, and how many standard errors that is."""
-    above = own.above
-    if by == "rank":
-        return pl.DataFrame({"rank": own.rank, "above": np.minimum(above.mean,above.mean), "sure": above.sure})
-    return pl.DataFrame(
-        {
-            "rank": np.repeat(own.rank, len(own.step)),
-            "step": pl.Series(np.tile(own.step, len(own.rank))).replace({-1: None}),
-            "above": above.each.ravel(),
-            "sure": (above.each / above.noise[:, None]).ravel(),
-        }
+        **{name: pl.col(name).sum() for name in (*CAUSES, *(DELAY + name for name in CAUSES))},
     )
 
 
-def _judged(table: pl.DataFrame, least: int, by: By) -> pl.DataFrame:
-    """With the verdict on each rank, or on each rank in each step."""
+def _by_rank(costs: pl.DataFrame, own: OwnTime, least: int, by: By) -> pl.DataFrame:
+    table = judged(costs, own, least, each_step=by == "step")
     together = pl.col("step") if by == "step" else pl.lit(0)
-    usual = pl.col("delay").sort().gather((pl.len() - 1) // 2).first().over(together)
-    everyone = pl.col("step_time").sum().over(together)
-    rest = everyone - pl.col("step_time")
-    worst = pl.col("delay").max().over(together)
-    straggler = (pl.col("delay") - usual) > least * pl.col("steps").fill_null(1)
-    straggler &= (pl.col("above") > least) & (pl.col("sure") > _SURE)
-    straggler &= pl.col("delay") >= _LEAST * pl.max_horizontal(worst, "of_others")
-    straggler &= pl.col("delay") >= _OFTEN * usual
-    # Of a straggler only its own causes are asked for: they are why it is one.
-    greatest = pl.when(straggler).then(pl.max_horizontal(_OWN)).otherwise(pl.max_horizontal(CAUSES))
-    cause = pl.coalesce(pl.when(pl.col(name) == greatest).then(pl.lit(name)) for name in (*_OWN, *CAUSES))
-    lost = pl.col("lost") > 0
+    rest = pl.col("step_time").sum().over(together) - pl.col("step_time")
     return table.with_columns(
-        straggler=straggler,
-        cause=pl.when(lost).then(cause),
-        cause_share=pl.when(lost).then(greatest / pl.col("lost")),
         lost_share=pl.when(rest > 0).then((pl.col("lost") / rest).clip(0, 1)),
         step=pl.col("step") if by == "step" else pl.lit(None, pl.Int64),
         process_group=pl.lit(None, pl.String),
         kind=pl.lit(None, pl.String),
         start=pl.lit(None, pl.Int64),
         charged_to=pl.lit(None, pl.Int64),
-    ).select(RESULT.names)
+    )
 
 
-def _notes(rows: Rows, table: pl.DataFrame, by: By) -> list[str]:
+def _notes(rows: Rows, calls: pl.DataFrame, table: pl.DataFrame, by: By) -> Iterator[str]:
     if rows.pairwise.all():
-        return ["All is sending and receiving: waiting there is a bubble of the pipeline and makes no straggler."]
-    found = table.filter("straggler")["rank"].unique().sort().to_list()
+        yield "All is sending and receiving: waiting there is a bubble of the pipeline and makes no straggler."
+        return
     if by == "collective":
-        return []
-    if not found:
-        return ["No rank makes the others wait for more than 1 % of a step by its own fault."]
-    return [f"The others wait for rank{'s' if len(found) > 1 else ''} {listed(found)}."]
+        return
+    named = table.filter("straggler")["rank"].unique().sort().to_list()
+    once = table.filter("once")["rank"].to_list()
+    if once:
+        yield (
+            f"What the others lost by {_ranks(once)} was nearly all in one step: an accident, it seems; "
+            "step by step it is listed (by='step')."
+        )
+    if named:
+        yield f"The others wait for {_ranks(named)}."
+        if by == "rank" and calls["step"].n_unique() < SEVERAL:
+            yield "With less than three steps an accident cannot be told from what is so for good."
+    else:
+        yield "No rank makes the others wait for more than 1 % of a step by its own fault."
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {listed(ranks)}"

@@ -35,7 +35,7 @@ RESULT = Schema(
     Column("operator", pl.String, "Innermost operator that makes the call; null outside operators."),
     Column("outer_operator", pl.String, "Outermost operator around it, such as aten::item; null outside operators."),
     Column("source", pl.String, "Python function around it, with file and its first line; null if not recorded."),
-    Column("calls", pl.Int64, "Number of calls."),
+    Column("calls", pl.Int64, "Number of calls; of a range of time, of those that begin in it."),
     Column("waits", pl.Int64, "Calls in which device work ended that they had to wait for."),
     Column("waiting", pl.Int64, "Of the time, what passed until the device work that they waited for had ended.", "ns"),
     Column("longest", pl.Int64, "The longest of the calls.", "ns"),
@@ -59,8 +59,8 @@ def synchronizations(job: Job, *, select: Selection = ALL) -> Result:
 
     Limits. Calls that only ask (cudaEventQuery) do not wait, whatever HTA says. The first line of a Python function is
     not the line of the call. A wait on a device that other threads keep busy has no idle time. Copies of pageable
-    memory to the device take time for staging, too, which is not waiting. With a range of time, calls are those that
-    begin in it, and their times are of what lies inside it; device_idle is of whole calls.
+    memory to the device take time for staging, too, which is not waiting. With a range of time, the times are of what
+    lies inside it, also of calls begun before; calls, waits and device_idle are of calls that begin in it, as a whole.
     """
     return job.map(_of_trace, RESULT, select)
 
@@ -71,10 +71,17 @@ ANALYSIS = Analysis("Synchronizations", synchronizations, RESULT, chart=Bars("ca
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     waits = trace.of(host_waits)
-    chosen = np.flatnonzero(view.host[waits.call] & _counts(trace, waits) & _on_device(view, waits))
+    chosen = np.flatnonzero(_in_view(view, waits) & _counts(trace, waits) & _on_device(view, waits))
     frame = _frame(view, waits, chosen)
     frame = frame.sort(["time", *frame.columns[:5]], descending=[True] + [False] * 5, nulls_last=True)
     return Partial(frame, (*(view.notes if select != ALL else ()), *_notes(view, waits, chosen)))
+
+
+def _in_view(view: Scope, waits: HostWaits) -> NDArray[np.bool_]:
+    """Those that begin in the range of time or reach into it."""
+    call = waits.call
+    start, end = view.clipped(view.trace.start[call], view.trace.end[call])
+    return view.host[call] | (view.host_any_time[call] & (end > start))
 
 
 def _counts(trace: Trace, waits: HostWaits) -> NDArray[np.bool_]:
@@ -97,6 +104,7 @@ def _frame(view: Scope, waits: HostWaits, chosen: NDArray[np.int64]) -> pl.DataF
     until = np.clip(work.end[waits.work[chosen]], start, end) if len(work) else start
     waiting = np.where(waits.waited[chosen], until - start, 0)
     own = waits.own[chosen]
+    begun = view.host[rows]
     names = {
         "call": trace.name[rows],
         "copy": np.where(own >= 0, trace.name[work.rows[own]], -1) if len(work) else np.full(len(rows), -1),
@@ -111,12 +119,12 @@ def _frame(view: Scope, waits: HostWaits, chosen: NDArray[np.int64]) -> pl.DataF
     frame = pl.DataFrame(
         {
             **{name: _texts(trace, name, each[first]) for name, each in names.items()},
-            "calls": np.bincount(codes, minlength=groups),
-            "waits": sum_by(codes, groups, waits.waited[chosen].astype(np.int64)),
+            "calls": sum_by(codes, groups, begun.astype(np.int64)),
+            "waits": sum_by(codes, groups, (waits.waited[chosen] & begun).astype(np.int64)),
             "time": sum_by(codes, groups, end - start),
             "waiting": sum_by(codes, groups, waiting),
             "longest": longest,
-            "device_idle": sum_by(codes, groups, trace.of(idle_after)[chosen]),
+            "device_idle": sum_by(codes, groups, np.where(begun, trace.of(idle_after)[chosen], 0)),
         }
     )
     if len(work):
@@ -163,6 +171,7 @@ def _notes(view: Scope, waits: HostWaits, chosen: NDArray[np.int64]) -> Iterator
         return
     if not len(view.device_work):
         yield unrecorded("device work", "what these calls waited for is not known")
+    chosen = chosen[view.host[waits.call[chosen]]]
     inferred = int((waits.waited & ~waits.recorded)[chosen].sum())
     if inferred:
         yield f"Of {int(waits.waited[chosen].sum()):,} waits {inferred:,} are inferred from times, not recorded."

@@ -18,6 +18,8 @@ from kinetoscope.views.text import nearest, printable
 
 VERBS = {
     "summary": "the answer on one screen: where a step goes, and the largest loss",
+    "view": "the page in a browser: overview, timeline, all tables",
+    "report": "the page as one HTML file, for a colleague",
     "show": "any analysis as a table, JSON, CSV or Parquet; alone, the list of them",
     "doctor": "what is wrong or odd about the traces themselves",
     "sql": "SQL over the tables of a trace; alone, the list of tables and columns",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kinetoscope.cli.opening import opened
-from kinetoscope.cli.options import Parser, add_reading, add_table
+from kinetoscope.cli.options import Parser, add_engine, add_reading, add_table
 from kinetoscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def run(arguments: list[str]) -> int:
 
     parser = Parser(prog="kinetoscope doctor", description=__doc__)
     add_reading(parser)
+    add_engine(parser)
     add_table(parser)
     args = parser.parse_args(arguments)
     with opened(args) as (job, _):

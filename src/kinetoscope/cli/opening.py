@@ -39,7 +39,7 @@ def opened(args: argparse.Namespace) -> Iterator[tuple[Job, Meter]]:
         from kinetoscope.reading import read
 
         limit = DEFAULT_MAX_SIZE if args.max_size is None else args.max_size or _NO_LIMIT
-        job = read(args.path[0], ranks=args.ranks, jobs=args.jobs, max_size=limit, progress=meter, **_where(args))
+        job = read(args.path[0], ranks=args.ranks, jobs=args.jobs, max_size=limit, progress=meter, **_how(args))
         meter.total = stored(job.sources)
         try:
             yield job, meter
@@ -48,8 +48,8 @@ def opened(args: argparse.Namespace) -> Iterator[tuple[Job, Meter]]:
                 job.engine.close()
 
 
-def _where(args: argparse.Namespace) -> dict[str, Any]:
-    return {"engine": args.engine, "address": args.address}
+def _how(args: argparse.Namespace) -> dict[str, Any]:
+    return {name: getattr(args, name) for name in ("engine", "address", "cache", "cache_size")}
 
 
 def stored(sources: Sequence[Source]) -> int | None:

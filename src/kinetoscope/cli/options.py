@@ -45,6 +45,8 @@ def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
     group.add_argument(
         "--max-size", type=typed(size), metavar="SIZE", help="largest trace to read, unpacked: 64GB; 0 is no limit"
     )
+    group.add_argument("--cache", metavar="DIR", help="where copies of remote files are kept; off for none")
+    group.add_argument("--cache-size", type=typed(size), metavar="SIZE", help="what it holds at most: 10GB; 0 for none")
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:

@@ -31,7 +31,8 @@ def run(arguments: list[str]) -> int:
     from kinetoscope.server.workspace import Reading, Workspace
 
     limit = None if args.max_size is None else args.max_size or 1 << 62
-    workspace = Workspace(tuple(args.path), Reading(ranks=args.ranks, jobs=args.jobs, max_size=limit, cache=args.cache))
+    copies = {"cache": args.cache, "cache_size": args.cache_size}
+    workspace = Workspace(tuple(args.path), Reading(ranks=args.ranks, jobs=args.jobs, max_size=limit, **copies))
     server = Server(workspace, Sources.of(args.source, args.map))
     select = {"rank": args.rank or "", "steps": args.steps or "", "time": args.time_range or ""}
     page = report(server, _run(server, args.path[0]), sections, select)
@@ -48,7 +49,6 @@ def _parser() -> Parser:
     parser.add_argument("--rank", type=typed(_one), metavar="N", help="the rank it is about; the first by default")
     parser.add_argument("--steps", metavar="LIST", help="only these steps: 2-4; steady: no warm-up")
     parser.add_argument("--time", dest="time_range", metavar="FROM-TO", help="only this time, in nanoseconds")
-    parser.add_argument("--cache", metavar="DIR", help="where copies of remote files are kept; off for none")
     parser.add_argument("--source", action="append", default=[], metavar="DIR", help="show files below this")
     parser.set_defaults(map=[])
     return parser

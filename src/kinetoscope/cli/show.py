@@ -91,6 +91,8 @@ _TAKEN: Final = frozenset(
         "ranks",
         "jobs",
         "max_size",
+        "cache",
+        "cache_size",
         "engine",
         "address",
         "steps",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,8 @@ def run(arguments: list[str]) -> int:
     Parser(prog="kinetoscope warm", description=__doc__).parse_args(arguments)
     begin = time.perf_counter()
     meter = Meter()
-    with shown(meter), tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "small.json"
-        path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": list(_events())}))
-        _use(path, meter)
+    with shown(meter):
+        compile_all(meter)
     seconds = time.perf_counter() - begin
     sys.stdout.write(
         f"{meter.count} functions compiled in {seconds:.1f} s.\n" if meter.count else "All was compiled.\n"
@@ -37,7 +35,15 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _use(path: Path, meter: Meter) -> None:
+def compile_all(meter: Meter, between: Callable[[], None] = lambda: None) -> None:
+    """Use everything once. `between` is called before each thing, and may wait."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "small.json"
+        path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": list(_events())}))
+        _use(path, meter, between)
+
+
+def _use(path: Path, meter: Meter, between: Callable[[], None]) -> None:
     from kinetoscope.analyses import ANALYSES
     from kinetoscope.model.tables import TABLES, table
     from kinetoscope.reading import read
@@ -45,6 +51,7 @@ def _use(path: Path, meter: Meter) -> None:
     for jobs in (1, 2):  # one thread parses, then two, whose tables are joined
         job = read(path, jobs=jobs, progress=meter)
         for analysis in ANALYSES:
+            between()
             analysis(job)
         for name in TABLES:
             table(job.trace(), name)

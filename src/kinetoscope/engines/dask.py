@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import queue
 import sys
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -20,10 +23,16 @@ from kinetoscope.errors import InputError, MissingExtraError
 if TYPE_CHECKING:
     from distributed import Future as AnyFuture
 
-    Future = AnyFuture[Any]
+    Asked = AnyFuture[Any]
 
 TIMEOUT: Final = 30
-"""Seconds for a scheduler to answer, and then for a first worker to be there."""
+"""Seconds for a scheduler to answer, each time, and at first for a worker to be there."""
+
+_LEAVE: Final = 5
+"""Seconds to say good-bye to a scheduler that does not answer."""
+
+_GLANCE: Final = 0.2
+"""Seconds after which it is looked again whether there is a worker."""
 
 _SPARE: Final = 1
 """Ranks beyond its threads that a worker is given, so that it never waits for the next."""
@@ -65,9 +74,10 @@ class _Workers:
         self.client, close = _connected(distributed, address, jobs)
         self.name = f"Dask at {self.client.scheduler.address if self.client.scheduler else address}"
         self._close = close
+        self._lost = False
         self.users: set[int] = set()
         try:
-            _require_workers(self.client, self.name)
+            self._require_workers()
         except InputError:
             self.close()
             raise
@@ -75,50 +85,88 @@ class _Workers:
     @property
     def alive(self) -> bool:
         """See `Workers`."""
-        return bool(self.client.status == "running")
+        return bool(self.client.status == "running") and not self._lost
 
     def close(self) -> None:
         """See `Workers`."""
-        self._close()
+        with suppress(TimeoutError):
+            self._close(_LEAVE if self._lost else 2 * TIMEOUT)
 
     @contextmanager
     def question(self, question: bytes, version: str) -> Iterator[Question]:
         """See `Workers`."""
-        asked = _Question(self.client, self.name, (version, question), self._keep)
+        asked = _Question(self, (version, question), self._keep)
         try:
             yield asked
         finally:
-            asked.cancel()
+            if self.alive:
+                asked.cancel()
+
+    def there(self) -> Mapping[str, int]:
+        """The workers, and how many threads each has.
+
+        Raises:
+            InputError: the scheduler is gone, or does not answer.
+        """
+        return cast(Mapping[str, int], self._told(self.client.nthreads))
+
+    def _told(self, ask: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What the scheduler answers."""
+        try:
+            return ask(*args, **kwargs, callback_timeout=TIMEOUT)
+        except TimeoutError as error:  # an OSError, too
+            self._lost = True
+            raise InputError(f"{self.name}: the scheduler has not answered for {TIMEOUT} s") from error
+        except OSError as error:
+            self._lost = True
+            raise InputError(f"{self.name}: the scheduler is gone") from error
+
+    def _require_workers(self) -> None:
+        begun = time.monotonic()
+        while not self.there():
+            if time.monotonic() - begun > TIMEOUT:
+                raise InputError(f"{self.name} has no workers; start some with `dask worker ADDRESS`")
+            time.sleep(_GLANCE)
+        here = sys.version_info[:2]
+        asked = {"op": "versions", "packages": []}
+        found = self._told(self.client.sync, self.client.scheduler.broadcast, msg=asked, on_error="ignore")
+        for worker, versions in found.items():  # code is sent, which another Python cannot run
+            theirs = versions["host"]["python"].split(".")
+            if tuple(map(int, theirs[:2])) != here:
+                they, we = ".".join(theirs[:2]), ".".join(map(str, here))
+                raise InputError(
+                    f"{self.name}, worker {worker} has Python {they}, and this is {we}: they must be equal"
+                )
 
 
 class _Question:
     """See `Question`."""
 
-    def __init__(self, client: Any, name: str, question: tuple[str, bytes], keep: int | None) -> None:
-        self._client = client
-        self._name = name
+    def __init__(self, cluster: _Workers, question: tuple[str, bytes], keep: int | None) -> None:
+        self._cluster = cluster
+        self._client = cluster.client
         self._question = question
         self._keep = keep
         self._answer = _sent_as_code()
-        self._done: queue.SimpleQueue[Future] = queue.SimpleQueue()
-        self._running: dict[Future, str] = {}  # by the worker that was asked
+        self._done: queue.SimpleQueue[Asked] = queue.SimpleQueue()
+        self._running: dict[Asked, str] = {}  # by the worker that was asked
         self._workers: Mapping[str, int] = {}
         self._looked = -PATIENCE
 
     def workers(self) -> Mapping[str, int]:
         """See `Question`."""
         if time.monotonic() - self._looked >= PATIENCE:
-            self._workers = {worker: threads + _SPARE for worker, threads in _there(self._client, self._name).items()}
+            self._workers = {worker: threads + _SPARE for worker, threads in self._cluster.there().items()}
             self._looked = time.monotonic()
         return self._workers
 
-    def ask(self, worker: str, sources: bytes) -> Future:
+    def ask(self, worker: str, sources: bytes) -> Asked:
         """See `Question`.
 
         What is asked of a worker that is gone is asked anew by us: Dask forgets about it where, for a moment, there is
         no other one (seen in 2026.8), even if it may take any.
         """
-        future: Future = self._client.submit(
+        future: Asked = self._client.submit(
             self._answer,
             *(*self._question, sources, self._keep),
             key=f"kinetoscope-{id(self)}-{time.monotonic_ns()}",
@@ -129,7 +177,7 @@ class _Question:
         cast(Any, future).add_done_callback(self._done.put)
         return future
 
-    def finished(self, seconds: float) -> Collection[Future]:
+    def finished(self, seconds: float) -> Collection[Asked]:
         """See `Question`."""
         found = []
         with suppress(queue.Empty):
@@ -148,7 +196,9 @@ class _Question:
         try:
             while worker in self.workers():
                 if handle.status in ("cancelled", "lost"):
-                    raise InputError(f"{self._name}: the scheduler is gone; what was asked last is lost with it")
+                    raise InputError(
+                        f"{self._cluster.name}: the scheduler is gone; what was asked last is lost with it"
+                    )
                 with suppress(TimeoutError):  # the answer is lost if its worker dies before it is fetched
                     return Reply(*handle.result(None if handle.status == "error" else PATIENCE))
         except KilledWorker as error:  # it was started again at the same address, and died again
@@ -188,49 +238,44 @@ def _sent_as_code() -> Callable[..., tuple[str, str, bytes]]:
     return answer
 
 
-def _connected(distributed: Any, address: str | None, jobs: int) -> tuple[Any, Callable[[], None]]:
-    """A client, and what ends the connection, and the cluster if it is ours."""
+def _connected(distributed: Any, address: str | None, jobs: int) -> tuple[Any, Callable[[float], None]]:
+    """A client, and what ends the connection within so many seconds, and the cluster if it is ours."""
     if address is None:
         with suppress(ValueError):  # there is no client yet
-            return distributed.default_client(), lambda: None
+            return distributed.default_client(), lambda _: None
         cluster = distributed.LocalCluster(
             n_workers=jobs, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
         )
         client = distributed.Client(cluster)
-        return client, lambda: _close(client, cluster)
+        return client, partial(_closed, client, cluster)
     where = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
     try:
         if "scheduler_file" in where and not Path(address).is_file():
             raise FileNotFoundError(address)  # Dask would wait for it
-        client = distributed.Client(**where, timeout=TIMEOUT, set_as_default=False)
+        client = _within(TIMEOUT, partial(distributed.Client, **where, timeout=TIMEOUT, set_as_default=False))
     except (OSError, ValueError, TimeoutError) as error:
         raise InputError(
             f"no Dask scheduler answers at {address}; start one with `dask scheduler`, whose address it prints"
         ) from error
-    return client, lambda: _close(client)
+    return client, client.close
 
 
-def _close(*parts: Any) -> None:
-    for part in parts:
-        part.close()
+def _within(seconds: float, connect: Callable[[], Any]) -> Any:
+    """What it gives. Dask waits for ever where something takes the connection and says nothing (2026.8)."""
+    found: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            found.set_result(connect())
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+            found.set_exception(error)
+
+    threading.Thread(target=work, name="kinetoscope-dask", daemon=True).start()
+    return found.result(seconds + _LEAVE)
 
 
-def _require_workers(client: Any, name: str) -> None:
+def _closed(client: Any, cluster: Any, seconds: float) -> None:
     try:
-        client.wait_for_workers(1, timeout=TIMEOUT)
-    except TimeoutError as error:
-        raise InputError(f"{name} has no workers; start some with `dask worker ADDRESS`") from error
-    here = sys.version_info[:2]
-    # Code is sent, which another Python cannot run.
-    for worker, versions in client.get_versions()["workers"].items():
-        theirs = versions["host"]["python"].split(".")
-        if tuple(map(int, theirs[:2])) != here:
-            they, we = ".".join(theirs[:2]), ".".join(map(str, here))
-            raise InputError(f"{name}, worker {worker} has Python {they}, and this is {we}: they must be equal")
-
-
-def _there(client: Any, name: str) -> Mapping[str, int]:
-    try:
-        return cast(Mapping[str, int], client.nthreads())
-    except OSError as error:
-        raise InputError(f"{name}: the scheduler is gone") from error
+        client.close(seconds)
+    finally:
+        cluster.close(seconds)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.tree import NO_ROW, ancestor
+from kinetoscope.model import arrays
 from kinetoscope.model.calltree import call_tree, is_asynchronous
 from kinetoscope.model.device import DeviceWork
 from kinetoscope.model.kinds import EventKind
@@ -128,6 +130,16 @@ def call_names(trace: Trace) -> NDArray[np.int32]:
             names = names.copy()
             names[rows] = _merged(trace, names[rows], kind, chosen)
     return names
+
+
+def names_of_calls(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
+    """The names of calls as tables know them (see `call_name`), null for row −1."""
+    # One text may name an operator and an annotation, and only the operator loses its overload.
+    kinds = len(EventKind)
+    codes = trace.of(call_names)[rows].astype(np.int64) * kinds + trace.kind[rows]
+    return arrays.labelled(
+        np.where(rows >= 0, codes, -1), lambda code: call_name(trace.strings.label(code // kinds), code % kinds)
+    )
 
 
 def _renamed(trace: Trace, kind: EventKind) -> NDArray[np.bool_]:

@@ -34,6 +34,9 @@ CLOCKS: Final = Schema(
 _MOST: Final = 200_000
 """Ends that clocks are set by; of more an even part is taken."""
 
+_FAR: Final = 10**15
+"""From so many ns on a clock is too far off for times as numbers with a point."""
+
 _KEPT: Final = 64
 """Collectives of each process group that are taken in any case."""
 
@@ -81,10 +84,13 @@ def clocks(frame: pl.DataFrame) -> Clocks:
     hosts = hosts.sort("first", "clock").with_row_index("number").with_columns(pl.col("number").cast(pl.Int64))
     ends = calls.filter(pl.col("match").is_not_null() & pl.col("kind").is_in(BINDING))
     ends = ends.join(hosts.select("clock", "number"), on="clock", how="left")
-    origin = int(ends["end"].sort()[len(ends) // 2]) if len(ends) else 0
     seen = _thinned(ends.group_by("match", "number").agg(
         pl.col("end").quantile(0.5, "lower").cast(pl.Int64), pl.col("group").first()
     ).sort("match", "number"))  # fmt: skip
+    far = _far(seen, len(hosts))
+    near = ends["end"] - pl.Series(far, dtype=pl.Int64).gather(ends["number"])
+    origin = int(near.sort()[len(ends) // 2]) if len(ends) else 0
+    seen = seen.with_columns(pl.col("end") - pl.Series(far, dtype=pl.Int64).gather(seen["number"]))
     fitted, counts = _fitted(seen, origin, len(hosts))
     offset, rate = _believed(fitted, hosts["named"].is_not_null().to_numpy())
     component = np.unique(fitted.component, return_inverse=True)[1]
@@ -92,7 +98,7 @@ def clocks(frame: pl.DataFrame) -> Clocks:
         host="clock",
         ranks=pl.Series([ranks_text(each) for each in hosts["ranks"].to_list()], dtype=pl.String),
         component=pl.Series(component, dtype=pl.Int64),
-        offset=pl.Series(np.rint(offset), dtype=pl.Int64),
+        offset=pl.Series(far + np.rint(offset).astype(np.int64), dtype=pl.Int64),
         rate=pl.Series(rate, dtype=pl.Float64),
         spread=pl.lit(0, pl.Int64),
         collectives=pl.Series(counts, dtype=pl.Int64),
@@ -138,10 +144,27 @@ def _thinned(seen: pl.DataFrame) -> pl.DataFrame:
     return seen.join(matches.filter(place % step == 0).select("match"), on="match", how="semi", maintain_order="left")
 
 
-def _fitted(seen: pl.DataFrame, origin: int, hosts: int) -> tuple[Fit, NDArray[np.int64]]:
-    clock = seen["number"].to_numpy()
+def _far(seen: pl.DataFrame, hosts: int) -> NDArray[np.int64]:
+    """How far each clock is ahead, about, if by much: a file that is cut short may lack what its times count from.
+
+    Whole ns, as fractions of what is so large say little; 0 of clocks that are near the reference.
+    """
+    middle = int(seen["end"].sort()[len(seen) // 2]) if len(seen) else 0
+    if not len(seen) or int((seen["end"] - middle).abs().max()) < _FAR:  # type: ignore[arg-type]
+        return np.zeros(hosts, np.int64)
+    clock, event, time = _observed(seen, middle)
+    found = np.rint(fit(clock, event, time, np.zeros(hosts, np.bool_)).offset).astype(np.int64)
+    return np.where(np.abs(found) < _FAR, 0, found)
+
+
+def _observed(seen: pl.DataFrame, origin: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Clock, event and time of each observation."""
     event = (seen["match"].rank("dense").cast(pl.Int64) - 1).to_numpy() if len(seen) else np.empty(0, np.int64)
-    time = (seen["end"] - origin).cast(pl.Float64).to_numpy()
+    return seen["number"].to_numpy(), event, (seen["end"] - origin).cast(pl.Float64).to_numpy()
+
+
+def _fitted(seen: pl.DataFrame, origin: int, hosts: int) -> tuple[Fit, NDArray[np.int64]]:
+    clock, event, time = _observed(seen, origin)
     counts = np.bincount(clock, minlength=hosts)
     reference = components(clock, event, hosts) == np.arange(hosts)
     found = fit(clock, event, time, (counts >= _FOR_A_RATE) & ~reference)

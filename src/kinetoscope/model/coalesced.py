@@ -41,6 +41,11 @@ class Joined:
     elements: dict[str, NDArray[np.int64]]
     peers: dict[str, NDArray[np.int64]]
 
+    def told(self, name: str, own: NDArray[np.int64]) -> NDArray[np.int64]:
+        """An argument by name: of the batch for a kernel that ends one, else what it says itself."""
+        of_batch = self.elements.get(name, self.peers.get(name))
+        return own if of_batch is None else np.where(self.first >= 0, of_batch, own)
+
 
 def joined_calls(
     trace: Trace, row: NDArray[np.int32], launch: NDArray[np.int32], parameters: NDArray[np.int32]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.intervals import Intervals, covered, union
 from kinetoscope.model import arrays
-from kinetoscope.model.coalesced import joined_calls
+from kinetoscope.model.coalesced import Joined, joined_calls
 from kinetoscope.model.collective_contents import input_types, shaped_elements, types
 from kinetoscope.model.collective_groups import group_columns
 from kinetoscope.model.collective_records import PARAMETERS, Records, named, on_device, on_host
@@ -130,7 +130,7 @@ def _described(trace: Trace, steps_by: str | None, found: Records, *, of_host: b
     start, length = found.start, found.end - found.start
     base = base_of(trace)
     own = trace.source.rank
-    peers = {name: joined.peers.get(name, found.integers(trace, name)) for name in ("source_rank", "destination_rank")}
+    peers = {name: joined.told(name, found.integers(trace, name)) for name in ("source_rank", "destination_rank")}
     sends, receives = kind == _KIND["send"], kind == _KIND["recv"]
     peers["source_rank"] = np.where(sends & (peers["destination_rank"] >= 0), own, peers["source_rank"])
     peers["destination_rank"] = np.where(receives & (peers["source_rank"] >= 0), own, peers["destination_rank"])
@@ -144,7 +144,7 @@ def _described(trace: Trace, steps_by: str | None, found: Records, *, of_host: b
             **group_columns(trace, found),
             "seq": arrays.rows(found.integers(trace, "collective_sequence")),
             **{name: arrays.rows(values) for name, values in peers.items()},
-            **_content(trace, found, joined.elements),
+            **_content(trace, found, joined),
             "device": arrays.rows(found.device),
             "stream": arrays.rows(found.stream),
             "step": _steps(trace, steps_by, found),
@@ -189,7 +189,7 @@ def _steps(trace: Trace, steps_by: str | None, found: Records) -> pl.Series:
 # --- the content
 
 
-def _content(trace: Trace, found: Records, joined: dict[str, NDArray[np.int64]]) -> dict[str, pl.Series]:
+def _content(trace: Trace, found: Records, joined: Joined) -> dict[str, pl.Series]:
     """Type and number of elements, and the bytes of one (`width`): by arguments, else as inputs on the host tell."""
     places, distinct = types(
         trace, found.codes(trace, "element_type"), input_types(trace, found.span), input_types(trace, found.operator)
@@ -200,7 +200,7 @@ def _content(trace: Trace, found: Records, joined: dict[str, NDArray[np.int64]])
         "width": pl.Series([each.bytes for each in distinct], dtype=pl.Int64).gather(arrays.rows(places)),
     }
     for name, of_shape in shaped.items():
-        told = joined.get(name, found.integers(trace, name))
+        told = joined.told(name, found.integers(trace, name))
         values = np.where(told >= 0, told, of_shape)
         columns[name] = arrays.column(values, (values >= 0) & (values < MOST_ELEMENTS))
     return columns

@@ -21,6 +21,7 @@ from kinetoscope.model.collectives import BINDING
 from kinetoscope.model.matched_groups import agreed_groups, inferred_groups
 from kinetoscope.model.matching_columns import Calls, Int64s
 from kinetoscope.model.matching_order import Offsets, by_order
+from kinetoscope.model.matching_shape import by_shape
 from kinetoscope.model.matching_pairs import between_two, between_unnamed
 
 SEQUENCE, ORDER, SHAPE = "sequence", "order", "shape"
@@ -91,7 +92,7 @@ def _found(calls: Calls, ids: Int64s) -> Iterator[tuple[int, Int64s]]:
     offsets = Offsets(calls, ids)
     free = (ids < 0) & ~calls.recorded & ~calls.single
     free &= ~calls.other
-    yield HOW.index(SHAPE), by_order(calls, free, calls.on_host.astype(np.int64), offsets, rounds=_ROUNDS)
+    yield HOW.index(SHAPE), by_shape(calls, free, ids)[0]
     yield HOW.index(ORDER), between_two(calls, Offsets(calls, ids))
     yield HOW.index(SHAPE), between_unnamed(calls, Offsets(calls, ids))
 

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.alignment import Witness
+from kinetoscope.algorithms.grouping import group
 from kinetoscope.model import arrays
 from kinetoscope.model.collectives import BINDING, GATHERS, POINT_TO_POINT, UNEVEN
 
@@ -38,6 +39,7 @@ class Calls:
     seq: Int64s
     source: Int64s
     destination: Int64s
+    world: int
     recorded: NDArray[np.bool_]
     binding: NDArray[np.bool_]
     single: NDArray[np.bool_]
@@ -50,6 +52,12 @@ class Calls:
     def gaps(self) -> bool:
         """Whether recordings are known to lack calls in their midst."""
         return _has_gaps(self.facts)
+
+    @cached_property
+    def stream(self) -> Int64s:
+        """The stream of each call, with its device."""
+        device, stream = (arrays.integers(self.facts[each].fill_null(-1))[0] for each in ("device", "stream"))
+        return group(device, stream)[0].astype(np.int64) if len(stream) else stream
 
     @classmethod
     def of(cls, frame: pl.DataFrame) -> Calls:
@@ -75,6 +83,9 @@ class Calls:
             two=pl.col("destination_rank"),
             launched=pl.col("launch").is_not_null(),
             other=pl.col("kind") == "other",
+            candidates=pl.col("candidates"),
+            device=pl.col("device"),
+            stream=pl.col("stream"),
         )
         numbers: dict[str, Any] = {
             name: arrays.integers(frame[column].fill_null(-1))[0]
@@ -89,7 +100,8 @@ class Calls:
         codes: dict[str, Any] = {
             each: arrays.integers(facts[each])[0] for each in ("rank", "clock", "group", "signature", "kind")
         }
-        return cls(**codes, **numbers, **flags, facts=facts)
+        world: Any = frame["world"].max()
+        return cls(**codes, **numbers, **flags, world=world or 0, facts=facts)
 
     def witness(self, rows: Int64s) -> Witness:
         """What a rank saw of these calls of its own."""

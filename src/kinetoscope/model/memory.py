@@ -16,7 +16,6 @@ from kinetoscope.algorithms import tree
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.tree import NO_ROW
 from kinetoscope.model import arguments, arrays
-from kinetoscope.model.calls import call_name, call_names
 from kinetoscope.model.calltree import MODULE, call_tree
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.memory_levels import in_use, is_mapped, with_mapped
@@ -196,16 +195,6 @@ def _threads_of_calls(trace: Trace) -> NDArray[np.int32]:
 def out_of_memory(trace: Trace) -> int:
     """How often an allocator said that memory had run out."""
     return int(rows_named(trace, lambda name: name == "[OutOfMemory]", EventKind.INSTANT).sum())
-
-
-def names_of_calls(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
-    """The names of calls as tables know them (see `calls.call_name`), null for row −1."""
-    # One text may name an operator and an annotation, and only the operator loses its overload.
-    kinds = len(EventKind)
-    codes = trace.of(call_names)[rows].astype(np.int64) * kinds + trace.kind[rows]
-    return arrays.labelled(
-        np.where(rows >= 0, codes, -1), lambda code: call_name(trace.strings.label(code // kinds), code % kinds)
-    )
 
 
 def names_of_modules(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:

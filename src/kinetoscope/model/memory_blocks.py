@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.pairing import NO_PLACE, next_of_same
 from kinetoscope.algorithms.tree import ancestor
-from kinetoscope.model.calls import call_names, calls
+from kinetoscope.model.calls import call_names, calls, names_of_calls
 from kinetoscope.model.calltree import enclosing_module
 from kinetoscope.model.kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.memory import (
@@ -26,7 +26,6 @@ from kinetoscope.model.memory import (
     address_keys,
     innermost_calls,
     memory_instants,
-    names_of_calls,
     names_of_modules,
 )
 from kinetoscope.model.naming import rows_named

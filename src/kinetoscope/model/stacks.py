@@ -8,7 +8,9 @@ overlaps another only partly), what the file spells out counts.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -27,6 +29,9 @@ SEPARATOR: Final = ";"
 
 DEEPEST: Final = 1000
 """Levels of calls that become frames: Python's own limit; what a crafted file has beyond would fill the memory."""
+
+_AT_ONCE: Final = 1000
+"""Stacks that are put together at a time."""
 
 _NO_FRAME: Final = re.compile(r"[;\r\n]+")
 _FRAME: Final = re.compile(r"(.+)\((\d{1,9})\): (.*)")
@@ -64,8 +69,7 @@ def call_stacks(trace: Trace, python: bool = False, in_forward: bool = False) ->
     keys, places = np.unique(key, return_inverse=True)
     number: dict[str, int] = {"": -1}
     codes = np.empty(len(keys), np.int32)
-    for place, each in enumerate(keys.tolist()):
-        text = _text(trace, frames, each)
+    for place, text in enumerate(_texts(trace, frames, keys)):
         codes[place] = number.setdefault(text, len(number) - 1)
     code = np.full(len(trace), -1, np.int32)
     code[rows] = codes[places]
@@ -98,18 +102,28 @@ def _rebuilt(trace: Trace, rows: NDArray[np.int32], around: NDArray[np.int32]) -
     return np.where(around[rows] >= 0, found.node[around[rows]], np.int32(-1)), found
 
 
-def _text(trace: Trace, frames: Prefixes, key: int) -> str:
-    if key < 0:
-        return ""
-    if key < len(trace.strings):
-        found = [frame.strip() for frame in trace.strings.label(key).split(SEPARATOR)]
-        return SEPARATOR.join(frame for frame in reversed(found) if frame)
-    names: list[str] = []
-    node = key - len(trace.strings)
-    while node >= 0 and len(names) < DEEPEST:
-        names.append(frame_text(trace.strings.label(int(frames.label[node]))))
-        node = int(frames.parent[node])
-    return SEPARATOR.join(reversed(names))
+def _texts(trace: Trace, frames: Prefixes, keys: NDArray[np.int64]) -> Iterator[str]:
+    """The text of each key: of strings as they are spelled, then of nodes, by their paths."""
+    strings = len(trace.strings)
+    for key in keys[keys < strings].tolist():
+        found = [frame.strip() for frame in trace.strings.label(key).split(SEPARATOR)] if key >= 0 else []
+        yield SEPARATOR.join(frame for frame in reversed(found) if frame)
+    labels, place = np.unique(frames.label, return_inverse=True)
+    names = [frame_text(name) for name in trace.strings.labels(labels.tolist())]
+    nodes = keys[keys >= strings] - strings
+    for begin in range(0, len(nodes), _AT_ONCE):
+        for path in _paths(frames.parent, nodes[begin : begin + _AT_ONCE]):
+            yield SEPARATOR.join([names[k] for k in place[path].tolist()])
+
+
+def _paths(parent: NDArray[np.int32], nodes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Of each node those from the root to it, or the innermost of them: a step up for all nodes at a time."""
+    levels: list[NDArray[np.int64]] = []
+    while (nodes >= 0).any() and len(levels) < DEEPEST:
+        levels.append(nodes)
+        nodes = np.where(nodes >= 0, parent[nodes], -1)
+    for path in np.stack(levels[::-1], axis=1):
+        yield path[path >= 0]
 
 
 def frame_text(name: str) -> str:
@@ -130,8 +144,19 @@ class Source(NamedTuple):
 
 def user_source(stack: str) -> Source:
     """The line of the innermost frame that is the user's own: neither torch's, nor installed, nor Python's own."""
-    for frame in reversed(stack.split(SEPARATOR)):
-        match = _FRAME.fullmatch(frame)
-        if match and not _LIBRARY.search(match[1].replace("\\", "/")):
-            return Source(match[1], int(match[2]), match[3])
+    end = len(stack)
+    while end >= 0:
+        begin = stack.rfind(SEPARATOR, 0, end) + 1
+        if source := _users(stack[begin:end]):
+            return source
+        end = begin - 1
     return Source(None, None, None)
+
+
+@lru_cache(1 << 16)
+def _users(frame: str) -> Source | None:
+    """Where a frame is, if it is the user's. Stacks share most of their frames."""
+    match = _FRAME.fullmatch(frame)
+    if match and not _LIBRARY.search(match[1].replace("\\", "/")):
+        return Source(match[1], int(match[2]), match[3])
+    return None

@@ -160,7 +160,7 @@ def rows_of(frame: pl.DataFrame) -> tuple[Rows, pl.DataFrame]:
         .to_series()
         .to_numpy(),
         stage=ordered.select("rank")
-        .join(_stages(frame), on="rank", how="left", maintain_order="left")["stage"]
+        .join(stages(frame), on="rank", how="left", maintain_order="left")["stage"]
         .to_numpy(),
         did=np.column_stack([did[:, :5], did[:, 5] + did[:, 6]]),
         barrier=(_STILL * computed <= ordered["end"].to_numpy() - start) & (start == came),
@@ -176,8 +176,8 @@ def _incomplete(frame: pl.DataFrame) -> list[str]:
     return [text for text in texts if not here.issuperset(ranks_of(text))]
 
 
-def _stages(frame: pl.DataFrame) -> pl.DataFrame:
-    """A code for what each rank sends and receives at least once in each step."""
+def stages(frame: pl.DataFrame) -> pl.DataFrame:
+    """`stage` of each `rank`: a code for what it sends and receives at least once in each step."""
     direction = (pl.col("destination_rank") - pl.col("rank")).sign()
     steps = pl.col("step").n_unique().over("rank")
     often = frame.select("rank", "kind", direction=direction, steps=steps).filter(pl.col("kind").is_in(_PAIRWISE))

@@ -44,7 +44,7 @@ _UNMET: Final = 2
 
 _GOOGLE: Final = ("gs", "gcs")
 _GOOGLE_TRIES: Final = 3
-_AZURE_RETRIES: Final = {"total_retries": 2, "initial_backoff": 1, "increment_base": 2, "random_jitter_range": 1}
+_AZURE_RETRIES: Final = {"total_retries": 2, "initial_backoff": 1, "increment_base": 1, "random_jitter_range": 0.5}
 
 _HTTP: Final = ("http", "https")
 _UNLISTED: Final = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "http", "https"}

@@ -79,8 +79,17 @@ class Written:
     arrows: int
 
 
-def write(trace: Trace, path: str | Path, *, series: Iterable[Series] = (), marked: Marked | None = None) -> Written:
+def write(
+    trace: Trace,
+    path: str | Path,
+    *,
+    series: Iterable[Series] = (),
+    marked: Marked | None = None,
+    rows: NDArray[np.integer[Any]] | None = None,
+) -> Written:
     """Write a trace to a file, compressed if its name ends in `.gz`. The file appears when it is complete.
+
+    rows: the events that are written, ascending; None: all. What is returned counts all.
 
     Raises:
         OSError: the file cannot be written.
@@ -88,7 +97,8 @@ def write(trace: Trace, path: str | Path, *, series: Iterable[Series] = (), mark
     chosen = [_thinned(each) for each in series]
     found = places(trace)
     more = (*_names(trace, found), *_counters(chosen, found), *_arrows(trace, found, marked))
-    trace_json.write(trace, path, changes=_changes(trace, found, marked), more=more)
+    changes = _changes(trace, found, marked, rows)
+    trace_json.write(trace, path, changes=changes, more=more, rows=None if rows is None else rows.tolist())
     spans = trace.ph == _SPAN
     return Written(
         counters=sum(len(each.times) > 0 for each in chosen),
@@ -149,7 +159,9 @@ def _rounded(nanoseconds: NDArray[np.int64]) -> NDArray[np.bool_]:
 # --- events
 
 
-def _changes(trace: Trace, found: Places, marked: Marked | None) -> dict[int, Change]:
+def _changes(
+    trace: Trace, found: Places, marked: Marked | None, among: NDArray[np.integer[Any]] | None
+) -> dict[int, Change]:
     """What is written otherwise, by row; events that are changed alike share a change."""
     if not len(trace):
         return {}
@@ -158,7 +170,8 @@ def _changes(trace: Trace, found: Places, marked: Marked | None) -> dict[int, Ch
     if marked is not None:
         is_marked[marked.rows] = True
     spans = trace.ph == _SPAN
-    rows = np.flatnonzero(quoted | is_marked | (found.lane > 0) | found.renumbered[trace.track])
+    changed = quoted | is_marked | (found.lane > 0) | found.renumbered[trace.track]
+    rows = np.flatnonzero(changed) if among is None else among[changed[among]]
     facts = (trace.track, found.lane, quoted, is_marked, spans)
     known: dict[tuple[Any, ...], Change] = {}
     changes = {}

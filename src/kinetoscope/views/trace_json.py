@@ -50,7 +50,12 @@ class Change:
 
 
 def write(
-    trace: Trace, path: str | Path, *, changes: Mapping[int, Change] | None = None, more: Iterable[str] = ()
+    trace: Trace,
+    path: str | Path,
+    *,
+    changes: Mapping[int, Change] | None = None,
+    more: Iterable[str] = (),
+    rows: Iterable[int] | None = None,
 ) -> None:
     """Write a trace to a file, compressed if its name ends in `.gz`. The file appears when it is complete.
 
@@ -62,6 +67,7 @@ def write(
         path: the file.
         changes: events that are written otherwise, by row.
         more: events that follow those of the trace, as JSON.
+        rows: the events that are written, ascending; None: all.
 
     Raises:
         OSError: the file cannot be written.
@@ -70,7 +76,7 @@ def write(
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with _open(part, compressed=path.suffix == ".gz") as file:
-            file.writelines(piece.encode("utf-8", "surrogatepass") for piece in pieces(trace, changes, more))
+            file.writelines(piece.encode("utf-8", "surrogatepass") for piece in pieces(trace, changes, more, rows))
         part.replace(path)
     finally:
         with suppress(FileNotFoundError):
@@ -85,7 +91,12 @@ def _open(path: Path, *, compressed: bool) -> IO[bytes]:
     return path.open("wb")
 
 
-def pieces(trace: Trace, changes: Mapping[int, Change] | None = None, more: Iterable[str] = ()) -> Iterator[str]:
+def pieces(
+    trace: Trace,
+    changes: Mapping[int, Change] | None = None,
+    more: Iterable[str] = (),
+    rows: Iterable[int] | None = None,
+) -> Iterator[str]:
     """The JSON text in pieces: one for each event, and one for what stands before and after them."""
     before = [f"{_string(key)}: {_valid(text)}" for key, text in trace.members[: max(trace.members_before_events, 0)]]
     after = [f"{_string(key)}: {_valid(text)}" for key, text in trace.members[max(trace.members_before_events, 0) :]]
@@ -94,10 +105,13 @@ def pieces(trace: Trace, changes: Mapping[int, Change] | None = None, more: Iter
         yield "{\n" + "".join(f"{member},\n" for member in before) + f'"{_EVENTS}": '
     yield "["
     changes = changes or {}
-    for row in range(len(trace)):
-        yield (",\n" if row else "\n") + event_text(trace, row, changes.get(row))
-    for number, text in enumerate(more, len(trace)):
-        yield (",\n" if number else "\n") + text
+    between = "\n"
+    for row in range(len(trace)) if rows is None else rows:
+        yield between + event_text(trace, row, changes.get(row))
+        between = ",\n"
+    for text in more:
+        yield between + text
+        between = ",\n"
     yield "\n]"
     if not is_list:
         yield "".join(f",\n{member}" for member in after) + "\n}\n"

@@ -1,0 +1,369 @@
+"""What is left to draw of spans at any scale: short neighbours of a row become one mark, long spans stay themselves.
+
+At the scale of a unit of time a span of a unit or more is a mark of its own. Of the others, those that follow one
+another in a row and start in the same unit (units are counted from an origin) are one mark. So a row has no more than
+two marks a unit, however many spans there are, and the marks of a coarser scale are made of those of a finer one.
+
+The pyramid is what makes that quick: of each 16 spans that follow one another, of each 64, 256, and so on, it holds the
+longest, and the time of each kind. It is made in one walk, takes some 8 bytes a span beside the spans themselves,
+and serves every scale exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.compiled import Int32s, Int64s, compiled, frozen, inlined, require_rows
+
+UInt8s = NDArray[np.uint8]
+UInt32s = NDArray[np.uint32]
+Float32s = NDArray[np.float32]
+
+KINDS: Final = 10
+"""Kinds of spans that there can be."""
+
+UNITS: Final = 1024
+"""Units of time in a tile."""
+
+LONGEST: Final = 1 << 61
+"""Times are no further from 0 than this, ns."""
+
+DEEPEST: Final = 51
+"""Greatest scale: units of 2^51 ns, tiles of 2^61."""
+
+_FIRST = 4  # log2 of the spans of a node of the first level
+_MORE = 2  # log2 of the nodes of a level that a node of the next one joins
+_ROOM = 1 << 14  # marks that there is room for at first
+_LONG = (1 << 32) - 1  # what lasts so long or longer, 4.3 s, is looked up
+
+
+@dataclass(frozen=True)
+class Pyramid:
+    """Spans by row, and sums over them.
+
+    Attributes:
+        order: int32 [spans], the spans row by row, by start.
+        rows: int64 [rows + 1], where each row begins in `order`.
+        start, end: int64 [n], of all spans, ns.
+        at: int64 [spans], when each of `order` starts, ns; own: uint32 [spans], how long it lasts, ns, at most _LONG;
+            kind: uint8 [spans], of each.
+        begins: int64 [nodes of the first level], when their first span starts, ns.
+        levels: int64 [levels], where the nodes of each level begin.
+        length: int64 [nodes], of the longest span of each; longest: int32 [nodes], which place of `order` that is.
+        busy: int64 [nodes × KINDS], time of each kind.
+    """
+
+    order: Int32s
+    rows: Int64s
+    start: Int64s
+    end: Int64s
+    at: Int64s
+    own: UInt32s
+    kind: UInt8s
+    begins: Int64s
+    levels: Int64s
+    length: Int64s
+    longest: Int32s
+    busy: Int64s
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What to draw in a tile, row by row, in order of time.
+
+    Attributes:
+        rows: int64 [rows asked for + 1], where the marks of each begin.
+        start, end: float32 [marks], in units from the beginning of the tile, cut where they stick out a unit.
+        span: int32 [marks], the span that it is, or the longest of them.
+        count: int32 [marks], how many spans it is.
+        kind: uint8 [marks], the kind that most of its time is of.
+        busy: int64 [marks], time of its spans, ns.
+        extent: int64 [marks], from its start to its end, ns.
+    """
+
+    rows: Int64s
+    start: Float32s
+    end: Float32s
+    span: Int32s
+    count: Int32s
+    kind: UInt8s
+    busy: Int64s
+    extent: Int64s
+
+    def __len__(self) -> int:
+        return len(self.span)
+
+
+def pyramid(start: Int64s, end: Int64s, kind: UInt8s, order: Int32s, rows: Int64s) -> Pyramid:
+    """Sum up spans that stand in rows.
+
+    Args:
+        start: first instant of each span, ns, [n], between −LONGEST and LONGEST.
+        end: instant after the last of each, ns, [n], in the same bounds; empty if it is no later than the start.
+        kind: of each span, [n].
+        order: the spans that are drawn, row by row, by start. Spans of a row should not overlap: one that does is taken
+            to end where the next one of its row starts.
+        rows: where each row begins in `order`, [rows + 1].
+
+    Raises:
+        ValueError: the arrays differ in length, or a kind is KINDS or more.
+    """
+    require_rows(start.size, start=start, end=end, kind=kind)
+    if kind.size and int(kind.max()) >= KINDS:
+        raise ValueError(f"a kind is {int(kind.max())}, but there are {KINDS}")
+    sizes = []
+    nodes = order.size >> _FIRST
+    while nodes:
+        sizes.append(nodes)
+        nodes >>= _MORE
+    levels = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    nodes = int(levels[-1])
+    arrays = (frozen(order, np.int32), frozen(rows, np.int64), frozen(start, np.int64), frozen(end, np.int64))
+    at, own, kinds = np.empty(order.size, np.int64), np.empty(order.size, np.uint32), np.empty(order.size, np.uint8)
+    begins = np.empty(sizes[0] if sizes else 0, np.int64)
+    length, longest, busy = np.zeros(nodes, np.int64), np.zeros(nodes, np.int32), np.zeros(nodes * KINDS, np.int64)
+    _build(*arrays, frozen(kind, np.uint8), levels, at, own, kinds, begins, length, longest, busy)
+    tops = frozen(levels, np.int64), frozen(length, np.int64), frozen(longest, np.int32), frozen(busy, np.int64)
+    spans = frozen(at, np.int64), frozen(own, np.uint32), frozen(kinds, np.uint8)
+    return Pyramid(*arrays, *spans, frozen(begins, np.int64), *tops)
+
+
+def marks(found: Pyramid, rows: Int64s, *, origin: int, scale: int, tile: int) -> Marks:
+    """What to draw of some rows in a tile: all marks that touch it, also those that begin before.
+
+    A mark that two tiles show is the same in both.
+
+    Args:
+        found: the spans.
+        rows: rows of the pyramid, [rows asked for].
+        origin: where units and tiles are counted from, ns; units are 2^`scale` ns long, tiles UNITS units.
+        scale: from 0 to DEEPEST.
+        tile: number of the tile; those before the origin are negative.
+
+    Raises:
+        ValueError: the scale, the tile or a row does not exist.
+    """
+    first = origin + tile * (UNITS << scale) if 0 <= scale <= DEEPEST else None
+    if first is None or abs(first) > 2 * LONGEST or abs(origin) > LONGEST:
+        raise ValueError(f"there is no tile {tile} of scale {scale} from {origin} on")
+    if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < found.rows.size - 1:
+        raise ValueError(f"there are {found.rows.size - 1} rows")
+    room = _ROOM
+    while True:
+        ends = np.zeros(rows.size + 1, np.int64)
+        start, end = np.empty(room, np.float32), np.empty(room, np.float32)
+        span, count = np.empty(room, np.int32), np.empty(room, np.int32)
+        kind, busy, extent = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.int64)
+        size = _marks(
+            found.order, found.rows, found.end, found.at, found.own, found.kind, found.begins, found.levels,
+            found.length, found.longest, found.busy, frozen(rows, np.int64), origin, first, scale,
+            np.zeros(KINDS, np.int64), ends, start, end, span, count, kind, busy, extent,
+        )  # fmt: skip
+        if size >= 0:
+            return Marks(
+                ends, start[:size], end[:size], span[:size], count[:size], kind[:size], busy[:size], extent[:size]
+            )
+        room *= 4
+
+
+@compiled
+def _build(
+    order: Int32s,
+    rows: Int64s,
+    start: Int64s,
+    end: Int64s,
+    kind: UInt8s,
+    levels: Int64s,
+    at: Int64s,
+    own: UInt32s,
+    kinds: UInt8s,
+    begins: Int64s,
+    length: Int64s,
+    longest: Int32s,
+    busy: Int64s,
+) -> None:
+    """A node across two rows is filled as well, and never used. What fills no node stays without one."""
+    for row in range(rows.size - 1):
+        for place in range(rows[row], rows[row + 1]):
+            item = order[place]
+            time = max(end[item] - start[item], 0)
+            if place + 1 < rows[row + 1]:
+                time = min(time, start[order[place + 1]] - start[item])
+            at[place] = start[item]
+            own[place] = min(time, _LONG)
+            kinds[place] = kind[item]
+            node = place >> _FIRST
+            if node < begins.size:
+                if place & ((1 << _FIRST) - 1) == 0:
+                    begins[node] = start[item]
+                    length[node] = -1
+                busy[node * KINDS + kind[item]] += time
+                if time > length[node]:
+                    length[node] = time
+                    longest[node] = place
+    for level in range(1, levels.size - 1):
+        low = levels[level - 1]
+        for node in range(levels[level], levels[level + 1]):
+            child = low + ((node - levels[level]) << _MORE)
+            length[node] = -1
+            for each in range(child, child + (1 << _MORE)):
+                if length[each] > length[node]:
+                    length[node] = length[each]
+                    longest[node] = longest[each]
+                for k in range(KINDS):
+                    busy[node * KINDS + k] += busy[each * KINDS + k]
+
+
+@inlined
+def _first_from(at: Int64s, begins: Int64s, low: int, high: int, time: int) -> int:
+    """The first place from `low` to `high` whose span starts at a time or later; they are of one row.
+
+    What is near is found first, by ever longer steps over the nodes.
+    """
+    node = (low >> _FIRST) + 1
+    step = 1
+    while (node + step) << _FIRST < high and node + step < begins.size and begins[node + step] < time:
+        node += step
+        step *= 2
+    top = min(node + step, high >> _FIRST, begins.size - 1)
+    bottom = (low >> _FIRST) + 1
+    if step > 1:
+        bottom = node + 1
+    while bottom <= top:  # the first node that begins later
+        probe = (bottom + top) >> 1
+        if probe << _FIRST >= high or begins[probe] >= time:
+            top = probe - 1
+        else:
+            bottom = probe + 1
+    low = max(low, (bottom - 1) << _FIRST)
+    high = min(high, bottom << _FIRST) if bottom < begins.size else high
+    while low < high:
+        probe = (low + high) >> 1
+        if at[probe] < time:
+            low = probe + 1
+        else:
+            high = probe
+    return low
+
+
+@inlined
+def _time(order: Int32s, end: Int64s, at: Int64s, own: UInt32s, place: int, high: int) -> int:
+    """How long the span at a place lasts; `high` ends its row."""
+    time = own[place] + 0
+    if time == _LONG:
+        time = max(end[order[place]] - at[place], 0)
+        if place + 1 < high:
+            time = min(time, at[place + 1] - at[place])
+    return time
+
+
+@compiled
+def _marks(
+    order: Int32s,
+    rows: Int64s,
+    end: Int64s,
+    at: Int64s,
+    own: UInt32s,
+    kind: UInt8s,
+    begins: Int64s,
+    levels: Int64s,
+    length: Int64s,
+    longest: Int32s,
+    busy: Int64s,
+    wanted: Int64s,
+    origin: int,
+    first: int,
+    scale: int,
+    sums: Int64s,
+    ends: Int64s,
+    mark_start: Float32s,
+    mark_end: Float32s,
+    mark_span: Int32s,
+    mark_count: Int32s,
+    mark_kind: UInt8s,
+    mark_busy: Int64s,
+    mark_extent: Int64s,
+) -> int:
+    """Fill in the marks; returns how many there are, or −1 if there is not room for all."""
+    unit = 1 << scale
+    limit = first + (UNITS << scale)
+    size = 0
+    for each in range(wanted.size):
+        high = rows[wanted[each] + 1]
+        low = rows[wanted[each]]
+        place = _first_from(at, begins, low, high, first)
+        if place > low:
+            time = _time(order, end, at, own, place - 1, high)
+            if at[place - 1] + time > first:
+                # It reaches into the tile. If it is short, all that starts in its unit is one mark with it.
+                if time < unit:
+                    place = _first_from(at, begins, low, place, first - unit)
+                else:
+                    place -= 1
+        while place < high and at[place] < limit:
+            if size == mark_span.size:
+                return -1
+            begin = at[place]
+            best, count, top = place, 1, kind[place] + 0
+            most = _time(order, end, at, own, place, high)
+            total = most
+            stop = begin + most
+            last = place + 1
+            if most < unit:
+                # A long span leaves no room for another to start in its unit after it: it is the last one there.
+                border = origin + ((((begin - origin) >> scale) + 1) << scale)
+                last = _first_from(at, begins, place + 1, high, border)
+                if last - 1 > place and _time(order, end, at, own, last - 1, high) >= unit:
+                    last -= 1
+            if last - 1 > place:
+                count = last - place
+                for k in range(KINDS):
+                    sums[k] = 0
+                most = -1
+                level = 0
+                while place < last:
+                    # Upwards as long as a larger node begins here and ends in time, downwards where none does.
+                    while level < levels.size - 1:
+                        shift = _FIRST + level * _MORE
+                        if place & ((1 << shift) - 1) or place + (1 << shift) > last:
+                            break
+                        level += 1
+                    while level and place + (1 << (_FIRST + (level - 1) * _MORE)) > last:
+                        level -= 1
+                    if level:
+                        shift = _FIRST + (level - 1) * _MORE
+                        node = levels[level - 1] + (place >> shift)
+                        if length[node] > most:
+                            best, most = longest[node] + 0, length[node]
+                        for k in range(KINDS):
+                            sums[k] += busy[node * KINDS + k]
+                        place += 1 << shift
+                    else:
+                        time = _time(order, end, at, own, place, high)
+                        if time > most:
+                            best, most = place, time
+                        sums[kind[place]] += time
+                        place += 1
+                top, total = 0, 0
+                for k in range(KINDS):
+                    total += sums[k]
+                    if sums[k] > sums[top]:
+                        top = k
+                if total == 0:
+                    top = kind[best] + 0
+                stop = at[last - 1] + _time(order, end, at, own, last - 1, high)
+            place = last
+            mark_start[size] = max((begin - first) / unit, -1.0)
+            mark_end[size] = min((stop - first) / unit, UNITS + 1.0)
+            mark_span[size] = order[best]
+            mark_count[size] = count
+            mark_kind[size] = top
+            mark_busy[size] = total
+            mark_extent[size] = stop - begin
+            size += 1
+        ends[each + 1] = size
+    return size

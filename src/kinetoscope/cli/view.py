@@ -1,0 +1,241 @@
+"""`kinetoscope view PATH...`: the page in a browser: overview, timeline, tables, all that there is.
+
+Serves the runs below the paths on this machine only, until Ctrl-C. New runs appear by themselves, growing ones grow.
+With --host others can reach it, and need the token that is in the link.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import socket
+import sys
+import threading
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Final
+
+from kinetoscope.cli.options import Parser, add_engine, add_reading, typed
+from kinetoscope.errors import InputError, NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from kinetoscope.server.app import Server
+    from kinetoscope.server.workspace import Workspace
+
+PORT: Final = 7007
+"""Tried first, so that a bookmark works; then those after it."""
+
+_TRIED: Final = 20
+_QUIET: Final = 3.0
+"""Seconds without a question before something that nobody waits for is done."""
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]{8,128}")
+
+
+def run(arguments: list[str]) -> int:
+    """Listen, say where, then read and serve: nothing heavy is imported before the link is there."""
+    args = _parser().parse_args(arguments)
+    for path in args.path:
+        _require_there(path)
+    listening = _listening(args.host, args.port)
+    with listening, contextlib.suppress(KeyboardInterrupt):
+        token = args.token or ("" if _only_here(args.host) else _new_token())
+        link = _link(args.host, listening.getsockname()[1], token)
+        sys.stdout.write(f"Kinetoscope: {link}   (Ctrl-C ends it)\n")
+        sys.stdout.flush()
+        if args.browser and _has_browser():
+            threading.Thread(target=_open, args=(link,), name="kinetoscope-browser", daemon=True).start()
+        _serve(args, listening, token)
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="kinetoscope view", usage="kinetoscope view PATH... [options]", description=__doc__)
+    add_reading(parser)
+    add_engine(parser)
+    group = parser.add_argument_group("the server")
+    group.add_argument("--port", type=typed(_port), metavar="N", help=f"{PORT}, or the next free one, by default")
+    group.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen; 0.0.0.0 is everywhere")
+    group.add_argument(
+        "--token", type=typed(_token), metavar="TEXT", help="what the link must have; made up for --host"
+    )
+    group.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="another name of this server, as of a proxy"
+    )
+    group.add_argument("--no-browser", dest="browser", action="store_false", help="only print the link")
+    group = parser.add_argument_group("source code")
+    group.add_argument(
+        "--source", action="append", default=[], metavar="DIR", help="the page may show files below this"
+    )
+    group.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        type=typed(_mapping),
+        metavar="OLD=NEW",
+        help="traces say OLD where files are at NEW",
+    )
+    group.add_argument("--editor", choices=("vscode", "pycharm"), default="", help="frames open in it")
+    return parser
+
+
+def _require_there(path: str) -> None:
+    """A folder may still be empty; what is not there at all is a slip of the pen."""
+    if "://" not in path and not os.path.exists(path):
+        import glob
+
+        if not glob.glob(path, recursive=True):
+            raise NotFoundError(f"{path}: no such file or folder")
+
+
+# --- where to listen
+
+
+def _listening(host: str, port: int | None) -> socket.socket:
+    """A socket that takes connections from now on; they wait until the server is there."""
+    wanted = [port] if port is not None else [*range(PORT, PORT + _TRIED), 0]
+    reason = ""
+    for each in wanted:
+        try:
+            family, _, _, _, address = socket.getaddrinfo(host.strip("[]"), each, type=socket.SOCK_STREAM)[0]
+        except OSError as error:
+            raise UsageError(f"--host {host} is no address of this machine: {error.strerror or error}") from error
+        found = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind(address)
+            found.listen(128)
+        except OSError as error:
+            found.close()
+            reason = error.strerror or str(error)
+            continue
+        return found
+    raise InputError(f"cannot listen at {host}, port {port}: {reason}; another --port may be free")
+
+
+def _only_here(host: str) -> bool:
+    return host == "localhost" or host.startswith("127.") or host.strip("[]") == "::1"
+
+
+def _new_token() -> str:
+    import secrets
+
+    return secrets.token_urlsafe(24)
+
+
+def _link(host: str, port: int, token: str) -> str:
+    name = "localhost" if _only_here(host) else socket.gethostname() if host in ("0.0.0.0", "::") else host
+    name = f"[{name}]" if ":" in name and not name.startswith("[") else name
+    return f"http://{name}:{port}/" + (f"?token={token}" if token else "")
+
+
+def _has_browser() -> bool:
+    """One with windows: a browser in the terminal would take it."""
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+
+
+def _open(link: str) -> None:
+    import webbrowser
+
+    with contextlib.suppress(Exception):  # the link is printed, too
+        webbrowser.open(link)
+
+
+# --- serving
+
+
+def _serve(args: argparse.Namespace, listening: socket.socket, token: str) -> None:
+    """The page is sent at once, while a thread imports what answers and reads the newest run."""
+    answering: Future[ASGIApp] = Future()
+    workspaces: list[Workspace] = []
+    threading.Thread(
+        target=_begin, args=(args, bool(token), answering, workspaces), name="kinetoscope-begin", daemon=True
+    ).start()
+    import uvicorn
+
+    from kinetoscope.server.access import Rules
+    from kinetoscope.server.front import front
+
+    config = uvicorn.Config(
+        front(answering.result, Rules(args.host, token, frozenset(args.allow_host))),
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        for workspace in workspaces:
+            workspace.close()
+
+
+def _begin(args: argparse.Namespace, auth: bool, answering: Future[ASGIApp], workspaces: list[Workspace]) -> None:
+    try:
+        from kinetoscope.server.workspace import Reading, Workspace
+
+        reading = Reading(
+            ranks=args.ranks,
+            jobs=args.jobs,
+            engine=args.engine,
+            address=args.address,
+            max_size=None if args.max_size is None else args.max_size or 1 << 62,
+            cache=args.cache,
+            cache_size=args.cache_size,
+        )
+        workspaces.append(Workspace(tuple(args.path), reading))
+        # The first run is read while the rest of the server is imported.
+        threading.Thread(target=workspaces[0].begin, name="kinetoscope-first", daemon=True).start()
+        from kinetoscope.server.app import Server, api
+        from kinetoscope.server.source import Sources
+
+        server = Server(workspaces[0], Sources.of(args.source, args.map), args.editor, auth)
+        answering.set_result(api(server))
+    except BaseException as error:  # noqa: BLE001 - whoever asks is told
+        answering.set_exception(error)
+        return
+    _prepare(server)
+
+
+def _prepare(server: Server) -> None:
+    """Answer what the page asks first before it asks; then, when nobody waits, compile what nobody has used yet."""
+    from kinetoscope.cli.progress import Meter
+    from kinetoscope.cli.warm import compile_all
+
+    server.prepare()
+
+    def between() -> None:
+        while not server.workspace.is_idle(_QUIET):
+            time.sleep(_QUIET / 4)
+
+    between()
+    with contextlib.suppress(Exception):  # what cannot be compiled now is compiled, or fails, when it is asked for
+        compile_all(Meter(), between)
+
+
+# --- words
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 <= int(text) <= 65535:
+        raise ValueError(f"{text!r} is no port: a number from 0 to 65535")
+    return int(text)
+
+
+def _token(text: str) -> str:
+    if not _TOKEN.fullmatch(text):
+        raise ValueError("a token has 8 to 128 letters, digits and . _ ~ -")
+    return text
+
+
+def _mapping(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not equals or not old or not new:
+        raise ValueError(f"{text!r} is not OLD=NEW")
+    return old, new

@@ -1,0 +1,82 @@
+"""What each rank itself did in each step, more than others that have the same to do: is it so for good, or by chance?
+
+Own time is what a rank did but for collectives: computation, copies, what its host did and what nothing was recorded
+of; neither transfer nor waiting. What a collective hides is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.consistency import Excess, excess
+from kinetoscope.algorithms.intervals import Intervals, exclusive
+from kinetoscope.model.before_collectives import doings
+from kinetoscope.model.scope import Scope
+from kinetoscope.model.steps import steps
+
+OWN: Final = ("computation", "memory copies", "data loading", "synchronization", "host gap")
+"""Causes that are the rank's own; a slow link is not."""
+
+COLUMNS: Final = tuple(f"own {name}" for name in OWN)
+"""Columns of `own_steps`, beside those of collectives."""
+
+_USUAL: Final = 0.01
+"""Of a step: by so much own times vary wherever nothing else is known."""
+
+_WHOLE: Final = 0.75
+"""Share of the collectives that a step usually has, without which it is no whole step."""
+
+
+@dataclass(frozen=True)
+class OwnTime:
+    """Own times of ranks by step, and by how much they exceed those of the others.
+
+    Attributes:
+        rank: int64 [ranks], ascending. step: int64 [steps], ascending.
+        above: all own time, ns.
+        causes: the same of each of OWN.
+    """
+
+    rank: NDArray[np.int64]
+    step: NDArray[np.int64]
+    above: Excess
+    causes: tuple[Excess, ...]
+
+
+def own_steps(view: Scope) -> pl.DataFrame:
+    """The steps of one rank: step, step_time, and ns of each of OWN, in COLUMNS. A step lasts until the next one begins."""
+    every = view.trace.of(steps, view.select.steps_by)
+    until = np.concatenate([every.device.start[1:], every.device.end[-1:]])
+    windows = view.clipped(every.device.start[view.places], until[view.places])
+    charged = exclusive(windows, view.trace.of(doings).classes)
+    did = np.column_stack([charged[:, :1], charged[:, 2:5], charged[:, 5:].sum(axis=1)])
+    facts = {"step": view.steps.number, "step_time": view.steps.device.end - view.steps.device.start}
+    return pl.DataFrame({**facts, **{name: did[:, place] for place, name in enumerate(COLUMNS)}})
+
+
+def own_time(cells: pl.DataFrame, stages: pl.DataFrame, step_time: int) -> OwnTime:
+    """Compare the ranks.
+
+    Args:
+        cells: `own_steps` of all ranks, with `rank`, and `calls`, the collectives that the rank had in the step.
+        stages: `rank` and `stage`, a code; only ranks of one stage are compared.
+        step_time: how long a step is, ns.
+    """
+    cells = cells.filter(pl.col("calls") >= _WHOLE * pl.col("calls").median().over("rank"))
+    cells = cells.group_by("rank", "step").agg(pl.col(COLUMNS).sum())
+    rank, one = np.unique(cells["rank"].to_numpy(), return_inverse=True)
+    step, other = np.unique(cells["step"].to_numpy(), return_inverse=True)
+    stage = pl.DataFrame({"rank": rank}).join(stages, on="rank", how="left", maintain_order="left")["stage"].to_numpy()
+
+    def compared(name: pl.Expr) -> Excess:
+        values = np.full((len(rank), len(step)), np.nan)
+        values[one, other] = cells.select(name.cast(pl.Float64)).to_series().to_numpy()
+        return excess(values, stage, _USUAL * step_time)
+
+    causes = tuple(compared(pl.col(name)) for name in COLUMNS)
+    return OwnTime(rank, step, compared(pl.sum_horizontal(COLUMNS)), causes)

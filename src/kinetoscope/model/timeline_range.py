@@ -1,0 +1,199 @@
+"""What happens in a stretch of time: how busy the devices are, what the host does while they idle, what takes most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.intervals import Intervals, covered, difference, exclusive, intersection, union
+from kinetoscope.algorithms.tree import children_sum
+from kinetoscope.model import arguments
+from kinetoscope.model.autograd import backward_links
+from kinetoscope.model.busy import Busy, busy
+from kinetoscope.model.calls import call_names
+from kinetoscope.model.calltree import STEP, call_tree, main_thread
+from kinetoscope.model.device import device_work
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.loading import is_data_loading
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.runtime_calls import WAITS, call_kinds
+from kinetoscope.model.scope import scope
+from kinetoscope.model.selection import ALL
+from kinetoscope.model.steps import steps
+from kinetoscope.model.timeline import timeline
+from kinetoscope.model.timeline_kinds import MARK_KINDS, mark_kinds
+from kinetoscope.model.trace import Trace
+
+KINDS: Final = ("computation", "communication", "memory")
+
+PHASES: Final = ("data loading", "waiting", "optimizer", "backward", "forward", "operators", "python", "nothing")
+"""What the host can be doing; each instant belongs to the first that is going on. In a trace without a backward pass
+operators are not said to be of the forward pass."""
+
+_OPTIMIZER: Final = "Optimizer."
+_MARKS: Final = (STEP, "[pl][")
+_TOP: Final = 5
+
+
+class Top(NamedTuple):
+    """What takes much of the time: name code, kind of mark, ns, calls that touch the range, row of the longest."""
+
+    name: int
+    kind: str
+    time: int
+    calls: int
+    row: int
+
+
+@dataclass(frozen=True)
+class Range:
+    """A stretch of time.
+
+    Attributes:
+        length: ns.
+        steps: numbers of the steps that the host is in; whole: whether there is all of each of them.
+        marked: whether steps were marked or found at all.
+        busy: time of each device with any work, ns.
+        kinds: int64 [KINDS], time of each kind, each instant of a device once, the mean of the devices, ns.
+        idle: int64 [PHASES], idle time of devices by what the host does, the sum of the devices, ns.
+        longest: start and end of the longest stretch in which all devices idle, ns after the origin; None for none.
+        host: time in which the main thread is in a call, ns.
+        device_top, host_top: what takes most on devices, and (as self time) on the host.
+    """
+
+    length: int
+    steps: tuple[int, ...]
+    whole: bool
+    marked: bool
+    busy: dict[int, int]
+    kinds: tuple[float, ...]
+    idle: NDArray[np.int64]
+    longest: tuple[int, int] | None
+    host: int
+    device_top: tuple[Top, ...]
+    host_top: tuple[Top, ...]
+
+
+def in_range(trace: Trace, begin: int, end: int) -> Range:
+    """The stretch from `begin` to `end`, ns after the origin."""
+    origin = trace.of(timeline).origin
+    window = Intervals(np.array([origin + begin]), np.array([origin + end]))
+    devices = trace.of(_busy)
+    phases = trace.of(_phases)
+    kinds = np.zeros(len(KINDS))
+    idle = np.zeros(len(PHASES), np.int64)
+    ran = {}
+    quiet = window if devices else Intervals(window.start[:0], window.end[:0])
+    for device in devices:
+        kinds += exclusive(window, [device.computation, device.communication, device.memory])[0, : len(KINDS)]
+        ran[device.device] = int(covered(window, device.all)[0])
+        gaps = difference(window, device.all)
+        idle += exclusive(gaps, phases).sum(axis=0)
+        quiet = intersection(quiet, gaps)
+    found = trace.of(steps)
+    inside = (found.host.start < window.end) & (found.host.end > window.start)
+    whole = (found.host.start >= window.start) & (found.host.end <= window.end)
+    longest = None
+    if len(quiet.start):
+        place = int(np.argmax(quiet.end - quiet.start))
+        longest = int(quiet.start[place]) - origin, int(quiet.end[place]) - origin
+    return Range(
+        length=end - begin,
+        steps=tuple(found.number[inside].tolist()),
+        whole=bool(whole[inside].all()),
+        marked=found.origin != "window",
+        busy=ran,
+        kinds=tuple((kinds / max(len(devices), 1)).tolist()),
+        idle=idle,
+        longest=longest,
+        host=int(covered(window, trace.of(_main_calls))[0]),
+        device_top=_device_top(trace, window),
+        host_top=_host_top(trace, window),
+    )
+
+
+def _busy(trace: Trace) -> tuple[Busy, ...]:
+    return tuple(busy(scope(trace, ALL)))
+
+
+def _main_calls(trace: Trace) -> Intervals:
+    calls = trace.of(call_tree)
+    marks = rows_named(trace, lambda name: name.startswith(_MARKS), *_MARKED, holding=_MARKS)
+    parent = np.where(calls.parent >= 0, marks[calls.parent], False)
+    outermost = ((calls.depth == 0) | parent) & ~marks & (trace.track == trace.of(main_thread)) & calls.member
+    return union(trace.start[outermost], trace.end[outermost])
+
+
+_MARKED: Final = (EventKind.HOST_OP, EventKind.ANNOTATION)
+
+
+def _phases(trace: Trace) -> tuple[Intervals, ...]:
+    """When the host was in each of PHASES but the last, on the main thread and those of the backward pass."""
+    calls, kind, main = trace.of(call_tree), trace.kind, trace.of(main_thread)
+    on_main = calls.member & (trace.track == main)
+    marks = rows_named(trace, lambda name: name.startswith(_MARKS), *_MARKED, holding=_MARKS)
+    ops = kind == EventKind.HOST_OP
+    links = trace.of(backward_links).forward >= 0
+    backward = calls.member & (links | (ops & (arguments.integers(trace, "forward_thread") > 0)))
+    optimizer = rows_named(trace, lambda name: name.startswith(_OPTIMIZER), *_MARKED, holding=(_OPTIMIZER,))
+    launching = on_main & (ops | (kind == EventKind.RUNTIME)) & ~marks
+    nothing = np.zeros(len(trace), np.bool_)
+    chosen = {
+        "data loading": trace.of(is_data_loading),
+        "waiting": np.isin(trace.of(call_kinds), WAITS) & on_main,
+        "optimizer": optimizer & calls.member,
+        "backward": backward,
+        "forward": launching if links.any() else nothing,
+        "operators": nothing if links.any() else launching,
+        "python": on_main & (kind == EventKind.PYTHON),
+    }
+    return tuple(_united(trace, chosen[phase]) for phase in PHASES[:-1])
+
+
+def _united(trace: Trace, chosen: NDArray[np.bool_]) -> Intervals:
+    """The union of these calls; those directly inside another one of them add nothing."""
+    parent = trace.of(call_tree).parent
+    rows = np.flatnonzero(chosen)
+    rows = rows[(parent[rows] < 0) | ~chosen[parent[rows]]]
+    return union(trace.start[rows], trace.end[rows])
+
+
+# --- what takes most
+
+
+def _device_top(trace: Trace, window: Intervals) -> tuple[Top, ...]:
+    work = trace.of(device_work)
+    here = np.flatnonzero((work.start < window.end) & (work.end > window.start))
+    time = np.minimum(work.end[here], window.end) - np.maximum(work.start[here], window.start)
+    return _top(trace, work.rows[here], time)
+
+
+def _host_top(trace: Trace, window: Intervals) -> tuple[Top, ...]:
+    """By self time: what of a call no call inside it covers."""
+    calls = trace.of(call_tree)
+    inside = np.clip(trace.end, *window) - np.clip(trace.start, *window)
+    time = np.where(calls.member, np.maximum(inside, 0), 0)
+    rows = np.flatnonzero(time).astype(np.int32)
+    return _top(trace, rows, (time - children_sum(time, calls.parent))[rows])
+
+
+def _top(trace: Trace, rows: NDArray[np.int32], time: NDArray[np.int64]) -> tuple[Top, ...]:
+    if not len(rows):
+        return ()
+    codes, first = group(trace.of(call_names)[rows], trace.kind[rows])
+    total = sum_by(codes, len(first), time)
+    calls = np.bincount(codes, minlength=len(first))
+    found = []
+    for place in np.argsort(-total, kind="stable")[:_TOP].tolist():
+        if total[place] <= 0:
+            break
+        of = np.flatnonzero(codes == place)
+        longest = int(rows[of[np.argmax(time[of])]])
+        kind = MARK_KINDS[trace.of(mark_kinds)[longest]]
+        name = int(trace.of(call_names)[longest])
+        found.append(Top(name, kind, int(total[place]), int(calls[place]), longest))
+    return tuple(found)

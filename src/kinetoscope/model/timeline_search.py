@@ -1,0 +1,88 @@
+"""Events found by a part of their name, in order of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.model.timeline import times, timeline
+from kinetoscope.model.trace import Trace
+
+Direction = Literal["next", "previous"]
+
+BUCKETS: Final = 512
+
+_CODE, _NAME = "code", "name"
+
+
+@dataclass(frozen=True)
+class Hits:
+    """What was found.
+
+    Attributes:
+        rows: int32 [hits], by start, then by row.
+        codes: int32 [names], the names that match, ascending.
+    """
+
+    rows: NDArray[np.int32]
+    codes: NDArray[np.int32]
+
+
+def hits(trace: Trace, text: str) -> Hits:
+    """The events that are drawn and have `text` in their name, whatever the case. Ask by `trace.of`."""
+    names = trace.of(_names)
+    found = names.filter(pl.col(_NAME).str.contains(text.lower(), literal=True))[_CODE].to_numpy()
+    matches = np.zeros(len(trace.strings) + 1, np.bool_)
+    matches[found] = True
+    matches[-1] = False  # where code −1 looks
+    start, _ = times(trace)
+    rows = np.flatnonzero(matches[trace.name] & (trace.of(timeline).layer >= 0)).astype(np.int32)
+    return Hits(rows[np.argsort(start[rows], kind="stable")], found)
+
+
+def near(trace: Trace, found: Hits, after: int | None, direction: Direction) -> int:
+    """The place of the hit that follows a row in time, or comes before it; at the end it begins anew. −1 for none.
+
+    Without a row it is the first one, or the last.
+    """
+    if not len(found.rows):
+        return -1
+    if after is None:
+        return 0 if direction == "next" else len(found.rows) - 1
+    start, _ = times(trace)
+    starts = start[found.rows]
+    low, high = (int(np.searchsorted(starts, start[after], side)) for side in ("left", "right"))
+    same = found.rows[low:high]  # of one instant, by row
+    if direction == "next":
+        place = low + int(np.searchsorted(same, after, side="right"))
+    else:
+        place = low + int(np.searchsorted(same, after, side="left")) - 1
+    return place % len(found.rows)
+
+
+def within(trace: Trace, found: Hits, begin: int, end: int) -> Hits:
+    """Those that start from `begin` to before `end`, ns as the file counts them."""
+    starts = times(trace)[0][found.rows]
+    low, high = np.searchsorted(starts, [begin, end]).tolist()
+    return Hits(found.rows[low:high], found.codes)
+
+
+def by_bucket(trace: Trace, found: Hits) -> NDArray[np.int64]:
+    """How many start in each of BUCKETS equal stretches of the timeline: int64 [BUCKETS]."""
+    layout = trace.of(timeline)
+    bucket = max(-(-layout.end // BUCKETS), 1)
+    edges = layout.origin + bucket * np.arange(1, BUCKETS, dtype=np.int64)
+    cuts = np.searchsorted(times(trace)[0][found.rows], edges)
+    return np.diff(np.concatenate([[0], cuts, [len(found.rows)]]))
+
+
+def _names(trace: Trace) -> pl.DataFrame:
+    """The names of what is drawn, in lower case."""
+    used = np.zeros(len(trace.strings) + 1, np.bool_)
+    used[trace.name[trace.of(timeline).layer >= 0]] = True
+    codes = np.flatnonzero(used[:-1]).astype(np.int32)
+    return pl.DataFrame({_CODE: codes, _NAME: [trace.strings.glance(code).lower() for code in codes.tolist()]})

@@ -1,0 +1,186 @@
+"""The routes: what can be asked of the server, and who answers. `application` is the whole of it as ASGI."""
+
+from __future__ import annotations
+
+import importlib.util
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, QueryParams
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp
+
+from kinetoscope import pages
+from kinetoscope.pages.blocks import to_plain
+from kinetoscope.server import facts, sql
+from kinetoscope.server.access import Rules
+from kinetoscope.server.asking import integer, own, part
+from kinetoscope.server.endpoint import Asked, Work, endpoint, json_response
+from kinetoscope.server.front import front
+from kinetoscope.server.refusals import MissingError
+from kinetoscope.server.replies import refused
+from kinetoscope.server.results import Results
+from kinetoscope.server.source import Sources
+from kinetoscope.server.workspace import Workspace
+from kinetoscope.views.text import nearest
+
+
+@dataclass(frozen=True)
+class Server:
+    """What answers: a workspace, where sources may be read, which editor opens files."""
+
+    workspace: Workspace
+    sources: Sources = field(default_factory=Sources)
+    editor: str = ""
+    auth: bool = False
+
+    def prepare(self) -> None:
+        """Answer what a page asks first, about the newest run, before it asks."""
+        for run in self.workspace.runs().runs[:1]:
+            with suppress(Exception):  # told, or raised, when it is asked for
+                asked = Asked({"run": run.id, "page": next(iter(pages.PAGES))}, QueryParams(), Headers())
+                self.page(asked)
+                self.run(asked)
+        with suppress(Exception):
+            facts.of_analyses()
+
+    def server(self, _: Asked) -> Response:
+        """`api/server`."""
+        features = facts.Features(
+            auth=self.auth,
+            source_roots=bool(self.sources.roots),
+            perfetto=importlib.util.find_spec("kinetoscope_perfetto") is not None,
+            editor=self.editor,
+        )
+        return json_response(facts.of_server(features))
+
+    def runs(self, _: Asked) -> Response:
+        """`api/runs`."""
+        return json_response(facts.of_runs(self.workspace.runs()))
+
+    def run(self, asked: Asked) -> Response:
+        """`api/runs/{run}`."""
+        which = part(asked.query)
+        rank = which.ranks[0] if which.ranks else None
+        run = self.workspace.run(asked.path["run"])
+        return json_response(facts.of_run(run, rank, which.cycle or 0, which.select.steps_by))
+
+    def progress(self, asked: Asked) -> Response:
+        """`api/runs/{run}/progress`."""
+        now = self.workspace.run(asked.path["run"]).progress.now()
+        return json_response({"done": now.done, "total": now.total, "what": now.what})
+
+    def analyses(self, _: Asked) -> Response:
+        """`api/analyses`."""
+        return json_response(facts.of_analyses())
+
+    def page(self, asked: Asked) -> Response:
+        """`api/runs/{run}/pages/{page}`."""
+        name, which, params = asked.path["page"], part(asked.query), own(asked.query)
+        view = pages.PAGES.get(name)
+        if view is None or not view.composed:
+            raise MissingError(f"there is no page {name[:60]!r}{nearest(name[:60], pages.PAGES)}")
+        run, base = self.workspace.run(asked.path["run"]), asked.query.get("base", "")
+        ranks = which.of(all_ranks=view.all_ranks)
+        if ranks is None and not view.all_ranks:
+            ranks = run.job.ranks[:1]
+        module = _composer(name)
+        key = ("page", name, run.id, run.version, ranks, which.cycle, which.select, tuple(sorted(params.items())))
+
+        def compose() -> Any:
+            job = run.part(ranks, which.cycle)
+            if view.runs == 1:
+                return to_plain(module.page(job, which.select, params))
+            other = self.workspace.run(base).part(ranks, which.cycle) if base else None
+            return to_plain(module.page(job, which.select, params, base=other))
+
+        version = self.workspace.run(base).version if base else ""
+        plain = self.workspace.answers.get((*key, base, version), compose, lambda _: 1 << 20)
+        return json_response(plain)
+
+    def tables(self, _: Asked) -> Response:
+        """`api/runs/{run}/sql`: the tables that a query may name."""
+        return json_response(facts.of_tables())
+
+    def sql(self, asked: Asked) -> Response:
+        """`api/runs/{run}/sql` as POST."""
+        run, query = self.workspace.run(asked.path["run"]), sql.query(asked.body)
+        sql.require_harmless(query.text)
+        which = part(asked.query)
+        ranks = which.ranks if not which.chosen else None
+        key = ("sql", run.id, run.version, ranks, which.cycle, query.text)
+        result = self.workspace.answers.get(
+            key, lambda: run.part(ranks, which.cycle).sql(query.text), lambda result: int(result.frame.estimated_size())
+        )
+        arranged = Asked(asked.path, QueryParams(list(query.options)), asked.headers)
+        name = f"{run.files.name}-query"
+        return Results(self.workspace).answer(key, result, arranged, name=name, params=result.params)
+
+    def source(self, asked: Asked) -> Response:
+        """`api/runs/{run}/source`."""
+        line = integer("line", asked.query.get("line", "1"), low=0, high=10**9)
+        around = asked.query.get("around", "")
+        lines = integer("around", around, low=0, high=10**6) if around else None
+        return json_response(self.sources.lines(asked.query.get("file", ""), line, lines))
+
+
+def routes(server: Server) -> list[BaseRoute]:
+    """All that can be asked, below `api/`."""
+    workspace, results = server.workspace, Results(server.workspace)
+
+    def get(path: str, work: Work, *, quick: bool = False) -> Route:
+        return Route(path, endpoint(workspace, work, quick=quick), methods=["GET"])
+
+    return [
+        get("/server", server.server, quick=True),
+        get("/analyses", server.analyses, quick=True),
+        get("/runs", server.runs, quick=True),
+        get("/runs/{run}", server.run),
+        get("/runs/{run}/progress", server.progress, quick=True),
+        get("/runs/{run}/analyses/{name}", results.table),
+        get("/runs/{run}/analyses/{name}/chart", results.chart),
+        get("/runs/{run}/pages/{page}", server.page),
+        get("/runs/{run}/sql", server.tables, quick=True),
+        Route("/runs/{run}/sql", endpoint(workspace, server.sql), methods=["POST"]),
+        get("/runs/{run}/source", server.source),
+        *_timeline(workspace),
+    ]
+
+
+def api(server: Server) -> ASGIApp:
+    """The API as ASGI, below `/api`."""
+    mount = Mount("/api", routes=routes(server))
+    return Starlette(routes=[mount], exception_handlers={HTTPException: _no_such_route})
+
+
+def application(server: Server, rules: Rules | None) -> ASGIApp:
+    """The server with its front end as ASGI; without `rules` whoever reaches it may ask (another server guards it)."""
+    return front(lambda: api(server), rules)
+
+
+async def _no_such_route(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    return refused(status, {404: "there is no such thing here", 405: "that is not done this way"}.get(status, "no"))
+
+
+def _timeline(workspace: Workspace) -> list[Route]:
+    try:
+        from kinetoscope.server.timeline import timeline_routes  # type: ignore[import-not-found,unused-ignore]
+    except ModuleNotFoundError:  # not written yet
+        return []
+    found: list[Route] = timeline_routes(workspace)
+    return found
+
+
+def _composer(name: str) -> Any:
+    try:
+        return pages.named(name)
+    except ModuleNotFoundError as error:
+        if error.name != f"{pages.__name__}.{name}":
+            raise
+        raise MissingError(f"the page {name!r} is not written yet") from error

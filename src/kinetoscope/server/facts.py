@@ -1,0 +1,184 @@
+"""What the page is told about the server, its runs and the analyses: names, numbers and docs, no results."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from kinetoscope import __version__
+from kinetoscope.analyses import GROUPS, named
+from kinetoscope.model.device import device_work
+from kinetoscope.model.devices import devices
+from kinetoscope.model.kinds import HOST_KINDS
+from kinetoscope.model.lanes import lanes
+from kinetoscope.model.scope import origin_of_time
+from kinetoscope.model.sql import schema_of
+from kinetoscope.model.steps import steps
+from kinetoscope.model.tables import TABLES
+from kinetoscope.model.trace import Trace
+from kinetoscope.pages import PAGES
+from kinetoscope.schema import Analysis
+from kinetoscope.server.asking import kind_of
+from kinetoscope.server.tables import described
+from kinetoscope.server.workspace import Listed, Run, state_of
+
+ACROSS = "Across ranks"
+"""The group of analyses that are about all ranks together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What this server can do besides: folders of sources, a bundled Perfetto, an editor that opens files."""
+
+    auth: bool = False
+    source_roots: bool = False
+    perfetto: bool = False
+    editor: str = ""
+
+
+def of_server(features: Features) -> dict[str, Any]:
+    """Version, features, and the views in order."""
+    return {
+        "version": __version__,
+        "auth": features.auth,
+        "features": {
+            "source_roots": features.source_roots,
+            "perfetto": features.perfetto,
+            "editor": features.editor,
+        },
+        "pages": [{"name": name, "title": view.title, "all_ranks": view.all_ranks} for name, view in PAGES.items()],
+    }
+
+
+def of_runs(listed: Listed) -> dict[str, Any]:
+    """The runs, newest first."""
+    return {"runs": [_entry(run) for run in listed.runs], "wrong": list(listed.wrong)}
+
+
+def _entry(run: Run) -> dict[str, Any]:
+    files = run.files
+    return {
+        "id": run.id,
+        "name": files.name,
+        "path": files.path,
+        "state": state_of(run),
+        "error": run.error,
+        "version": run.version,
+        "files": len(files.files),
+        "bytes": files.bytes,
+        "modified": files.modified or None,
+        "ranks": None if run.ranks is None else list(run.ranks),
+    }
+
+
+def of_run(run: Run, rank: int | None, cycle: int, steps_by: str | None) -> dict[str, Any]:
+    """A run, and the trace of one rank in it (the first one if none is named), which is read for it."""
+    job = run.job
+    rank = job.ranks[0] if rank is None else rank
+    trace = run.trace(rank, cycle)
+    return {
+        **_entry(run),
+        "ranks": list(job.ranks),
+        "rank": rank,
+        "cycle": cycle,
+        "cycles": sum(source.rank == rank for source in job.sources),
+        **of_trace(trace, steps_by),
+        "notes": [*job.notes, *(symptom.message for symptom in trace.health)],
+    }
+
+
+def of_trace(trace: Trace, steps_by: str | None) -> dict[str, Any]:
+    """Steps, length, devices, streams and threads of a trace; times count from its first instant."""
+    origin = trace.of(origin_of_time)
+    found, work = trace.of(steps, steps_by), trace.of(device_work)
+    names = {each.number: each.name for each in devices(trace)}
+    numbers = sorted({*np.unique(work.device).tolist()} - {-1})
+    pairs = np.unique(np.stack([work.device, work.stream]), axis=1).T.tolist()
+    end = max(int(trace.end.max()), int(work.end.max()) if len(work) else origin) if len(trace) else origin
+    return {
+        "duration": max(0, end - origin),
+        "base": str(trace.base + origin),
+        "events": len(trace),
+        "steps": [
+            {"step": step, "start": start - origin, "end": end - origin}
+            for step, start, end in zip(
+                found.number.tolist(), found.host.start.tolist(), found.host.end.tolist(), strict=True
+            )
+        ],
+        "steps_rest_on": found.origin,
+        "devices": [{"device": number, "name": names.get(number, "")} for number in numbers],
+        "streams": [{"device": device, "stream": stream} for device, stream in pairs],
+        "threads": _threads(trace),
+    }
+
+
+def _threads(trace: Trace) -> list[dict[str, Any]]:
+    """Host threads with their names, those with most events first."""
+    host = trace.track[np.isin(trace.kind, HOST_KINDS)]
+    counts = np.bincount(host, minlength=len(trace.tracks))
+    numbers, names = trace.tracks.integer_tids(), lanes(trace)
+    order = np.argsort(-counts, kind="stable")
+    return [
+        {"thread": int(numbers[track]), "name": names[track].name, "process": names[track].process}
+        for track in order.tolist()
+        if counts[track]
+    ]
+
+
+_lock = threading.Lock()
+
+
+def of_analyses() -> dict[str, Any]:
+    """All analyses: what they answer, with what parameters, in what columns."""
+    with _lock:
+        return _of_analyses()
+
+
+@cache
+def _of_analyses() -> dict[str, Any]:
+    groups = [{"title": title, "names": list(names)} for title, names in GROUPS.items()]
+    across = set(GROUPS.get(ACROSS, ()))
+    return {
+        "groups": groups,
+        "analyses": {name: _analysis(named(name), name in across) for names in GROUPS.values() for name in names},
+    }
+
+
+def _analysis(analysis: Analysis, across: bool) -> dict[str, Any]:
+    return {
+        "title": analysis.title,
+        "question": analysis.question,
+        "doc": analysis.doc,
+        "parameters": [
+            {
+                "name": parameter.name,
+                "type": kind_of(parameter),
+                "default": parameter.default,
+                "doc": parameter.doc,
+                "unit": parameter.unit,
+                "choices": list(parameter.choices),
+            }
+            for parameter in analysis.parameters
+        ],
+        "columns": [described(column, column.dtype) for column in analysis.schema],
+        "chart": analysis.chart is not None,
+        "all_ranks": across,
+    }
+
+
+def of_tables() -> dict[str, Any]:
+    """The tables that SQL sees."""
+    return {
+        "tables": [
+            {
+                "name": name,
+                "doc": table.doc,
+                "columns": [described(column, column.dtype) for column in schema_of(name)],
+            }
+            for name, table in TABLES.items()
+        ]
+    }

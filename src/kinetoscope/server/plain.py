@@ -1,0 +1,57 @@
+"""Anything as JSON that a browser reads without loss: integers beyond 2^53 are texts, what is not a number is null."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import polars as pl
+
+EXACT: Final = 1 << 53
+"""Integers up to this are exact in JavaScript."""
+
+
+def to_json(thing: Any) -> bytes:
+    """`thing`, made of what `plain` knows, as UTF-8."""
+    return _encoded(plain(thing))
+
+
+def rows_to_json(head: Mapping[str, Any], frame: pl.DataFrame) -> bytes:
+    """The members of `head`, and `rows` with those of `frame`; each column is looked at as a whole."""
+    columns = [_column(series) for series in frame.iter_columns()]
+    return _encoded({**plain(head), "rows": list(zip(*columns, strict=True))})
+
+
+def plain(value: Any) -> Any:
+    """`value` with nothing in it that JSON or JavaScript would refuse or change."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return value if -EXACT <= value <= EXACT else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple, pl.Series)):
+        return [plain(each) for each in value]
+    return str(value)
+
+
+def _column(series: pl.Series) -> list[Any]:
+    dtype = series.dtype
+    values = series.to_list()
+    if dtype in (pl.String, pl.Boolean) or dtype.is_(pl.Categorical) or isinstance(dtype, pl.Enum):
+        return values
+    if dtype.is_integer():
+        ends = [end for end in (series.min(), series.max()) if isinstance(end, int)]
+        return values if all(-EXACT <= end <= EXACT for end in ends) else [plain(value) for value in values]
+    if dtype.is_float() and bool(series.is_finite().all()):
+        return values
+    return [plain(value) for value in values]
+
+
+def _encoded(thing: Any) -> bytes:
+    text = json.dumps(thing, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")  # half a surrogate pair is no character

@@ -1,0 +1,53 @@
+"""How much of the files of a run has been read, for whoever waits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Bytes as stored: read, and in all (0: nothing is being read); and what is going on, in a word."""
+
+    done: int
+    total: int
+    what: str
+
+
+class Progress:
+    """Told by readers, from any thread. When nothing is read any more it begins anew."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._total = 0
+        self._under_way = 0
+        self._lock = threading.Lock()
+
+    def more(self, count: int) -> None:
+        """So many more bytes."""
+        with self._lock:
+            self._done += count
+
+    @contextmanager
+    def reading(self, size: int | None) -> Iterator[Callable[[int], None]]:
+        """While it is open, a file of this size is being read; gives what is to be told of each piece."""
+        with self._lock:
+            self._under_way += 1
+            self._total += size or 0
+        try:
+            yield self.more
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                if not self._under_way:
+                    self._done = self._total = 0
+
+    def now(self) -> Read:
+        """At this moment."""
+        with self._lock:
+            if not self._under_way:
+                return Read(0, 0, "")
+            return Read(min(self._done, self._total) if self._total else self._done, self._total, "reading")

@@ -1,0 +1,109 @@
+"""Questions to a run: results as a page's table asks for them, and charts; answered once, and kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+from starlette.responses import Response
+
+from kinetoscope.analyses import GROUPS, NAMES, named
+from kinetoscope.schema import Analysis, Result
+from kinetoscope.server import tables
+from kinetoscope.server.asking import Part, parameters, part
+from kinetoscope.server.endpoint import Asked
+from kinetoscope.server.facts import ACROSS
+from kinetoscope.server.plain import plain, rows_to_json, to_json
+from kinetoscope.server.refusals import MissingError
+from kinetoscope.server.replies import JSON
+from kinetoscope.server.workspace import Run, Workspace
+from kinetoscope.views.chart import specification
+from kinetoscope.views.text import nearest
+
+
+class Results:
+    """What runs of a workspace answer."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._answers = workspace.answers
+
+    def table(self, asked: Asked) -> Response:
+        """The rows of an analysis, a window of them or all as a file."""
+        tables.arrangement(asked.query), tables.window(asked.query)  # what is wrong is said before anything is read
+        run, analysis, result, key = self._asked(asked)
+        return self.answer(key, result, asked, name=f"{run.files.name}-{analysis.name}", params=dict(result.params))
+
+    def chart(self, asked: Asked) -> Response:
+        """The chart of an analysis."""
+        _, analysis, result, _ = self._asked(asked)
+        if analysis.chart is None:
+            raise MissingError(f"{analysis.name} has no chart")
+        dark = asked.query.get("dark", "") in ("1", "true")
+        return Response(to_json(specification(result, dark=dark)), media_type=JSON)
+
+    def answer(self, key: tuple[Any, ...], result: Result, asked: Asked, *, name: str, params: Any) -> Response:
+        """The rows of any result that are asked for; `key` is what it is kept by."""
+        arrangement, window = tables.arrangement(asked.query), tables.window(asked.query)
+        scales = self._answers.get((*key, "scales"), lambda: tables.scales_of(result), lambda _: 1000)
+        rows = result.frame
+        if arrangement != tables.Arrangement():
+            rows = self._answers.get(
+                (*key, arrangement), lambda: tables.arranged(result, arrangement, scales), _bytes_of_frame
+            )
+        if window.file:
+            return _file(tables.as_file(result, rows, window.file), window.file, name)
+        head = {
+            "analysis": result.analysis,
+            "params": {each: plain(value) for each, value in params.items() if each != "select"},
+            "columns": [tables.described(column, column.dtype) for column in result.schema],
+            "total": rows.height,
+            "all": result.frame.height,
+            "notes": list(result.notes),
+            "scales": {each: {"label": scale.label, "divisor": scale.divisor} for each, scale in scales.items()},
+        }
+        return Response(rows_to_json(head, rows.slice(window.offset, window.limit)), media_type=JSON)
+
+    def _asked(self, asked: Asked) -> tuple[Run, Analysis, Result, tuple[Any, ...]]:
+        run, name = self._workspace.run(asked.path["run"]), asked.path["name"]
+        if name not in NAMES:
+            raise MissingError(f"there is no analysis {name[:60]!r}{nearest(name[:60], NAMES)}")
+        analysis, which = named(name), part(asked.query)
+        params = parameters(analysis, asked.query)
+        ranks = which.of(all_ranks=name in GROUPS.get(ACROSS, ()))
+        key = (run.id, run.version, name, tuple(sorted(params.items())), ranks, which.cycle, which.select)
+        return run, analysis, self.result(run, analysis, which, params, key, ranks), key
+
+    def result(
+        self,
+        run: Run,
+        analysis: Analysis,
+        which: Part,
+        params: dict[str, Any],
+        key: tuple[Any, ...],
+        ranks: tuple[int, ...] | None,
+    ) -> Result:
+        """What the analysis answers about that part of the run."""
+
+        def ask() -> Result:
+            return analysis(run.part(ranks, which.cycle), select=which.select, **params)
+
+        return self._answers.get(key, ask, _bytes_of)
+
+
+def _bytes_of(result: Result) -> int:
+    return _bytes_of_frame(result.frame)
+
+
+def _bytes_of_frame(frame: pl.DataFrame) -> int:
+    return int(frame.estimated_size()) + 1000
+
+
+def _file(data: bytes, form: str, name: str) -> Response:
+    media, ending = tables.FORMATS[form]
+    safe = "".join(each if (each.isalnum() and each.isascii()) or each in "-_." else "_" for each in name).strip(".")
+    return Response(
+        data,
+        media_type=media,
+        headers={"Content-Disposition": f'attachment; filename="{safe[-100:] or "table"}.{ending}"'},
+    )

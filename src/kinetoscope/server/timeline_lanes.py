@@ -1,0 +1,151 @@
+"""The lanes of the timeline: of each rank groups, their lanes, the steps; and a map of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+import numpy as np
+
+from kinetoscope.model.scope import origin_of_time
+from kinetoscope.model.steps import steps
+from kinetoscope.model.timeline import CALLS, Lane, timeline
+from kinetoscope.model.timeline_alignment import offsets
+from kinetoscope.model.timeline_counters import Counter, counter_lanes
+from kinetoscope.model.timeline_minimap import BUCKETS, shares
+from kinetoscope.model.trace import Trace
+from kinetoscope.server.refusals import MissingError
+
+LANES: Final = 400
+"""Lanes of a rank that are listed, and asked for in one tile."""
+
+_STEPS: Final = 10_000
+_FEW: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown of a trace: lanes, counters, and how many lanes and events are not."""
+
+    lanes: tuple[Lane, ...]
+    counters: tuple[Counter, ...]
+    left_out: int
+    events_left_out: int
+
+
+def shown(trace: Trace) -> Shown:
+    """The lanes that are listed: of very many those with the most events, threads' calls and devices' work first."""
+    found = trace.of(timeline).lanes
+    chosen = found
+    if len(found) > LANES:
+        by_events = sorted(range(len(found)), key=lambda place: (found[place].layer > CALLS + 1, -found[place].events))
+        kept = set(by_events[:LANES])
+        chosen = tuple(lane for place, lane in enumerate(found) if place in kept)
+    left = sum(lane.events for lane in found) - sum(lane.events for lane in chosen)
+    return Shown(chosen, trace.of(counter_lanes), len(found) - len(chosen), left)
+
+
+def named(trace: Trace, names: Sequence[str] | None) -> tuple[list[Lane], list[Counter]]:
+    """The lanes and counters with these ids; None: all that are listed.
+
+    Raises:
+        MissingError: there is no such lane, or they are too many.
+    """
+    if names is None:
+        all_of_them = trace.of(shown)
+        return list(all_of_them.lanes), list(all_of_them.counters)
+    if len(names) > LANES:
+        raise MissingError(f"{len(names):,} lanes are too many for one tile; {LANES} are possible")
+    lanes = {lane.id: lane for lane in trace.of(timeline).lanes}
+    counters = {counter.id: counter for counter in trace.of(counter_lanes)}
+    for name in names:
+        if name not in lanes and name not in counters:
+            raise MissingError(f"there is no lane {name[:60]!r} on rank {trace.source.rank}")
+    return [lanes[name] for name in names if name in lanes], [counters[name] for name in names if name in counters]
+
+
+def lanes_answer(traces: Sequence[Trace], version: str) -> dict[str, Any]:
+    """The lanes of some ranks, beneath one another on one clock."""
+    shifts, said = offsets(traces)
+    notes = list(said)
+    ranks = []
+    for trace, shift in zip(traces, shifts, strict=True):
+        ranks.append(_rank(trace, shift))
+        notes += _notes(trace)
+    start = min([min(shift, 0) for shift in shifts], default=0)
+    end = max((shift + max(trace.of(timeline).end, 1) for trace, shift in zip(traces, shifts, strict=True)), default=1)
+    return {
+        "version": version,
+        "ranks": ranks,
+        "start": start,
+        "end": end,
+        "minimap": _minimap(traces, shifts, start, end),
+        "notes": list(dict.fromkeys(notes)),
+    }
+
+
+def _rank(trace: Trace, shift: int) -> dict[str, Any]:
+    found = trace.of(shown)
+    groups: list[dict[str, Any]] = [{"id": "steps", "title": "steps", "kind": "steps", "lanes": []}]
+    if found.counters:
+        groups.append({"id": "counters", "title": "counters", "kind": "counter", "lanes": []})
+        groups[-1]["lanes"] = [
+            {"id": each.id, "title": each.title, "depth": 1, "sort": place, "kind": each.kind, "unit": each.unit}
+            | ({} if each.max is None else {"max": each.max})
+            for place, each in enumerate(found.counters)
+        ]
+    for group, lanes in groupby(found.lanes, key=lambda lane: lane.group):
+        kind = "device" if group.kind == "device" else "host"
+        groups.append({"id": group.id, "title": group.title, "kind": kind, "lanes": []})
+        if group.kind == "other":
+            groups[-1]["collapsed"] = True
+        groups[-1]["lanes"] = [
+            {"id": lane.id, "title": lane.title, "depth": lane.rows, "sort": place, "kind": kind, "events": lane.events}
+            | ({"outer": _outer(trace, lane)} if kind == "host" else {})
+            for place, lane in enumerate(lanes)
+        ]
+    return {"rank": trace.source.rank, "offset": shift, "groups": groups, "steps": _steps(trace)}
+
+
+def _outer(trace: Trace, lane: Lane) -> int:
+    """How many of the first rows hold next to nothing: the frames around the training loop."""
+    bounds = trace.of(timeline).pyramid.rows[lane.first : lane.first + lane.rows + 1]
+    fuller = np.flatnonzero(np.diff(bounds) > _FEW)
+    return int(fuller[0]) if len(fuller) else 0
+
+
+def _steps(trace: Trace) -> list[dict[str, int]]:
+    found, origin = trace.of(steps), trace.of(origin_of_time)
+    host, device = found.host, found.device
+    columns = (found.number, host.start - origin, host.end - origin, device.start - origin, device.end - origin)
+    names = "step", "start", "end", "device_start", "device_end"
+    rows = zip(*(column[:_STEPS].tolist() for column in columns), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _notes(trace: Trace) -> list[str]:
+    found, notes = trace.of(shown), []
+    if found.left_out:
+        notes.append(
+            f"Rank {trace.source.rank} has {found.left_out:,} more lanes, with {found.events_left_out:,} events; "
+            f"the {LANES} with the most are shown."
+        )
+    if len(trace.of(steps)) > _STEPS:
+        notes.append(f"Rank {trace.source.rank} has more than {_STEPS:,} steps; the first ones are in the ruler.")
+    if not found.lanes:
+        notes.append(f"Rank {trace.source.rank} recorded nothing that takes time.")
+    return notes
+
+
+def _minimap(traces: Sequence[Trace], shifts: Sequence[int], start: int, end: int) -> dict[str, Any]:
+    """The mean of the ranks."""
+    bucket = max(-(-(end - start) // BUCKETS), 1)
+    total: dict[str, Any] = {}
+    for trace, shift in zip(traces, shifts, strict=True):
+        first = trace.of(timeline).origin + start - shift
+        for kind, share in trace.of(shares, first, bucket).items():
+            total[kind] = total.get(kind, 0.0) + share / len(traces)
+    busy = {kind: np.minimum(share, 1.0).round(4).tolist() for kind, share in total.items()}
+    return {"start": start, "bucket": bucket, "busy": busy}

@@ -1,0 +1,113 @@
+"""A real server at a real socket, and a client that sends whatever it is told to."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import uvicorn
+
+from kinetoscope.server.access import Rules
+from kinetoscope.server.app import Server, application
+from kinetoscope.server.source import Sources
+from kinetoscope.server.workspace import Workspace
+
+Query = Mapping[str, Any] | list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> str:
+        return str(self.json["error"])
+
+
+@dataclass(frozen=True)
+class Client:
+    """Asks the server at a port."""
+
+    port: int
+    workspace: Workspace
+
+    def ask(
+        self, path: str, query: Query = (), *, method: str = "GET", body: bytes | None = None, **headers: str
+    ) -> Answer:
+        """Send exactly this path; the names of headers have `_` for `-`."""
+        target = path + (f"?{urlencode(query, doseq=True)}" if query else "")
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            skip = {"skip_host": True} if "Host" in headers else {}
+            connection.putrequest(method, target, skip_accept_encoding=True, **skip)
+            if body is not None:
+                connection.putheader("Content-Length", str(len(body)))
+            for name, value in headers.items():
+                connection.putheader(name.replace("_", "-"), value)
+            connection.endheaders(body)
+            response = connection.getresponse()
+            data = response.read()
+        finally:
+            connection.close()
+        packed = response.headers.get("Content-Encoding") == "gzip"
+        return Answer(response.status, response.headers, gzip.decompress(data) if packed else data)
+
+    def get(self, path: str, query: Query = ()) -> Any:
+        """The JSON of what must be answered."""
+        answer = self.ask(f"/api/{path}", query)
+        assert answer.status == 200, answer.body
+        return answer.json
+
+    def refused(self, path: str, query: Query = (), **more: Any) -> tuple[int, str]:
+        """Status and reason of what must be refused, in one line."""
+        answer = self.ask(f"/api/{path}", query, **more)
+        assert answer.status >= 400, answer.body
+        assert "\n" not in answer.error
+        assert "Traceback" not in answer.error
+        return answer.status, answer.error
+
+    def sql(self, run: str, text: str, **options: Any) -> Answer:
+        body = json.dumps({"query": text, **options}).encode()
+        return self.ask(f"/api/runs/{run}/sql", method="POST", body=body, Content_Type="application/json")
+
+    def run(self, name: str = "") -> str:
+        """The id of the run of this name, or of the only one."""
+        runs = self.get("runs")["runs"]
+        (found,) = [run["id"] for run in runs if name in ("", run["name"])]
+        return str(found)
+
+
+@contextmanager
+def serving(
+    *paths: Path | str, rules: Rules | None = Rules(), sources: Sources | None = None, **options: Any
+) -> Iterator[Client]:
+    """A server for these paths, in a thread."""
+    workspace = Workspace(tuple(map(str, paths)), **options)
+    app = application(Server(workspace, sources or Sources()), rules)
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield Client(listening.getsockname()[1], workspace)
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()

@@ -1,0 +1,183 @@
+"""What the server answers equals what the library does."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import polars as pl
+import pytest
+
+from kinetoscope.analyses import GROUPS, NAMES, named
+from kinetoscope.model.selection import Selection
+from kinetoscope.pages import PAGES
+from kinetoscope.pages.blocks import to_plain
+from kinetoscope.pages import named as composer
+from kinetoscope.reading import read
+from kinetoscope.schema import Result
+from kinetoscope.server.facts import ACROSS
+from kinetoscope.views import files
+from kinetoscope.views.chart import specification
+from tests.server.conftest import MLP, RANKS
+from tests.server.serving import Client
+
+EXACT = 1 << 53
+
+
+def plain(value: Any) -> Any:
+    """As JSON for a browser must have it."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > EXACT:
+        return str(value)
+    return [plain(each) for each in value] if isinstance(value, list) else value
+
+
+def expected(result: Result) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(files.to_json(result))
+    return told | {"rows": plain(told["rows"])}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("which", ["mlp", "device", "ranks"])
+def test_each_analysis_answers_as_the_library_does(
+    request: pytest.FixtureRequest, name: str, which: str
+) -> None:
+    client: Client = request.getfixturevalue(which)
+    job = client.workspace.runs().runs[0].job
+    told = client.get(f"runs/{client.run()}/analyses/{name}", {"limit": 10_000})
+    result = expected(named(name)(job))
+    assert told["rows"] == result["rows"][:10_000]
+    assert told["notes"] == result["notes"]
+    assert (told["total"], told["all"]) == (len(result["rows"]), len(result["rows"]))
+    assert [{key: column[key] for key in ("name", "dtype", "unit", "doc")} for column in told["columns"]] == result["columns"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if named(name).chart])
+def test_each_chart_is_the_library_s(device: Client, name: str) -> None:
+    job = device.workspace.runs().runs[0].job
+    for dark in (False, True):
+        told = device.get(f"runs/{device.run()}/analyses/{name}/chart", {"dark": "1"} if dark else {})
+        assert told == json.loads(json.dumps(specification(named(name)(job), dark=dark)))
+
+
+def test_an_analysis_without_a_chart_says_so(mlp: Client) -> None:
+    without = next(name for name in NAMES if named(name).chart is None)
+    assert mlp.refused(f"runs/{mlp.run()}/analyses/{without}/chart")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("query", "select"),
+    [
+        ({"steps": "1"}, Selection(steps=(1,))),
+        ({"steps": "-1"}, Selection(steps=(-1,))),
+        ({"steps": "2-"}, Selection(steps=range(2, (1 << 63) - 1))),
+        ({"steps": "steady"}, Selection(steps="steady")),
+        ({"time": "0-50000"}, Selection(time=(0, 50_000))),
+        ({"stream": "8", "device": "0"}, Selection(streams=(8,), devices=(0,))),
+        ({"thread": "1"}, Selection(threads=(1,))),
+        ({"annotation": "ProfilerStep#2"}, Selection(annotation="ProfilerStep#2")),
+        ({"steps_by": "aten::op0"}, Selection(steps_by="aten::op0")),
+    ],
+)
+def test_the_selection_is_obeyed(device: Client, query: dict[str, str], select: Selection) -> None:
+    job = device.workspace.runs().runs[0].job
+    told = device.get(f"runs/{device.run()}/analyses/kernels", query)
+    assert told["rows"] == expected(named("kernels")(job, select=select))["rows"]
+
+
+def test_parameters_are_obeyed(device: Client) -> None:
+    job = device.workspace.runs().runs[0].job
+    told = device.get(f"runs/{device.run()}/analyses/operators", {"p.group_by": "name", "p.runtime": "include"})
+    assert told["rows"] == expected(named("operators")(job, group_by="name", runtime="include"))["rows"]
+    assert told["params"] == {"group_by": "name", "runtime": "include"}
+
+
+def test_ranks_are_chosen(ranks: Client) -> None:
+    path = f"runs/{ranks.run()}/analyses/"
+    everywhere = ranks.get(path + "operators", {"limit": 10_000})["rows"]
+    for query, wanted in (({"rank": "1"}, {1}), ({"ranks": "0"}, {0}), ({"ranks": "0-1"}, {0, 1}), ({}, {0, 1})):
+        rows = ranks.get(path + "operators", {**query, "limit": 10_000})["rows"]
+        assert rows == [row for row in everywhere if row[0] in wanted]
+    for name in GROUPS[ACROSS]:  # about all ranks together, whichever the header names
+        assert ranks.get(path + name, {"rank": "1"}) == ranks.get(path + name)
+    assert ranks.refused(path + "operators", {"rank": "7"})[0] == 404
+
+
+def test_files_hold_all_rows(mlp: Client) -> None:
+    path = f"/api/runs/{mlp.run()}/analyses/operators"
+    result = named("operators")(read(MLP))
+    query = {"limit": 1, "sort": "-calls"}
+    ordered = result.frame.sort("calls", descending=True, nulls_last=True, maintain_order=True)
+    told = {form: mlp.ask(path, {**query, "format": form}) for form in ("csv", "parquet", "arrow")}
+    assert pl.read_parquet(io.BytesIO(told["parquet"].body)).equals(ordered)
+    assert pl.read_ipc(io.BytesIO(told["arrow"].body)).equals(ordered)
+    assert told["csv"].body.count(b"\n") >= ordered.height
+    as_json = mlp.ask(path, {**query, "format": "json", "download": "1"})
+    assert len(as_json.json["rows"]) == ordered.height
+    for form, answer in {**told, "json": as_json}.items():
+        assert answer.headers["Content-Disposition"] == f'attachment; filename="mlp-operators.{form}"'
+
+
+@pytest.mark.parametrize("page", [name for name, view in PAGES.items() if view.composed and view.runs == 1])
+@pytest.mark.parametrize("which", ["mlp", "device", "ranks"])
+def test_each_page_is_the_library_s(request: pytest.FixtureRequest, page: str, which: str) -> None:
+    client: Client = request.getfixturevalue(which)
+    try:
+        module = composer(page)
+    except ModuleNotFoundError:
+        pytest.skip("not written yet")
+    run = client.workspace.runs().runs[0]
+    job = run.part(None if PAGES[page].all_ranks else (0,), 0)
+    told = client.get(f"runs/{run.id}/pages/{page}")
+    assert told == json.loads(json.dumps(to_plain(module.page(job, Selection(), {}))))
+
+
+def test_pages_that_are_not_there(mlp: Client) -> None:
+    for page in ("nothing", "timeline", "blocks", "..", "overview.py"):
+        assert mlp.refused(f"runs/{mlp.run()}/pages/{page}")[0] == 404
+
+
+def test_the_same_question_is_answered_once(mlp: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    asked = []
+    whole = Result.__post_init__
+
+    def counting(self: Result) -> None:
+        if self.analysis == "flame" and self.params:
+            asked.append(self)
+        whole(self)
+
+    monkeypatch.setattr(Result, "__post_init__", counting)
+    path = f"runs/{mlp.run()}/analyses/flame"
+    with ThreadPoolExecutor(6) as pool:
+        query = {"limit": 5, "time": "0-9999999"}
+        answers = list(pool.map(lambda offset: mlp.get(path, {**query, "offset": offset}), [0, 0, 0, 0, 1, 2]))
+    assert answers[0] == answers[3]
+    assert len(asked) == 1
+
+
+def test_what_a_run_is(ranks: Client) -> None:
+    job = read(RANKS)
+    for rank in (None, 0, 1):
+        told = ranks.get(f"runs/{ranks.run()}", {} if rank is None else {"rank": rank})
+        table = job.trace(rank or 0).table("steps")
+        assert (told["ranks"], told["rank"], told["cycles"]) == ([0, 1], rank or 0, 1)
+        assert [step["step"] for step in told["steps"]] == table["step"].to_list()
+        assert all(0 <= step["start"] < step["end"] <= told["duration"] for step in told["steps"])
+        assert told["events"] == len(job.trace(rank or 0))
+        assert int(told["base"]) > 1_700_000_000 * 10**9
+        assert told["threads"]
+
+
+def test_everything_declared_is_told(mlp: Client) -> None:
+    told = mlp.get("analyses")
+    assert [name for group in told["groups"] for name in group["names"]] == list(NAMES)
+    for name, facts in told["analyses"].items():
+        assert facts["question"] == named(name).question
+        assert [each["name"] for each in facts["parameters"]] == [each.name for each in named(name).parameters]
+        assert all(each["type"] in ("int", "float", "bool", "choice", "text") for each in facts["parameters"])
+        assert [each["name"] for each in facts["columns"]] == named(name).schema.names
+    server = mlp.get("server")
+    assert [page["name"] for page in server["pages"]] == list(PAGES)
+    assert mlp.get(f"runs/{mlp.run()}/progress") == {"done": 0, "total": 0, "what": ""}

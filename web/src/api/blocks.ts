@@ -1,0 +1,254 @@
+// Made by web/generate.py; do not edit.
+
+export type Unit = "" | "ns" | "bytes" | "bytes/s" | "flop" | "flop/s" | "fraction";
+
+/** Where to go from here; what is not named stays as it is. */
+export interface Link {
+  readonly text: string;
+  readonly view: string;
+  readonly rank: number | null;
+  readonly steps: string | null;
+  readonly time: readonly [number, number] | null;
+  readonly row: number | null;
+  readonly params: Readonly<Record<string, string>>;
+  readonly file: string;
+  readonly line: number;
+}
+
+/** A share of a whole: a kind of time (its colour), a label, a value in the block's unit, what it means. */
+export interface Part {
+  readonly kind: string;
+  readonly label: string;
+  readonly value: number;
+  readonly doc: string;
+  readonly link: Link | null;
+}
+
+/** One bar divided into parts, with its key beneath: value and share of each part. */
+export interface Parts {
+  readonly block: "parts";
+  readonly title: string;
+  readonly parts: readonly Part[];
+  readonly unit: "" | "ns" | "bytes" | "bytes/s" | "flop" | "flop/s" | "fraction";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+}
+
+/** One column of `Columns`: a label, a value for each part (None where there is none), where a click leads. */
+export interface Stack {
+  readonly label: string;
+  readonly values: readonly (number | null)[];
+  readonly link: Link | null;
+}
+
+/** Stacked columns beside one another on one scale: steps, or ranks. `parts` have no values of their own. */
+export interface Columns {
+  readonly block: "columns";
+  readonly title: string;
+  readonly parts: readonly Part[];
+  readonly stacks: readonly Stack[];
+  readonly unit: "" | "ns" | "bytes" | "bytes/s" | "flop" | "flop/s" | "fraction";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+}
+
+/** One bar of `Bars`. `share` is of all there is, 0 to 1, and `detail` a few words beneath or beside. */
+export interface Bar {
+  readonly label: string;
+  readonly kind: string;
+  readonly value: number;
+  readonly share: number | null;
+  readonly detail: string;
+  readonly link: Link | null;
+}
+
+/** The few that make most of it: ranked bars with their share, and the share of all so far. */
+export interface Bars {
+  readonly block: "bars";
+  readonly title: string;
+  readonly bars: readonly Bar[];
+  readonly unit: "" | "ns" | "bytes" | "bytes/s" | "flop" | "flop/s" | "fraction";
+  readonly cumulative: boolean;
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+}
+
+/** A number with its unit, or words. `text` is shown if it is there; `doc` on hover. */
+export interface Cell {
+  readonly value: number | null;
+  readonly unit: "" | "ns" | "bytes" | "bytes/s" | "flop" | "flop/s" | "fraction";
+  readonly text: string;
+  readonly doc: string;
+  readonly link: Link | null;
+}
+
+/** A line of `Facts`: what it is, what that means, a cell for each column. */
+export interface Fact {
+  readonly label: string;
+  readonly cells: readonly Cell[];
+  readonly doc: string;
+}
+
+/** A few named numbers, in one column or one for each device. */
+export interface Facts {
+  readonly block: "facts";
+  readonly title: string;
+  readonly facts: readonly Fact[];
+  readonly heads: readonly string[];
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+}
+
+/** Something to change: time at stake per step (ns, from sure to possible), why, and how. */
+export interface Finding {
+  readonly code: string;
+  readonly severity: string;
+  readonly low: number;
+  readonly high: number;
+  readonly message: string;
+  readonly detail: string;
+  readonly change: string;
+  readonly links: readonly Link[];
+}
+
+/** What to change, ranked by time at stake; `step` is the length of a step in ns, to which bars are drawn. */
+export interface Findings {
+  readonly block: "findings";
+  readonly title: string;
+  readonly findings: readonly Finding[];
+  readonly step: number;
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+}
+
+/** The rows of an analysis under the selection of the header, sorted, searched and paged by the server. */
+export interface Table {
+  readonly block: "table";
+  readonly title: string;
+  readonly analysis: string;
+  readonly params: Readonly<Record<string, string>>;
+  readonly columns: readonly string[];
+  readonly sort: string;
+  readonly filter: string;
+  readonly limit: number;
+  readonly links: Readonly<Record<string, string>>;
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+}
+
+/** A column of `Rows`: its name, Polars type as text, unit and meaning. */
+export interface Head {
+  readonly name: string;
+  readonly dtype: string;
+  readonly unit: "" | "ns" | "bytes" | "bytes/s" | "flop" | "flop/s" | "fraction";
+  readonly doc: string;
+}
+
+/** A table that no single analysis answers with: all its rows, which the page sorts and searches itself. */
+export interface Rows {
+  readonly block: "rows";
+  readonly title: string;
+  readonly columns: readonly Head[];
+  readonly rows: readonly (readonly unknown[])[];
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+}
+
+/** A Vega-Lite specification in the colours of light pages; a dark page puts its own colour of the kind for each. */
+export interface Chart {
+  readonly block: "chart";
+  readonly title: string;
+  readonly spec: Readonly<Record<string, unknown>>;
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+}
+
+/** A tree as nested rectangles, roots above: columns of equal length, parents before children. */
+export interface Icicle {
+  readonly block: "icicle";
+  readonly title: string;
+  readonly name: readonly string[];
+  readonly parent: readonly number[];
+  readonly value: readonly number[];
+  readonly kind: readonly string[];
+  readonly detail: readonly string[];
+  readonly unit: "" | "ns" | "bytes" | "bytes/s" | "flop" | "flop/s" | "fraction";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+}
+
+/** What follows what, as one coloured band over time: segments by start. */
+export interface Ribbon {
+  readonly block: "ribbon";
+  readonly title: string;
+  readonly texts: readonly string[];
+  readonly start: readonly number[];
+  readonly end: readonly number[];
+  readonly name: readonly number[];
+  readonly kind: readonly number[];
+  readonly lane: readonly number[];
+  readonly row: readonly number[];
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+}
+
+/** A line of a file that took time: its number, nanoseconds in itself and in all, and a few words. */
+export interface SourceLine {
+  readonly line: number;
+  readonly self_time: number;
+  readonly total_time: number;
+  readonly detail: string;
+}
+
+/** A file with the time of its lines in the gutter. Its text is asked for separately, if it may be read at all. */
+export interface Source {
+  readonly block: "source";
+  readonly title: string;
+  readonly file: string;
+  readonly lines: readonly SourceLine[];
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+}
+
+/** A parameter of the page that its reader may change: a choice (`choices` of value and label) or a slider. */
+export interface Control {
+  readonly name: string;
+  readonly label: string;
+  readonly value: string;
+  readonly choices: readonly (readonly [string, string])[];
+  readonly low: number;
+  readonly high: number;
+  readonly step: number;
+  readonly unit: string;
+  readonly doc: string;
+}
+
+/** Parameters of the page; a change asks for the page anew. */
+export interface Controls {
+  readonly block: "controls";
+  readonly controls: readonly Control[];
+  readonly title: string;
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+}
+
+/** A few sentences, where a picture would be empty, or to explain one. */
+export interface Note {
+  readonly block: "note";
+  readonly text: string;
+  readonly title: string;
+  readonly link: Link | null;
+  readonly width: "full" | "wide" | "narrow";
+}
+
+/** A view: what it found, in one sentence; facts; then pictures and tables; at its end what it cannot tell. */
+export interface Page {
+  readonly name: string;
+  readonly title: string;
+  readonly sentence: string;
+  readonly facts: readonly string[];
+  readonly blocks: readonly (Parts | Columns | Bars | Facts | Findings | Table | Rows | Chart | Icicle | Ribbon | Source | Controls | Note)[];
+  readonly cannot: readonly string[];
+}
+
+export type Block = Parts | Columns | Bars | Facts | Findings | Table | Rows | Chart | Icicle | Ribbon | Source | Controls | Note;

@@ -1,0 +1,96 @@
+/** What the server answers besides pages (those are in blocks.ts). Times in ns; null is unknown. */
+
+import type { Unit } from "./blocks";
+
+export interface Server {
+  readonly version: string;
+  readonly features: { readonly source_roots?: boolean; readonly perfetto?: boolean; readonly editor?: string };
+  readonly pages?: readonly { readonly name: string; readonly title: string; readonly all_ranks?: boolean }[];
+  readonly maps?: readonly (readonly [string, string])[];
+}
+
+export interface Listed {
+  readonly id: string;
+  readonly name: string;
+  readonly path: string;
+  readonly state: "ready" | "growing" | "error";
+  readonly error: string;
+  readonly files: number;
+  readonly bytes: number | null;
+  readonly modified: number | string | null;
+  readonly ranks: readonly number[] | number | null;
+}
+
+export interface Step {
+  readonly step: number;
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface Run {
+  readonly id: string;
+  readonly name: string;
+  readonly ranks: readonly number[];
+  readonly steps: readonly Step[];
+  readonly duration: number | null;
+  readonly base: string | null;
+  readonly devices: readonly (number | string)[];
+  readonly streams: readonly (number | string)[];
+  readonly threads: readonly unknown[];
+  readonly notes: readonly string[];
+}
+
+export interface Progress {
+  readonly done: number;
+  readonly total: number;
+  readonly what: string;
+}
+
+export interface Column {
+  readonly name: string;
+  readonly dtype: string;
+  readonly unit: Unit;
+  readonly doc: string;
+  readonly instant?: boolean;
+}
+
+export interface Parameter {
+  readonly name: string;
+  readonly type: "int" | "float" | "bool" | "text" | "choice";
+  readonly default: unknown;
+  readonly doc: string;
+  readonly unit: Unit;
+  readonly choices: readonly string[];
+}
+
+export interface AnalysisFacts {
+  readonly title: string;
+  readonly question: string;
+  readonly doc: string;
+  readonly parameters: readonly Parameter[];
+  readonly columns: readonly Column[];
+  readonly chart: boolean;
+  /** It asks all ranks, whatever rank the header shows. */
+  readonly all_ranks?: boolean;
+}
+
+export interface Analyses {
+  readonly groups: readonly { readonly title: string; readonly names: readonly string[] }[];
+  readonly analyses: Readonly<Record<string, AnalysisFacts>>;
+}
+
+export interface Answer {
+  readonly analysis?: string;
+  readonly columns: readonly Column[];
+  readonly rows: readonly (readonly unknown[])[];
+  readonly total: number;
+  readonly all: number;
+  readonly notes: readonly string[];
+  readonly scales: Readonly<Record<string, { readonly label: string; readonly divisor: number }>>;
+}
+
+export interface SqlTable {
+  readonly name: string;
+  readonly doc: string;
+  readonly columns: readonly Column[];
+}

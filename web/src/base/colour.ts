@@ -1,0 +1,30 @@
+/** Colour means kind, the same everywhere: names of the tokens in theme.css, and their values for canvas and SVG. */
+
+import { KINDS, MEANS } from "./kinds";
+
+/** Of a difference: always drawn with a sign as well. */
+const JUDGED: Readonly<Record<string, string>> = { better: "memory", worse: "waiting", faster: "memory", slower: "waiting" };
+
+/** The kind that a name stands for, "" if none. */
+export function kindOf(name: string): string {
+  const word = name.trim().toLowerCase().replace(/[ -]/g, "_");
+  return word in KINDS ? word : (JUDGED[word] ?? MEANS[word] ?? "");
+}
+
+/** The colour of a kind as hex; neutral (that of host work) if it is none. */
+export function colour(kind: string, dark: boolean): string {
+  const found = KINDS[kindOf(kind) || "host"] as { light: string; dark: string };
+  return dark ? found.dark : found.light;
+}
+
+/** Black or white, whichever reads better on `hex`. */
+export function inkOn(hex: string): string {
+  const [red, green, blue] = [1, 3, 5].map((at) => (parseInt(hex.slice(at, at + 2), 16) / 255) ** 2.2) as [number, number, number];
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.3 ? "#15171a" : "#ffffff";
+}
+
+/** What the page is drawn with, for pictures that cannot use CSS. */
+export const INK = {
+  light: { bg: "#fbfbfa", panel: "#ffffff", ink: "#1a1d21", soft: "#5d6570", line: "#e4e5e3", accent: "#0b5cad" },
+  dark: { bg: "#15171a", panel: "#1c1f23", ink: "#e8eaed", soft: "#9aa3ad", line: "#2b2f35", accent: "#7ab8f5" },
+} as const;

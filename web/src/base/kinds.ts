@@ -1,0 +1,61 @@
+// Made by web/generate.py; do not edit.
+
+/** What colour means: each kind of time on light and on dark pages. */
+export const KINDS: Readonly<Record<string, { light: string; dark: string }>> = {
+  "computation": {
+    "light": "#0072b2",
+    "dark": "#3d9bd6"
+  },
+  "communication": {
+    "light": "#e69f00",
+    "dark": "#f0b429"
+  },
+  "memory": {
+    "light": "#009e73",
+    "dark": "#2bbd92"
+  },
+  "data_loading": {
+    "light": "#cc79a7",
+    "dark": "#db92bb"
+  },
+  "runtime": {
+    "light": "#56b4e9",
+    "dark": "#7fc8f3"
+  },
+  "host": {
+    "light": "#8a94a6",
+    "dark": "#7d8798"
+  },
+  "waiting": {
+    "light": "#d55e00",
+    "dark": "#f0763a"
+  },
+  "idle": {
+    "light": "#e8e9e7",
+    "dark": "#2b2f35"
+  }
+};
+
+/** Names of columns and categories that stand for a kind. */
+export const MEANS: Readonly<Record<string, string>> = {
+  "at_stake_high": "waiting",
+  "at_stake_low": "waiting",
+  "collective": "communication",
+  "compute": "computation",
+  "cpu": "host",
+  "cpu_exec": "host",
+  "dataloader": "data_loading",
+  "driver": "runtime",
+  "exposed_communication": "communication",
+  "exposed_memory": "memory",
+  "exposed_waiting": "waiting",
+  "host_ops": "host",
+  "kernel": "computation",
+  "memcpy": "memory",
+  "memset": "memory",
+  "other": "idle",
+  "other_host": "host",
+  "other_host_ops": "host",
+  "overlap": "communication",
+  "runtime_calls": "runtime"
+};

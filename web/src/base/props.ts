@@ -1,0 +1,32 @@
+/** What every view and every block is given. */
+
+import { createContext } from "preact";
+import { useContext } from "preact/hooks";
+import type { Api } from "../api/client";
+import type { Link } from "../api/blocks";
+import type { Run, Server } from "../api/types";
+import type { Change, Select, State } from "./url";
+
+export interface ViewProps {
+  readonly run: string;
+  readonly about: Run;
+  readonly select: Select;
+  readonly params: Readonly<Record<string, string>>;
+  readonly state: State;
+  readonly api: Api;
+  readonly server: Server;
+  readonly dark: boolean;
+  readonly go: (change: Change, options?: { replace?: boolean }) => void;
+  readonly follow: (link: Partial<Link>) => void;
+}
+
+export const Context = createContext<ViewProps | null>(null);
+
+/** Notes that the page says at its end: its tables need not repeat them. */
+export const Said = createContext<readonly string[]>([]);
+
+export function useProps(): ViewProps {
+  const props = useContext(Context);
+  if (!props) throw new Error("a block stands in a view");
+  return props;
+}

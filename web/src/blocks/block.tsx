@@ -1,0 +1,70 @@
+/** One block of a page, drawn by what it is. A block that this page is too old for says so. */
+
+import { Component, type ComponentChildren } from "preact";
+import type { Block } from "../api/blocks";
+import { FailedHere } from "../frame/states";
+import { BarsBlock } from "./bars";
+import { ChartBlock } from "./chart";
+import { ColumnsBlock } from "./columns";
+import { ControlsBlock } from "./controls";
+import { FactsBlock } from "./facts";
+import { FindingsBlock } from "./findings";
+import { IcicleBlock } from "./icicle";
+import { NoteBlock } from "./note";
+import { PartsBlock } from "./parts";
+import { RibbonBlock } from "./ribbon";
+import { RowsBlock } from "./rows";
+import { SourceBlock } from "./source";
+import { TableBlock } from "./table";
+
+export function BlockView({ block, place }: { block: Block; place: number }) {
+  return (
+    <Guard>
+      <Drawn block={block} place={place} />
+    </Guard>
+  );
+}
+
+function Drawn({ block, place }: { block: Block; place: number }) {
+  switch (block.block) {
+    case "parts":
+      return <PartsBlock {...block} />;
+    case "columns":
+      return <ColumnsBlock {...block} />;
+    case "bars":
+      return <BarsBlock {...block} />;
+    case "facts":
+      return <FactsBlock {...block} />;
+    case "findings":
+      return <FindingsBlock {...block} />;
+    case "table":
+      return <TableBlock {...block} place={place} />;
+    case "rows":
+      return <RowsBlock {...block} />;
+    case "chart":
+      return <ChartBlock {...block} />;
+    case "icicle":
+      return <IcicleBlock {...block} />;
+    case "ribbon":
+      return <RibbonBlock {...block} />;
+    case "source":
+      return <SourceBlock {...block} />;
+    case "controls":
+      return <ControlsBlock {...block} />;
+    case "note":
+      return <NoteBlock {...block} />;
+  }
+}
+
+/** A block that fails leaves the others standing, and says on the page what happened. */
+class Guard extends Component<{ children: ComponentChildren }, { error: Error | null }> {
+  override state = { error: null as Error | null };
+
+  static override getDerivedStateFromError(error: Error) {
+    return { error };
+  }
+
+  override render() {
+    return this.state.error ? <FailedHere error={{ message: "This could not be drawn.", hint: this.state.error.message }} /> : this.props.children;
+  }
+}

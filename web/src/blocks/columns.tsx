@@ -1,0 +1,74 @@
+/** Stacked columns on one scale: steps, or ranks. */
+
+import { useRef } from "preact/hooks";
+import type { Columns } from "../api/blocks";
+import { colour, INK } from "../base/colour";
+import { scale, withUnit } from "../base/numbers";
+import { printable } from "../base/text";
+import { useProps } from "../base/props";
+import { Frame, useLink } from "./frame";
+import { PartKey } from "./parts";
+import { SaveSvg, Svg } from "./picture";
+
+const HEIGHT = 132;
+const FOOT = 18;
+
+export function ColumnsBlock({ title, parts, stacks, unit, note }: Columns) {
+  const { dark } = useProps();
+  const leads = useLink();
+  const svg = useRef<SVGSVGElement | null>(null);
+  const sums = stacks.map((stack) => stack.values.reduce<number>((sum, value) => sum + Math.max(0, value ?? 0), 0));
+  const most = Math.max(...sums, 0);
+  const by = scale(sums, unit);
+  const ink = INK[dark ? "dark" : "light"];
+  const used = parts.filter((_, place) => stacks.some((stack) => (stack.values[place] ?? 0) > 0));
+  const keys = used.map((part) => ({ colour: colour(part.kind, dark), label: part.label }));
+  const tip = (at: number) => {
+    const stack = stacks[at];
+    if (!stack) return "";
+    const lines = parts.map((part, place) => (stack.values[place] == null ? "" : `${part.label} ${withUnit(by, stack.values[place])}`)).filter(Boolean);
+    return printable(stack.label) + `: ${withUnit(by, sums[at])}\n` + lines.map(printable).join("\n");
+  };
+  const draw = (width: number) => {
+    const top = 16;
+    const tall = HEIGHT - FOOT - top;
+    const pitch = width / Math.max(1, stacks.length);
+    const gap = pitch > 24 ? 6 : pitch > 6 ? 2 : pitch > 3 ? 1 : 0;
+    const wide = Math.min(pitch - gap, 72);
+    const every = Math.max(1, Math.ceil(52 / pitch));
+    return (
+      <>
+        <line x1={0} x2={width} y1={top} y2={top} stroke={ink.line} stroke-dasharray="2 3" />
+        <text x={width} y={top - 5} text-anchor="end" font-size={12} fill={ink.soft}>
+          {withUnit(by, most)}
+        </text>
+        {stacks.map((stack, at) => {
+          const x = at * pitch + (pitch - gap - wide) / 2 + gap / 2;
+          let y = HEIGHT - FOOT;
+          return (
+            <g key={at} data-tip={tip(at)} {...leads(stack.link, tip(at))}>
+              <rect x={at * pitch} y={top} width={pitch} height={tall} fill="transparent" />
+              {stack.values.map((value, place) => {
+                const high = most ? (Math.max(0, value ?? 0) / most) * tall : 0;
+                y -= high;
+                return high > 0 && <rect key={place} x={x} y={y} width={Math.max(0.75, wide)} height={high} fill={colour(parts[place]?.kind ?? "", dark)} />;
+              })}
+              {at % every === 0 && pitch * every >= 20 && (
+                <text x={x + wide / 2} y={HEIGHT - 4} text-anchor="middle" font-size={12} fill={ink.soft}>
+                  {printable(stack.label)}
+                </text>
+              )}
+            </g>
+          );
+        })}
+        <line x1={0} x2={width} y1={HEIGHT - FOOT} y2={HEIGHT - FOOT} stroke={ink.line} />
+      </>
+    );
+  };
+  return (
+    <Frame title={title} note={note} name="columns" tools={<SaveSvg name={title} svg={svg} keys={keys} />}>
+      <Svg svg={svg} height={HEIGHT} label={title} draw={draw} />
+      {used.length > 1 && <PartKey parts={used} unit={unit} />}
+    </Frame>
+  );
+}

@@ -1,0 +1,47 @@
+/** Where a row of a table leads: to its event, its time, its step, its line of source. */
+
+import type { Link } from "../api/blocks";
+import type { Answer, Column } from "../api/types";
+
+/** Names of columns, by what they tell: row, start, end, rank, step, file, line, name. */
+export type Places = Readonly<Record<string, string>>;
+
+/** What the columns of an analysis tell by their names, where the page says nothing. */
+export function usualPlaces(columns: readonly Column[]): Places {
+  const names = new Set(columns.map((column) => column.name));
+  const instants = columns.filter((column) => column.instant).map((column) => column.name);
+  const found: Record<string, string> = {};
+  for (const name of ["row", "file", "line", "rank"]) if (names.has(name)) found[name] = name;
+  if (instants[0]) found["start"] = instants[0];
+  if (instants[1]) found["end"] = instants[1];
+  if (!found["row"] && !found["start"] && names.has("step")) found["step"] = "step";
+  return found;
+}
+
+const AROUND = 0.5;
+
+/** The link of a row; null if it tells no place. */
+export function linkOf(row: readonly unknown[], head: Answer, places: Places): Partial<Link> | null {
+  const value = (what: string): unknown => {
+    const name = places[what];
+    return name === undefined ? undefined : row[head.columns.findIndex((column) => column.name === name)];
+  };
+  const number = (what: string): number | null => {
+    const found = value(what);
+    return typeof found === "number" ? found : null;
+  };
+  const [event, start, end, step, line] = [number("row"), number("start"), number("end"), number("step"), number("line")];
+  const rank = number("rank");
+  const at = rank === null ? {} : { rank };
+  const file = value("file");
+  if (event !== null || start !== null) {
+    const wide = start !== null && end !== null ? Math.max(1000, (end - start) * AROUND) : 0;
+    const time = start === null ? {} : { time: [Math.max(0, start - (wide || 50_000)), (end ?? start) + (wide || 50_000)] as const };
+    return { view: "timeline", ...at, ...time, ...(event === null ? {} : { row: event }) };
+  }
+  if (typeof file === "string" && file) return { view: "sources", file, line: line ?? 0 };
+  if (step !== null) return { ...at, steps: String(step) };
+  const name = value("name");
+  if (typeof name === "string" && name) return { view: "timeline", ...at, params: { q: name } };
+  return places["rank"] && rank !== null && Object.keys(places).length === 1 ? at : null;
+}

@@ -1,0 +1,227 @@
+/** What lies over the lanes: the pointer's line, the marks hovered and selected, arrows, the range, measures. */
+
+import { type Brush, mix } from "./inks";
+import { rowAt } from "./layout";
+import { shown } from "../../base/numbers";
+import { printable } from "../../base/text";
+import type { Arrow, Lanes, Mark, Place, Scene } from "./types";
+
+interface Box {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+  shown: boolean;
+}
+
+export class Overlay {
+  constructor(private readonly on: Brush) {}
+
+  draw(scene: Scene, lanes: Lanes): void {
+    const { on } = this;
+    const { dpr, layout } = scene;
+    on.setTransform(1, 0, 0, 1, 0, 0);
+    on.clearRect(0, 0, Math.ceil(scene.width * dpr), Math.ceil(scene.height * dpr));
+    on.setTransform(dpr, 0, 0, dpr, 0, 0);
+    on.textBaseline = "middle";
+    on.textAlign = "left";
+    on.save();
+    on.beginPath();
+    on.rect(layout.gutter, layout.axisTop, scene.width - layout.gutter, scene.height - layout.axisTop);
+    on.clip();
+    this.range(scene);
+    this.marks(scene);
+    this.arrows(scene, lanes);
+    scene.measures.forEach((span, at) => this.measure(scene, span.start, span.end, at));
+    this.pointer(scene);
+    on.restore();
+    this.focus(scene);
+  }
+
+  private x(scene: Scene, time: number): number {
+    const wide = scene.width - scene.layout.gutter;
+    return scene.layout.gutter + ((time - scene.view.start) / (scene.view.end - scene.view.start)) * wide;
+  }
+
+  private box(scene: Scene, mark: Mark): Box | null {
+    const row = rowAt(scene.layout, mark.rank, mark.lane, mark.depth, scene.scroll);
+    if (!row) return null;
+    const x = this.x(scene, mark.start);
+    const width = Math.max(2, this.x(scene, mark.end) - x);
+    const shown = row.pinned || row.top + row.bar > scene.layout.scrollTop;
+    return { x, y: row.top, width, height: row.bar, shown };
+  }
+
+  private range(scene: Scene): void {
+    if (!scene.range) return;
+    const { on } = this;
+    const { theme, layout } = scene;
+    const x0 = this.x(scene, scene.range.start);
+    const x1 = this.x(scene, scene.range.end);
+    const top = layout.axisTop;
+    on.fillStyle = theme.accent;
+    on.globalAlpha = 0.09;
+    on.fillRect(x0, top, x1 - x0, scene.height - top);
+    on.globalAlpha = 0.9;
+    for (const x of [x0, x1]) on.fillRect(Math.round(x) - 0.5, top, 1, scene.height - top);
+    on.globalAlpha = 1;
+    this.tag(scene, (x0 + x1) / 2, top + layout.axisHeight / 2, shown(scene.range.end - scene.range.start, "ns"), theme.accent);
+  }
+
+  private marks(scene: Scene): void {
+    const { on } = this;
+    for (const [mark, strong] of [
+      [scene.hover, false],
+      [scene.selected, true],
+    ] as const) {
+      if (!mark) continue;
+      const box = this.box(scene, mark);
+      if (!box?.shown) continue;
+      const grow = strong ? 1.5 : 0.75;
+      on.lineWidth = strong ? 2 : 1.25;
+      if (strong) {
+        on.strokeStyle = scene.theme.ground;
+        on.strokeRect(box.x - 3, box.y - 3, box.width + 5, box.height + 6);
+      }
+      on.strokeStyle = scene.theme.ink;
+      on.strokeRect(box.x - grow, box.y - grow, box.width - 1 + 2 * grow, box.height + 2 * grow);
+    }
+  }
+
+  private arrows(scene: Scene, lanes: Lanes): void {
+    if (!scene.arrows.length || !scene.selected) return;
+    const { on } = this;
+    const offsets = new Map(lanes.ranks.map(({ rank, offset }) => [rank, offset]));
+    const own = scene.selected.rank;
+    const point = (place: Place): { x: number; y: number; height: number } | null => {
+      const rank = place.rank ?? own;
+      const row = rowAt(scene.layout, rank, place.lane, place.depth ?? 0, scene.scroll);
+      if (!row) return null;
+      const y = row.pinned ? row.top : Math.max(scene.layout.scrollTop - row.bar, Math.min(scene.height, row.top));
+      return { x: this.x(scene, place.time + (offsets.get(rank) ?? 0)), y, height: row.bar };
+    };
+    for (const arrow of scene.arrows.slice(0, 400)) this.arrow(scene, arrow, point);
+    on.setLineDash([]);
+  }
+
+  private arrow(scene: Scene, arrow: Arrow, point: (place: Place) => { x: number; y: number; height: number } | null): void {
+    const { on } = this;
+    const from = point(arrow.from);
+    const to = point(arrow.to);
+    if (!from || !to) return;
+    const down = to.y >= from.y;
+    const y0 = down ? from.y + from.height : from.y;
+    const y1 = down ? to.y - 1 : to.y + to.height + 1;
+    const reach = Math.max(18, Math.min(90, Math.abs(y1 - y0) * 0.55));
+    const way = down ? 1 : -1;
+    const ahead = Math.max(12, Math.min(120, Math.abs(to.x - from.x) * 0.3)) * Math.sign(to.x - from.x || 1);
+    const path = () => {
+      on.beginPath();
+      on.moveTo(from.x, y0);
+      on.bezierCurveTo(from.x + ahead * 0.2, y0 + way * reach, to.x - ahead * 0.2, y1 - way * reach, to.x, y1 - way * 4);
+    };
+    on.setLineDash([]);
+    on.strokeStyle = scene.theme.ground;
+    on.lineWidth = 4;
+    path();
+    on.stroke();
+    on.strokeStyle = arrow.kind === "wait" ? (scene.theme.kinds.waiting ?? scene.theme.ink) : scene.theme.ink;
+    on.setLineDash(arrow.kind === "forward_backward" ? [5, 3] : []);
+    on.lineWidth = 1.4;
+    path();
+    on.stroke();
+    on.setLineDash([]);
+    on.fillStyle = on.strokeStyle;
+    on.beginPath();
+    on.moveTo(to.x, y1);
+    on.lineTo(to.x - 3.5, y1 - way * 6);
+    on.lineTo(to.x + 3.5, y1 - way * 6);
+    on.fill();
+    on.beginPath();
+    on.arc(from.x, y0, 2.2, 0, 7);
+    on.fill();
+  }
+
+  private measure(scene: Scene, start: number, end: number, at: number): void {
+    const { on } = this;
+    const { theme, layout } = scene;
+    const x0 = this.x(scene, Math.min(start, end));
+    const x1 = this.x(scene, Math.max(start, end));
+    const y = Math.min(scene.height - 14, layout.scrollTop + 16 + (at % 6) * 24);
+    const colour = theme.kinds.waiting ?? theme.ink;
+    on.strokeStyle = colour;
+    on.fillStyle = colour;
+    on.lineWidth = 1;
+    on.setLineDash([3, 3]);
+    for (const x of [x0, x1]) {
+      on.beginPath();
+      on.moveTo(Math.round(x) + 0.5, layout.axisTop);
+      on.lineTo(Math.round(x) + 0.5, scene.height);
+      on.stroke();
+    }
+    on.setLineDash([]);
+    on.lineWidth = 1.5;
+    on.beginPath();
+    on.moveTo(x0, y);
+    on.lineTo(x1, y);
+    on.moveTo(x0, y - 5);
+    on.lineTo(x0, y + 5);
+    on.moveTo(x1, y - 5);
+    on.lineTo(x1, y + 5);
+    on.stroke();
+    this.tag(scene, (Math.max(x0, layout.gutter) + Math.min(x1, scene.width)) / 2, y, shown(Math.abs(end - start), "ns"), colour);
+  }
+
+  /** Words on the ground colour, in the middle of something; kept within the picture. */
+  private tag(scene: Scene, x: number, y: number, text: string, colour: string): void {
+    const { on } = this;
+    on.font = `600 12px ${scene.theme.font}`;
+    const wide = on.measureText(text).width + 14;
+    const from = Math.min(scene.width - wide - 2, Math.max(scene.layout.gutter + 2, x - wide / 2));
+    on.fillStyle = scene.theme.panel;
+    on.strokeStyle = colour;
+    on.lineWidth = 1;
+    on.beginPath();
+    on.roundRect(from, y - 10, wide, 20, 4);
+    on.fill();
+    on.stroke();
+    on.fillStyle = scene.theme.ink;
+    on.textAlign = "left";
+    on.fillText(text, from + 7, y + 0.5);
+  }
+
+  private pointer(scene: Scene): void {
+    const { pointer, layout, theme, view } = scene;
+    if (!pointer || pointer.x < layout.gutter || pointer.y < layout.axisTop) return;
+    const { on } = this;
+    on.fillStyle = mix(theme.soft, theme.ground, 0.6);
+    on.fillRect(Math.round(pointer.x), layout.axisTop + 4, 1, scene.height);
+    const time = view.start + ((pointer.x - layout.gutter) / (scene.width - layout.gutter)) * (view.end - view.start);
+    on.font = `11px ${theme.font}`;
+    const text = shown(time - scene.origin, "ns");
+    const wide = on.measureText(text).width + 10;
+    const from = Math.min(scene.width - wide, Math.max(layout.gutter, pointer.x - wide / 2));
+    on.fillStyle = theme.soft;
+    on.beginPath();
+    on.roundRect(from, layout.axisTop + 2, wide, 18, 4);
+    on.fill();
+    on.fillStyle = theme.ground;
+    on.fillText(printable(text), from + 5, layout.axisTop + 11.5);
+  }
+
+  private focus(scene: Scene): void {
+    if (!scene.focus) return;
+    const { layout, theme } = scene;
+    for (const [list, from] of [
+      [layout.pinned, layout.lanesTop],
+      [layout.scrolled, layout.scrollTop - scene.scroll],
+    ] as const) {
+      const item = list.find((one) => one.key === scene.focus);
+      if (!item) continue;
+      const y = from + item.top;
+      if (y + item.height < layout.lanesTop || y > scene.height) return;
+      this.on.fillStyle = theme.accent;
+      this.on.fillRect(0, y, 2, Math.max(14, item.height - 9));
+    }
+  }
+}

@@ -1,0 +1,465 @@
+/** The picture beneath the pointer: lanes, ruler, labels, the run as a whole. In device pixels throughout. */
+
+import { type Brush, Inks, mix, Rects } from "./inks";
+import { type Frame, type Label, Rows } from "./marks";
+import { shown } from "../../base/numbers";
+import { ticks } from "./ruler";
+import type { Piece, Store } from "./store";
+import type { Unit } from "../../api/blocks";
+import { printable } from "../../base/text";
+import { Measure } from "./text";
+import { tilesIn, zFor } from "./tile";
+import type { Item, Lanes, RankLanes, Scene, Share, Theme } from "./types";
+
+/** Kinds in the order in which they are stacked. */
+const STACKED = ["computation", "communication", "memory", "waiting", "data_loading", "runtime", "host", "other"];
+
+export class Painter {
+  private inks: Inks;
+  private readonly rects = new Rects();
+  private readonly rows = new Rows();
+  private measure: Measure;
+  private theme: Theme | null = null;
+  private dpr = 0;
+  private whole: OffscreenCanvas | null = null;
+  private wholeKey = "";
+
+  constructor(
+    private readonly on: Brush,
+    private readonly store: Store,
+  ) {
+    this.inks = new Inks({ kinds: {}, ground: "#ffffff" } as unknown as Theme);
+    this.measure = new Measure(() => 0);
+  }
+
+  private font(size: number, weight = ""): string {
+    return `${weight} ${size * this.dpr}px ${this.theme?.font ?? "sans-serif"}`.trim();
+  }
+
+  private ready(scene: Scene): void {
+    if (this.theme === scene.theme && this.dpr === scene.dpr) return;
+    this.theme = scene.theme;
+    this.dpr = scene.dpr;
+    this.inks = new Inks(scene.theme);
+    const font = this.font(11);
+    this.measure = new Measure((text) => {
+      this.on.font = font;
+      return this.on.measureText(text).width;
+    });
+    this.wholeKey = "";
+  }
+
+  /** The depth of tiles that a scene needs. */
+  static depth(scene: Scene): number {
+    const wide = Math.max(1, scene.width - scene.layout.gutter);
+    return zFor((scene.view.end - scene.view.start) / wide);
+  }
+
+  draw(scene: Scene, lanes: Lanes): void {
+    this.ready(scene);
+    const { on } = this;
+    const { layout, theme, dpr, view } = scene;
+    const width = Math.round(scene.width * dpr);
+    const height = Math.round(scene.height * dpr);
+    on.setTransform(1, 0, 0, 1, 0, 0);
+    on.fillStyle = theme.ground;
+    on.fillRect(0, 0, width, height);
+    on.textBaseline = "middle";
+    const left = Math.round(layout.gutter * dpr);
+    const scale = (width - left) / (view.end - view.start);
+    this.axis(scene, left, scale);
+    for (const pinned of [false, true]) {
+      const top = (pinned ? layout.lanesTop : layout.scrollTop) * dpr;
+      const bottom = pinned ? layout.scrollTop * dpr : height;
+      on.save();
+      on.beginPath();
+      on.rect(0, top, width, bottom - top);
+      on.clip();
+      this.part(scene, lanes, pinned, left, width, scale);
+      on.restore();
+    }
+    if (layout.pinned.length && layout.height > scene.height - layout.scrollTop && scene.scroll > 0) {
+      on.fillStyle = theme.line;
+      on.fillRect(0, Math.round(layout.scrollTop * dpr) - 1, width, 1);
+    }
+    this.minimap(scene, lanes, left, width);
+    this.bar(scene, width);
+  }
+
+  private part(scene: Scene, lanes: Lanes, pinned: boolean, left: number, width: number, scale: number): void {
+    const { layout, dpr, view } = scene;
+    const from = pinned ? layout.lanesTop : layout.scrollTop - scene.scroll;
+    const list = (pinned ? layout.pinned : layout.scrolled).filter(
+      (item) => from + item.top < scene.height && from + item.top + item.height > (pinned ? 0 : layout.scrollTop),
+    );
+    const z = Painter.depth(scene);
+    const top = Painter.top(lanes);
+    const pieces = new Map<string, Piece[]>();
+    const found = scene.matches?.codes ? new Set(scene.matches.codes) : null;
+    const labels: Label[] = [];
+    for (const item of list) {
+      if (item.what !== "lane") continue;
+      const y = from + item.top + item.inset;
+      if (item.kind === "steps") {
+        this.steps(scene, lanes, item, y, left, width, scale);
+        continue;
+      }
+      const share: Share = item.kind === "counter" ? "counters" : "marks";
+      const key = `${item.rank}/${share}`;
+      let own = pieces.get(key);
+      if (!own) {
+        own = [];
+        const [first, last] = tilesIn(view.start - item.offset, view.end - item.offset, z);
+        for (let i = first; i <= last; i++) own.push(...this.store.standing({ rank: item.rank, share, z, i }, top));
+        pieces.set(key, own);
+      }
+      const zero = left + (item.offset - view.start) * scale;
+      if (item.kind === "counter") {
+        this.counter(scene, item, own, y, left, width, zero, scale);
+        continue;
+      }
+      const room = (item.bar > 16 ? 30 : 28) * dpr;
+      const frame: Frame = {
+        left,
+        right: width,
+        zero,
+        scale,
+        dpr,
+        inks: this.inks,
+        rects: this.rects,
+        labels,
+        room,
+        found,
+        name: (code) => this.store.name(item.rank, code),
+      };
+      for (let line = 0; line < item.rows; line++) {
+        const at = y + line * item.pitch;
+        if (at > scene.height || at + item.pitch < (pinned ? 0 : layout.scrollTop)) continue;
+        const tall = Math.round((at + item.bar) * dpr) - Math.round(at * dpr);
+        this.rows.row(frame, own, item.lane, line + item.skip, Math.round(at * dpr), tall);
+      }
+    }
+    this.rects.draw(this.on, this.inks.css);
+    this.labels(labels);
+    for (const item of list) this.title(scene, item, from + item.top, left, width);
+  }
+
+  private labels(labels: readonly Label[]): void {
+    const { on, dpr } = this;
+    on.font = this.font(11);
+    on.textAlign = "left";
+    const pad = 5 * dpr;
+    let ink = -1;
+    for (const label of labels) {
+      const text = this.measure.fit(printable(label.text.slice(0, 200)), label.width - 2 * pad);
+      if (!text) continue;
+      if (label.ink !== ink) {
+        ink = label.ink;
+        on.fillStyle = this.inks.text[ink] ?? "#000000";
+      }
+      on.fillText(text, label.x + pad, label.y + dpr / 2);
+    }
+  }
+
+  private title(scene: Scene, item: Item, y: number, left: number, width: number): void {
+    const { on, dpr, theme } = { on: this.on, dpr: scene.dpr, theme: scene.theme };
+    const top = Math.round(y * dpr);
+    const header = item.what !== "lane";
+    if (header && item.what === "rank") {
+      on.fillStyle = theme.line;
+      on.fillRect(0, top + Math.round(2 * dpr), width, Math.max(1, Math.round(dpr)));
+    }
+    if (left && !header) {
+      on.fillStyle = theme.ground;
+      on.fillRect(0, top, left - Math.round(2 * dpr), Math.ceil(item.height * dpr));
+    }
+    const middle = header ? y + item.height / 2 + (item.what === "rank" ? 2 : 3) : left ? y + Math.min(item.bar, 20) / 2 : y + 8;
+    if (!left && item.kind === "steps") return;
+    let x = 4 + item.indent;
+    if (item.foldable) this.chevron((x + 4) * dpr, middle * dpr, item.folded, theme.soft);
+    x += 14;
+    on.font = this.font(12, item.what === "rank" ? "600" : "");
+    on.fillStyle = item.what === "rank" ? theme.ink : theme.soft;
+    on.textAlign = "left";
+    const room = (header || !left ? width / dpr - x - 8 : left / dpr - x - 10 - (item.pinned ? 12 : 0)) * dpr;
+    const text = this.titles.fit(printable(item.title), room);
+    on.fillText(text, x * dpr, middle * dpr);
+    if (item.pinned && left) this.pin(left - 14 * dpr, middle * dpr, theme.soft);
+    if (item.kind === "counter" && item.what === "lane" && left) {
+      on.font = this.font(11);
+      on.fillStyle = theme.soft;
+      on.globalAlpha = 0.8;
+      on.fillText(`0 to ${level(this.tops.get(item.key) ?? item.max, item.unit)}`, x * dpr, (middle + 15) * dpr);
+      on.globalAlpha = 1;
+    }
+    if (item.hidden > 0 && !item.folded && item.what === "lane") {
+      on.font = this.font(11);
+      on.fillStyle = theme.accent;
+      on.fillText(`${item.hidden} more rows`, Math.max(left + 4 * dpr, x * dpr), (y + item.inset + item.rows * item.pitch + 9) * dpr);
+    }
+  }
+
+  private get titles(): Measure {
+    if (this.titleKey !== `${this.theme?.font} ${this.dpr}`) {
+      this.titleKey = `${this.theme?.font} ${this.dpr}`;
+      const font = this.font(12);
+      this.titleMeasure = new Measure((text) => {
+        const before = this.on.font;
+        this.on.font = font;
+        const wide = this.on.measureText(text).width;
+        this.on.font = before;
+        return wide;
+      });
+    }
+    return this.titleMeasure;
+  }
+
+  private titleKey = "";
+  private titleMeasure = new Measure(() => 0);
+
+  private chevron(x: number, y: number, folded: boolean, colour: string): void {
+    const { on, dpr } = this;
+    const reach = 3 * dpr;
+    on.strokeStyle = colour;
+    on.lineWidth = 1.25 * dpr;
+    on.beginPath();
+    if (folded) {
+      on.moveTo(x - reach / 2, y - reach);
+      on.lineTo(x + reach / 2, y);
+      on.lineTo(x - reach / 2, y + reach);
+    } else {
+      on.moveTo(x - reach, y - reach / 2);
+      on.lineTo(x, y + reach / 2);
+      on.lineTo(x + reach, y - reach / 2);
+    }
+    on.stroke();
+  }
+
+  private pin(x: number, y: number, colour: string): void {
+    const { on, dpr } = this;
+    on.fillStyle = colour;
+    on.beginPath();
+    on.arc(x, y - dpr, 2.5 * dpr, 0, 7);
+    on.fill();
+    on.fillRect(x - dpr / 2, y, dpr, 5 * dpr);
+  }
+
+  private axis(scene: Scene, left: number, scale: number): void {
+    const { on } = this;
+    const { layout, dpr, view, theme } = scene;
+    const y = (layout.axisTop + layout.axisHeight / 2) * dpr;
+    on.font = this.font(11);
+    on.textAlign = "left";
+    const marks = ticks(view.start, view.end, (110 * dpr) / scale, scene.origin);
+    const bottom = scene.height * dpr;
+    for (const { at, text } of marks) {
+      const x = Math.round(left + (at - view.start) * scale);
+      on.fillStyle = mix(theme.line, theme.ground, 0.7);
+      on.fillRect(x, (layout.axisTop + 4) * dpr, Math.max(1, Math.round(dpr * 0.75)), bottom);
+      if (x + 5 * dpr + on.measureText(text).width > scene.width * dpr) continue;
+      on.fillStyle = theme.soft;
+      on.fillText(text, x + 5 * dpr, y);
+    }
+    if (!left) return;
+    on.fillStyle = theme.ground;
+    on.fillRect(0, layout.axisTop * dpr, left, layout.axisHeight * dpr);
+    on.fillStyle = theme.soft;
+    on.font = this.font(12);
+    on.fillText(`${shown(view.end - view.start, "ns")} in view`, 4 * dpr, y);
+  }
+
+  private steps(scene: Scene, lanes: Lanes, item: Item, y: number, left: number, width: number, scale: number): void {
+    const { on } = this;
+    const { dpr, view, theme } = scene;
+    const top = Math.round(y * dpr);
+    const tall = Math.round(item.bar * dpr);
+    on.textAlign = "left";
+    on.font = this.font(11, "600");
+    for (const step of stepsOf(lanes, item.rank)) {
+      const x0 = left + (step.start + item.offset - view.start) * scale;
+      const x1 = left + (step.end + item.offset - view.start) * scale;
+      if (x1 < left || x0 > width) continue;
+      const from = Math.max(left, x0);
+      const to = Math.min(width, x1) - (x1 - x0 > 4 * dpr ? 1.5 * dpr : 0.5);
+      on.fillStyle = theme.line;
+      if (to - from < 6 * dpr) on.fillRect(from, top, Math.max(0.5, to - from), tall);
+      else {
+        on.beginPath();
+        on.roundRect(from, top, to - from, tall, 3 * dpr);
+        on.fill();
+      }
+      const room = to - from - 12 * dpr;
+      if (room < 14 * dpr) continue;
+      const words = `step ${step.step} · ${shown(step.end - step.start, "ns")}`;
+      const text = [words, `step ${step.step}`, `${step.step}`].find((one) => this.titles.width(one) * 1.02 <= room);
+      if (!text) continue;
+      on.fillStyle = theme.soft;
+      on.fillText(printable(text), from + 6 * dpr, top + tall / 2 + dpr / 2);
+    }
+  }
+
+  private counter(scene: Scene, item: Item, pieces: readonly Piece[], y: number, left: number, right: number, zero: number, scale: number): void {
+    const { on } = this;
+    const { dpr, theme } = scene;
+    const base = Math.round((y + item.bar) * dpr);
+    const tall = item.bar * dpr;
+    const colour = theme.kinds[item.colour] ?? theme.kinds.computation ?? theme.accent;
+    const top = this.highest(item, pieces);
+    on.fillStyle = mix(theme.line, theme.ground, 0.55);
+    on.fillRect(left, base, right - left, Math.max(1, Math.round(dpr * 0.5)));
+    for (const [which, share] of [
+      ["max", theme.dark ? 0.3 : 0.22],
+      ["mean", theme.dark ? 0.6 : 0.45],
+    ] as const) {
+      on.fillStyle = mix(colour, theme.ground, share);
+      on.beginPath();
+      for (const { tile, start, end } of pieces) {
+        const span = tile.counters.get(item.lane);
+        if (!span) continue;
+        const unit = tile.unit * scale;
+        const origin = zero + tile.start * scale;
+        const from = Math.max(left, zero + start * scale);
+        const to = Math.min(right, zero + end * scale);
+        const levels = tile[which].length ? tile[which] : tile.mean;
+        for (let k = span.from; k < span.to; k++) {
+          const x0 = Math.max(from, origin + (tile.time[k] ?? 0) * unit);
+          const x1 = Math.min(to, k + 1 < span.to ? origin + (tile.time[k + 1] ?? 0) * unit : to);
+          const value = levels[k] ?? NaN;
+          if (x1 <= x0 || !(value > 0)) continue;
+          const high = Math.max(dpr, Math.min(1, value / top) * tall);
+          on.rect(x0, base - high, x1 - x0, high);
+        }
+      }
+      on.fill();
+    }
+  }
+
+  /** The top of a counter's lane: as the server says, else the highest level seen so far. */
+  private highest(item: Item, pieces: readonly Piece[]): number {
+    if (item.max > 0) return item.max;
+    let top = this.tops.get(item.key) ?? 0;
+    for (const { tile } of pieces) {
+      const span = tile.counters.get(item.lane);
+      if (!span) continue;
+      const levels = tile.max.length ? tile.max : tile.mean;
+      for (let k = span.from; k < span.to; k++) if ((levels[k] ?? 0) > top) top = levels[k] ?? 0;
+    }
+    if (item.unit === "fraction" && top > 0) top = Math.max(1, top);
+    this.tops.set(item.key, top);
+    return top || 1;
+  }
+
+  private readonly tops = new Map<string, number>();
+
+  private minimap(scene: Scene, lanes: Lanes, left: number, width: number): void {
+    const { on } = this;
+    const { layout, dpr, theme, view, matches } = scene;
+    const top = Math.round(layout.minimapTop * dpr);
+    const tall = Math.round(layout.minimapHeight * dpr);
+    const wide = width - left;
+    const key = `${wide} ${tall} ${theme.dark} ${theme.ground}`;
+    if (this.wholeKey !== key || this.wholeOf !== lanes) {
+      this.whole = wide > 0 ? wholeRun(lanes, wide, tall, theme, dpr) : null;
+      this.wholeKey = key;
+      this.wholeOf = lanes;
+    }
+    if (this.whole) on.drawImage(this.whole, left, top);
+    const all = lanes.end - lanes.start || 1;
+    const at = (time: number) => left + ((time - lanes.start) / all) * wide;
+    const x0 = Math.max(left, Math.min(width - 2 * dpr, at(view.start)));
+    const x1 = Math.min(width, Math.max(x0 + 2 * dpr, at(view.end)));
+    on.globalAlpha = theme.dark ? 0.62 : 0.68;
+    on.fillStyle = theme.ground;
+    on.fillRect(left, top, x0 - left, tall);
+    on.fillRect(x1, top, width - x1, tall);
+    on.globalAlpha = 1;
+    if (matches?.buckets.length) {
+      const each = wide / matches.buckets.length;
+      on.fillStyle = theme.kinds.waiting ?? theme.accent;
+      matches.buckets.forEach((count, bucket) => {
+        if (count > 0) on.fillRect(Math.round(left + bucket * each), top, Math.max(2 * dpr, Math.round(each)), 4 * dpr);
+      });
+    }
+    on.strokeStyle = theme.soft;
+    on.lineWidth = Math.max(1, Math.round(dpr));
+    on.strokeRect(Math.round(x0) + 0.5, top + 0.5, Math.max(1, Math.round(x1 - x0) - 1), tall - 1);
+    on.fillStyle = theme.soft;
+    for (const x of [x0, x1]) on.fillRect(Math.round(x) - 1.5 * dpr, top + tall / 2 - 6 * dpr, 3 * dpr, 12 * dpr);
+    if (left) {
+      on.font = this.font(12);
+      on.textAlign = "left";
+      on.fillStyle = theme.soft;
+      on.fillText(`all ${shown(all, "ns")}`, 4 * dpr, top + tall / 2);
+    }
+  }
+
+  private wholeOf: Lanes | null = null;
+
+  /** How far the lanes are scrolled, where there are more than fit. */
+  private bar(scene: Scene, width: number): void {
+    const { layout, dpr, theme } = scene;
+    const seen = scene.height - layout.scrollTop;
+    if (layout.height <= seen + 1 || seen < 40) return;
+    const { on } = this;
+    const long = Math.max(24, (seen / layout.height) * seen);
+    const at = layout.scrollTop + (scene.scroll / (layout.height - seen)) * (seen - long);
+    on.fillStyle = mix(theme.soft, theme.ground, 0.5);
+    on.beginPath();
+    on.roundRect(width - 6 * dpr, at * dpr, 4 * dpr, long * dpr, 2 * dpr);
+    on.fill();
+  }
+
+  /** The depth at which the whole run is a tile or two. */
+  static top(lanes: Lanes): number {
+    return zFor(Math.max(1, (lanes.end - lanes.start) / 1000)) + 1;
+  }
+}
+
+export function stepsOf(lanes: Lanes, rank: number): { step: number | string; start: number; end: number }[] {
+  return lanes.ranks.find((one: RankLanes) => one.rank === rank)?.steps ?? [];
+}
+
+/** The level of a counter in words: units of the schema as everywhere, others as they are called. */
+export function level(value: number, unit: string): string {
+  if (unit === "" || UNITS.has(unit as Unit)) return shown(value, unit as Unit);
+  return `${shown(value, "")}\u00a0${printable(unit)}`;
+}
+
+const UNITS: ReadonlySet<Unit> = new Set<Unit>(["ns", "bytes", "bytes/s", "flop", "flop/s", "fraction"]);
+
+/** The run from start to end: what the device did, stacked by kind; idle is white. */
+function wholeRun(lanes: Lanes, wide: number, tall: number, theme: Theme, dpr: number): OffscreenCanvas | null {
+  if (typeof OffscreenCanvas === "undefined") return null;
+  const canvas = new OffscreenCanvas(wide, tall);
+  const on = canvas.getContext("2d");
+  if (!on) return null;
+  on.fillStyle = theme.panel;
+  on.fillRect(0, 0, wide, tall);
+  const map = lanes.minimap;
+  const all = lanes.end - lanes.start || 1;
+  if (map) {
+    const names = Object.keys(map.busy).sort((one, other) => STACKED.indexOf(one) - STACKED.indexOf(other));
+    const count = Math.max(0, ...names.map((name) => map.busy[name]?.length ?? 0));
+    const first = (map.start ?? lanes.start) - lanes.start;
+    for (let x = 0; x < wide; x++) {
+      const from = Math.max(0, Math.floor(((x / wide) * all - first) / map.bucket));
+      const to = Math.max(from + 1, Math.ceil((((x + 1) / wide) * all - first) / map.bucket));
+      let base = tall;
+      for (const name of names) {
+        const busy = map.busy[name] ?? [];
+        let sum = 0;
+        let seen = 0;
+        for (let bucket = from; bucket < to && bucket < count; bucket++, seen++) sum += busy[bucket] ?? 0;
+        if (!seen || !sum) continue;
+        const high = Math.min(base, (sum / seen) * (tall - 3 * dpr));
+        on.fillStyle = theme.kinds[name] ?? theme.kinds.other ?? theme.soft;
+        on.fillRect(x, base - high, 1, high);
+        base -= high;
+      }
+    }
+  }
+  on.strokeStyle = theme.line;
+  on.lineWidth = Math.max(1, Math.round(dpr));
+  on.strokeRect(0.5, 0.5, wide - 1, tall - 1);
+  return canvas;
+}

@@ -1,0 +1,243 @@
+/** What is selected, in three columns: the event and its arguments; where it was called from; the same op elsewhere. */
+
+import type { ComponentChildren } from "preact";
+import { useAnswer } from "../../api/ask";
+import type { Link } from "../../api/blocks";
+import type { Server } from "../../api/types";
+import { shown } from "../../base/numbers";
+import { anything, printable } from "../../base/text";
+import { editorAddress } from "../../frame/follow";
+import { kindWords } from "./theme";
+import type { EventFacts, Frame, Lanes } from "./types";
+
+interface Props {
+  readonly facts: EventFacts;
+  readonly rank: number;
+  readonly lanes: Lanes;
+  readonly path: string;
+  readonly query: Readonly<Record<string, string>>;
+  readonly server: Server;
+  readonly embedded: boolean;
+  readonly pick: (rank: number, row: number) => void;
+  readonly find: (name: string) => void;
+  readonly follow: (link: Partial<Link>) => void;
+  readonly close: () => void;
+}
+
+export function Panel(props: Props) {
+  const { facts, close } = props;
+  return (
+    <section class="tl-panel" aria-label={`Selected: ${printable(facts.name)}`}>
+      <button class="tl-close" aria-label="Clear the selection" data-tip="Esc" onClick={close}>
+        ×
+      </button>
+      <div>
+        <h2 class="tl-name">{printable(facts.name)}</h2>
+        <About {...props} />
+      </div>
+      <div>
+        <h2>Called from</h2>
+        <From {...props} />
+      </div>
+      <div>
+        <h2>The same op elsewhere</h2>
+        <Same {...props} />
+        <Related {...props} />
+      </div>
+    </section>
+  );
+}
+
+function Line({ name, tip = "", children }: { name: string; tip?: string; children: ComponentChildren }) {
+  return (
+    <>
+      <dt {...(tip && { "data-tip": tip })}>{name}</dt>
+      <dd>{children}</dd>
+    </>
+  );
+}
+
+function About({ facts, rank, lanes }: Props) {
+  const own = lanes.ranks.find((one) => one.rank === rank);
+  const group = own?.groups.find(({ lanes: some }) => some.some(({ id }) => id === facts.lane));
+  const lane = group?.lanes.find(({ id }) => id === facts.lane);
+  const device = group?.kind === "device";
+  const self = facts.self != null && facts.self < facts.duration ? `, self ${shown(facts.self, "ns")}` : "";
+  const where = [lane?.title ?? facts.lane, lanes.ranks.length > 1 ? `rank ${rank}` : ""].filter(Boolean).join(", ");
+  return (
+    <>
+      <dl>
+        <Line
+          name={device ? "Device" : "Host"}
+          tip={device ? "From its start to its end on the device." : "From its start to its end; self: without what it called."}
+        >
+          {shown(facts.duration, "ns")}
+          {self}
+        </Line>
+        {!device && facts.device_total != null && facts.device_total > 0 && (
+          <Line name="Device" tip="Device work that this call and what it called launched.">
+            {shown(facts.device_total, "ns")}
+            {facts.device_kernels ? ` in ${counted(facts.device_kernels, "kernel")}` : ""}
+          </Line>
+        )}
+        {facts.launch_delay != null && (
+          <Line name="Launch delay" tip="From the start of the launch on the host to the start of the work on the device.">
+            {shown(facts.launch_delay, "ns")}
+          </Line>
+        )}
+        <Line name="Start" tip="After the first event of the trace.">
+          {shown(facts.start, "ns")}
+          {facts.step != null ? `, step ${printable(String(facts.step))}` : ""}
+        </Line>
+        <Line name="Where">{printable(where)}</Line>
+        {(facts.kind || facts.category) && (
+          <Line name="Kind">{[facts.kind && kindWords(facts.kind), facts.category && printable(facts.category)].filter(Boolean).join(" · ")}</Line>
+        )}
+      </dl>
+      <Arguments values={facts.arguments ?? {}} />
+    </>
+  );
+}
+
+const LONG = 160;
+
+function Arguments({ values }: { values: Readonly<Record<string, unknown>> }) {
+  const names = Object.keys(values);
+  if (!names.length) return null;
+  return (
+    <dl class="tl-arguments">
+      {names.map((name) => {
+        const text = anything(values[name]);
+        return (
+          <Line name={printable(name)} key={name}>
+            {text.length > LONG ? (
+              <details>
+                <summary>
+                  <code>{text.slice(0, LONG)}…</code>
+                </summary>
+                <code>{text.slice(0, 20000)}</code>
+              </details>
+            ) : (
+              <code>{text}</code>
+            )}
+          </Line>
+        );
+      })}
+    </dl>
+  );
+}
+
+function From({ facts, server, embedded, follow }: Props) {
+  const stack = facts.stack ?? [];
+  return (
+    <>
+      {facts.module && (
+        <p class="tl-module">
+          <span class="soft">in module</span> <code>{printable(facts.module)}</code>
+        </p>
+      )}
+      {stack.length ? (
+        <ol class="tl-stack">
+          {stack.map((frame, at) => (
+            <li key={at}>
+              <Where frame={frame} server={server} embedded={embedded} follow={follow} />
+            </li>
+          ))}
+        </ol>
+      ) : (
+        <p class="soft">{facts.stack_note || "No stack was recorded (with_stack=True records it)."}</p>
+      )}
+    </>
+  );
+}
+
+function Where({ frame, server, embedded, follow }: { frame: Frame } & Pick<Props, "server" | "embedded" | "follow">) {
+  const name = printable(frame.name);
+  if (!frame.file) return <code>{name}</code>;
+  const { file, line = 0 } = frame;
+  const short = printable(file.split(/[\\/]/).at(-1) ?? file);
+  const place = line ? `${short}:${line}` : short;
+  return (
+    <>
+      <button class="link" data-tip={`${printable(file)}${line ? `:${line}` : ""}`} onClick={() => follow({ view: "sources", file, line })}>
+        <code>{place}</code>
+      </button>{" "}
+      <code>{name}</code>
+      {!embedded && (
+        <a class="tl-editor" href={editorAddress(file, line || 1, server)} data-tip="Open in the editor" aria-label={`Open ${place} in the editor`}>
+          ↗
+        </a>
+      )}
+    </>
+  );
+}
+
+function Same({ facts, find }: Props) {
+  const { same } = facts;
+  if (!same) return <p class="soft">There is none.</p>;
+  const total = same.total != null ? `${shown(same.total, "ns")}${same.share != null ? `, ${shown(same.share, "fraction")} of all` : ""}` : "";
+  return (
+    <>
+      <dl>
+        <Line name="Calls">
+          {shown(same.calls, "")}
+          {same.per_step != null ? ` (${shown(same.per_step, "")} a step)` : ""}
+        </Line>
+        {total && (
+          <Line name={facts.kind === "computation" || facts.kind === "communication" || facts.device_total != null ? "Device total" : "Total"}>
+            {total}
+          </Line>
+        )}
+      </dl>
+      {same.calls > 1 && (
+        <p>
+          <button class="link" onClick={() => find(facts.name)}>
+            Find all of them
+          </button>
+        </p>
+      )}
+    </>
+  );
+}
+
+const SHOWN = 8;
+
+function Related(props: Props) {
+  const { facts } = props;
+  const launched = facts.launched ?? [];
+  const lines: [string, number][] = [];
+  if (facts.launched_by != null) lines.push(["Launched by", facts.launched_by]);
+  if (facts.parent != null) lines.push(["Called by", facts.parent]);
+  if (facts.forward != null) lines.push(["Forward", facts.forward]);
+  if (facts.backward != null) lines.push(["Backward", facts.backward]);
+  if (!lines.length && !launched.length) return null;
+  return (
+    <dl class="tl-related">
+      {lines.map(([name, row]) => (
+        <Line name={name} key={name}>
+          <Row {...props} row={row} />
+        </Line>
+      ))}
+      {launched.slice(0, SHOWN).map((row, at) => (
+        <Line name={at ? "" : "Launched"} key={row}>
+          <Row {...props} row={row} />
+        </Line>
+      ))}
+      {launched.length > SHOWN && <Line name="">and {launched.length - SHOWN} more</Line>}
+    </dl>
+  );
+}
+
+/** Another event, by name: a click selects it. */
+function Row({ row, rank, path, query, pick }: Props & { row: number }) {
+  const { data } = useAnswer<EventFacts>(`${path}/event`, { ...query, rank, row });
+  const known = data?.row === row ? data : undefined;
+  return (
+    <button class="link tl-row" onClick={() => pick(rank, row)}>
+      <span>{known ? printable(known.name) : `event ${row}`}</span>
+      {known && <i>{shown(known.duration, "ns")}</i>}
+    </button>
+  );
+}
+
+const counted = (count: number, what: string): string => `${shown(count, "")} ${what}${count === 1 ? "" : "s"}`;

@@ -1,0 +1,177 @@
+/** What is above the picture: search, lanes to fold and pin, and what can be done with the range in view. */
+
+import type { RefObject } from "preact";
+import { useState } from "preact/hooks";
+import { shown } from "../../base/numbers";
+import { printable } from "../../base/text";
+import { Pill } from "../../frame/popover";
+import { type Arrangement, keyOf } from "./layout";
+import type { Found, Lanes } from "./types";
+
+interface SearchProps {
+  readonly text: string;
+  readonly found: Found | null;
+  readonly failed: string;
+  readonly box: RefObject<HTMLInputElement | null>;
+  readonly type: (text: string) => void;
+  readonly find: (direction: "next" | "previous") => void;
+  readonly clear: () => void;
+  readonly leave: () => void;
+}
+
+export function Search({ text, found, failed, box, type, find, clear, leave }: SearchProps) {
+  const words =
+    failed || (found ? (found.total ? `${found.row != null ? `${shown(found.at + 1, "")} of ` : ""}${shown(found.total, "")}` : "none") : "");
+  return (
+    <div class="tl-search" role="search">
+      <input
+        ref={box}
+        type="search"
+        value={text}
+        placeholder="Search names"
+        aria-label="Search names of events"
+        data-tip="/ searches, N and P go to the next and the previous one"
+        onInput={(event) => type(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter") find(event.shiftKey ? "previous" : "next");
+          else if (event.key === "Escape") clear();
+          else return;
+          // From here N and P go on, in the picture.
+          event.stopPropagation();
+          leave();
+          event.preventDefault();
+        }}
+      />
+      <output aria-live="polite">{text && words}</output>
+      {text && (
+        <>
+          <button class="tl-tool" aria-label="Previous" data-tip="P" disabled={!found?.total} onClick={() => find("previous")}>
+            ‹
+          </button>
+          <button class="tl-tool" aria-label="Next" data-tip="N" disabled={!found?.total} onClick={() => find("next")}>
+            ›
+          </button>
+        </>
+      )}
+    </div>
+  );
+}
+
+interface LanesProps {
+  readonly lanes: Lanes;
+  readonly how: Arrangement;
+  readonly set: (how: Arrangement) => void;
+}
+
+/** Every lane by name, to show and to pin: what the labels do, for the keyboard and for screen readers. */
+export function LanesMenu({ lanes, how, set }: LanesProps) {
+  const count = lanes.ranks.reduce((sum, { groups }) => sum + groups.reduce((all, group) => all + group.lanes.length, 0), 0);
+  const flip = (what: keyof Arrangement, key: string) => {
+    const next = new Set(how[what]);
+    if (!next.delete(key)) next.add(key);
+    set({ ...how, [what]: next });
+  };
+  return (
+    <Pill label="Lanes" value={`${count}`} title="Lanes: open and pinned" right>
+      {() => (
+        <div class="tl-lanes">
+          {lanes.ranks.map(({ rank, groups }) => (
+            <fieldset key={rank}>
+              {lanes.ranks.length > 1 && (
+                <legend>
+                  <Check on={!how.folded.has(keyOf.rank(rank))} flip={() => flip("folded", keyOf.rank(rank))} text={`Rank ${rank}`} />
+                </legend>
+              )}
+              {groups.map((group) => (
+                <div key={group.id}>
+                  {group.lanes.length > 1 && (
+                    <Check
+                      on={!how.folded.has(keyOf.group(rank, group.id))}
+                      flip={() => flip("folded", keyOf.group(rank, group.id))}
+                      text={group.title}
+                      strong
+                    />
+                  )}
+                  {group.lanes.slice(0, 200).map((lane) => {
+                    const key = keyOf.lane(rank, lane.id);
+                    return (
+                      <div class="tl-lane" key={lane.id}>
+                        <Check on={!how.folded.has(key)} flip={() => flip("folded", key)} text={lane.title} disabled={lane.depth <= 1} />
+                        <button
+                          class={`tl-tool${how.pinned.has(key) ? " on" : ""}`}
+                          aria-pressed={how.pinned.has(key)}
+                          onClick={() => flip("pinned", key)}
+                        >
+                          Pin
+                        </button>
+                      </div>
+                    );
+                  })}
+                </div>
+              ))}
+            </fieldset>
+          ))}
+        </div>
+      )}
+    </Pill>
+  );
+}
+
+function Check({
+  on,
+  flip,
+  text,
+  strong = false,
+  disabled = false,
+}: {
+  on: boolean;
+  flip: () => void;
+  text: string;
+  strong?: boolean;
+  disabled?: boolean;
+}) {
+  return (
+    <label class={strong ? "tl-check strong" : "tl-check"}>
+      <input type="checkbox" checked={on} disabled={disabled} onChange={flip} />
+      {printable(text)}
+    </label>
+  );
+}
+
+interface PerfettoProps {
+  /** The server has Perfetto's page itself. */
+  readonly own: boolean;
+  readonly what: string;
+  readonly open: () => Promise<void>;
+}
+
+export function Perfetto({ own, what, open }: PerfettoProps) {
+  const [said, say] = useState("");
+  const act = (close: () => void) => {
+    say("Cutting the trace …");
+    open().then(
+      () => {
+        say("");
+        close();
+      },
+      (error: unknown) => say(error instanceof Error ? error.message : String(error)),
+    );
+  };
+  return (
+    <Pill label="Open in" value="Perfetto" title="Open in Perfetto" right>
+      {(close) => (
+        <div class="tl-perfetto">
+          <p>
+            {own
+              ? `Perfetto opens in a new window with ${what}. Nothing leaves this machine.`
+              : `A new window opens ui.perfetto.dev and is handed ${what}: names, arguments and paths of the trace go to that page, which shows them in your browser.`}
+          </p>
+          <button class="button" onClick={() => act(close)}>
+            {own ? "Open" : "Open and hand it over"}
+          </button>
+          <p role="status">{said}</p>
+        </div>
+      )}
+    </Pill>
+  );
+}

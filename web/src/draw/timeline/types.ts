@@ -1,0 +1,257 @@
+/** What the timeline is made of: the server's answers, the view's state, and what the page and its painter say to each other. */
+
+export type GroupKind = "steps" | "counter" | "host" | "device";
+
+export interface Lane {
+  id: string;
+  title: string;
+  /** Rows of marks, one beneath the other. */
+  depth: number;
+  sort?: number;
+  unit?: string;
+  /** The first depths that hold next to nothing: the frames around everything. */
+  outer?: number;
+  /** Of a counter: the level at the top of the lane. */
+  max?: number;
+  /** Of a counter: what its colour means. */
+  kind?: string;
+  /** How many there are. */
+  events?: number;
+}
+
+export interface Group {
+  id: string;
+  title: string;
+  kind: GroupKind;
+  lanes: Lane[];
+  /** Folded until it is asked for. */
+  collapsed?: boolean;
+}
+
+export interface Step {
+  step: number | string;
+  start: number;
+  end: number;
+}
+
+export interface RankLanes {
+  rank: number;
+  /** Added to the rank's instants so that clocks agree. */
+  offset: number;
+  groups: Group[];
+  steps?: Step[];
+}
+
+export interface Minimap {
+  /** Nanoseconds a bucket. */
+  bucket: number;
+  start?: number;
+  /** Share of each bucket that a kind of device work fills, or host work where there is no device. */
+  busy: Record<string, (number | null)[]>;
+}
+
+export interface Lanes {
+  ranks: RankLanes[];
+  start: number;
+  end: number;
+  minimap?: Minimap | null;
+  version?: string;
+  notes?: string[];
+}
+
+/** A stretch of time in ns after the first event of the trace (of the first rank, where there are several). */
+export interface Span {
+  start: number;
+  end: number;
+}
+
+/** A mark under the pointer, or the neighbour of one: times are as displayed. */
+export interface Mark extends Span {
+  rank: number;
+  lane: string;
+  depth: number;
+  row: number;
+  /** Events merged in it: 1 for a true one. */
+  count: number;
+  kind: string;
+  /** "" if the tile does not say. */
+  name: string;
+  /** A start or end that lies beyond the tiles at hand is not exact. */
+  cut: boolean;
+}
+
+export interface Place {
+  row: number;
+  lane: string;
+  depth?: number;
+  time: number;
+  rank?: number;
+}
+
+export interface Arrow {
+  from: Place;
+  to: Place;
+  kind: string;
+}
+
+export interface Frame {
+  name: string;
+  file?: string;
+  line?: number;
+}
+
+/** Everything about one event; what is unknown is null or not there. */
+export interface EventFacts {
+  row: number;
+  name: string;
+  category?: string;
+  kind?: string;
+  lane: string;
+  start: number;
+  end: number;
+  duration: number;
+  self?: number | null;
+  depth?: number;
+  step?: number | string | null;
+  arguments?: Record<string, unknown>;
+  stack?: Frame[];
+  module?: string | null;
+  parent?: number | null;
+  launched?: number[];
+  launched_by?: number | null;
+  forward?: number | null;
+  backward?: number | null;
+  device_total?: number | null;
+  device_kernels?: number | null;
+  launch_delay?: number | null;
+  same?: { calls: number; per_step?: number | null; total?: number | null; share?: number | null } | null;
+  arrows?: Arrow[];
+  stack_note?: string;
+}
+
+export interface Found {
+  total: number;
+  at: number;
+  row: number | null;
+  start?: number;
+  end?: number;
+  lane?: string;
+  depth?: number;
+  matches_by_bucket?: number[];
+  codes?: number[];
+}
+
+export interface RangeFacts {
+  sentence: string;
+  facts?: string[];
+  busy?: Record<string, number>;
+  by_kind?: { kind: string; ns: number }[];
+  top?: { name: string; kind: string; ns: number; calls: number; row?: number; side?: string }[];
+}
+
+/** Colours by what they mean, read from the page's tokens. */
+export interface Theme {
+  dark: boolean;
+  ground: string;
+  panel: string;
+  ink: string;
+  soft: string;
+  line: string;
+  accent: string;
+  font: string;
+  kinds: Record<string, string>;
+}
+
+/** One line of the picture: a header of a rank or group, or a lane. `top` is within its part (pinned or scrolled). */
+export interface Item {
+  key: string;
+  what: "rank" | "group" | "lane";
+  kind: GroupKind | "rank";
+  rank: number;
+  offset: number;
+  lane: string;
+  title: string;
+  top: number;
+  height: number;
+  /** Where marks begin, beneath a label that stands above them. */
+  inset: number;
+  rows: number;
+  /** The depth of the first row shown. */
+  skip: number;
+  pitch: number;
+  bar: number;
+  hidden: number;
+  folded: boolean;
+  foldable: boolean;
+  pinned: boolean;
+  indent: number;
+  unit: string;
+  max: number;
+  colour: string;
+}
+
+export interface Layout {
+  pinned: Item[];
+  scrolled: Item[];
+  pinnedHeight: number;
+  height: number;
+  gutter: number;
+  /** Tops of the parts within the canvas. */
+  minimapTop: number;
+  minimapHeight: number;
+  axisTop: number;
+  axisHeight: number;
+  lanesTop: number;
+  scrollTop: number;
+}
+
+/** What is drawn; each part is sent when it changes. */
+export interface Scene {
+  width: number;
+  height: number;
+  dpr: number;
+  theme: Theme;
+  layout: Layout;
+  view: Span;
+  scroll: number;
+  /** ns after the first event that the ruler counts from. */
+  origin: number;
+  hover: Mark | null;
+  pointer: { x: number; y: number } | null;
+  selected: Mark | null;
+  arrows: Arrow[];
+  range: Span | null;
+  measures: Span[];
+  /** The item that the keyboard is on. */
+  focus: string;
+  matches: { codes: number[] | null; buckets: number[] } | null;
+}
+
+/** Marks and counters come apart: counters take the server longer. */
+export type Share = "marks" | "counters";
+
+export interface Wanted {
+  rank: number;
+  share: Share;
+  z: number;
+  i: number;
+}
+
+export type Side = "next" | "previous" | "up" | "down";
+
+export type ToPainter =
+  | { say: "open"; base: OffscreenCanvas | HTMLCanvasElement; over: OffscreenCanvas | HTMLCanvasElement; tiles: string | null }
+  | { say: "lanes"; lanes: Lanes }
+  | { say: "scene"; scene: Partial<Scene> }
+  | { say: "hit"; id: number; rank: number; lane: string; depth: number; time: number; slack: number }
+  | { say: "beside"; id: number; mark: Mark; side: Side }
+  | { say: "tile"; key: string; bytes: ArrayBuffer | null; error: string }
+  | { say: "picture"; id: number }
+  | { say: "close" };
+
+export type FromPainter =
+  | { say: "answer"; id: number; mark: Mark | null }
+  | { say: "drawn"; ms: number; tiles: number; waiting: number; bytes: number; failed: string }
+  | { say: "need"; key: string; wanted: Wanted }
+  | { say: "drop"; key: string }
+  | { say: "picture"; id: number; blob: Blob | null };

@@ -1,0 +1,119 @@
+/** The page: header, navigation, and the view that the address names. */
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { useAnswer } from "../api/ask";
+import { api, runPath } from "../api/client";
+import type { Listed, Run, Server } from "../api/types";
+import { useKeys } from "../base/keyboard";
+import { Context, type ViewProps } from "../base/props";
+import { useDark } from "../base/theme";
+import { go, useUrl } from "../base/url";
+import { View } from "../views/view";
+import { follower } from "./follow";
+import { Header } from "./header";
+import { Help } from "./help";
+import { Nav, pagesOf } from "./nav";
+import { Progress } from "./progress";
+import { Failed, Waiting } from "./states";
+
+const POLL = 5000;
+
+export function App() {
+  const state = useUrl();
+  const dark = useDark();
+  const server = useAnswer<Server>("server");
+  const runs = useAnswer<{ runs: readonly Listed[] }>("runs");
+  const listed = runs.data?.runs ?? [];
+  const chosen = listed.find((run) => run.id === state.run);
+  const about = useAnswer<Run>(chosen && chosen.state !== "error" ? runPath(chosen.id) : null, {
+    rank: state.select.rank,
+    steps_by: state.select.steps_by,
+    modified: undefined,
+  });
+  const [help, setHelp] = useState(false);
+  const [menu, setMenu] = useState(false);
+
+  useEffect(() => {
+    if (api.embedded) return;
+    const timer = setInterval(() => document.visibilityState === "visible" && runs.again(), POLL);
+    return () => clearInterval(timer);
+  }, []);
+  useEffect(() => {
+    const first = listed.find((run) => run.state === "ready") ?? listed[0];
+    if (first && (!state.run || !chosen)) go({ run: first.id, view: state.view || "overview" }, { replace: true });
+    else if (state.run && !state.view) go({ view: "overview" }, { replace: true });
+  }, [listed.length > 0, state.run, state.view]);
+  useEffect(() => setMenu(false), [state.view, state.run]);
+  useKeys({ "?": { does: "this list", run: () => setHelp(!help) } }, "Everywhere");
+
+  const pages = pagesOf(server.data);
+  const title = pages.find((page) => page.name === state.view)?.title ?? "";
+  useEffect(() => {
+    document.title = [title, chosen?.name, "Kinetoscope"].filter(Boolean).join(" · ");
+  }, [title, chosen?.name]);
+
+  const facts = server.data ?? NOTHING;
+  const props = useMemo<ViewProps | null>(
+    () =>
+      about.data && chosen
+        ? {
+            run: chosen.id,
+            about: about.data,
+            select: state.select,
+            params: state.params,
+            state,
+            api,
+            server: facts,
+            dark,
+            go,
+            follow: follower(facts),
+          }
+        : null,
+    [about.data, chosen?.id, location.hash, dark, server.data],
+  );
+
+  return (
+    <>
+      <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>
+        Skip to the view
+      </a>
+      <Header state={state} runs={listed} about={about.data} toggle={() => setMenu(!menu)} menu={menu} help={() => setHelp(true)} />
+      <Progress run={state.run} />
+      <div class="body">
+        <Nav state={state} pages={pages} open={menu} close={() => setMenu(false)} />
+        <main id="main" tabIndex={-1} class={`view-${state.view}`}>
+          {runs.error && !runs.data ? (
+            <Failed error={runs.error} />
+          ) : runs.data && !listed.length ? (
+            <Empty />
+          ) : chosen?.state === "error" ? (
+            <Failed error={{ message: chosen.error, hint: "The page shows it as soon as it can be read." }} title={`${chosen.name} cannot be read`} />
+          ) : about.error ? (
+            <Failed error={about.error} again={about.again} />
+          ) : props ? (
+            <Context.Provider value={props}>
+              <View {...props} />
+            </Context.Provider>
+          ) : (
+            <Waiting what="Reading the run" />
+          )}
+        </main>
+      </div>
+      {help && <Help close={() => setHelp(false)} />}
+    </>
+  );
+}
+
+const NOTHING: Server = { version: "", features: {} };
+
+function Empty() {
+  return (
+    <section class="page">
+      <h1>No run is here yet.</h1>
+      <p class="sub">
+        New ones appear by themselves: record a few steps with <code>torch.profiler</code> and write them below the folder that
+        <code>kinetoscope view</code> was started with.
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,51 @@
+/** Where a link leads: to another view, a place on the timeline, another selection, a line of source. */
+
+import type { Link } from "../api/blocks";
+import type { Server } from "../api/types";
+import { recall } from "../base/theme";
+import { go, hashOf, changed, parsed, type Change } from "../base/url";
+
+/** The change of the address that a link means. */
+export function changeOf(link: Partial<Link>): Change {
+  const select: Record<string, string | null> = {};
+  const params: Record<string, string> = { ...link.params };
+  let view = link.view ?? "";
+  if (link.file && !view) view = "sources";
+  if (link.file) Object.assign(params, { file: link.file, ...(link.line ? { line: String(link.line) } : {}) });
+  if (link.rank != null) Object.assign(select, { rank: String(link.rank), ranks: null });
+  if (link.steps != null) select["steps"] = link.steps;
+  if (link.row != null && !view) view = "timeline";
+  if (link.row != null) params["row"] = String(link.row);
+  if (link.time) {
+    const text = `${Math.round(link.time[0])}-${Math.round(link.time[1])}`;
+    if (view === "timeline") params["in"] = text;
+    else select["time"] = text;
+  }
+  return { ...(view ? { view } : {}), select, params };
+}
+
+/** The address of a link, so that it can be opened in another tab. */
+export const addressOf = (link: Partial<Link>): string => hashOf(changed(parsed(location.hash), changeOf(link)));
+
+export const follower =
+  (_server: Server) =>
+  (link: Partial<Link>): void =>
+    go(changeOf(link));
+
+/** The address that opens a place in the reader's editor. */
+export function editorAddress(file: string, line: number, server: Server): string {
+  const editor = recall("kinetoscope.editor") || server.features.editor || "vscode";
+  let path = file;
+  for (const [from, to] of [...(server.maps ?? []), ...kept()]) if (path.startsWith(from)) path = to + path.slice(from.length);
+  const safe = path.split("/").map(encodeURIComponent).join("/");
+  if (editor === "pycharm") return `pycharm://open?file=${encodeURIComponent(path)}&line=${line}`;
+  return `vscode://file/${safe.replace(/^\//, "")}:${line}`;
+}
+
+/** `OLD=NEW` lines of this browser: where files of a trace recorded elsewhere are here. */
+function kept(): [string, string][] {
+  return recall("kinetoscope.map")
+    .split("\n")
+    .map((line) => line.split("=", 2))
+    .filter((pair): pair is [string, string] => pair.length === 2 && !!pair[0]);
+}

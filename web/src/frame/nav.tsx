@@ -1,0 +1,66 @@
+/** The views. */
+
+import { api } from "../api/client";
+import type { Server } from "../api/types";
+import { useKeys } from "../base/keyboard";
+import { changed, go, hashOf, type State } from "../base/url";
+
+export interface PageName {
+  readonly name: string;
+  readonly title: string;
+}
+
+const USUAL: readonly PageName[] = [
+  ["overview", "Overview"],
+  ["timeline", "Timeline"],
+  ["operators", "Operators"],
+  ["kernels", "Kernels"],
+  ["modules", "Modules"],
+  ["memory", "Memory"],
+  ["idle", "Idle & launches"],
+  ["critical_path", "Critical path"],
+  ["distributed", "Distributed"],
+  ["sources", "Sources"],
+  ["compare", "Compare"],
+  ["analyses", "All analyses"],
+  ["sql", "SQL"],
+].map(([name, title]) => ({ name: name as string, title: title as string }));
+
+/** Views of one run first; those that stand apart come after a line. */
+const APART = ["compare", "analyses", "sql"];
+
+export const pagesOf = (server: Server | undefined): readonly PageName[] => (server?.pages?.length ? server.pages : USUAL);
+
+export function Nav({ state, pages, open, close }: { state: State; pages: readonly PageName[]; open: boolean; close: () => void }) {
+  const shown = api.embedded ? pages.filter((page) => page.name !== "sql") : pages;
+  const step = (by: number) => {
+    const at = shown.findIndex((page) => page.name === state.view);
+    const next = shown[(at + by + shown.length) % shown.length];
+    if (next) go({ view: next.name });
+  };
+  useKeys(
+    {
+      "Shift+J": { does: "next view", run: () => step(1) },
+      "Shift+K": { does: "previous view", run: () => step(-1) },
+      ...(open ? { Escape: close } : {}),
+    },
+    "Everywhere",
+  );
+  const item = (page: PageName) => (
+    <li key={page.name}>
+      <a href={hashOf(changed(state, { view: page.name }))} aria-current={page.name === state.view ? "page" : undefined} onClick={close}>
+        {page.title}
+      </a>
+    </li>
+  );
+  return (
+    <>
+      {open && <div class="veil" onClick={close} />}
+      <nav class={open ? "open" : ""} aria-label="Views">
+        <ul>{shown.filter((page) => !APART.includes(page.name)).map(item)}</ul>
+        <hr />
+        <ul>{shown.filter((page) => APART.includes(page.name)).map(item)}</ul>
+      </nav>
+    </>
+  );
+}

@@ -1,0 +1,199 @@
+/** What stands inside the panels of the header. */
+
+import { useState } from "preact/hooks";
+import type { Listed, Run, Step } from "../api/types";
+import { scale, shown, withUnit } from "../base/numbers";
+import { Name, printable } from "../base/text";
+import type { Change, Select } from "../base/url";
+import { numbersOf, textOf } from "./ranges";
+
+interface RunsProps {
+  readonly runs: readonly Listed[];
+  readonly chosen: string;
+  readonly none?: boolean;
+  readonly choose: (id: string) => void;
+}
+
+export function Runs({ runs, chosen, none = false, choose }: RunsProps) {
+  const [search, setSearch] = useState("");
+  const found = runs.filter((run) => `${run.name} ${run.path}`.toLowerCase().includes(search.toLowerCase()));
+  return (
+    <>
+      {runs.length > 8 && <input type="search" placeholder="Search" aria-label="Search runs" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />}
+      {!runs.length && <p>There is no other run in this folder.</p>}
+      <ul class="choices">
+        {none && chosen && (
+          <li>
+            <button onClick={() => choose("")}>none</button>
+          </li>
+        )}
+        {found.slice(0, 500).map((run) => (
+          <li key={run.id}>
+            <button aria-current={run.id === chosen} onClick={() => choose(run.id)} data-tip={printable(run.error || run.path)}>
+              <Name text={run.name} />
+              <small class={run.state}>{run.state === "ready" ? (run.bytes == null ? "" : shown(run.bytes, "bytes")) : run.state === "growing" ? "growing" : "cannot be read"}</small>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+interface RanksProps {
+  readonly ranks: readonly number[];
+  readonly chosen: string;
+  readonly choose: (change: NonNullable<Change["select"]>) => void;
+}
+
+export function Ranks({ ranks, chosen, choose }: RanksProps) {
+  const [text, setText] = useState(chosen);
+  const one = (text: string) => choose(/^\d+$/.test(text.trim()) ? { rank: text.trim(), ranks: null } : { rank: null, ranks: text.replace(/\s/g, "") });
+  const marked = numbersOf(chosen || String(ranks[0] ?? 0));
+  return (
+    <form onSubmit={(event) => (event.preventDefault(), one(text))}>
+      <label>
+        <span>
+          Rank, or ranks as in <code>0,8-15</code>
+        </span>
+        <input value={text} onInput={(event) => setText(event.currentTarget.value)} placeholder={String(ranks[0] ?? 0)} inputMode="numeric" />
+      </label>
+      <div class="cells">
+        {ranks.slice(0, 512).map((rank) => (
+          <button type="button" key={rank} aria-pressed={marked.has(rank)} onClick={() => choose({ rank: String(rank), ranks: null })}>
+            {rank}
+          </button>
+        ))}
+      </div>
+      {ranks.length > 512 && <p>and {ranks.length - 512} more</p>}
+    </form>
+  );
+}
+
+interface StepsProps {
+  readonly steps: readonly Step[];
+  readonly chosen: string;
+  readonly choose: (steps: string | null) => void;
+}
+
+/** A bar for each step, as long as the step; a click takes one, a click with Shift the range to it. */
+export function Steps({ steps, chosen, choose }: StepsProps) {
+  const [text, setText] = useState(chosen);
+  const [anchor, setAnchor] = useState<number | null>(null);
+  const marked = text === "" ? null : text === "steady" ? null : numbersOf(text);
+  const unit = scale(steps.map((step) => step.end - step.start), "ns");
+  const longest = Math.max(1, ...steps.map((step) => step.end - step.start));
+  const take = (step: number, range: boolean) => {
+    if (range && anchor !== null) setText(textOf(Array.from({ length: Math.abs(step - anchor) + 1 }, (_, at) => Math.min(step, anchor) + at)));
+    else {
+      setText(String(step));
+      setAnchor(step);
+    }
+  };
+  return (
+    <form onSubmit={(event) => (event.preventDefault(), choose(text.trim() || null))}>
+      <div class="row">
+        <button type="button" class="button" aria-pressed={!chosen} onClick={() => choose(null)}>
+          All
+        </button>
+        <button type="button" class="button" aria-pressed={chosen === "steady"} data-tip="All but those that warm up" onClick={() => choose("steady")}>
+          Steady
+        </button>
+        <input value={text} aria-label="Steps" placeholder="3-5" onInput={(event) => setText(event.currentTarget.value)} />
+        <button class="button strong">Show</button>
+      </div>
+      <div class="step-bars" role="group" aria-label="Steps by duration">
+        {steps.slice(0, 400).map(({ step, start, end }) => (
+          <button
+            type="button"
+            key={step}
+            aria-pressed={marked?.has(step) ?? false}
+            data-tip={`step ${step}: ${withUnit(unit, end - start)}`}
+            aria-label={`step ${step}, ${withUnit(unit, end - start)}`}
+            onClick={(event) => take(step, event.shiftKey)}
+            onDblClick={() => choose(String(step))}
+          >
+            <i style={{ height: `${(100 * (end - start)) / longest}%` }} />
+            {steps.length <= 24 && <span>{step}</span>}
+          </button>
+        ))}
+      </div>
+      <p>Click takes a step, Shift-click a range.</p>
+    </form>
+  );
+}
+
+interface TimeProps {
+  readonly duration: number;
+  readonly steps: readonly Step[];
+  readonly chosen: string;
+  readonly choose: (time: string | null) => void;
+}
+
+export function TimeRange({ duration, chosen, choose }: TimeProps) {
+  const unit = scale([duration], "ns");
+  const [start, end] = chosen ? (chosen.split("-").map(Number) as [number, number]) : [0, duration];
+  const [from, setFrom] = useState(String(+(start / unit.divisor).toFixed(6)));
+  const [to, setTo] = useState(String(+(end / unit.divisor).toFixed(6)));
+  const ns = (text: string) => Math.round(Number(text.replace(",", ".")) * unit.divisor);
+  const fine = ns(from) >= 0 && ns(to) > ns(from);
+  return (
+    <form onSubmit={(event) => (event.preventDefault(), fine && choose(`${ns(from)}-${ns(to)}`))}>
+      <div class="row">
+        <label>
+          From ({unit.label})
+          <input value={from} inputMode="decimal" onInput={(event) => setFrom(event.currentTarget.value)} />
+        </label>
+        <label>
+          to ({unit.label})
+          <input value={to} inputMode="decimal" onInput={(event) => setTo(event.currentTarget.value)} />
+        </label>
+      </div>
+      <div class="row">
+        <button type="button" class="button" disabled={!chosen} onClick={() => choose(null)}>
+          All of it
+        </button>
+        <button class="button strong" disabled={!fine}>
+          Show
+        </button>
+      </div>
+      <p>After the first event of the trace. A range can also be dragged on the timeline and on some charts.</p>
+    </form>
+  );
+}
+
+const FIELDS = [
+  ["device", "Devices", "0,1"],
+  ["stream", "Streams", "7"],
+  ["thread", "Host threads", ""],
+  ["annotation", "Inside the annotation", ""],
+  ["steps_by", "Annotation that is a step", "ProfilerStep"],
+] as const;
+
+interface OnlyProps {
+  readonly select: Select;
+  readonly about: Run | undefined;
+  readonly choose: (change: NonNullable<Change["select"]>) => void;
+}
+
+export function Only({ select, about, choose }: OnlyProps) {
+  const [values, setValues] = useState<Record<string, string>>(Object.fromEntries(FIELDS.map(([key]) => [key, select[key] ?? ""])));
+  const known: Record<string, readonly unknown[] | undefined> = { device: about?.devices, stream: about?.streams };
+  return (
+    <form onSubmit={(event) => (event.preventDefault(), choose(Object.fromEntries(FIELDS.map(([key]) => [key, values[key]?.trim() || null]))))}>
+      {FIELDS.map(([key, label, example]) => (
+        <label key={key}>
+          {label}
+          {known[key]?.length ? <small> of {known[key].slice(0, 12).map(String).join(", ")}</small> : ""}
+          <input value={values[key]} placeholder={example} onInput={(event) => setValues({ ...values, [key]: event.currentTarget.value })} />
+        </label>
+      ))}
+      <div class="row">
+        <button type="button" class="button" onClick={() => choose(Object.fromEntries(FIELDS.map(([key]) => [key, null])))}>
+          Everything
+        </button>
+        <button class="button strong">Show</button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,206 @@
+/** A table with what is done to it: search, choice of columns, export, notes. */
+
+import type { ComponentChildren } from "preact";
+import { useContext, useEffect, useRef, useState } from "preact/hooks";
+import type { Answer } from "../api/types";
+import { grouped } from "../base/numbers";
+import { words } from "../base/text";
+import { Said } from "../base/props";
+import { FailedHere } from "../frame/states";
+import { inWords } from "./cells";
+import { Grid, telling } from "./grid";
+import { useRows, type Source } from "./rows";
+
+export interface TableState {
+  readonly sort: string;
+  readonly search: string;
+  readonly columns: readonly string[];
+}
+
+interface Props {
+  readonly source: Source;
+  readonly title: string;
+  readonly label: string;
+  readonly state: TableState;
+  readonly set: (change: Partial<TableState>) => void;
+  /** Columns at first, to which "usual" returns. */
+  readonly usual: readonly string[];
+  /** The run has one rank: its number says nothing. */
+  readonly oneRank?: boolean;
+  readonly canSort?: boolean;
+  readonly canSearch?: boolean;
+  readonly tallest?: number;
+  /** Files of all rows: an address, or something to do. */
+  readonly exports: readonly { readonly label: string; readonly href: string; readonly act?: () => void }[];
+  readonly open?: ((row: readonly unknown[], head: Answer) => (() => void) | null) | undefined;
+  readonly note?: string;
+}
+
+export function DataTable({ source, title, label, state, set, usual, oneRank = false, canSort = true, canSearch = true, tallest, exports, open, note }: Props) {
+  const rows = useRows(source);
+  const { head } = rows;
+  const said = useContext(Said);
+  const few = !state.search && (head?.all ?? 0) <= 8;
+  const first = useRef<{ key: string; columns: readonly string[] }>({ key: "", columns: [] });
+  // What is chosen at first stays while rows are searched or sorted.
+  const names = head?.columns.map((column) => column.name).join() ?? "";
+  if (head && first.current.key !== names) first.current = { key: names, columns: telling(head, oneRank) };
+  const columns = state.columns.length ? state.columns : usual.length ? usual : first.current.columns;
+  return (
+    <section class={`table${rows.loading && head ? " renewing" : ""}`}>
+      <div class="block-head">
+        {title && <h2>{words(title)}</h2>}
+        <span class="count">{head?.all ? counted(head) : ""}</span>
+        <div class="tools">
+          {canSearch && !few && <Search value={state.search} set={(search) => set({ search })} label={`Search ${label}`} />}
+          {head && head.all > 0 && <Choose head={head} columns={columns} set={(chosen) => set({ columns: chosen })} />}
+          {head && head.all > 0 && <Export exports={exports} head={head} />}
+        </div>
+      </div>
+      {rows.error ? (
+        <FailedHere error={rows.error} again={rows.again} />
+      ) : !head ? (
+        <div class="grid-coming" role="status" aria-label="loading" />
+      ) : (
+        <Grid
+          rows={rows}
+          label={label}
+          columns={columns}
+          sort={state.sort}
+          setSort={canSort ? (sort) => set({ sort }) : undefined}
+          open={open}
+          {...(tallest && { tallest })}
+          empty={state.search && head.all ? `No row contains “${state.search}”.` : emptyWords(head)}
+        />
+      )}
+      {head && head.total > 0 && head.notes.filter((each) => !said.includes(each)).map((each) => <p class="note" key={each}>{words(each)}</p>)}
+      {note && <p class="note">{words(note)}</p>}
+    </section>
+  );
+}
+
+const counted = (head: Answer): string => (head.total === head.all ? (head.all === 1 ? "1 row" : `${grouped(head.all)} rows`) : `${grouped(head.total)} of ${grouped(head.all)} rows`);
+
+const emptyWords = (head: Answer): ComponentChildren =>
+  head.notes.length ? head.notes.map((each) => <p key={each}>{words(each)}</p>) : <p>There is none in what is selected.</p>;
+
+function Search({ value, set, label }: { value: string; set: (text: string) => void; label: string }) {
+  const [text, setText] = useState(value);
+  const timer = useRef(0);
+  useEffect(() => setText(value), [value]);
+  return (
+    <input
+      type="search"
+      class="search"
+      placeholder="Search"
+      aria-label={label}
+      value={text}
+      onInput={(event) => {
+        const typed = event.currentTarget.value;
+        setText(typed);
+        clearTimeout(timer.current);
+        timer.current = window.setTimeout(() => set(typed), 200);
+      }}
+    />
+  );
+}
+
+/** A small panel beneath a button; closes on Escape and outside. */
+export function Menu({ label, tip, children, end = true }: { label: ComponentChildren; tip: string; children: ComponentChildren; end?: boolean }) {
+  const box = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    const close = (event: Event) => {
+      const element = box.current;
+      if (element?.open && event.target instanceof Node && !element.contains(event.target)) element.open = false;
+    };
+    addEventListener("pointerdown", close);
+    addEventListener("focusin", close);
+    return () => {
+      removeEventListener("pointerdown", close);
+      removeEventListener("focusin", close);
+    };
+  }, []);
+  const escape = (event: KeyboardEvent) => {
+    if (event.key !== "Escape" || !box.current?.open) return;
+    box.current.open = false;
+    box.current.querySelector("summary")?.focus();
+    event.stopPropagation();
+  };
+  return (
+    <details class="menu-box" ref={box} onKeyDown={escape}>
+      <summary aria-label={tip} data-tip={tip}>
+        {label}
+      </summary>
+      <div class={`panel${end ? " right" : ""}`}>{children}</div>
+    </details>
+  );
+}
+
+function Choose({ head, columns, set }: { head: Answer; columns: readonly string[]; set: (columns: string[]) => void }) {
+  const all = head.columns.map((column) => column.name);
+  const shown = columns.length ? columns : all;
+  const toggle = (name: string) => set(shown.includes(name) ? shown.filter((each) => each !== name) : [...shown, name]);
+  return (
+    <Menu label="Columns" tip="Choose columns">
+      <div class="column-list">
+        {head.columns.map((column) => (
+          <label key={column.name} data-tip={column.doc}>
+            <input type="checkbox" checked={shown.includes(column.name)} disabled={shown.length === 1 && shown.includes(column.name)} onChange={() => toggle(column.name)} />
+            {inWords(column.name)}
+          </label>
+        ))}
+      </div>
+      <div class="row">
+        <button class="button" onClick={() => set([])}>
+          Usual
+        </button>
+        <button class="button" onClick={() => set(all)}>
+          All
+        </button>
+      </div>
+    </Menu>
+  );
+}
+
+function Export({ exports, head }: { exports: Props["exports"]; head: Answer }) {
+  const kept = exports.filter((each) => each.href);
+  if (!kept.length)
+    return (
+      <button class="tool" data-tip="The rows that are here" onClick={() => save(csv(head), `${head.analysis ?? "table"}.csv`)}>
+        CSV
+      </button>
+    );
+  return (
+    <Menu label="Export" tip="All rows as a file">
+      <ul class="choices">
+        {kept.map(({ label, href, act }) => (
+          <li key={label}>
+            {act ? (
+              <button onClick={act}>{label}</button>
+            ) : (
+              <a href={href} download="">
+                {label}
+              </a>
+            )}
+          </li>
+        ))}
+      </ul>
+    </Menu>
+  );
+}
+
+function csv(head: Answer): string {
+  const quoted = (value: unknown) => {
+    const text = value == null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
+    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return [head.columns.map((column) => column.name), ...head.rows].map((row) => `${row.map(quoted).join(",")}\r\n`).join("");
+}
+
+function save(text: string, name: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}

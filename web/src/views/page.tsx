@@ -1,0 +1,72 @@
+/** A page of blocks, as Python composed it: a sentence, facts, blocks, what the trace cannot tell. */
+
+import type { Block, Page } from "../api/blocks";
+import { useAnswer } from "../api/ask";
+import { runPath } from "../api/client";
+import { printable, words } from "../base/text";
+import { Said, type ViewProps } from "../base/props";
+import type { Query } from "../api/transport";
+import type { State } from "../base/url";
+import { Failed, Waiting } from "../frame/states";
+import { BlockView } from "../blocks/block";
+
+export function BlockPage({ run, state }: ViewProps) {
+  const { data: page, error, loading, again } = useAnswer<Page>(runPath(run, "pages", state.view), queryOfState(state));
+  if (error) return <Failed error={error} again={again} />;
+  if (!page || (loading && page.name !== state.view)) return <Waiting what="Working it out" />;
+  return (
+    <article class={`page${loading ? " renewing" : ""}`} aria-busy={loading}>
+      <h1>{words(page.sentence || page.title)}</h1>
+      {page.facts.length > 0 && <p class="sub">{page.facts.map(printable).join(" · ")}</p>}
+      <Said.Provider value={page.cannot}>
+      {rowsOf(page.blocks).map((row) => (
+        <div class={`blocks ${row.kind}`} key={row.first}>
+          {row.columns.map((column, place) => (
+            <div class="column" key={place}>
+              {column.map(([block, at]) => (
+                <BlockView block={block} place={at} key={`${block.block}${at}`} />
+              ))}
+            </div>
+          ))}
+        </div>
+      ))}
+      </Said.Provider>
+      {page.cannot.length > 0 && (
+        <section class="block cannot">
+          <h2>What this trace cannot tell</h2>
+          {page.cannot.map((each) => (
+            <p key={each}>{words(each)}</p>
+          ))}
+        </section>
+      )}
+    </article>
+  );
+}
+
+/** Selection, parameters of the page, and the run to compare with. */
+export function queryOfState({ select, params, base }: State, own: Readonly<Record<string, string>> = params): Query {
+  return { ...select, ...Object.fromEntries(Object.entries(own).map(([key, value]) => [`p.${key}`, value])), base: base || undefined };
+}
+
+type Placed = readonly [Block, number];
+
+interface Row {
+  readonly kind: "full" | "wide" | "narrow";
+  readonly first: number;
+  readonly columns: Placed[][];
+}
+
+/** Which blocks stand side by side: a wide one with the narrow ones after it; narrow ones alone, in a row. */
+function rowsOf(blocks: readonly Block[]): Row[] {
+  const rows: Row[] = [];
+  blocks.forEach((block, place) => {
+    const row = rows[rows.length - 1];
+    const placed: Placed = [block, place];
+    if (block.width === "narrow" && row?.kind === "wide") {
+      if (row.columns[1]) row.columns[1].push(placed);
+      else row.columns.push([placed]);
+    } else if (block.width === "narrow" && row?.kind === "narrow") row.columns.push([placed]);
+    else rows.push({ kind: block.width, first: place, columns: [[placed]] });
+  });
+  return rows;
+}

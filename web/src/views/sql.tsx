@@ -1,0 +1,105 @@
+/** Questions of one's own: SQL over the tables of the run. */
+
+import { useRef, useState } from "preact/hooks";
+import { tracked, useAnswer } from "../api/ask";
+import { runPath } from "../api/client";
+import type { Answer, SqlTable } from "../api/types";
+import { printable, words } from "../base/text";
+import type { ViewProps } from "../base/props";
+import { linkOf, usualPlaces } from "../blocks/rowlinks";
+import { download } from "../blocks/picture";
+import { DataTable, type TableState } from "../grid/table";
+
+const EXAMPLE = "SELECT name, count(*) AS calls, sum(duration) AS total\nFROM events\nGROUP BY name\nORDER BY total DESC\nLIMIT 100";
+const FORMATS = [
+  ["csv", "CSV"],
+  ["parquet", "Parquet"],
+] as const;
+
+export function Sql({ run, select, params, api, go, follow }: ViewProps) {
+  const path = runPath(run, "sql");
+  const tables = useAnswer<{ tables: readonly SqlTable[] }>(api.embedded ? null : path, { rank: select.rank });
+  const asked = params["q"] ?? "";
+  const [text, setText] = useState(asked || EXAMPLE);
+  const [turn, setTurn] = useState(0);
+  const [state, set] = useState<TableState>({ sort: "", search: "", columns: [] });
+  const editor = useRef<HTMLTextAreaElement>(null);
+  const ask = () => {
+    set({ sort: "", search: "", columns: [] });
+    setTurn(turn + 1);
+    go({ params: { q: text } });
+  };
+  const put = (word: string) => {
+    const element = editor.current;
+    if (!element) return;
+    element.setRangeText(word, element.selectionStart, element.selectionEnd, "end");
+    setText(element.value);
+    element.focus();
+  };
+  const exported = async (format: string) => {
+    const answer = await fetch(api.href(path, { ...select }), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ query: asked, sort: state.sort, search: state.search, format }) });
+    if (answer.ok) download(await answer.blob(), `query.${format}`);
+  };
+  return (
+    <article class="page sql">
+      <h1>Ask in SQL.</h1>
+      <p class="sub">Times are nanoseconds, sizes bytes, shares fractions of 1. Read only.</p>
+      <div class="sql-desk">
+        <form onSubmit={(event) => (event.preventDefault(), ask())}>
+          <textarea
+            ref={editor}
+            aria-label="Query"
+            spellcheck={false}
+            rows={Math.min(20, Math.max(7, text.split("\n").length + 1))}
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+            onKeyDown={(event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && (event.preventDefault(), ask())}
+          />
+          <div class="row">
+            <button class="button strong">Run</button>
+            <span class="note">Ctrl-Enter</span>
+          </div>
+        </form>
+        <div class="sql-tables" aria-label="Tables">
+          {tables.error && <p class="note">{words(tables.error.message)}</p>}
+          {tables.data?.tables.map((table, at) => (
+            <details key={table.name} open={at === 0}>
+              <summary data-tip={table.doc}>{printable(table.name)}</summary>
+              <ul>
+                {table.columns.map((column) => (
+                  <li key={column.name}>
+                    <button data-tip={`${column.doc}${column.unit ? ` (${column.unit})` : ""}`} onClick={() => put(column.name)}>
+                      {printable(column.name)} <small>{column.dtype}</small>
+                    </button>
+                  </li>
+                ))}
+              </ul>
+            </details>
+          ))}
+        </div>
+      </div>
+      {asked && (
+        <section class="block block-table">
+          <DataTable
+            key={`${turn} ${asked}`}
+            source={{
+              key: JSON.stringify([path, asked, select, turn, state.sort, state.search]),
+              ask: (window, signal) => tracked(api.post<Answer>(path, { ...select }, { query: asked, ...window, sort: state.sort, search: state.search }, signal)),
+            }}
+            title="Answer"
+            label="Answer"
+            state={state}
+            set={(change) => set({ ...state, ...change })}
+            usual={[]}
+            tallest={640}
+            exports={FORMATS.map(([format, label]) => ({ label, href: "#", act: () => void exported(format) }))}
+            open={(row, head) => {
+              const link = linkOf(row, head, usualPlaces(head.columns));
+              return link && (() => follow(link));
+            }}
+          />
+        </section>
+      )}
+    </article>
+  );
+}

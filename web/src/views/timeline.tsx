@@ -1,0 +1,477 @@
+/** The timeline: one sentence about the range in view, the lanes, and what is selected. */
+
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useAnswer } from "../api/ask";
+import { runPath } from "../api/client";
+import { colour } from "../base/colour";
+import { useKeys } from "../base/keyboard";
+import { shown } from "../base/numbers";
+import type { ViewProps } from "../base/props";
+import { printable, words } from "../base/text";
+import { tileQuery } from "../draw/timeline/engine";
+import { Hovering } from "../draw/timeline/hovering";
+import { type Arrangement, keyOf } from "../draw/timeline/layout";
+import { Panel } from "../draw/timeline/panel";
+import { openOwn, openPublic } from "../draw/timeline/perfetto";
+import { Stage, type Told } from "../draw/timeline/stage";
+import { kindWords, themeOf } from "../draw/timeline/theme";
+import "../draw/timeline/timeline.css";
+import { LanesMenu, Perfetto, Search } from "../draw/timeline/tools";
+import type { EventFacts, Found, Lanes, Mark, RangeFacts, Span } from "../draw/timeline/types";
+import { fitted, stepBeside } from "../draw/timeline/view";
+import { numbersOf } from "../frame/ranges";
+import { Failed, Waiting } from "../frame/states";
+
+type Query = Record<string, string>;
+
+export function Timeline(props: ViewProps) {
+  const { run, about, select } = props;
+  const ranks = select.rank ?? select.ranks ?? String(about.ranks[0] ?? 0);
+  const path = runPath(run, "timeline");
+  const cycle = (select as { cycle?: string }).cycle;
+  const query = useMemo<Query>(() => (cycle ? { cycle } : {}), [cycle]);
+  const lanes = useAnswer<Lanes>(`${path}/lanes`, { ...query, rank: ranks });
+  const question = `${path} ${ranks} ${cycle ?? ""}`;
+  const held = useRef({ question: "", lanes: null as Lanes | null });
+  if (lanes.data && !lanes.loading) held.current = { question, lanes: lanes.data };
+  if (lanes.error) return <Failed error={lanes.error} again={lanes.again} />;
+  if (!held.current.lanes || held.current.question !== question) return <Waiting what="Drawing the timeline" />;
+  if (!held.current.lanes.ranks.some(({ groups }) => groups.some((group) => group.lanes.length))) {
+    return (
+      <section class="page">
+        <h1>There is nothing to draw: this trace holds no event with a duration.</h1>
+        {(held.current.lanes.notes ?? []).map((note) => (
+          <p class="sub">{words(note)}</p>
+        ))}
+      </section>
+    );
+  }
+  return <Drawn key={question} {...props} lanes={held.current.lanes} path={path} query={query} />;
+}
+
+interface DrawnProps extends ViewProps {
+  readonly lanes: Lanes;
+  readonly path: string;
+  readonly query: Query;
+}
+
+interface Chosen {
+  readonly rank: number;
+  readonly row: number;
+}
+
+const NO_MARKS: ReadonlySet<string> = new Set();
+
+function Drawn({ lanes, path, query, select, params, api, server, dark, go, follow }: DrawnProps) {
+  const root = useRef<HTMLDivElement>(null);
+  const box = useRef<HTMLInputElement>(null);
+  const stage = useRef<Stage | null>(null);
+  const tip = useRef<Hovering | null>(null);
+  const written = useRef("");
+  const clicked = useRef<Mark | null>(null);
+  const [how, arrange] = useState<Arrangement>(() => startOf(lanes));
+  const [settled, settle] = useState<Span | null>(null);
+  const [measures, setMeasures] = useState<Span[]>([]);
+  const [said, say] = useState("");
+  const [trouble, setTrouble] = useState("");
+  const [tall, setTall] = useState(400);
+  const [room, setRoom] = useState(600);
+  const section = useRef<HTMLElement>(null);
+
+  const first = lanes.ranks[0]?.rank ?? 0;
+  const range = useMemo(() => spanOf(select.time), [select.time]);
+  const chosen = useMemo<Chosen | null>(
+    () => (params["row"] && /^\d+$/.test(params["row"]) ? { row: Number(params["row"]), rank: Number(params["of"] ?? first) } : null),
+    [params["row"], params["of"], first],
+  );
+
+  // What the picture tells. The functions are made anew with each drawing of the view; the picture keeps the latest.
+  const told: Told = {
+    settled: (view) => {
+      settle(view);
+      written.current = textOf(view);
+      const all = view.start <= lanes.start && view.end >= lanes.end;
+      go({ params: { in: all ? null : written.current, view: null } }, { replace: true });
+    },
+    hover: (mark, x, y) => tip.current?.show(mark, x, y),
+    select: (mark) => {
+      clicked.current = mark;
+      stage.current?.setSelected(mark, []);
+      go({ params: { row: mark ? String(mark.row) : null, of: mark && mark.rank !== first ? String(mark.rank) : null } }, { replace: true });
+    },
+    range: (span) => {
+      const within = span && { start: Math.max(0, lanes.start, span.start), end: Math.min(lanes.end, span.end) };
+      go({ select: { time: within && within.end > within.start ? textOf(within) : null } }, { replace: true });
+    },
+    measures: setMeasures,
+    arrange,
+    reach: (mark, lane) =>
+      say(
+        mark
+          ? `${mark.name ? printable(mark.name) : `event ${mark.row}`}, ${shown(mark.end - mark.start, "ns")}, ${kindWords(mark.kind)}, ${lane}`
+          : `${lane}: nothing in view`,
+      ),
+    trouble: setTrouble,
+    height: setTall,
+    tile: (wanted) => api.bytes(`${path}/tile`, Object.fromEntries(tileQuery(lanes, wanted))),
+  };
+  const latest = useRef(told);
+  latest.current = told;
+
+  useLayoutEffect(() => {
+    if (!root.current) return;
+    const element = root.current;
+    const tiles = api.embedded ? null : new URL(api.href(`${path}/tile`), document.baseURI).href;
+    const made = new Stage(element, tiles, {
+      settled: (view) => latest.current.settled(view),
+      hover: (mark, x, y, spot) => latest.current.hover(mark, x, y, spot),
+      select: (mark) => latest.current.select(mark),
+      range: (span) => latest.current.range(span),
+      measures: (all) => latest.current.measures(all),
+      arrange: (next) => latest.current.arrange(next),
+      reach: (mark, lane) => latest.current.reach(mark, lane),
+      trouble: (failed) => latest.current.trouble(failed),
+      height: (height) => latest.current.height(height),
+      tile: (wanted) => latest.current.tile(wanted),
+    });
+    stage.current = made;
+    tip.current = new Hovering(element, async (rank, row) => (await api.json<EventFacts>(`${path}/event`, { ...query, rank, row })).name);
+    made.setTheme(themeOf(element, dark));
+    made.arrange(how);
+    made.setLanes(lanes, startView(lanes, params, select.time, select.steps));
+    return () => {
+      tip.current?.close();
+      made.close();
+      stage.current = null;
+    };
+  }, []);
+
+  useEffect(() => {
+    if (root.current) stage.current?.setTheme(themeOf(root.current, dark));
+  }, [dark]);
+  useEffect(() => stage.current?.arrange(how), [how]);
+  useEffect(() => stage.current?.setRange(range), [range]);
+  useEffect(() => {
+    const asked = params["in"] ?? params["view"];
+    const view = spanOf(asked);
+    if (view && asked !== written.current && stage.current) stage.current.show(view);
+  }, [params["in"], params["view"]]);
+
+  // The room that the window leaves, so that picture and panel are seen together.
+  useLayoutEffect(() => {
+    const measure = () => {
+      const top = section.current?.getBoundingClientRect().top ?? 0;
+      setRoom(Math.max(360, innerHeight - top - scrollY));
+    };
+    measure();
+    addEventListener("resize", measure);
+    return () => removeEventListener("resize", measure);
+  }, []);
+
+  const event = useAnswer<EventFacts>(chosen ? `${path}/event` : null, chosen ? { ...query, rank: chosen.rank, row: chosen.row } : {});
+  const facts = chosen && event.data?.row === chosen.row ? event.data : null;
+  useEffect(() => {
+    const at = stage.current;
+    if (!at) return;
+    if (!chosen) {
+      at.setSelected(null, []);
+      clicked.current = null;
+    } else if (facts) {
+      const mark = markOf(lanes, chosen, facts);
+      at.setSelected(mark, facts.arrows ?? []);
+      say(`Selected: ${printable(facts.name)}, ${shown(facts.duration, "ns")}`);
+      if (clicked.current?.row !== chosen.row || clicked.current.rank !== chosen.rank) at.reveal(mark);
+      clicked.current = mark;
+    }
+  }, [chosen, facts]);
+
+  const pick = useCallback(
+    (rank: number, row: number) => go({ params: { row: String(row), of: rank !== first ? String(rank) : null } }, { replace: true }),
+    [go, first],
+  );
+
+  const {
+    text,
+    found,
+    failed,
+    type,
+    find,
+    clear: clearSearch,
+  } = useSearch({
+    api,
+    path,
+    query,
+    rank: chosen?.rank ?? first,
+    start: params["q"] ?? "",
+    from: chosen?.row ?? null,
+    pick,
+    keep: (q) => go({ params: { q: q || null } }, { replace: true }),
+  });
+  useEffect(() => {
+    stage.current?.setMatches(text && found ? { codes: found.codes ?? null, buckets: found.matches_by_bucket ?? [] } : null);
+  }, [found, text]);
+
+  const seen = range ?? (settled && within(settled, lanes));
+  const asked = seen && seen.end > seen.start ? textOf(seen) : "";
+  const about = useAnswer<RangeFacts>(asked ? `${path}/range` : null, { ...query, rank: chosen?.rank ?? first, time: asked });
+
+  const clear = () => {
+    if (text) clearSearch();
+    stage.current?.setMeasures([]);
+    setMeasures([]);
+    say("");
+    go({ select: { time: null }, params: { row: null, of: null, q: null } }, { replace: true });
+  };
+  const step = (by: 1 | -1) => {
+    const at = stage.current;
+    const own = lanes.ranks.find(({ rank }) => rank === (chosen?.rank ?? first));
+    const beside =
+      at &&
+      own &&
+      stepBeside(
+        (own.steps ?? []).map((one) => ({ ...one, start: one.start + own.offset, end: one.end + own.offset })),
+        at.window,
+        by,
+      );
+    if (!beside) return;
+    at.show(fitted(beside, lanes, 0.02));
+    say(`Step ${beside.step}`);
+  };
+  const hold = (key: string) => () => stage.current?.hold(key);
+  useKeys(
+    {
+      w: { does: "zoom in", run: hold("w") },
+      s: { does: "zoom out", run: hold("s") },
+      a: { does: "pan left", run: hold("a") },
+      d: { does: "pan right", run: hold("d") },
+      f: { does: "fit the selected range or event, else the whole run", run: () => stage.current?.fit(range ?? stage.current.current) },
+      "0": { does: "the whole run", run: () => stage.current?.fit(null) },
+      m: { does: "measure the selection, or from here to there", run: () => stage.current?.measureHere() },
+      r: {
+        does: "select the range in view, or of the selected event",
+        run: () => told.range(clicked.current ?? stage.current?.window ?? null),
+      },
+      "/": { does: "search", run: () => box.current?.select() },
+      n: { does: "next found", run: () => find("next") },
+      p: { does: "previous found", run: () => find("previous") },
+      "Shift+N": () => find("previous"),
+      "[": { does: "previous step", run: () => step(-1) },
+      "]": { does: "next step", run: () => step(1) },
+      Escape: { does: "clear", run: clear },
+    },
+    "Timeline",
+  );
+  // These scroll the page elsewhere, so they hold in the picture only.
+  const keys: Record<string, () => void> = {
+    ArrowRight: () => void stage.current?.step("next"),
+    ArrowLeft: () => void stage.current?.step("previous"),
+    ArrowUp: () => void stage.current?.step("up"),
+    ArrowDown: () => void stage.current?.step("down"),
+    Enter: () => stage.current?.enter(),
+    " ": () => stage.current?.toggleHere("folded"),
+    l: () => stage.current?.toggleHere("pinned"),
+  };
+
+  const open = async () => {
+    const span = seen ?? lanes;
+    const cut = { ...query, rank: chosen?.rank ?? first, time: textOf({ start: Math.max(0, span.start), end: span.end }) };
+    const cutPath = path.replace(/\/timeline$/, "/cut");
+    if (server.features.perfetto) openOwn(api.href(cutPath, cut));
+    else await openPublic(api.bytes(cutPath, cut), `Kinetoscope: rank ${chosen?.rank ?? first}`);
+  };
+  const save = async () => {
+    const picture = await stage.current?.picture();
+    if (!picture) return;
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(picture);
+    link.download = "timeline.png";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  };
+
+  const long = seen ? shown(seen.end - seen.start, "ns") : "";
+  const rankWords = lanes.ranks.length > 1 ? `${lanes.ranks.length} ranks` : `rank ${first}`;
+  const answer = about.data;
+  const narrow = typeof innerWidth === "number" && innerWidth <= 640;
+  return (
+    <section class="tl" ref={section} style={narrow ? {} : { height: `${room}px` }}>
+      <div class="tl-head">
+        <div>
+          <h1>{answer ? words(answer.sentence) : seen ? `${range ? "Selected" : "In view"}: ${long} of ${rankWords}.` : "The run in time."}</h1>
+          <p class="tl-facts">
+            <span>
+              {long} {range ? "selected" : ""} · {rankWords}
+            </span>
+            {(answer?.by_kind ?? [])
+              .filter(({ ns }) => ns > 0)
+              .slice(0, 6)
+              .map(({ kind, ns }) => (
+                <span key={kind}>
+                  <i style={{ background: colour(kind, dark) }} />
+                  {kindWords(kind)} {shown(ns, "ns")}
+                </span>
+              ))}
+            {(answer?.facts ?? []).map((fact) => (
+              <span key={fact}>{words(fact)}</span>
+            ))}
+          </p>
+        </div>
+        <div class="tl-tools">
+          <Search text={text} found={found} failed={failed} box={box} type={type} find={find} clear={clearSearch} leave={() => root.current?.focus()} />
+          <LanesMenu lanes={lanes} how={how} set={arrange} />
+          <button class="pill" data-tip="The picture as PNG" onClick={() => void save()}>
+            Save PNG
+          </button>
+          {!api.embedded && <Perfetto own={!!server.features.perfetto} what={`${long} of rank ${chosen?.rank ?? first}`} open={open} />}
+        </div>
+      </div>
+      <div
+        class="tl-stage"
+        ref={root}
+        tabIndex={0}
+        role="application"
+        aria-label={`Timeline of ${rankWords}: lanes of host threads and device streams over time. Arrow keys move from mark to mark, Enter selects, W and S zoom, A and D pan; question mark lists all keys.`}
+        style={{ height: narrow ? `${Math.min(tall, Math.max(420, innerHeight * 0.7))}px` : `${tall}px` }}
+        onKeyDown={(pressed) => {
+          const act = pressed.ctrlKey || pressed.metaKey || pressed.altKey ? undefined : keys[pressed.key];
+          if (!act) return;
+          pressed.preventDefault();
+          pressed.stopPropagation();
+          act();
+        }}
+      />
+      {trouble && <p class="tl-trouble">Some of the picture could not be fetched, it is asked for again: {printable(trouble)}</p>}
+      <p class="tl-unseen" aria-live="polite">
+        {said}
+        {measures.length > 0 ? `, ${measures.length} measured: ${measures.map((one) => shown(one.end - one.start, "ns")).join(", ")}` : ""}
+      </p>
+      {facts && chosen && (
+        <Panel
+          facts={facts}
+          rank={chosen.rank}
+          lanes={lanes}
+          path={path}
+          query={query}
+          server={server}
+          embedded={api.embedded}
+          pick={pick}
+          find={(name) => {
+            type(name);
+            box.current?.focus();
+          }}
+          follow={follow}
+          close={() => told.select(null)}
+        />
+      )}
+      {chosen && event.error && <p class="tl-trouble">{words(event.error.message)}</p>}
+    </section>
+  );
+}
+
+interface SearchState {
+  readonly api: ViewProps["api"];
+  readonly path: string;
+  readonly query: Query;
+  readonly rank: number;
+  readonly start: string;
+  readonly from: number | null;
+  readonly pick: (rank: number, row: number) => void;
+  readonly keep: (text: string) => void;
+}
+
+const TYPING = 220;
+
+/** What is searched for and where it was found; typing shows all places, Enter goes to one after the other. */
+function useSearch({ api, path, query, rank, start, from, pick, keep }: SearchState) {
+  const [text, setText] = useState(start);
+  const [found, setFound] = useState<Found | null>(null);
+  const [failed, fail] = useState("");
+  const turn = useRef(0);
+  const ask = async (q: string, direction: "next" | "previous", after: number | null, go: boolean) => {
+    const mine = ++turn.current;
+    fail("");
+    try {
+      const answer = await api.json<Found>(`${path}/search`, { ...query, rank, q, direction, ...(after != null && { after }) });
+      if (mine !== turn.current) return;
+      setFound(go ? answer : { ...answer, row: null });
+      if (go && answer.row != null) pick(rank, answer.row);
+    } catch (error) {
+      if (mine === turn.current) fail(error instanceof Error ? error.message : String(error));
+    }
+  };
+  useEffect(() => {
+    if (!text) {
+      turn.current++;
+      setFound(null);
+      fail("");
+      return;
+    }
+    const timer = setTimeout(() => {
+      keep(text);
+      void ask(text, "next", null, false);
+    }, TYPING);
+    return () => clearTimeout(timer);
+  }, [text, rank, path]);
+  return {
+    text,
+    found,
+    failed,
+    type: setText,
+    find: (direction: "next" | "previous") => void (text && ask(text, direction, found?.row ?? from, true)),
+    clear: () => {
+      setText("");
+      keep("");
+    },
+  };
+}
+
+function startOf(lanes: Lanes): Arrangement {
+  const folded = new Set<string>();
+  for (const { rank, groups } of lanes.ranks) {
+    for (const group of groups) {
+      if (!group.collapsed && !(group.kind === "counter" && group.lanes.length > 2)) continue;
+      folded.add(keyOf.group(rank, group.id));
+      if (group.lanes.length === 1) for (const lane of group.lanes) folded.add(keyOf.lane(rank, lane.id));
+    }
+  }
+  return { folded, full: NO_MARKS, pinned: NO_MARKS };
+}
+
+/** What is shown at first: as the address says, else the selected range or steps, else all. */
+function startView(lanes: Lanes, params: Readonly<Record<string, string>>, time: string | undefined, steps: string | undefined): Span | null {
+  const asked = spanOf(params["in"] ?? params["view"]);
+  if (asked) return asked;
+  const range = spanOf(time);
+  if (range) return fitted(range, lanes);
+  const wanted = steps ? numbersOf(steps) : null;
+  const own = (lanes.ranks[0]?.steps ?? []).filter((step) => wanted?.has(Number(step.step)));
+  if (!own.length) return null;
+  return fitted({ start: Math.min(...own.map((step) => step.start)), end: Math.max(...own.map((step) => step.end)) }, lanes, 0.03);
+}
+
+function markOf(lanes: Lanes, { rank, row }: Chosen, facts: EventFacts): Mark {
+  const offset = lanes.ranks.find((one) => one.rank === rank)?.offset ?? 0;
+  return {
+    rank,
+    row,
+    lane: facts.lane,
+    depth: facts.depth ?? 0,
+    count: 1,
+    kind: facts.kind ?? "other",
+    name: facts.name,
+    start: facts.start + offset,
+    end: facts.end + offset,
+    cut: false,
+  };
+}
+
+const within = (view: Span, lanes: Lanes): Span => ({ start: Math.max(0, lanes.start, view.start), end: Math.min(lanes.end, view.end) });
+
+/** `a-b` in ns, as the address has it. */
+export function spanOf(text: string | undefined): Span | null {
+  const parts = /^(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)$/.exec(text ?? "");
+  const [start, end] = [Number(parts?.[1]), Number(parts?.[2])];
+  return parts && end > start ? { start, end } : null;
+}
+
+const textOf = (span: Span): string => `${Math.round(span.start)}-${Math.round(span.end)}`;
