@@ -28,8 +28,8 @@ demo: $(VENV)/.core ## show where the time of a step goes, on a real trace that 
 test: $(VENV)/.dev ## the whole test suite; what it skips it says, and why
 	@$(BIN)/python -m pytest -n $(WORKERS) -rfEs $(ARGS)
 
-.PHONY: check lint types imports pages news
-check: lint types imports pages news ## lint, format, types, who imports whom, generated pages, news fragments
+.PHONY: check lint types imports pages bundle news
+check: lint types imports pages bundle news ## lint, format, types, who imports whom, generated pages and bundle, news fragments
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -44,6 +44,9 @@ imports: $(VENV)/.dev
 pages: $(VENV)/.dev
 	$(BIN)/python docs/generate.py --check
 
+bundle: $(VENV)/.dev
+	$(BIN)/python web/generate.py --check
+
 news: $(VENV)/.dev
 	@said=$$($(BIN)/towncrier build --draft --version next 2>&1) || { echo "$$said"; exit 1; }
 
@@ -52,6 +55,13 @@ format: $(VENV)/.dev ## rewrite the code as `make check` wants it, and the gener
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	$(BIN)/python docs/generate.py
+	$(BIN)/python web/generate.py
+
+.PHONY: web
+web: $(VENV)/.dev ## the page's front end, from web/ into src/kinetoscope/server/static (needs Node.js)
+	$(BIN)/python web/generate.py
+	cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run build
+	$(BIN)/python web/generate.py --stamp
 
 .PHONY: docs
 docs: $(VENV)/.docs ## the documentation, as pages under docs/_build/html

@@ -30,6 +30,7 @@ _NAMES: dict[Any, str] = {str: "string", int: "number", float: "number", bool: "
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Writes, checks or stamps; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if anything is stale")
     parser.add_argument("--stamp", action="store_true", help="write the digest of the sources beside the bundle")
@@ -81,6 +82,7 @@ def _read(path: Path) -> str:
 def blocks() -> str:
     """pages/blocks.py as TypeScript: an interface for each dataclass, a union of all blocks."""
     from kinetoscope.pages import blocks as module
+    from kinetoscope.schema import Unit
 
     union = typing.get_args(module.Block)
     found = [
@@ -88,7 +90,7 @@ def blocks() -> str:
         for each in vars(module).values()
         if isinstance(each, type) and dataclasses.is_dataclass(each) and each.__module__ == module.__name__
     ]
-    parts = [_MADE, f"export type Unit = {_typed(module.Unit)};\n"]
+    parts = [_MADE, f"export type Unit = {_typed(Unit)};\n"]
     parts += [_interface(each, is_block=each in union) for each in found]
     parts.append(f"export type Block = {' | '.join(each.__name__ for each in union)};\n")
     return "\n".join(parts)
@@ -154,23 +156,32 @@ def numbers() -> str:
     sizes = [0, 1, 9, 12, 99, 100, 999, 1000, 1234, 99_999, 100_000, 123_456, 999_499, 999_500, 1_000_000, 1e7, 5e9]
     values = [*sizes, -5, -1234567, 12345678901, 0.5, 0.123456, 0.999, 0.9995, 9.995, 99.95, 999.4, 999.5, 0.001]
     values += [0.00099, 1e-9, -0.0004, -0.25, 2.675, 1.005, 31.65, 1.125, 1.375, 1000.5, 1001.5, 1e15]
-    columns = [[], [0], [1, 1000], [1, 10, 1e9], [5e3, 7e3, 9e8], [1e3, 1e4, 1e12], [None, 12], [999, 1000, 1001]]
+    columns: list[list[int | float | None]] = [
+        [],
+        [0],
+        [1, 1000],
+        [1, 10, 1e9],
+        [5e3, 7e3, 9e8],
+        [1e3, 1e4, 1e12],
+        [None, 12],
+        [999, 1000, 1001],
+    ]
     units: tuple[Unit, ...] = typing.get_args(Unit)
     whole = [value for value in values if value == int(value)]
-    made = {
+    made: dict[str, list[Any]] = {
         "significant": [[value, significant(float(value))] for value in values],
         "shown": [[value, unit, shown(int(value), unit)] for unit in units for value in whole]
         + [[value, unit, shown(value, unit)] for unit in units for value in values if value != int(value)],
-        "scale": [
-            [column, unit, dataclasses.asdict(scale(column, unit))]  # type: ignore[arg-type]
-            for unit in units
-            for column in columns
-        ],
+        "scale": [[column, unit, dataclasses.asdict(scale(column, unit))] for unit in units for column in columns],
     }
-    return "{\n" + ",\n".join(
-        f"{json.dumps(key)}: [\n" + ",\n".join(json.dumps(case, ensure_ascii=False) for case in cases) + "\n]"
-        for key, cases in made.items()
-    ) + "\n}\n"
+    return (
+        "{\n"
+        + ",\n".join(
+            f"{json.dumps(key)}: [\n" + ",\n".join(json.dumps(case, ensure_ascii=False) for case in cases) + "\n]"
+            for key, cases in made.items()
+        )
+        + "\n}\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, collectives, read
-from kinetoscope.algorithms.intervals import length
 from kinetoscope.analyses.collectives import RESULT, _Finish
 from kinetoscope.model.collectives import BUS_FACTORS, POINT_TO_POINT
 from kinetoscope.model.job import Job, Partial
 from tests import drawn
-from tests.catalog.samples import BUNDLED, GOLDEN, SHARED, required
+from tests.catalog.samples import BUNDLED, SHARED, required
 from tests.model.test_matching import calls_of
 from tests.simulator import Fault, Model, simulate
 
@@ -155,38 +153,3 @@ def test_the_order_of_rows_changes_nothing(seed: int, by: str) -> None:
     assert isinstance(answer, Partial)
     assert RESULT.conform(answer.frame).equals(RESULT.conform(again.frame))
     assert answer.notes == again.notes
-
-
-def golden(name: str, what: str) -> Any:
-    file = required(GOLDEN / "tensorboard_plugin" / "edge_head" / f"{name}__All__span1_{what}.json")
-    return json.loads(file.read_text())["data"]
-
-
-def test_it_agrees_with_the_plugin_on_gloo_but_for_spans_that_overlap() -> None:
-    """The plugin counts an instant once in which two collectives run, and one rank's duration as its transfer."""
-    path = required(SHARED / "cpu_only")
-    [[name, calls, size, _, latency, _, _, _]] = golden("cpu_only", "dist_commops")["worker0"]["rows"]
-    frame = collectives(read(path)).frame
-    assert (name, frame["calls"].sum()) == ("gloo:all_reduce", calls)
-    assert (frame["bytes"] * frame["calls"]).sum() == size
-    spans = calls_of(path)
-    covered = length(*(spans[each].to_numpy().copy() for each in ("start", "end")))
-    assert covered == pytest.approx(latency * MICROSECOND, abs=MICROSECOND)
-    assert covered < frame["duration"].sum()
-    assert frame["transfer"].null_count() == len(frame)
-
-
-def test_it_agrees_with_the_plugin_but_for_the_call_on_the_host() -> None:
-    """The plugin counts the span of the call on the host as part of the collective: 50 µs each in this sample."""
-    on_host = 50
-    job = read(required(GOLDEN / "tensorboard_plugin" / "inputs_edge" / "ddp_oldstyle"))
-    frame = collectives(job, by="rank").frame
-    for rank, (worker, table) in enumerate(sorted(golden("ddp_oldstyle", "dist_commops").items())):
-        [[name, calls, size, mean_size, total, _, transfer, _]] = table["rows"]
-        [row] = frame.filter(rank=rank).to_dicts()
-        assert name.endswith(row["kind"]), worker
-        assert (row["calls"], row["bytes"], row["bytes"] * row["calls"]) == (calls, mean_size, size)
-        assert row["duration"] == (total - calls * on_host) * MICROSECOND
-        assert row["transfer"] == (transfer - calls * on_host) * MICROSECOND
-        waits = [golden("ddp_oldstyle", "dist_waittime")[step][worker][1] for step in ("0", "1")]
-        assert row["waiting"] == sum(waits) * MICROSECOND

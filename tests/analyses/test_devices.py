@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from kinetoscope import Selection, devices, read
 from kinetoscope.model.unrecorded import unrecorded
 from tests import drawn
-from tests.catalog.samples import GOLDEN, required
 
 H100 = {"id": 1, "name": "H100", "totalGlobalMem": 85 << 30, "computeMajor": 9, "computeMinor": 0, "numSms": 132}
 
@@ -38,19 +36,3 @@ def test_older_files_are_named_after_machine_and_process(tmp_path: Path) -> None
 def test_without_device_work_it_says_so(tmp_path: Path) -> None:
     result = devices(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
     assert result.notes == (unrecorded("device work", "the columns of the device are empty"),)
-
-
-def test_it_equals_the_plugins_device_information() -> None:
-    folder = required(GOLDEN / "tensorboard_plugin")
-    golden = json.loads((folder / "edge_head" / "ddp_oldstyle__All__span1_dist_gpuinfo.json").read_text())["data"]
-    rows = devices(read(folder / "inputs_edge" / "ddp_oldstyle", jobs=1)).frame.to_dicts()
-    ours: dict[str, dict[str, dict[str, dict[str, object]]]] = {}
-    for row in rows:
-        described = {
-            "Name": row["name"],
-            "Memory": f"{row['memory'] / (1 << 30)} GB",
-            "Memory Raw": row["memory"],
-            "Compute Capability": row["capability"],
-        }
-        ours.setdefault(row["node"], {})[f"Process {row['process']}"] = {f"GPU{row['process']}": described}
-    assert ours == golden

@@ -219,6 +219,11 @@ def test_the_command_line_asks_a_cluster(
         assert main(["summary", run.name, "--ranks", "0,2-4", *options]) == 0
         printed.append(capsys.readouterr().out)
     assert printed[2] == printed[3]
+    for options in (["--engine", "dask", "--address", address], []):
+        assert main(["doctor", str(run), *options]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[4] == printed[5]
+    assert "UNREADABLE" in printed[4]
 
 
 def test_a_module_of_the_users_own_runs_on_workers(address: str, run: Path, tmp_path: Path) -> None:

@@ -30,6 +30,37 @@ class Difference:
 DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(
         "hta",
+        "as many stragglers as asked for",
+        "HTA names the two ranks that most often start the longest NCCL kernels last, however late: of the two ranks "
+        "of `sampled_2rank`, which wait for the other 126, both.",
+        "we",
+        "a rank is a straggler if others wait for it; there may be none.",
+    ),
+    Difference(
+        "plugin",
+        "calls on the host are communication",
+        "The plugin counts the time of the operator that starts a collective as part of it, beside that of the kernel: "
+        "50 µs each in `ddp_oldstyle`.",
+        "we",
+        "while the host queues a collective the device computes, and no byte moves.",
+    ),
+    Difference(
+        "plugin",
+        "collectives that overlap count once",
+        "Of collectives that run at the same time the plugin counts the time in which any does, 1.10 s in `cpu_only`, "
+        "where the sum of their durations is 2.14 s.",
+        "both",
+        "ours are sums, as a table by collective has to be; how long there was communication is in `rank_balance`.",
+    ),
+    Difference(
+        "plugin",
+        "a rank alone does not wait",
+        "Of one rank the plugin takes the whole of a collective for transfer, and none of it for waiting.",
+        "we",
+        "with the other ranks missing nobody knows which part was which; ours are empty then.",
+    ),
+    Difference(
+        "hta",
         "unlinked work",
         "HTA leaves device work out whose launch was not recorded, where a trace has several steps: 614 of 15,632 "
         "pieces in `trace_diff/test`, 872 of 7,747 in `queue_length`, 16 of 18 and 16 of 17 in `trace_compare`.",

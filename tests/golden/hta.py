@@ -61,7 +61,6 @@ _MEMORY_TIMELINE: Final = "of a memory timeline, another kind of file, which is 
 _RUNS: Final = "a comparison of two runs, which is no analysis of one rank"
 
 NOT_THIS: Final[dict[str, str]] = {
-    "stragglers": "a comparison of all ranks, which is no analysis of one",
     "call_graph": "the tree of calls, which is no answer; `operators`, `modules`, `kernel_sequences` rest on ours",
     "process_raw_events": _MEMORY_TIMELINE,
     **{
@@ -70,7 +69,7 @@ NOT_THIS: Final[dict[str, str]] = {
         for which in ("default", "cpu", "gpu", "cpu_1010", "gpu_1010", "gpu_short_1011")
     },
 }
-"""Sections that no analysis of one rank answers, and why."""
+"""Sections that no analysis answers, and why."""
 
 LAST: Final = "last__"
 """How sections begin for which HTA was told to keep the last step."""

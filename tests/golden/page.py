@@ -29,7 +29,7 @@ trace and each way in which the peer was asked (HTA with and without its last st
   device work on a trace of the host alone.
 - *Differ on purpose*: equal only if rules of the peer are applied that we do not share. Each has a name below; it is
   checked that with these rules, and no fewer, our answer becomes the peer's.
-- *Cannot apply*: the peer fails on the trace, or no analysis of one rank answers it.
+- *Cannot apply*: the peer fails on the trace, or no analysis answers it.
 
 Columns that only we have, rows that only we have (calls of the runtime, annotations, copies), and standard deviations,
 which only HTA has, are not compared; nor is which operators could use tensor cores, which only the plugin says.

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kinetoscope import Job, read
+import numpy as np
+
+from kinetoscope import Job, Trace, read
+from kinetoscope.algorithms.intervals import Intervals, union
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.naming import rows_named
 from tests.catalog.samples import GOLDEN, SHARED
 
 NAME: Final = "the plugin"
@@ -30,12 +35,14 @@ TRACES: Final[dict[str, str]] = {
     "edge_head/ddp_oldstyle__host_1__span1": (
         "../golden/tensorboard_plugin/inputs_edge/ddp_oldstyle/host_1.1.pt.trace.json"
     ),
+    "edge_head/cpu_only__All__span1": "cpu_only",
+    "edge_head/ddp_oldstyle__All__span1": "../golden/tensorboard_plugin/inputs_edge/ddp_oldstyle",
     **{
         f"own_head/{name}__worker0__span1": f"torch_2_13_cpu/{name}.pt.trace.json.gz"
         for name in ("conv", "leak", "mlp", "mlp_default", "transformer")
     },
 }
-"""Where the trace of each worker and span lies."""
+"""Where the trace of each worker and span lies, for the pages about all workers their folder."""
 
 PARTS: Final = ("steps", "performance", "recommendations", "environments", "gpu_metrics")
 """What the overview consists of: sections of their own here."""
@@ -46,13 +53,12 @@ NOT_THIS: Final[dict[str, str]] = {
     "views": "which pages a front end shows",
     "diff": "a comparison of two runs, which is no analysis of one rank",
     "diffnode": "a comparison of two runs, which is no analysis of one rank",
-    "dist_commops": "a comparison of all ranks, which is no analysis of one",
-    "dist_gpuinfo": "a comparison of all ranks, which is no analysis of one",
-    "dist_overlap": "a comparison of all ranks, which is no analysis of one",
-    "dist_waittime": "a comparison of all ranks, which is no analysis of one",
     "overview/recommendations": "advice, which rules give and no analysis",
 }
-"""Sections that no analysis of one rank answers, and why."""
+"""Sections that no analysis answers, and why."""
+
+HOST_CALLS: Final = "calls on the host are communication"
+"""The rule of the pages about all workers."""
 
 
 @functools.cache
@@ -90,6 +96,12 @@ def content(path: Path) -> Any:
     return json.loads(gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes())
 
 
+def host_calls(trace: Trace) -> Intervals:
+    """Calls on the host that start communication on the device."""
+    rows = np.flatnonzero(rows_named(trace, lambda name: name.startswith("nccl:"), EventKind.HOST_OP))
+    return union(trace.start[rows], trace.end[rows])
+
+
 @dataclass(frozen=True)
 class Case:
     """A section of the golden values of one worker and span."""
@@ -116,6 +128,12 @@ class Case:
     def job(self) -> Job:
         """The trace."""
         return original(self.path)
+
+    @property
+    def workers(self) -> dict[str, int]:
+        """The rank of each worker of a page about all of them: both are in order."""
+        names = sorted(next(iter(content(FOLDER / f"{self.name}_dist_overlap.json")["data"].values())))
+        return dict(zip(names, self.job.ranks, strict=True))
 
     @property
     def in_doubles(self) -> bool:

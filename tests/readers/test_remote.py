@@ -20,6 +20,7 @@ import fsspec
 import pytest
 
 from kinetoscope import operators, read
+from kinetoscope.cli import main
 from kinetoscope.cli.opening import stored
 from kinetoscope.errors import MissingExtraError, NotFoundError
 from kinetoscope.readers import remote
@@ -148,6 +149,15 @@ def test_a_connection_that_is_cut_is_taken_up_again(store: Store, monkeypatch: p
         trace = read(f"{store.scheme}://traces/run/big/trace.json.gz").trace()
     assert len(trace) == len(EVENTS)
     assert proxy.happened == cuts
+
+
+def test_the_command_line_says_where_copies_are_kept_and_how_many(store: Store, copies: Path, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    trace = f"{store.scheme}://traces/run/big/trace.json.gz"
+    for size, count in (("0", 0), ("1kB", 0), ("10MB", 1)):
+        assert main(["doctor", trace, "--cache", str(here), "--cache-size", size]) == 0
+        assert len([file for file in here.glob("*") if not file.name.startswith(".")]) == count
+    assert not copies.exists()
 
 
 # --- HTTP

@@ -7,7 +7,7 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,9 @@ from kinetoscope.server.app import Server, application
 from kinetoscope.server.source import Sources
 from kinetoscope.server.workspace import Workspace
 
-Query = Mapping[str, Any] | list[tuple[str, str]]
+Query = Mapping[str, Any] | Sequence[tuple[str, str]]
+
+HERE = Rules()
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Answer:
     """What came back."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: http.client.HTTPMessage
     body: bytes
 
     @property
@@ -96,7 +98,7 @@ class Client:
 
 @contextmanager
 def serving(
-    *paths: Path | str, rules: Rules | None = Rules(), sources: Sources | None = None, **options: Any
+    *paths: Path | str, rules: Rules | None = HERE, sources: Sources | None = None, **options: Any
 ) -> Iterator[Client]:
     """A server for these paths, in a thread."""
     workspace = Workspace(tuple(map(str, paths)), **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -19,17 +20,62 @@ from tests.server.serving import Client
 HUGE = "9" * 19
 
 ABSURD = [
-    {"rank": "x"}, {"rank": "1.5"}, {"rank": "0x1"}, {"rank": "٣"}, {"ranks": "3-1"}, {"ranks": "0-99999999"}, {"ranks": ","},
-    {"ranks": "0-99999,0-99999,0-99999"}, {"rank": HUGE}, {"cycle": "-"}, {"cycle": "1e3"}, {"steps": "first"}, {"steps": "1--"},
-    {"steps": HUGE}, {"time": "5"}, {"time": "5-5"}, {"time": "9-1"}, {"time": f"0-{HUGE}"}, {"time": "1.5-2"}, {"time": "a-b"},
-    {"device": "x"}, {"stream": "--1"}, {"thread": "1;2"}, {"thread": "1" * 5000}, {"annotation": "x" * 5000},
-    {"offset": "-1"}, {"offset": "x"}, {"offset": HUGE + "9"}, {"limit": "10001"}, {"limit": "-5"}, {"limit": "∞"},
-    {"format": "xlsx"}, {"format": "../csv"}, {"sort": "nothing"}, {"sort": "-"}, {"sort": "calls; drop"}, {"filter": "calls"},
-    {"filter": "calls:like:1"}, {"filter": "calls:gt:x"}, {"filter": "nothing:eq:1"}, {"filter": "calls:contains:1"},
-    {"filter": "calls:gt:1e400"}, {"filter": "calls:gt:nan"}, {"filter": ":::"},
-    {"p.nothing": "1"}, {"p.group_by": "colour"}, {"p.python": "maybe"}, {"p.": "1"}, {"p.select": "1"}, {"p.job": "1"},
-    {"steps": "77777"}, {"device": "77"}, {"stream": "77"}, {"thread": "424242"}, {"annotation": "nothing is called that"},
-]  # fmt: skip
+    {"rank": "x"},
+    {"rank": "1.5"},
+    {"rank": "0x1"},
+    {"rank": "٣"},
+    {"ranks": "3-1"},
+    {"ranks": "0-99999999"},
+    {"ranks": ","},
+    {"ranks": "0-99999,0-99999,0-99999"},
+    {"rank": HUGE},
+    {"cycle": "-"},
+    {"cycle": "1e3"},
+    {"steps": "first"},
+    {"steps": "1--"},
+    {"steps": HUGE},
+    {"time": "5"},
+    {"time": "5-5"},
+    {"time": "9-1"},
+    {"time": f"0-{HUGE}"},
+    {"time": "1.5-2"},
+    {"time": "a-b"},
+    {"device": "x"},
+    {"stream": "--1"},
+    {"thread": "1;2"},
+    {"thread": "1" * 5000},
+    {"annotation": "x" * 5000},
+    {"offset": "-1"},
+    {"offset": "x"},
+    {"offset": HUGE + "9"},
+    {"limit": "10001"},
+    {"limit": "-5"},
+    {"limit": "∞"},
+    {"format": "xlsx"},
+    {"format": "../csv"},
+    {"sort": "nothing"},
+    {"sort": "-"},
+    {"sort": "calls; drop"},
+    {"filter": "calls"},
+    {"filter": "calls:like:1"},
+    {"filter": "calls:gt:x"},
+    {"filter": "nothing:eq:1"},
+    {"filter": "calls:contains:1"},
+    {"filter": "calls:gt:1e400"},
+    {"filter": "calls:gt:nan"},
+    {"filter": ":::"},
+    {"p.nothing": "1"},
+    {"p.group_by": "colour"},
+    {"p.python": "maybe"},
+    {"p.": "1"},
+    {"p.select": "1"},
+    {"p.job": "1"},
+    {"steps": "77777"},
+    {"device": "77"},
+    {"stream": "77"},
+    {"thread": "424242"},
+    {"annotation": "nothing is called that"},
+]
 
 
 @pytest.mark.parametrize("query", ABSURD, ids=str)
@@ -45,9 +91,27 @@ def test_only_analyses_are_analyses(mlp: Client, name: str) -> None:
 
 
 KEYS = [
-    "rank", "ranks", "cycle", "steps", "time", "device", "stream", "thread", "annotation", "steps_by", "offset", "limit", "format",
-    "sort", "search", "filter", "p.group_by", "p.python", "dark", "base",
-]  # fmt: skip
+    "rank",
+    "ranks",
+    "cycle",
+    "steps",
+    "time",
+    "device",
+    "stream",
+    "thread",
+    "annotation",
+    "steps_by",
+    "offset",
+    "limit",
+    "format",
+    "sort",
+    "search",
+    "filter",
+    "p.group_by",
+    "p.python",
+    "dark",
+    "base",
+]
 odd = st.text(max_size=20) | st.sampled_from(["0", "-1", "0-3", "steady", "nan", "1e999", "calls:gt:1", "-calls", HUGE])
 
 
@@ -58,7 +122,9 @@ def test_no_query_is_a_mistake_of_ours(mlp: Client, query: dict[str, str]) -> No
     assert answer.status in (200, 400, 404), (query, answer.body)
 
 
-@given(st.sampled_from(["overview", "operators", "kernels"]), st.dictionaries(st.sampled_from(KEYS[:10]), odd, max_size=2))
+@given(
+    st.sampled_from(["overview", "operators", "kernels"]), st.dictionaries(st.sampled_from(KEYS[:10]), odd, max_size=2)
+)
 @settings(max_examples=40, deadline=None)
 def test_nor_is_it_one_of_a_page(mlp: Client, page: str, query: dict[str, str]) -> None:
     answer = mlp.ask(f"/api/runs/{mlp.run()}/pages/{page}", _sendable(query))
@@ -73,10 +139,8 @@ def _sendable(query: dict[str, str]) -> dict[str, str]:
 def test_whatever_is_asked_is_typed_or_refused(query: dict[str, str]) -> None:
     params = QueryParams(query)
     for ask in (part, arrangement, window, lambda params: parameters(named("operators"), params)):
-        try:
+        with contextlib.suppress(AbsurdError):  # nothing else
             ask(params)
-        except AbsurdError as error:
-            assert str(error)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,15 +12,15 @@ import pytest
 from kinetoscope.analyses import GROUPS, NAMES, named
 from kinetoscope.model.selection import Selection
 from kinetoscope.pages import PAGES
-from kinetoscope.pages.blocks import to_plain
 from kinetoscope.pages import named as composer
+from kinetoscope.pages.blocks import to_plain
 from kinetoscope.reading import read
 from kinetoscope.schema import Result
 from kinetoscope.server.facts import ACROSS
 from kinetoscope.views import files
 from kinetoscope.views.chart import specification
 from tests.server.conftest import MLP, RANKS
-from tests.server.serving import Client
+from tests.server.serving import Client, serving
 
 EXACT = 1 << 53
 
@@ -39,9 +39,7 @@ def expected(result: Result) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("which", ["mlp", "device", "ranks"])
-def test_each_analysis_answers_as_the_library_does(
-    request: pytest.FixtureRequest, name: str, which: str
-) -> None:
+def test_each_analysis_answers_as_the_library_does(request: pytest.FixtureRequest, name: str, which: str) -> None:
     client: Client = request.getfixturevalue(which)
     job = client.workspace.runs().runs[0].job
     told = client.get(f"runs/{client.run()}/analyses/{name}", {"limit": 10_000})
@@ -49,7 +47,9 @@ def test_each_analysis_answers_as_the_library_does(
     assert told["rows"] == result["rows"][:10_000]
     assert told["notes"] == result["notes"]
     assert (told["total"], told["all"]) == (len(result["rows"]), len(result["rows"]))
-    assert [{key: column[key] for key in ("name", "dtype", "unit", "doc")} for column in told["columns"]] == result["columns"]
+    assert [{key: column[key] for key in ("name", "dtype", "unit", "doc")} for column in told["columns"]] == result[
+        "columns"
+    ]
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if named(name).chart])
@@ -130,6 +130,19 @@ def test_each_page_is_the_library_s(request: pytest.FixtureRequest, page: str, w
     job = run.part(None if PAGES[page].all_ranks else (0,), 0)
     told = client.get(f"runs/{run.id}/pages/{page}")
     assert told == json.loads(json.dumps(to_plain(module.page(job, Selection(), {}))))
+
+
+def test_two_runs_are_compared() -> None:
+    with serving(MLP, RANKS) as client:
+        runs = {run["name"].rpartition("/")[2]: run["id"] for run in client.get("runs")["runs"]}
+        mlp, ranks = runs["mlp"], runs["ddp2"]
+        told = client.get(f"runs/{ranks}/pages/compare", {"rank": 1, "base": mlp})
+        page: Any = composer("compare")
+        jobs = {run.id: run for run in client.workspace.runs().runs}
+        expected = page.page(jobs[ranks].part((1,)), Selection(), {}, base=jobs[mlp].part((0,)))
+        assert told == json.loads(json.dumps(to_plain(expected)))
+        assert client.refused(f"runs/{ranks}/pages/compare") == (400, "choose a run to compare with")
+        assert client.refused(f"runs/{ranks}/pages/compare", {"base": "nothing"})[0] == 404
 
 
 def test_pages_that_are_not_there(mlp: Client) -> None:

@@ -119,7 +119,12 @@ def test_new_runs_appear_and_old_ones_go(tmp_path: Path) -> None:
         assert listed["runs"] == []
         assert "no traces in this folder" in listed["wrong"][0]
         touched(tmp_path, "one/a.json")
-        until(lambda: [run["name"] for run in client.get("runs")["runs"]] == [tmp_path.name + "/one"] or client.get("runs")["runs"])
+        until(
+            lambda: (
+                [run["name"] for run in client.get("runs")["runs"]] == [tmp_path.name + "/one"]
+                or client.get("runs")["runs"]
+            )
+        )
         first = client.get("runs")["runs"][0]["id"]
         time.sleep(0.02)
         touched(tmp_path, "two/b.json")
@@ -179,7 +184,11 @@ def test_what_is_wrong_is_kept_and_told(tmp_path: Path) -> None:
         assert "shopping.json" in error
         entry = client.get("runs")["runs"][0]
         assert (entry["state"], entry["error"]) == ("error", error)
-        for path in (f"runs/{run}/analyses/operators", f"runs/{run}/pages/overview", f"runs/{run}/analyses/kernels/chart"):
+        for path in (
+            f"runs/{run}/analyses/operators",
+            f"runs/{run}/pages/overview",
+            f"runs/{run}/analyses/kernels/chart",
+        ):
             assert client.refused(path) == (409, error)
 
 
@@ -218,7 +227,7 @@ def test_memory_is_bounded_and_everything_still_answered() -> None:
 
 
 def test_only_some_ranks_are_read() -> None:
-    from kinetoscope.server.workspace import Reading
+    from kinetoscope.server.run import Reading
 
     with serving(RANKS, reading=Reading(ranks=(1,))) as client:
         assert client.get(f"runs/{client.run()}")["ranks"] == [1]

@@ -44,7 +44,10 @@ def test_the_lines_around_one(folder: Path) -> None:
         path = f"runs/{client.run()}/source"
         told = client.get(path, {"file": folder / "src" / "train.py", "line": 50, "around": 2})
         assert (told["first"], told["lines"]) == (48, ["line 48", "line 49", "line 50", "line 51", "line 52"])
-        assert client.get(path, {"file": folder / "src" / "train.py", "line": 1, "around": 1})["lines"] == ["line 1", "line 2"]
+        assert client.get(path, {"file": folder / "src" / "train.py", "line": 1, "around": 1})["lines"] == [
+            "line 1",
+            "line 2",
+        ]
         whole = client.get(path, {"file": folder / "src" / "train.py"})
         assert (whole["first"], len(whole["lines"]), whole["all"]) == (1, 100, 100)
         assert client.get(path, {"file": folder / "src" / "train.py", "line": 10**9, "around": 1})["lines"] == []
@@ -71,13 +74,36 @@ def test_traces_recorded_elsewhere(folder: Path) -> None:
 @pytest.mark.parametrize(
     "file",
     [
-        "{0}/secret/keys.py", "{0}/src/../secret/keys.py", "../secret/keys.py", "src/../../secret/keys.py", "{0}/src/link.py",
-        "{0}/src/away/keys.py", "{0}/src-not/keys.py", "{0}/src/.env", "{0}/src/notes.txt", "{0}/src/env.py", "/etc/passwd",
-        "/etc/passwd\0.py", "{0}/src/loop.py", "{0}/src/nothing.py", "", ".", "/", "{0}/src", "~/.ssh/id_rsa.py", "/proc/self/environ",
-        "/dev/zero", "/dev/stdin.py", "file:///etc/passwd", "\\\\host\\share\\keys.py", "C:\\..\\..\\secret\\keys.py", "x" * 5000 + ".py",
-        "/mapped/../secret/keys.py", "a/" * 2000 + "keys.py",
+        "{0}/secret/keys.py",
+        "{0}/src/../secret/keys.py",
+        "../secret/keys.py",
+        "src/../../secret/keys.py",
+        "{0}/src/link.py",
+        "{0}/src/away/keys.py",
+        "{0}/src-not/keys.py",
+        "{0}/src/.env",
+        "{0}/src/notes.txt",
+        "{0}/src/env.py",
+        "/etc/passwd",
+        "/etc/passwd\0.py",
+        "{0}/src/loop.py",
+        "{0}/src/nothing.py",
+        "",
+        ".",
+        "/",
+        "{0}/src",
+        "~/.ssh/id_rsa.py",
+        "/proc/self/environ",
+        "/dev/zero",
+        "/dev/stdin.py",
+        "file:///etc/passwd",
+        "\\\\host\\share\\keys.py",
+        "C:\\..\\..\\secret\\keys.py",
+        "x" * 5000 + ".py",
+        "/mapped/../secret/keys.py",
+        "a/" * 2000 + "keys.py",
     ],
-)  # fmt: skip
+)
 def test_nothing_else_is_shown(folder: Path, file: str) -> None:
     sources = client_of(folder, ("/mapped", str(folder / "src")))
     with serving(MLP, sources=sources) as client:

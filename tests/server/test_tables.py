@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -53,18 +55,19 @@ def test_sorting_is_stable_with_what_is_missing_last(found: list[Row], order: li
         place = SCHEMA.names.index(name)
         missing = [row for row in expected if row[place] is None or row[place] != row[place]]
         there = [row for row in expected if not (row[place] is None or row[place] != row[place])]
-        # Reversed twice, so that ties keep their order when the order descends.
-        key = lambda row, place=place: row[place].encode() if isinstance(row[place], str) else row[place]
-        there = sorted(there[::-1], key=key)[::-1] if descending else sorted(there, key=key)
-        expected = there + missing
+        expected = sorted(there, key=partial(key_of, place), reverse=descending) + missing
     assert same(told(result, sort=tuple(order)), expected)
+
+
+def key_of(place: int, row: Row) -> Any:
+    value = row[place]
+    return value.encode() if isinstance(value, str) else value
 
 
 @given(rows, st.text(st.sampled_from("abçs漢015.%"), min_size=1, max_size=3))
 def test_search_finds_what_is_shown(found: list[Row], text: str) -> None:
     result = result_of(found)
     scales = scales_of(result)
-    bare = {"\u202f": "", " ": ""}
     expected = []
     for row in result.frame.rows():
         for value, column in zip(row, SCHEMA, strict=True):
@@ -74,7 +77,7 @@ def test_search_finds_what_is_shown(found: list[Row], text: str) -> None:
                 shown = value.lower()
             else:
                 frame = pl.DataFrame({column.name: [value]}, schema={column.name: column.dtype})
-                shown = one(frame.to_series(), column, scales[column.name]).translate(str.maketrans(bare))
+                shown = one(frame.to_series(), column, scales[column.name]).replace("\u202f", "")
             if text.lower() in shown:
                 expected.append(row)
                 break
@@ -91,7 +94,7 @@ def one(values: pl.Series, column: Column, unit: Scale) -> str:
     return unit.text(values[0])
 
 
-COMPARED = {
+COMPARED: dict[str, Callable[[int, int], bool]] = {
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,
     "lt": lambda a, b: a < b,
@@ -121,7 +124,9 @@ def test_filters_know_what_is_missing(found: list[Row]) -> None:
 def test_many_numbers_are_written_as_one_is(values: list[float | None]) -> None:
     column = Column("x", pl.Float64, "A number.")
     shown = texts_of(pl.Series("x", values, dtype=pl.Float64), column, Scale(""))
-    single = [None if value is None or value != value else Scale("").text(value).replace("\u202f", "") for value in values]
+    single = [
+        None if value is None or value != value else Scale("").text(value).replace("\u202f", "") for value in values
+    ]
     assert shown.to_list() == single
 
 

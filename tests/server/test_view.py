@@ -98,7 +98,16 @@ def test_a_token_of_one_s_own() -> None:
 
 def test_options_reach_the_server(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("x = 1\n")
-    options = ["--source", tmp_path, "--map", f"/elsewhere={tmp_path}", "--editor", "vscode", "--ranks", "1"]
+    options: list[str | Path] = [
+        "--source",
+        tmp_path,
+        "--map",
+        f"/elsewhere={tmp_path}",
+        "--editor",
+        "vscode",
+        "--ranks",
+        "1",
+    ]
     with viewing(RANKS, *options) as (link, _):
         features = asked(link, "api/server")["features"]
         assert (features["source_roots"], features["editor"]) == (True, "vscode")

@@ -27,9 +27,9 @@ class Excess(NamedTuple):
         level: float64 [series], mean of it, but for accidents: without the greatest (and the one behind it, as
             what takes long may end in the next place) and without the least; NaN without peers.
         noise: float64 [series], standard deviation of `each` by chance, from how it changes from place to place.
-        sure: float64 [series], standard errors by which it is above 0 in the mean, without the greatest; or the greatest
-            of those left / noise, if that is more, for what is there in a few places only. But no more standard errors
-            than `level` is of how far others are above their peers now and then: accidents add up too.
+        sure: float64 [series], standard errors by which it is above 0 in the mean, without the greatest; or, if that
+            is more, the greatest of those left / noise, for what is there in a few places only. But no more standard
+            errors than `level` is of how far others are above their peers now and then: accidents add up too.
     """
 
     each: Floats
@@ -41,9 +41,9 @@ class Excess(NamedTuple):
 def excess(values: Floats, kind: NDArray[np.int32], usual: float) -> Excess:
     """Compare series with those of their kind.
 
-    Noise is that of the other series, of all kinds: what is wrong with one series is not taken for noise. It is measured
-    by differences between successive places, of which the median counts: a series that changes once, or at a few
-    places, does not count as noisy.
+    Noise is that of the other series, of all kinds: what is wrong with one series is not taken for noise. It is
+    measured by differences between successive places, of which the median counts: a series that changes once, or at a
+    few places, does not count as noisy.
 
     Args:
         values: float64 [series, places], NaN where there is none.
@@ -51,7 +51,7 @@ def excess(values: Floats, kind: NDArray[np.int32], usual: float) -> Excess:
         usual: standard deviation that is expected where little is known.
     """
     each = _above(values, kind)
-    noise = _noise(each, usual)
+    noise = _noise(values, kind, each, usual)
     known = np.isfinite(each)
     count = known.sum(axis=1)
     left = np.where(_no_accident(each, known, count), each, np.nan)
@@ -93,7 +93,7 @@ def _by_accidents(left: Floats) -> Floats:
     ranked = np.sort(square)
     worst = np.where(square == ranked[-1], ranked[-2], ranked[-1])
     others = square.sum() - square - (worst if len(square) > 2 else 0.0)
-    return np.sqrt(np.maximum(others, 0) / max(len(square) - 2, 1) / np.maximum(count, 1))
+    return np.asarray(np.sqrt(np.maximum(others, 0) / max(len(square) - 2, 1) / np.maximum(count, 1)))
 
 
 SEVERAL: Final = 3
@@ -130,21 +130,30 @@ def _median_of_others(values: Floats) -> Floats:
     return np.where((others > 0) & np.isfinite(values), found, np.nan)
 
 
-def _noise(each: Floats, usual: float) -> Floats:
-    """Of each series, by the other ones."""
-    change = np.abs(np.diff(each, axis=1)) / np.sqrt(2)
-    if each.shape[1] < SEVERAL:  # too few changes: what series differ by is taken for noise too
-        change = np.concatenate([change, np.abs(each - _middle(each))], axis=1)
-    known = np.isfinite(change)
+def _noise(values: Floats, kind: NDArray[np.int32], each: Floats, usual: float) -> Floats:
+    """Of each series, by the other ones, compared with each other as if it were not there."""
     if len(each) > _CROWD:
-        return np.full(len(each), _spread(change[known], usual))
+        return np.full(len(each), _spread(_changes(each), usual))
     found = np.empty(len(each))
     for row in range(len(each)):
-        others = known.copy()
-        if len(each) > 2:
-            others[row] = False
-        found[row] = _spread(change[others], usual)
+        others = np.arange(len(each)) != row
+        seen = _changes(_above(values[others], kind[others]))
+        found[row] = _spread(seen, usual) if len(seen) else _of_two(values[others], each[row], usual)
     return found
+
+
+def _of_two(other: Floats, each: Floats, usual: float) -> float:
+    """The same where there is no third series: what changes in the other alone, or between the two, if that is less."""
+    alone = np.sqrt(2) * _changes(other)
+    return min(_spread(alone, usual), _spread(_changes(each[None, :]), usual))
+
+
+def _changes(each: Floats) -> Floats:
+    """By how much values change from place to place, as deviations; of few places, what series differ by too."""
+    change = np.abs(np.diff(each, axis=1)) / np.sqrt(2)
+    if each.shape[1] < SEVERAL:
+        change = np.concatenate([change, np.abs(each - _middle(each))], axis=1)
+    return np.asarray(change[np.isfinite(change)])
 
 
 def _spread(seen: Floats, usual: float) -> float:

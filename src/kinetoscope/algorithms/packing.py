@@ -92,7 +92,7 @@ def _sort(number: Int32s, order: Int32s, result: Int32s, offsets: Int64s) -> int
     for place in range(order.size):
         of = number[order[place]]
         if of < 0 or of >= numbers:
-            return order[place]
+            return int(order[place])
         offsets[of + 1] += 1
     for each in range(numbers):
         offsets[each + 1] += offsets[each]

@@ -247,7 +247,7 @@ def _first_from(at: Int64s, begins: Int64s, low: int, high: int, time: int) -> i
             low = probe + 1
         else:
             high = probe
-    return low
+    return int(low)
 
 
 @inlined
@@ -258,7 +258,81 @@ def _time(order: Int32s, end: Int64s, at: Int64s, own: UInt32s, place: int, high
         time = max(end[order[place]] - at[place], 0)
         if place + 1 < high:
             time = min(time, at[place + 1] - at[place])
-    return time
+    return int(time)
+
+
+@inlined
+def _entry(
+    order: Int32s, end: Int64s, at: Int64s, own: UInt32s, begins: Int64s, low: int, high: int, first: int, unit: int
+) -> int:
+    """The place in a row of the first mark that touches a tile; `low` and `high` bound the row."""
+    place = _first_from(at, begins, low, high, first)
+    if place == low:
+        return place
+    time = _time(order, end, at, own, place - 1, high)
+    if at[place - 1] + time <= first:
+        return place
+    # It reaches into the tile. If it is short, all that starts in its unit is one mark with it.
+    return _first_from(at, begins, low, place, first - unit) if time < unit else place - 1
+
+
+@inlined
+def _after(
+    order: Int32s, end: Int64s, at: Int64s, own: UInt32s, begins: Int64s, place: int, high: int, border: int, unit: int
+) -> int:
+    """Where the mark ends that begins at a place with a short span; `border` ends the unit that this starts in."""
+    last = _first_from(at, begins, place + 1, high, border)
+    # A long span leaves no room for another to start in its unit after it: it is the last one there.
+    if last - 1 > place and _time(order, end, at, own, last - 1, high) >= unit:
+        last -= 1
+    return last
+
+
+@inlined
+def _sum_up(
+    order: Int32s,
+    end: Int64s,
+    at: Int64s,
+    own: UInt32s,
+    kind: UInt8s,
+    levels: Int64s,
+    length: Int64s,
+    longest: Int32s,
+    busy: Int64s,
+    place: int,
+    last: int,
+    high: int,
+    sums: Int64s,
+) -> int:
+    """Sum up the time of each kind from a place to before `last`; returns the place of the longest span."""
+    for k in range(KINDS):
+        sums[k] = 0
+    best, most = place, -1
+    level = 0
+    while place < last:
+        # Upwards as long as a larger node begins here and ends in time, downwards where none does.
+        while level < levels.size - 1:
+            shift = _FIRST + level * _MORE
+            if place & ((1 << shift) - 1) or place + (1 << shift) > last:
+                break
+            level += 1
+        while level and place + (1 << (_FIRST + (level - 1) * _MORE)) > last:
+            level -= 1
+        if level:
+            shift = _FIRST + (level - 1) * _MORE
+            node = levels[level - 1] + (place >> shift)
+            if length[node] > most:
+                best, most = longest[node] + 0, length[node]
+            for k in range(KINDS):
+                sums[k] += busy[node * KINDS + k]
+            place += 1 << shift
+        else:
+            time = _time(order, end, at, own, place, high)
+            if time > most:
+                best, most = place, time
+            sums[kind[place]] += time
+            place += 1
+    return int(best)
 
 
 @compiled
@@ -293,77 +367,35 @@ def _marks(
     limit = first + (UNITS << scale)
     size = 0
     for each in range(wanted.size):
-        high = rows[wanted[each] + 1]
-        low = rows[wanted[each]]
-        place = _first_from(at, begins, low, high, first)
-        if place > low:
-            time = _time(order, end, at, own, place - 1, high)
-            if at[place - 1] + time > first:
-                # It reaches into the tile. If it is short, all that starts in its unit is one mark with it.
-                if time < unit:
-                    place = _first_from(at, begins, low, place, first - unit)
-                else:
-                    place -= 1
+        low, high = rows[wanted[each]], rows[wanted[each] + 1]
+        place = _entry(order, end, at, own, begins, low, high, first, unit)
         while place < high and at[place] < limit:
             if size == mark_span.size:
                 return -1
             begin = at[place]
-            best, count, top = place, 1, kind[place] + 0
-            most = _time(order, end, at, own, place, high)
-            total = most
-            stop = begin + most
-            last = place + 1
-            if most < unit:
-                # A long span leaves no room for another to start in its unit after it: it is the last one there.
+            best, last, top = place, place + 1, kind[place] + 0
+            total = _time(order, end, at, own, place, high)
+            if total < unit:
                 border = origin + ((((begin - origin) >> scale) + 1) << scale)
-                last = _first_from(at, begins, place + 1, high, border)
-                if last - 1 > place and _time(order, end, at, own, last - 1, high) >= unit:
-                    last -= 1
-            if last - 1 > place:
-                count = last - place
-                for k in range(KINDS):
-                    sums[k] = 0
-                most = -1
-                level = 0
-                while place < last:
-                    # Upwards as long as a larger node begins here and ends in time, downwards where none does.
-                    while level < levels.size - 1:
-                        shift = _FIRST + level * _MORE
-                        if place & ((1 << shift) - 1) or place + (1 << shift) > last:
-                            break
-                        level += 1
-                    while level and place + (1 << (_FIRST + (level - 1) * _MORE)) > last:
-                        level -= 1
-                    if level:
-                        shift = _FIRST + (level - 1) * _MORE
-                        node = levels[level - 1] + (place >> shift)
-                        if length[node] > most:
-                            best, most = longest[node] + 0, length[node]
-                        for k in range(KINDS):
-                            sums[k] += busy[node * KINDS + k]
-                        place += 1 << shift
-                    else:
-                        time = _time(order, end, at, own, place, high)
-                        if time > most:
-                            best, most = place, time
-                        sums[kind[place]] += time
-                        place += 1
-                top, total = 0, 0
+                last = _after(order, end, at, own, begins, place, high, border, unit)
+            if last > place + 1:
+                best = _sum_up(
+                    order, end, at, own, kind, levels, length, longest, busy, place, last, high, sums
+                )  # fmt: skip
+                top, total = kind[best] + 0, 0
                 for k in range(KINDS):
                     total += sums[k]
-                    if sums[k] > sums[top]:
+                    if sums[k] > sums[top] or (sums[k] == sums[top] and sums[k] and k < top):
                         top = k
-                if total == 0:
-                    top = kind[best] + 0
-                stop = at[last - 1] + _time(order, end, at, own, last - 1, high)
-            place = last
+            stop = at[last - 1] + _time(order, end, at, own, last - 1, high)
             mark_start[size] = max((begin - first) / unit, -1.0)
             mark_end[size] = min((stop - first) / unit, UNITS + 1.0)
             mark_span[size] = order[best]
-            mark_count[size] = count
+            mark_count[size] = last - place
             mark_kind[size] = top
             mark_busy[size] = total
             mark_extent[size] = stop - begin
             size += 1
+            place = last
         ends[each + 1] = size
     return size

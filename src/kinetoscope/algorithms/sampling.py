@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.compiled import Int64s, compiled, frozen, require_rows
+from kinetoscope.algorithms.compiled import Int64s, compiled, frozen, inlined, require_rows
 
 Float64s = NDArray[np.float64]
 
@@ -106,6 +106,32 @@ def _sum_up(time: Int64s, level: Float64s, nodes: Int64s, area: Float64s, known:
                 greatest[node] = max(greatest[node], greatest[other])
 
 
+@inlined
+def _reach(time: Int64s, nodes: Int64s, place: int, end: int) -> tuple[int, int]:
+    """The largest node that begins with a step and ends by a time: its number, and the step after it; 0 for none."""
+    node, reach = 0, 0
+    for level in range(nodes.size - 1):
+        shift = _MORE * (level + 1)
+        stop = place + (1 << shift)
+        if place & ((1 << shift) - 1) or stop >= time.size or time[stop] > end:
+            break
+        node, reach = nodes[level] + (place >> shift), stop
+    return node, reach
+
+
+@inlined
+def _step_at(time: Int64s, at: int) -> int:
+    """The step that holds at a time, −1 for none."""
+    low, high = 0, time.size
+    while low < high:
+        probe = (low + high) >> 1
+        if time[probe] <= at:
+            low = probe + 1
+        else:
+            high = probe
+    return low - 1
+
+
 @compiled
 def _sample(
     time: Int64s,
@@ -119,54 +145,32 @@ def _sample(
     mean: Float64s,
     most: Float64s,
 ) -> None:
-    low, high = 0, time.size
-    while low < high:
-        probe = (low + high) >> 1
-        if time[probe] <= first:
-            low = probe + 1
-        else:
-            high = probe
-    place = low - 1  # the level that holds at the beginning of the unit, −1 for none
+    place = _step_at(time, first)
     for each in range(mean.size):
-        begin = first + each * unit
-        end = begin + unit
+        now = first + each * unit
+        end = now + unit
         total, held, top = 0.0, 0, -np.inf
-        now = begin
-        while now < end:
-            if place < 0:
-                if time.size == 0 or time[0] >= end:
-                    break
-                place = 0
-                now = time[0]
-            reach = 0
-            node = 0
+        if place < 0 and time.size and time[0] < end:
+            place, now = 0, time[0]
+        while place >= 0 and now < end:
+            node, reach = 0, 0
             if now == time[place]:
-                for up in range(nodes.size - 1):
-                    shift = _MORE * (up + 1)
-                    stop = place + (1 << shift)
-                    if place & ((1 << shift) - 1) or stop >= time.size or time[stop] > end:
-                        break
-                    reach = stop
-                    node = nodes[up] + (place >> shift)
+                node, reach = _reach(time, nodes, place, end)
             if reach:
                 total += area[node]
                 held += known[node]
                 top = max(top, greatest[node])
-                place = reach
-                now = time[reach]
-            else:
-                until = end
-                if place + 1 < time.size:
-                    until = min(until, time[place + 1])
-                if level[place] == level[place]:
-                    total += level[place] * (until - now)
-                    held += until - now
-                    top = max(top, level[place])
-                now = until
-                if place + 1 < time.size and time[place + 1] == until:
-                    place += 1
-        mean[each] = np.nan
-        most[each] = np.nan
-        if held:
-            mean[each] = total / held
-            most[each] = top
+                place, now = reach, time[reach]
+                continue
+            until = end
+            if place + 1 < time.size:
+                until = min(until, time[place + 1])
+            if level[place] == level[place]:
+                total += level[place] * (until - now)
+                held += until - now
+                top = max(top, level[place])
+            now = until
+            if place + 1 < time.size and time[place + 1] == until:
+                place += 1
+        mean[each] = total / held if held else np.nan
+        most[each] = top if held else np.nan

@@ -88,9 +88,10 @@ def stragglers(
     Limits. Sending and receiving is no collective: waiting there is a bubble of the pipeline, and what follows from it
     in later collectives has the cause pipeline, which makes no straggler. By collective, a rank that waits in several
     at a time counts in each; else in the first. Lateness in the first collective of a recording may come from before
-    it: cause unknown. A rank whose file is missing cannot be told, nor who is late now and then
-    in a few steps, or where much of a recording is missing: nobody is named rather than somebody in doubt. Unlike HTA, which names at all times two candidates,
-    those that start the longest NCCL kernels late, all collectives count, on one clock, and there may be no straggler.
+    it: cause unknown. A rank whose file is missing cannot be told; one that is late now and then, in few steps, or in
+    a recording much of which is missing, may not be sure enough to be named. Unlike HTA, which names at all times two
+    candidates, those that start the longest NCCL kernels late, all collectives count, on one clock, and there may be
+    no straggler.
     """
     return job.reduce(_of_trace, _both, partial(_finished, by=by), RESULT, select)
 
@@ -234,9 +235,9 @@ def _notes(rows: Rows, calls: pl.DataFrame, table: pl.DataFrame, by: By) -> Iter
             "step by step it is listed (by='step')."
         )
     if named:
-        yield f"The others wait for {_ranks(named)}."
         if by == "rank" and calls["step"].n_unique() < SEVERAL:
             yield "With less than three steps an accident cannot be told from what is so for good."
+        yield f"The others wait for {_ranks(named)}."
     else:
         yield "No rank makes the others wait for more than 1 % of a step by its own fault."
 

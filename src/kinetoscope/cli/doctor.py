@@ -11,7 +11,9 @@ from kinetoscope.errors import InputError
 
 if TYPE_CHECKING:
     from kinetoscope.model.health import Symptom
-    from kinetoscope.model.job import Job
+    from kinetoscope.model.job import Job, Partial
+    from kinetoscope.model.selection import Selection
+    from kinetoscope.model.trace import Trace
     from kinetoscope.schema import Result
     from kinetoscope.views.lines import Line
 
@@ -41,16 +43,30 @@ def run(arguments: list[str]) -> int:
 def _found(job: Job) -> Iterator[Found]:
     """What is odd about each trace; of many, one that cannot be read is a finding too."""
     from kinetoscope.model.health import Symptom
+    from kinetoscope.model.job import Failure, Task
+    from kinetoscope.model.selection import ALL
 
+    answers = dict(job.engine.map(job.sources, Task(_symptoms, ALL, {})))
     for source in job.sources:
-        try:
-            health = job.trace(source.rank, cycle=source.cycle).health
-        except InputError as error:
+        answer = answers[source]
+        if isinstance(answer, Failure):
             if len(job) == 1:
-                raise
-            yield source.rank, source.name, Symptom("UNREADABLE", "error", str(error))
+                raise InputError(answer.message)
+            yield source.rank, source.name, Symptom("UNREADABLE", "error", answer.message)
             continue
-        yield from ((source.rank, source.name, symptom) for symptom in health)
+        yield from ((source.rank, source.name, Symptom(**row)) for row in answer.frame.iter_rows(named=True))
+
+
+def _symptoms(trace: Trace, select: Selection) -> Partial:  # noqa: ARG001 - as for every question
+    """What is odd about a trace, as it comes back from where the trace is."""
+    import dataclasses
+
+    import polars as pl
+
+    from kinetoscope.model.job import Partial
+
+    schema = {"code": pl.String, "severity": pl.String, "message": pl.String, "count": pl.Int64}
+    return Partial(pl.DataFrame([dataclasses.asdict(each) for each in trace.health], schema=schema))
 
 
 def as_result(found: Sequence[Found]) -> Result:

@@ -27,8 +27,9 @@ def run(arguments: list[str]) -> int:
         raise InputError(f"{target.parent} is no folder; make it first, or write elsewhere")
     from kinetoscope.server.app import Server
     from kinetoscope.server.report import report
+    from kinetoscope.server.run import Reading
     from kinetoscope.server.source import Sources
-    from kinetoscope.server.workspace import Reading, Workspace
+    from kinetoscope.server.workspace import Workspace
 
     limit = None if args.max_size is None else args.max_size or 1 << 62
     copies = {"cache": args.cache, "cache_size": args.cache_size}

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from concurrent.futures import Future
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kinetoscope.cli.options import Parser, add_engine, add_reading, typed
@@ -41,6 +42,9 @@ def run(arguments: list[str]) -> int:
     args = _parser().parse_args(arguments)
     for path in args.path:
         _require_there(path)
+    for folder in args.source:
+        if not Path(folder).is_dir():
+            raise UsageError(f"--source {folder} is no folder")
     listening = _listening(args.host, args.port)
     with listening, contextlib.suppress(KeyboardInterrupt):
         token = args.token or ("" if _only_here(args.host) else _new_token())
@@ -178,7 +182,8 @@ def _serve(args: argparse.Namespace, listening: socket.socket, token: str) -> No
 
 def _begin(args: argparse.Namespace, auth: bool, answering: Future[ASGIApp], workspaces: list[Workspace]) -> None:
     try:
-        from kinetoscope.server.workspace import Reading, Workspace
+        from kinetoscope.server.run import Reading
+        from kinetoscope.server.workspace import Workspace
 
         reading = Reading(
             ranks=args.ranks,
@@ -190,6 +195,7 @@ def _begin(args: argparse.Namespace, auth: bool, answering: Future[ASGIApp], wor
             cache_size=args.cache_size,
         )
         workspaces.append(Workspace(tuple(args.path), reading))
+        workspaces[0].watch()
         # The first run is read while the rest of the server is imported.
         threading.Thread(target=workspaces[0].begin, name="kinetoscope-first", daemon=True).start()
         from kinetoscope.server.app import Server, api

@@ -169,7 +169,7 @@ class _Seen:
         self.rank = calls.rank[self.some]
         any_ = self.rows.max(axis=1)
         # Who waits may wait for somebody who is not here.
-        self.whole = known.whole and known.doing(calls.signature[any_]) <= set(self.rank.tolist())
+        self.whole = known.whole and not calls.gaps and known.doing(calls.signature[any_]) <= set(self.rank.tolist())
         places = np.flatnonzero(calls.binding[any_])
         self.binds = len(places) > 0
         places = places[np.unique(np.linspace(0, len(places) - 1, _SAMPLE).astype(np.int64))] if self.binds else places
@@ -252,9 +252,9 @@ def _of_any(known: Attendance, seen: _Seen) -> Iterator[list[int]]:
 
 def _is_alone(known: Attendance, seen: _Seen, one: int, members: NDArray[np.int64]) -> bool:
     """Whether there is nobody else that these could be in a group with, and they are no two groups."""
-    if len(members) == 2:
+    if len(members) == 2 and seen.whole:
         other = int(members[members != one][0])
-        return seen.whole and np.array_equal(np.flatnonzero(seen.together(other)), members)
+        return np.array_equal(np.flatnonzero(seen.together(other)), members)
     return known.sequences == 1 and len(members) == known.everyone
 
 
@@ -292,7 +292,7 @@ def _options(known: Attendance, seen: _Seen) -> Options:
     for rank in place:
         for ranks in known.groups[rank] or ():
             here = frozenset(known.there[each] for each in ranks if each in known.there)
-            if here not in found and here <= doing:
+            if here not in found and (here <= doing or known.calls.gaps):
                 found[here] = np.array(sorted(place[each] for each in here)) if here <= place.keys() else None
     return dict(sorted(found.items(), key=lambda each: (-len(each[0]), sorted(each[0]))))
 

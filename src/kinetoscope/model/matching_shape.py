@@ -28,6 +28,9 @@ _PASSES: Final = 4
 _MOST: Final = 0.9
 """Share of calls that should find their place beside others."""
 
+_FAR_WORSE: Final = 5.0
+"""How many times as much ends must differ before sequences are not taken to begin together."""
+
 _SLACK: Final = 50_000
 _DRIFT: Final = 5e-5
 """What those who are in a collective at once may miss each other by: ns, and what clocks drift apart in a ns."""
@@ -170,8 +173,7 @@ def _side_by_side(calls: Calls, parts: list[Int64s], offsets: Offsets) -> Iterat
         for part in parts:
             if calls.on_host[part[0]] or _similar(profile, _profile(calls, part)) >= _ALIKE:
                 beside = _placed_beside(calls, pivot, part, offsets)
-                if np.array_equal(calls.signature[pivot], calls.signature[part]) and not _is_later(beside, part):
-                    beside = part  # of groups that are at different things at once too
+                beside = _from_the_start(calls, pivot, part, beside, offsets)
                 columns.append(beside)
                 part = np.setdiff1d(part, beside, assume_unique=False)
             if len(part):
@@ -181,11 +183,32 @@ def _side_by_side(calls: Calls, parts: list[Int64s], offsets: Offsets) -> Iterat
         yield np.stack([column for column in columns if (column >= 0).any()], axis=1)
 
 
-def _is_later(beside: Int64s, part: Int64s) -> bool:
-    """Whether one sequence begins before the other, by a number of calls."""
+def _from_the_start(calls: Calls, pivot: Int64s, part: Int64s, beside: Int64s, offsets: Offsets) -> Int64s:
+    """The first beside the first and so on, where both do the same from there on, unless it fits worse by far.
+
+    Recordings mostly begin together. Of groups that have nothing to do with one another times tell no better.
+    """
+    count = min(len(pivot), len(part))
+    if not np.array_equal(calls.signature[pivot[:count]], calls.signature[part[:count]]):
+        return beside
+    plain = np.full(len(pivot), -1, np.int64)
+    plain[:count] = part[:count]
+    if np.array_equal(beside, plain):
+        return beside
     places = np.flatnonzero(beside >= 0)
     lag = np.unique(places - np.searchsorted(part, beside[places]))
-    return len(lag) == 1 and lag[0] != 0
+    if len(lag) != 1 or lag[0] == 0:
+        return plain
+    offset = offsets.between(pivot[0], part[0])
+    better = _misfit(calls, pivot, beside, offset) * _FAR_WORSE < _misfit(calls, pivot, plain, offset)
+    return beside if better else plain
+
+
+def _misfit(calls: Calls, pivot: Int64s, beside: Int64s, offset: int | None) -> float:
+    """By how much ends differ, otherwise than clocks do."""
+    both = (beside >= 0) & calls.binding[pivot]
+    difference = calls.end[beside[both]] - calls.end[pivot[both]]
+    return float(np.median(np.abs(difference - (np.median(difference) if offset is None else offset)))) if both.any() else 0.0
 
 
 def _profile(calls: Calls, rows: Int64s) -> tuple[Int64s, Int64s]:

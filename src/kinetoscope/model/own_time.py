@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.consistency import Excess, excess
-from kinetoscope.algorithms.intervals import Intervals, exclusive
+from kinetoscope.algorithms.intervals import exclusive
 from kinetoscope.model.before_collectives import doings
 from kinetoscope.model.scope import Scope
 from kinetoscope.model.steps import steps
@@ -23,7 +23,7 @@ OWN: Final = ("computation", "memory copies", "data loading", "synchronization",
 """Causes that are the rank's own; a slow link is not."""
 
 COLUMNS: Final = tuple(f"own {name}" for name in OWN)
-"""Columns of `own_steps`, beside those of collectives."""
+"""Columns of `own_steps`, one for each of OWN."""
 
 _USUAL: Final = 0.01
 """Of a step: by so much own times vary wherever nothing else is known."""
@@ -49,7 +49,7 @@ class OwnTime:
 
 
 def own_steps(view: Scope) -> pl.DataFrame:
-    """The steps of one rank: step, step_time, and ns of each of OWN, in COLUMNS. A step lasts until the next one begins."""
+    """The steps of one rank: step, step_time, and COLUMNS, ns. A step lasts until the next one begins."""
     every = view.trace.of(steps, view.select.steps_by)
     until = np.concatenate([every.device.start[1:], every.device.end[-1:]])
     windows = view.clipped(every.device.start[view.places], until[view.places])

@@ -143,17 +143,20 @@ def timeline(trace: Trace) -> Timeline:
 
 def times(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Start and end of each event, ns, none of them beyond what a timeline can show: int64 [events] each."""
-    if not len(trace):
-        return trace.start, trace.end
-    within = min(int(trace.start.min()), int(trace.end.min())) >= -LONGEST
-    within &= max(int(trace.start.max()), int(trace.end.max())) <= LONGEST
-    if within:
-        return trace.start, trace.end
+    return trace.of(_clipped) if trace.of(_beyond) else (trace.start, trace.end)
+
+
+def _beyond(trace: Trace) -> bool:
+    columns = (trace.start, trace.end) if len(trace) else ()
+    return any(int(column.min()) < -LONGEST or int(column.max()) > LONGEST for column in columns)
+
+
+def _clipped(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.clip(trace.start, -LONGEST, LONGEST), np.clip(trace.end, -LONGEST, LONGEST)
 
 
 def _drawn(trace: Trace) -> NDArray[np.bool_]:
-    spans = (trace.ph == _SPAN) | (trace.kind == EventKind.INSTANT)
+    spans: NDArray[np.bool_] = (trace.ph == _SPAN) | (trace.kind == EventKind.INSTANT)
     return spans & ~np.isin(trace.kind, (EventKind.MEMORY, EventKind.METADATA))
 
 

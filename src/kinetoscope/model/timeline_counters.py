@@ -17,14 +17,14 @@ from kinetoscope.algorithms.grouping import group_in_order
 from kinetoscope.algorithms.intervals import union
 from kinetoscope.algorithms.sampling import Sampled, sampled
 from kinetoscope.algorithms.sweeps import Curve, count_open, sum_open
+from kinetoscope.model import arguments
+from kinetoscope.model.copies import copies, transfers
 from kinetoscope.model.counters import counters
 from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.lanes import lanes
 from kinetoscope.model.memory import memory_instants
 from kinetoscope.model.queues import queues
-from kinetoscope.model.copies import copies, transfers
-from kinetoscope.model import arguments
 from kinetoscope.model.scope import scope
 from kinetoscope.model.selection import ALL
 from kinetoscope.model.trace import Trace

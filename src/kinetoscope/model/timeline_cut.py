@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.shapes import INT, NUMBER_TEXT, STRING
-from kinetoscope.model.timeline import times, timeline
+from kinetoscope.model.timeline import timeline, times
 from kinetoscope.model.trace import Trace
 
 _FLOWS = EventKind.FLOW_START, EventKind.FLOW_END
@@ -36,9 +36,8 @@ def _complete(
     if not len(flows):
         return flows
     anchors = np.flatnonzero(kept)
-    codes, _ = group(
-        np.concatenate([trace.track[anchors], trace.track[flows]]), np.concatenate([trace.start[anchors], trace.start[flows]])
-    )
+    both = np.concatenate([anchors, flows])
+    codes, _ = group(trace.track[both], trace.start[both])
     anchored = np.isin(codes[len(anchors) :], codes[: len(anchors)])
     here = flows[anchored | ((trace.start[flows] >= low) & (trace.start[flows] < high))]
     slots, kinds = trace.shapes.find(trace.strings.code(_ID), level=0)
@@ -49,4 +48,4 @@ def _complete(
     ids, first = group(trace.name[here], trace.category[here], kind, value)
     ends = np.zeros((len(first), 2), np.bool_)
     ends[ids, (trace.kind[here] == EventKind.FLOW_END).astype(np.int8)] = True
-    return here[ends.all(axis=1)[ids]]
+    return here[(ends[:, 0] & ends[:, 1])[ids]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.tree import ancestor
 from kinetoscope.model.autograd import backward_links
 from kinetoscope.model.calls import call_names
-from kinetoscope.model.calltree import call_tree, self_times
+from kinetoscope.model.calltree import call_tree, main_thread, self_times
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.steps import step_of, steps
 from kinetoscope.model.stream_waits import stream_waits
@@ -150,7 +151,7 @@ def details(trace: Trace, row: int) -> Details:
         device_kernels=len(places),
         launch_delay=_delay(trace, work, row, launch, places),
         same=_same(trace, row),
-        arrows=tuple(each for each, _ in zip(_arrows(trace, row, launch, rows, forward, backward), range(_ARROWS))),
+        arrows=tuple(islice(_arrows(trace, row, launch, rows, forward, backward), _ARROWS)),
     )
 
 
@@ -180,28 +181,38 @@ def _delay(trace: Trace, work: DeviceWork, row: int, launch: int, places: NDArra
 
 
 def _same(trace: Trace, row: int) -> Same:
-    work, calls = trace.of(device_work), trace.of(call_tree)
-    names = trace.of(call_names)
+    calls, names = trace.of(call_tree), trace.of(call_names)
     alike = (names == names[row]) & (trace.kind == trace.kind[row]) & (trace.of(timeline).layer >= 0)
-    count = int(np.count_nonzero(alike))
-    of_all = int(work.duration.sum())
-    on_device = True
-    if launch_of(trace, row) >= 0 or alike[work.rows].any():
-        total = int(work.duration[alike[work.rows]].sum())
-    elif calls.member[row] and len(work):
-        inside = ancestor(calls.parent, alike & calls.member) >= 0
-        total = int(work.duration[(work.launch >= 0) & inside[work.launch]].sum())
-    else:
-        on_device = False
+    count, number = int(np.count_nonzero(alike)), len(trace.of(steps))
+    total, of_all = _device_time(trace, alike)
+    on_device = total > 0
+    if not on_device:
         length = np.maximum(trace.end - trace.start, 0)
         nested = alike & calls.member
-        outermost = nested.copy()
-        within = np.flatnonzero(nested & (calls.parent >= 0))
-        outermost[within] = ancestor(calls.parent, nested)[calls.parent[within]] < 0
+        outermost = nested & ~_inside(trace, nested)
         total = int(length[outermost | (alike & ~calls.member)].sum())
-        of_all = int(length[calls.depth == 0].sum())
-    number = len(trace.of(steps))
-    return Same(count, count / number if number > 1 else None, total, total / of_all if of_all else None, on_device)
+        of_all = int(length[(calls.depth == 0) & (trace.track == trace.of(main_thread))].sum())
+    share = min(total / of_all, 1.0) if of_all > 0 else None
+    return Same(count, count / number if number > 1 else None, total, share, on_device)
+
+
+def _device_time(trace: Trace, alike: NDArray[np.bool_]) -> tuple[int, int]:
+    """The time of device work that is alike, or was launched in calls that are; and that of all."""
+    work, calls = trace.of(device_work), trace.of(call_tree)
+    counted = alike[work.rows]
+    if not counted.any() and len(work):
+        within = ancestor(calls.parent, alike & calls.member) >= 0
+        counted = (work.launch >= 0) & within[work.launch]
+    return int(work.duration[counted].sum()), int(work.duration.sum())
+
+
+def _inside(trace: Trace, calls: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which events lie inside one of some calls: bool [events]."""
+    parent = trace.of(call_tree).parent
+    inside = np.zeros(len(trace), np.bool_)
+    some = np.flatnonzero(parent >= 0)
+    inside[some] = ancestor(parent, calls)[parent[some]] >= 0
+    return inside
 
 
 # --- arrows

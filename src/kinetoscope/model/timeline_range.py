@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.algorithms.intervals import Intervals, covered, difference, exclusive, intersection, union
-from kinetoscope.algorithms.tree import children_sum
+from kinetoscope.algorithms.intervals import Intervals, difference, exclusive, intersection, merge, union
 from kinetoscope.model import arguments
 from kinetoscope.model.autograd import backward_links
-from kinetoscope.model.busy import Busy, busy
+from kinetoscope.model.busy import busy
 from kinetoscope.model.calls import call_names
 from kinetoscope.model.calltree import STEP, call_tree, main_thread
 from kinetoscope.model.device import device_work
@@ -34,8 +33,14 @@ PHASES: Final = ("data loading", "waiting", "optimizer", "backward", "forward", 
 """What the host can be doing; each instant belongs to the first that is going on. In a trace without a backward pass
 operators are not said to be of the forward pass."""
 
-_OPTIMIZER: Final = "Optimizer."
+_OPTIMIZER: Final = ("Optimizer.", "optimizer")
+_BACKWARD: Final = ("backward", "Backward")
+_FORWARD: Final = ("forward", "Forward")
+"""Words in the names of ranges that somebody named; in 2021 that of the optimizer was an operator."""
+
 _MARKS: Final = (STEP, "[pl][")
+_MARKED: Final = (EventKind.HOST_OP, EventKind.ANNOTATION)
+_RANGES: Final = (EventKind.ANNOTATION,)
 _TOP: Final = 5
 
 
@@ -82,16 +87,17 @@ def in_range(trace: Trace, begin: int, end: int) -> Range:
     """The stretch from `begin` to `end`, ns after the origin."""
     origin = trace.of(timeline).origin
     window = Intervals(np.array([origin + begin]), np.array([origin + end]))
-    devices = trace.of(_busy)
-    phases = trace.of(_phases)
+    devices = [(device, tuple(_cut(each, window) for each in classes)) for device, *classes in trace.of(_busy)]
+    phases = [_cut(phase, window) for phase in trace.of(_phases)]
     kinds = np.zeros(len(KINDS))
     idle = np.zeros(len(PHASES), np.int64)
     ran = {}
     quiet = window if devices else Intervals(window.start[:0], window.end[:0])
-    for device in devices:
-        kinds += exclusive(window, [device.computation, device.communication, device.memory])[0, : len(KINDS)]
-        ran[device.device] = int(covered(window, device.all)[0])
-        gaps = difference(window, device.all)
+    for device, classes in devices:
+        kinds += exclusive(window, classes)[0, : len(KINDS)]
+        worked = merge(*classes)
+        ran[device] = worked.length
+        gaps = difference(window, worked)
         idle += exclusive(gaps, phases).sum(axis=0)
         quiet = intersection(quiet, gaps)
     found = trace.of(steps)
@@ -110,48 +116,55 @@ def in_range(trace: Trace, begin: int, end: int) -> Range:
         kinds=tuple((kinds / max(len(devices), 1)).tolist()),
         idle=idle,
         longest=longest,
-        host=int(covered(window, trace.of(_main_calls))[0]),
+        host=_cut(trace.of(_main_calls), window).length,
         device_top=_device_top(trace, window),
         host_top=_host_top(trace, window),
     )
 
 
-def _busy(trace: Trace) -> tuple[Busy, ...]:
-    return tuple(busy(scope(trace, ALL)))
+def _cut(intervals: Intervals, window: Intervals) -> Intervals:
+    """What of a union lies in a window."""
+    low = int(np.searchsorted(intervals.end, window.start[0], side="right"))
+    high = int(np.searchsorted(intervals.start, window.end[0]))
+    return Intervals(*(np.clip(ends[low:high], window.start[0], window.end[0]) for ends in intervals))
+
+
+def _busy(trace: Trace) -> tuple[tuple[int, Intervals, Intervals, Intervals], ...]:
+    """Each device, and when work of each of KINDS ran."""
+    return tuple((each.device, each.computation, each.communication, each.memory) for each in busy(scope(trace, ALL)))
 
 
 def _main_calls(trace: Trace) -> Intervals:
     calls = trace.of(call_tree)
-    marks = rows_named(trace, lambda name: name.startswith(_MARKS), *_MARKED, holding=_MARKS)
+    marks = trace.of(_marks)
     parent = np.where(calls.parent >= 0, marks[calls.parent], False)
     outermost = ((calls.depth == 0) | parent) & ~marks & (trace.track == trace.of(main_thread)) & calls.member
     return union(trace.start[outermost], trace.end[outermost])
 
 
-_MARKED: Final = (EventKind.HOST_OP, EventKind.ANNOTATION)
-
-
 def _phases(trace: Trace) -> tuple[Intervals, ...]:
-    """When the host was in each of PHASES but the last, on the main thread and those of the backward pass."""
-    calls, kind, main = trace.of(call_tree), trace.kind, trace.of(main_thread)
-    on_main = calls.member & (trace.track == main)
-    marks = rows_named(trace, lambda name: name.startswith(_MARKS), *_MARKED, holding=_MARKS)
+    """When the host was in each of PHASES but the last, on the threads that launch work."""
+    kind = trace.kind
+    working = trace.of(call_tree).member & np.isin(trace.track, list(trace.of(_threads)))
     ops = kind == EventKind.HOST_OP
     links = trace.of(backward_links).forward >= 0
-    backward = calls.member & (links | (ops & (arguments.integers(trace, "forward_thread") > 0)))
-    optimizer = rows_named(trace, lambda name: name.startswith(_OPTIMIZER), *_MARKED, holding=(_OPTIMIZER,))
-    launching = on_main & (ops | (kind == EventKind.RUNTIME)) & ~marks
+    launching = working & (ops | (kind == EventKind.RUNTIME)) & ~trace.of(_marks)
     nothing = np.zeros(len(trace), np.bool_)
     chosen = {
         "data loading": trace.of(is_data_loading),
-        "waiting": np.isin(trace.of(call_kinds), WAITS) & on_main,
-        "optimizer": optimizer & calls.member,
-        "backward": backward,
-        "forward": launching if links.any() else nothing,
+        "waiting": working & np.isin(trace.of(call_kinds), WAITS),
+        "optimizer": working & _named(trace, _MARKED, _OPTIMIZER),
+        "backward": working & (links | _named(trace, _RANGES, _BACKWARD) | (arguments.integers(trace, "forward_thread") > 0)),
+        "forward": (working & _named(trace, _RANGES, _FORWARD)) | (launching if links.any() else nothing),
         "operators": nothing if links.any() else launching,
-        "python": on_main & (kind == EventKind.PYTHON),
+        "python": working & (kind == EventKind.PYTHON),
     }
     return tuple(_united(trace, chosen[phase]) for phase in PHASES[:-1])
+
+
+def _named(trace: Trace, kinds: tuple[EventKind, ...], words: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Which events of these kinds have one of these words in their name: bool [events]."""
+    return rows_named(trace, lambda name: any(word in name for word in words), *kinds, holding=words)
 
 
 def _united(trace: Trace, chosen: NDArray[np.bool_]) -> Intervals:
@@ -173,12 +186,42 @@ def _device_top(trace: Trace, window: Intervals) -> tuple[Top, ...]:
 
 
 def _host_top(trace: Trace, window: Intervals) -> tuple[Top, ...]:
-    """By self time: what of a call no call inside it covers."""
+    """By self time, what of a call no call inside it covers; on the threads that launch work."""
     calls = trace.of(call_tree)
-    inside = np.clip(trace.end, *window) - np.clip(trace.start, *window)
-    time = np.where(calls.member, np.maximum(inside, 0), 0)
-    rows = np.flatnonzero(time).astype(np.int32)
-    return _top(trace, rows, (time - children_sum(time, calls.parent))[rows])
+    parts = [_calls_within(trace, track, window) for track in sorted(trace.of(_threads))]
+    rows = np.concatenate([np.empty(0, np.int32), *parts])
+    time = np.clip(trace.end[rows], *window) - np.clip(trace.start[rows], *window)
+    rows, time = rows[time > 0], time[time > 0]
+    own = np.zeros(len(trace), np.int64)  # nothing of it is touched but what is in the window
+    own[rows] = time
+    inside = calls.parent[rows] >= 0
+    np.subtract.at(own, calls.parent[rows[inside]], time[inside])
+    rows = rows[~trace.of(_marks)[rows]]
+    return _top(trace, rows, own[rows])
+
+
+def _threads(trace: Trace) -> frozenset[int]:
+    """The tracks of the main thread, of the backward pass, and of all that launch work."""
+    backward = np.unique(trace.track[trace.of(backward_links).forward >= 0]).tolist()
+    launch = trace.of(device_work).launch
+    launching = np.unique(trace.track[launch[launch >= 0]]).tolist()
+    return frozenset([trace.of(main_thread), *backward, *launching]) - {-1}
+
+
+def _calls_within(trace: Trace, track: int, window: Intervals) -> NDArray[np.int32]:
+    """The calls of a thread that touch a window: those that begin in it, and those that run when it begins."""
+    calls = trace.of(call_tree)
+    order = calls.order[calls.offsets[track] : calls.offsets[track + 1]]
+    low, high = (int(np.searchsorted(trace.start[order], end[0])) for end in window)
+    open_ = [] if low == 0 else [int(order[low - 1])]
+    while open_ and (above := int(calls.parent[open_[-1]])) >= 0:
+        open_.append(above)
+    return np.concatenate([np.array(open_, np.int32), order[low:high]])
+
+
+def _marks(trace: Trace) -> NDArray[np.bool_]:
+    """Which calls are marks of steps around others: bool [events]."""
+    return rows_named(trace, lambda name: name.startswith(_MARKS), *_MARKED, holding=_MARKS)
 
 
 def _top(trace: Trace, rows: NDArray[np.int32], time: NDArray[np.int64]) -> tuple[Top, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.model.timeline import times, timeline
+from kinetoscope.model.timeline import timeline, times
 from kinetoscope.model.trace import Trace
 
 Direction = Literal["next", "previous"]
@@ -24,11 +24,12 @@ class Hits:
     """What was found.
 
     Attributes:
-        rows: int32 [hits], by start, then by row.
+        rows: int32 [hits], by start, then by row; start: int64 [hits], ns as the file counts them.
         codes: int32 [names], the names that match, ascending.
     """
 
     rows: NDArray[np.int32]
+    start: NDArray[np.int64]
     codes: NDArray[np.int32]
 
 
@@ -39,9 +40,10 @@ def hits(trace: Trace, text: str) -> Hits:
     matches = np.zeros(len(trace.strings) + 1, np.bool_)
     matches[found] = True
     matches[-1] = False  # where code −1 looks
-    start, _ = times(trace)
     rows = np.flatnonzero(matches[trace.name] & (trace.of(timeline).layer >= 0)).astype(np.int32)
-    return Hits(rows[np.argsort(start[rows], kind="stable")], found)
+    start = times(trace)[0][rows]
+    order = np.argsort(start, kind="stable")
+    return Hits(rows[order], start[order], found)
 
 
 def near(trace: Trace, found: Hits, after: int | None, direction: Direction) -> int:
@@ -53,9 +55,8 @@ def near(trace: Trace, found: Hits, after: int | None, direction: Direction) -> 
         return -1
     if after is None:
         return 0 if direction == "next" else len(found.rows) - 1
-    start, _ = times(trace)
-    starts = start[found.rows]
-    low, high = (int(np.searchsorted(starts, start[after], side)) for side in ("left", "right"))
+    time = times(trace)[0][after]
+    low, high = (int(np.searchsorted(found.start, time, side)) for side in ("left", "right"))
     same = found.rows[low:high]  # of one instant, by row
     if direction == "next":
         place = low + int(np.searchsorted(same, after, side="right"))
@@ -64,11 +65,10 @@ def near(trace: Trace, found: Hits, after: int | None, direction: Direction) -> 
     return place % len(found.rows)
 
 
-def within(trace: Trace, found: Hits, begin: int, end: int) -> Hits:
+def within(found: Hits, begin: int, end: int) -> Hits:
     """Those that start from `begin` to before `end`, ns as the file counts them."""
-    starts = times(trace)[0][found.rows]
-    low, high = np.searchsorted(starts, [begin, end]).tolist()
-    return Hits(found.rows[low:high], found.codes)
+    low, high = np.searchsorted(found.start, [begin, end]).tolist()
+    return Hits(found.rows[low:high], found.start[low:high], found.codes)
 
 
 def by_bucket(trace: Trace, found: Hits) -> NDArray[np.int64]:
@@ -76,7 +76,7 @@ def by_bucket(trace: Trace, found: Hits) -> NDArray[np.int64]:
     layout = trace.of(timeline)
     bucket = max(-(-layout.end // BUCKETS), 1)
     edges = layout.origin + bucket * np.arange(1, BUCKETS, dtype=np.int64)
-    cuts = np.searchsorted(times(trace)[0][found.rows], edges)
+    cuts = np.searchsorted(found.start, edges)
     return np.diff(np.concatenate([[0], cuts, [len(found.rows)]]))
 
 

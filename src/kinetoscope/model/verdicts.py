@@ -39,10 +39,11 @@ def judged(costs: pl.DataFrame, own: OwnTime, least: int, *, each_step: bool) ->
             CAUSES the loss and, with DELAY, the delay; and more columns, which sums are made of, `late` apart.
         own: own times of the same steps.
         least: what a straggler costs in each step, ns.
+        each_step: judge ranks in each step.
 
     Returns:
-        A line for each rank, sorted, or each rank and step: sums of the columns; `straggler`; `cause` and `cause_share`,
-        null where nothing is lost; and `once`, whether all that a rank cost was in one step.
+        A line for each rank, or each rank and step, sorted: sums of the columns; `straggler`; `cause` and
+        `cause_share`, null where nothing is lost; and `once`, whether all that a rank cost was in one step.
     """
     costs = costs.with_columns(steps=pl.col("step_time").is_not_null().cast(pl.Int64))
     table = costs.with_columns(worst=pl.lit(0, pl.Int64)) if each_step else _lasting(costs)

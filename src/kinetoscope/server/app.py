@@ -16,13 +16,14 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
 from kinetoscope import pages
+from kinetoscope.model.job import Job
 from kinetoscope.pages.blocks import to_plain
 from kinetoscope.server import facts, sql
 from kinetoscope.server.access import Rules
 from kinetoscope.server.asking import integer, own, part
 from kinetoscope.server.endpoint import Asked, Work, endpoint, json_response
 from kinetoscope.server.front import front
-from kinetoscope.server.refusals import MissingError
+from kinetoscope.server.refusals import AbsurdError, MissingError
 from kinetoscope.server.replies import refused
 from kinetoscope.server.results import Results
 from kinetoscope.server.source import Sources
@@ -72,7 +73,7 @@ class Server:
 
     def progress(self, asked: Asked) -> Response:
         """`api/runs/{run}/progress`."""
-        now = self.workspace.run(asked.path["run"]).progress.now()
+        now = self.workspace.progress(self.workspace.run(asked.path["run"]))
         return json_response({"done": now.done, "total": now.total, "what": now.what})
 
     def analyses(self, _: Asked) -> Response:
@@ -96,12 +97,19 @@ class Server:
             job = run.part(ranks, which.cycle)
             if view.runs == 1:
                 return to_plain(module.page(job, which.select, params))
-            other = self.workspace.run(base).part(ranks, which.cycle) if base else None
-            return to_plain(module.page(job, which.select, params, base=other))
+            return to_plain(module.page(job, which.select, params, base=self._like(base, ranks, which.cycle)))
 
+        if view.runs > 1 and not base:
+            raise AbsurdError("choose a run to compare with", "base=, one of the list of runs.")
         version = self.workspace.run(base).version if base else ""
         plain = self.workspace.answers.get((*key, base, version), compose, lambda _: 1 << 20)
         return json_response(plain)
+
+    def _like(self, base: str, ranks: tuple[int, ...] | None, cycle: int | None) -> Job:
+        """The same ranks of another run; of one that has none of them, the first."""
+        run = self.workspace.run(base)
+        there = ranks is None or set(ranks) & set(run.job.ranks)
+        return run.part(ranks if there else run.job.ranks[:1], cycle)
 
     def tables(self, _: Asked) -> Response:
         """`api/runs/{run}/sql`: the tables that a query may name."""

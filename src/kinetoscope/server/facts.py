@@ -23,8 +23,9 @@ from kinetoscope.model.trace import Trace
 from kinetoscope.pages import PAGES
 from kinetoscope.schema import Analysis
 from kinetoscope.server.asking import kind_of
+from kinetoscope.server.run import Run, state_of
 from kinetoscope.server.tables import described
-from kinetoscope.server.workspace import Listed, Run, state_of
+from kinetoscope.server.workspace import Listed
 
 ACROSS = "Across ranks"
 """The group of analyses that are about all ranks together."""

@@ -16,7 +16,8 @@ from kinetoscope.server.facts import ACROSS
 from kinetoscope.server.plain import plain, rows_to_json, to_json
 from kinetoscope.server.refusals import MissingError
 from kinetoscope.server.replies import JSON
-from kinetoscope.server.workspace import Run, Workspace
+from kinetoscope.server.run import Run
+from kinetoscope.server.workspace import Workspace
 from kinetoscope.views.chart import specification
 from kinetoscope.views.text import nearest
 

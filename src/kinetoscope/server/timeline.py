@@ -18,12 +18,13 @@ from kinetoscope.model.trace import Trace
 from kinetoscope.server.asking import integer, part
 from kinetoscope.server.endpoint import Asked, endpoint, json_response
 from kinetoscope.server.refusals import AbsurdError, MissingError
+from kinetoscope.server.run import Run
 from kinetoscope.server.timeline_event import event_answer
 from kinetoscope.server.timeline_lanes import lanes_answer, named
 from kinetoscope.server.timeline_range import range_answer
 from kinetoscope.server.timeline_search import search_answer
 from kinetoscope.server.timeline_tile import tile
-from kinetoscope.server.workspace import Run, Workspace
+from kinetoscope.server.workspace import Workspace
 from kinetoscope.views import perfetto
 
 RANKS: Final = 64
@@ -128,9 +129,8 @@ def _file(trace: Trace, begin: int, end: int) -> Response:
     """The range as Perfetto reads it."""
     rows = rows_between(trace, begin, end)
     if len(rows) > _WRITTEN:
-        raise AbsurdError(
-            f"there are {len(rows):,} events in this range; {_WRITTEN:,} can be taken out", "Zoom in on a shorter range."
-        )
+        said = f"there are {len(rows):,} events in this range; {_WRITTEN:,} can be taken out"
+        raise AbsurdError(said, "Zoom in on a shorter range.")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cut.json.gz"
         perfetto.write(trace, path, rows=rows)

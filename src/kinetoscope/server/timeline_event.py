@@ -78,7 +78,8 @@ def _arrow(trace: Trace, arrow: Arrow) -> dict[str, Any]:
 
 
 def _end(trace: Trace, end: End) -> dict[str, Any]:
-    return {"row": end.row, "lane": _lane(trace, end.row), "depth": int(trace.of(timeline).depth[end.row]), "time": end.time}
+    depth = int(trace.of(timeline).depth[end.row])
+    return {"row": end.row, "lane": _lane(trace, end.row), "depth": depth, "time": end.time}
 
 
 def _shallow(value: Any, levels: int) -> Any:

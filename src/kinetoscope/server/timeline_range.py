@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kinetoscope.model.naming import listed
 from kinetoscope.model.calls import call_name
+from kinetoscope.model.naming import listed
 from kinetoscope.model.timeline_counters import device_titles
 from kinetoscope.model.timeline_range import KINDS, PHASES, Range, Top, in_range
 from kinetoscope.model.trace import Trace
@@ -70,12 +70,13 @@ def _busy(trace: Trace, found: Range) -> str:
     alone = found.kinds[KINDS.index("communication")] / found.length
     idle = 1 - share
     if alone > max(idle, _WORTH):
-        return f"{text}, {_percent(alone)} in communication that no computation covers"
+        part = "all of it" if alone > share - _WORTH / 10 else _percent(alone)
+        return f"{text}, {part} in communication that no computation covers"
     if idle < _WORTH or not found.idle.sum():
         return text
     most = PHASES[int(found.idle.argmax())]
     words = _STARVED[most] if len(titles) == 1 else _STARVED[most].replace("waits for it", "waits for them")
-    return f"{text}, and {words}"
+    return f"{text}, and {words}" if share else f"{who} {words}"
 
 
 def _host(trace: Trace, found: Range) -> str:
@@ -104,7 +105,7 @@ def _name(trace: Trace, top: Top) -> str:
 
 def _percent(share: float) -> str:
     percent = round(100 * share)
-    if 0 < share and percent == 0:
+    if share > 0 and percent == 0:
         return "less than 1%"
     if share < 1 and percent == 100:
         return "more than 99%"

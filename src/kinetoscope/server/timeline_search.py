@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kinetoscope.model.timeline import times, timeline
+from kinetoscope.algorithms.pyramid import LONGEST
+from kinetoscope.model.timeline import timeline, times
 from kinetoscope.model.timeline_search import Direction, by_bucket, hits, near, within
 from kinetoscope.model.trace import Trace
 
@@ -19,9 +20,8 @@ def search_answer(
     every = trace.of(hits, text)
     found = every
     if begin is not None or end is not None:
-        low = layout.origin + (begin if begin is not None else -layout.origin)
-        high = layout.origin + (end if end is not None else max(layout.end, 0) + 1)
-        found = within(trace, every, low, high)
+        low, high = (-LONGEST if begin is None else begin), (LONGEST if end is None else end)
+        found = within(every, layout.origin + low, layout.origin + high)
     place = near(trace, found, after, direction)
     answer: dict[str, Any] = {
         "total": len(found.rows),

@@ -106,7 +106,8 @@ def _slices(names: Iterable[str], ends: Sequence[int]) -> list[dict[str, Any]]:
 def _cover(drawn: Marks) -> NDArray[np.uint8]:
     """How much of each mark is busy, 0 to 255; never 0, for something is there."""
     share = np.where(drawn.extent > 0, drawn.busy / np.maximum(drawn.extent, 1), 1.0)
-    return np.clip(np.ceil(share * 255), 1, 255).astype(np.uint8)
+    cover: NDArray[np.uint8] = np.clip(np.ceil(share * 255), 1, 255).astype(np.uint8)
+    return cover
 
 
 def _names(trace: Trace, codes: NDArray[np.int32]) -> dict[str, str]:

@@ -52,7 +52,7 @@ export interface Columns {
   readonly width: "full" | "wide" | "narrow";
 }
 
-/** One bar of `Bars`. `share` is of all there is, 0 to 1, and `detail` a few words beneath or beside. */
+/** One bar of `Bars`: `share` is of all there is, 0 to 1; `detail` a few words; `name` the label in full. */
 export interface Bar {
   readonly label: string;
   readonly kind: string;
@@ -60,6 +60,7 @@ export interface Bar {
   readonly share: number | null;
   readonly detail: string;
   readonly link: Link | null;
+  readonly name: string;
 }
 
 /** The few that make most of it: ranked bars with their share, and the share of all so far. */

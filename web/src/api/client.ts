@@ -9,6 +9,7 @@ export interface Api {
   json<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T>;
   post<T>(path: string, query: Query, body: unknown, signal?: AbortSignal): Promise<T>;
   bytes(path: string, query?: Query, signal?: AbortSignal): Promise<ArrayBuffer>;
+  holds(path: string): boolean;
   href(path: string, query?: Query): string;
 }
 
@@ -21,5 +22,6 @@ export const api: Api = {
   json: async <T>(path: string, query: Query = {}, signal?: AbortSignal) => (await made.json(path, query, signal)) as T,
   post: async <T>(path: string, query: Query, body: unknown, signal?: AbortSignal) => (await made.post(path, query, body, signal)) as T,
   bytes: (path, query = {}, signal) => made.bytes(path, query, signal),
+  holds: (path) => made.holds(path),
   href: (path, query = {}) => made.href(path, query),
 };

@@ -19,6 +19,7 @@ export function http(): Transport {
         }),
       ),
     bytes: async (path, query, signal) => (await asked(address(path, query), signal ? { signal } : {})).arrayBuffer(),
+    holds: () => true,
     href: address,
   };
 }

@@ -8,6 +8,8 @@ export interface Transport {
   json(path: string, query: Query, signal?: AbortSignal): Promise<unknown>;
   post(path: string, query: Query, body: unknown, signal?: AbortSignal): Promise<unknown>;
   bytes(path: string, query: Query, signal?: AbortSignal): Promise<ArrayBuffer>;
+  /** Whether anything below `path` can be asked. */
+  holds(path: string): boolean;
   /** Where a file can be downloaded; "" where it cannot. */
   href(path: string, query: Query): string;
 }

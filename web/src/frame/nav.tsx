@@ -1,6 +1,6 @@
 /** The views. */
 
-import { api } from "../api/client";
+import { api, runPath } from "../api/client";
 import type { Server } from "../api/types";
 import { useKeys } from "../base/keyboard";
 import { changed, go, hashOf, type State } from "../base/url";
@@ -31,8 +31,15 @@ const APART = ["compare", "analyses", "sql"];
 
 export const pagesOf = (server: Server | undefined): readonly PageName[] => (server?.pages?.length ? server.pages : USUAL);
 
+/** What a view asks first: a report without the answer does not list the view. */
+function askedBy(run: string, view: string): string {
+  if (view === "analyses") return "analyses";
+  if (view === "timeline") return runPath(run, "timeline", "lanes");
+  return view === "sql" ? runPath(run, "sql") : runPath(run, "pages", view);
+}
+
 export function Nav({ state, pages, open, close }: { state: State; pages: readonly PageName[]; open: boolean; close: () => void }) {
-  const shown = api.embedded ? pages.filter((page) => page.name !== "sql") : pages;
+  const shown = pages.filter((page) => api.holds(askedBy(state.run, page.name)));
   const step = (by: number) => {
     const at = shown.findIndex((page) => page.name === state.view);
     const next = shown[(at + by + shown.length) % shown.length];
@@ -58,7 +65,7 @@ export function Nav({ state, pages, open, close }: { state: State; pages: readon
       {open && <div class="veil" onClick={close} />}
       <nav class={open ? "open" : ""} aria-label="Views">
         <ul>{shown.filter((page) => !APART.includes(page.name)).map(item)}</ul>
-        <hr />
+        {shown.some((page) => APART.includes(page.name)) && <hr />}
         <ul>{shown.filter((page) => APART.includes(page.name)).map(item)}</ul>
       </nav>
     </>

@@ -1,6 +1,7 @@
 /** Waiting, and what went wrong: said on the page, with what to do. */
 
 import { useEffect, useState } from "preact/hooks";
+import { api } from "../api/client";
 import { words } from "../base/text";
 
 export function Waiting({ what }: { what: string }) {
@@ -27,7 +28,7 @@ export function Failed({ error, title = "", again }: { error: Told; title?: stri
       <h1>{title ? words(title) : words(error.message)}</h1>
       {title && <p>{words(error.message)}</p>}
       {error.hint && <p class="sub">{words(error.hint)}</p>}
-      {again && (
+      {again && !api.embedded && (
         <button class="button" onClick={again}>
           Ask again
         </button>

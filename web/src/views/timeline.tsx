@@ -77,6 +77,7 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   const [tall, setTall] = useState(400);
   const [room, setRoom] = useState(600);
   const section = useRef<HTMLElement>(null);
+  const heading = useRef<HTMLHeadingElement>(null);
 
   const first = lanes.ranks[0]?.rank ?? 0;
   const range = useMemo(() => spanOf(select.time), [select.time]);
@@ -168,6 +169,16 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
     return () => removeEventListener("resize", measure);
   }, []);
 
+  // A sentence that gets shorter leaves its room: the picture must not move beneath the pointer.
+  useLayoutEffect(() => {
+    if (heading.current) heading.current.style.minHeight = `${heading.current.offsetHeight}px`;
+  });
+  useEffect(() => {
+    const free = () => heading.current?.style.removeProperty("min-height");
+    addEventListener("resize", free);
+    return () => removeEventListener("resize", free);
+  }, []);
+
   const event = useAnswer<EventFacts>(chosen ? `${path}/event` : null, chosen ? { ...query, rank: chosen.rank, row: chosen.row } : {});
   const facts = chosen && event.data?.row === chosen.row ? event.data : null;
   useEffect(() => {
@@ -212,8 +223,10 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   }, [found, text]);
 
   const seen = range ?? (settled && within(settled, lanes));
-  const asked = seen && seen.end > seen.start ? textOf(seen) : "";
-  const about = useAnswer<RangeFacts>(asked ? `${path}/range` : null, { ...query, rank: chosen?.rank ?? first, time: asked });
+  // The numbers are of one rank, in its own time: that of the selected event, else the first.
+  const spoken = chosen?.rank ?? first;
+  const asked = seen ? textOf(ownTime(lanes, spoken, seen)) : "";
+  const about = useAnswer<RangeFacts>(spanOf(asked) ? `${path}/range` : null, { ...query, rank: spoken, time: asked });
 
   const clear = () => {
     if (text) clearSearch();
@@ -274,10 +287,10 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
 
   const open = async () => {
     const span = seen ?? lanes;
-    const cut = { ...query, rank: chosen?.rank ?? first, time: textOf({ start: Math.max(0, span.start), end: span.end }) };
+    const cut = { ...query, rank: spoken, time: textOf(ownTime(lanes, spoken, span)) };
     const cutPath = path.replace(/\/timeline$/, "/cut");
     if (server.features.perfetto) openOwn(api.href(cutPath, cut));
-    else await openPublic(api.bytes(cutPath, cut), `Kinetoscope: rank ${chosen?.rank ?? first}`);
+    else await openPublic(api.bytes(cutPath, cut), `Kinetoscope: rank ${spoken}`);
   };
   const save = async () => {
     const picture = await stage.current?.picture();
@@ -296,33 +309,43 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   return (
     <section class="tl" ref={section} style={narrow ? {} : { height: `${room}px` }}>
       <div class="tl-head">
-        <div>
-          <h1>{answer ? words(answer.sentence) : seen ? `${range ? "Selected" : "In view"}: ${long} of ${rankWords}.` : "The run in time."}</h1>
-          <p class="tl-facts">
-            <span>
-              {long} {range ? "selected" : ""} · {rankWords}
-            </span>
-            {(answer?.by_kind ?? [])
-              .filter(({ ns }) => ns > 0)
-              .slice(0, 6)
-              .map(({ kind, ns }) => (
-                <span key={kind}>
-                  <i style={{ background: colour(kind, dark) }} />
-                  {kindWords(kind)} {shown(ns, "ns")}
-                </span>
-              ))}
-            {(answer?.facts ?? []).map((fact) => (
-              <span key={fact}>{words(fact)}</span>
+        <h1 ref={heading}>
+          {answer ? words(answer.sentence) : seen ? `${range ? "Selected" : "In view"}: ${long} of ${rankWords}.` : "The run in time."}
+        </h1>
+        <p class="tl-facts">
+          <span>
+            {long} {range ? "selected" : ""} · {rankWords}
+            {lanes.ranks.length > 1 ? `, in numbers: rank ${spoken}` : ""}
+          </span>
+          {(answer?.by_kind ?? [])
+            .filter(({ ns }) => ns > 0)
+            .slice(0, 6)
+            .map(({ kind, ns }) => (
+              <span key={kind}>
+                <i style={{ background: colour(kind, dark) }} />
+                {kindWords(kind)} {shown(ns, "ns")}
+              </span>
             ))}
-          </p>
-        </div>
+          {(answer?.facts ?? []).map((fact) => (
+            <span key={fact}>{words(fact)}</span>
+          ))}
+        </p>
         <div class="tl-tools">
-          <Search text={text} found={found} failed={failed} box={box} type={type} find={find} clear={clearSearch} leave={() => root.current?.focus()} />
+          <Search
+            text={text}
+            found={found}
+            failed={failed}
+            box={box}
+            type={type}
+            find={find}
+            clear={clearSearch}
+            leave={() => root.current?.focus()}
+          />
           <LanesMenu lanes={lanes} how={how} set={arrange} />
           <button class="pill" data-tip="The picture as PNG" onClick={() => void save()}>
             Save PNG
           </button>
-          {!api.embedded && <Perfetto own={!!server.features.perfetto} what={`${long} of rank ${chosen?.rank ?? first}`} open={open} />}
+          {!api.embedded && <Perfetto own={!!server.features.perfetto} what={`${long} of rank ${spoken}`} open={open} />}
         </div>
       </div>
       <div
@@ -465,7 +488,13 @@ function markOf(lanes: Lanes, { rank, row }: Chosen, facts: EventFacts): Mark {
   };
 }
 
-const within = (view: Span, lanes: Lanes): Span => ({ start: Math.max(0, lanes.start, view.start), end: Math.min(lanes.end, view.end) });
+const within = (view: Span, lanes: Lanes): Span => ({ start: Math.max(lanes.start, view.start), end: Math.min(lanes.end, view.end) });
+
+/** A displayed range as the rank's own clock has it, from its first event on. */
+function ownTime(lanes: Lanes, rank: number, span: Span): Span {
+  const offset = lanes.ranks.find((one) => one.rank === rank)?.offset ?? 0;
+  return { start: Math.max(0, span.start - offset), end: Math.max(0, span.end - offset) };
+}
 
 /** `a-b` in ns, as the address has it. */
 export function spanOf(text: string | undefined): Span | null {

@@ -67,7 +67,11 @@ test("outer frames and deep rows wait until they are asked for", () => {
 test("what is drawn at a row is found there, scrolled or not", () => {
   const at = layout(one, PLAIN, 1200);
   for (const scroll of [0, 33]) {
-    for (const [lane, depth] of [["0", 25], ["1", 2], ["7w", 0]] as const) {
+    for (const [lane, depth] of [
+      ["0", 25],
+      ["1", 2],
+      ["7w", 0],
+    ] as const) {
       const row = rowAt(at, 0, lane, depth, scroll);
       const spot = row && spotAt(at, row.top + row.bar / 2, scroll);
       expect([spot?.item.lane, spot?.depth]).toEqual([lane, depth]);

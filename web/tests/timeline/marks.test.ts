@@ -23,7 +23,17 @@ function drawn(tiles: readonly [number, readonly DrawnMark[]][], { z = 0, scale 
   const names = new Map(decoded.flatMap((tile) => [...tile.names]));
   const pieces: Piece[] = decoded.map((tile) => ({ tile, start: tile.start, end: tile.start + 1024 * tile.unit }));
   const frame: Frame = {
-    left, right, zero: left, scale, dpr: 1, inks: new Inks(theme), rects, labels, room: 28, name: (code) => names.get(code) ?? "", found: null,
+    left,
+    right,
+    zero: left,
+    scale,
+    dpr: 1,
+    inks: new Inks(theme),
+    rects,
+    labels,
+    room: 28,
+    name: (code) => names.get(code) ?? "",
+    found: null,
   };
   new Rows().row(frame, pieces, "0", 0, 0, 14);
   return { rects: rects.all, labels };
@@ -33,19 +43,29 @@ const mark = (start: number, end: number, row = 1, more: Partial<DrawnMark> = {}
 
 test("a wide mark is a rectangle with its name, a hair short of its neighbour", () => {
   const { rects, labels } = drawn([[0, [mark(100, 200, 1, { name: "aten::mm" }), mark(200, 300, 2)]]]);
-  expect(rects.map(({ x, width }) => [x, width])).toEqual([[100, 99], [200, 99]]);
+  expect(rects.map(({ x, width }) => [x, width])).toEqual([
+    [100, 99],
+    [200, 99],
+  ]);
   expect(labels.map(({ text }) => text)).toEqual(["aten::mm"]);
 });
 
 test("a mark that goes on in the next tiles is one rectangle", () => {
   const long = mark(-1, 1025, 7, { name: "train" });
-  const { rects, labels } = drawn([[0, [mark(900, 1025, 7, { name: "train" })]], [1, [long]], [2, [mark(-1, 52, 7, { name: "train" })]]]);
+  const { rects, labels } = drawn([
+    [0, [mark(900, 1025, 7, { name: "train" })]],
+    [1, [long]],
+    [2, [mark(-1, 52, 7, { name: "train" })]],
+  ]);
   expect(rects.map(({ x, width }) => [x, width])).toEqual([[900, 1199]]);
   expect(labels.length).toBe(1);
 });
 
 test("marks that touch the edges of tiles and are not the same stay apart", () => {
-  const { rects } = drawn([[0, [mark(900, 1024, 7)]], [1, [mark(0, 100, 8)]]]);
+  const { rects } = drawn([
+    [0, [mark(900, 1024, 7)]],
+    [1, [mark(0, 100, 8)]],
+  ]);
   expect(rects.length).toBe(2);
 });
 

@@ -2,7 +2,12 @@ import { expect, test } from "vitest";
 import { niceStep, ticks } from "../../src/draw/timeline/ruler";
 
 test("ticks are round, apart, inside, and in one unit", () => {
-  for (const [start, end] of [[0, 1e9], [123456789, 123456999], [-5e6, 2e7], [3.5e9, 3.5e9 + 40]] as const) {
+  for (const [start, end] of [
+    [0, 1e9],
+    [123456789, 123456999],
+    [-5e6, 2e7],
+    [3.5e9, 3.5e9 + 40],
+  ] as const) {
     const least = (end - start) / 9;
     const found = ticks(start, end, least, 0);
     expect(found.length).toBeGreaterThan(1);

@@ -9,7 +9,10 @@ const wanted = (z: number, i: number): Wanted => ({ rank: 0, share: "marks", z, 
 const settled = () => new Promise((done) => setTimeout(done, 60));
 
 test("tiles come, and their names are remembered", async () => {
-  const store = new Store(async (one) => bytesOf(one), () => undefined);
+  const store = new Store(
+    async (one) => bytesOf(one),
+    () => undefined,
+  );
   store.want([wanted(4, 0), wanted(4, 1)], 4);
   await settled();
   expect(store.get(wanted(4, 1))?.i).toBe(1);
@@ -32,7 +35,11 @@ test("what is no longer wanted is cancelled", async () => {
 
 test("the least recently used go first", () => {
   const tile = decode(bytesOf(wanted(4, 0)));
-  const store = new Store(() => Promise.reject(new Error()), () => undefined, tile.bytes * 2.5);
+  const store = new Store(
+    () => Promise.reject(new Error()),
+    () => undefined,
+    tile.bytes * 2.5,
+  );
   for (const i of [0, 1]) store.keep(`0/marks/4/${i}`, 0, decode(bytesOf(wanted(4, i))));
   store.get(wanted(4, 0));
   store.keep("0/marks/4/2", 0, decode(bytesOf(wanted(4, 2))));
@@ -41,7 +48,10 @@ test("the least recently used go first", () => {
 });
 
 test("a coarser tile stands in, then finer ones, then the tile itself", () => {
-  const store = new Store(() => Promise.reject(new Error()), () => undefined);
+  const store = new Store(
+    () => Promise.reject(new Error()),
+    () => undefined,
+  );
   const keep = (z: number, i: number) => store.keep(`0/marks/${z}/${i}`, 0, decode(bytesOf(wanted(z, i))));
   const found = () => store.standing(wanted(4, 3), 9).map(({ tile }) => `${tile.z}/${tile.i}`);
   expect(found()).toEqual([]);

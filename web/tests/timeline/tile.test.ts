@@ -40,7 +40,17 @@ describe("a tile", () => {
 });
 
 test("counters come with their levels", () => {
-  const tile = decode(packed(0, 0, [], [[0, 0.5], [10, 1]]));
+  const tile = decode(
+    packed(
+      0,
+      0,
+      [],
+      [
+        [0, 0.5],
+        [10, 1],
+      ],
+    ),
+  );
   expect(tile.counters.get("busy")).toEqual({ from: 0, to: 2 });
   expect([...tile.time]).toEqual([0, 10]);
 });

@@ -123,7 +123,8 @@ export function items(lanes: Lanes, how: Arrangement, narrow: boolean): Item[] {
       for (const lane of group.kind === "steps" ? (steps?.length ? [RULER] : []) : group.lanes) {
         const item = laneItem(rank, offset, group, lane, how, narrow);
         const titled = !headed && group.kind === "device" && group.title !== lane.title ? { title: `${group.title} · ${lane.title}` } : {};
-        if (item.pinned || !(shut && (headed || folded)) || (!folded && lead.has(lane.id))) found.push({ ...item, ...titled, indent: headed ? 8 : 0 });
+        if (item.pinned || !(shut && (headed || folded)) || (!folded && lead.has(lane.id)))
+          found.push({ ...item, ...titled, indent: headed ? 8 : 0 });
       }
     }
   }

@@ -6,6 +6,8 @@ import { shown } from "../../base/numbers";
 import { printable } from "../../base/text";
 import type { Arrow, Lanes, Mark, Place, Scene } from "./types";
 
+const MOST_ARROWS = 40;
+
 interface Box {
   x: number;
   y: number;
@@ -100,11 +102,16 @@ export class Overlay {
       const y = row.pinned ? row.top : Math.max(scene.layout.scrollTop - row.bar, Math.min(scene.height, row.top));
       return { x: this.x(scene, place.time + (offsets.get(rank) ?? 0)), y, height: row.bar };
     };
-    for (const arrow of scene.arrows.slice(0, 400)) this.arrow(scene, arrow, point);
+    // Of many, as many as can be told apart, evenly, and lightly.
+    const { arrows } = scene;
+    const every = Math.max(1, arrows.length / MOST_ARROWS);
+    on.globalAlpha = arrows.length > 12 ? 0.45 : 1;
+    for (let at = 0; at < arrows.length; at += every) this.arrow(scene, arrows[Math.floor(at)] as Arrow, point, arrows.length <= 12);
+    on.globalAlpha = 1;
     on.setLineDash([]);
   }
 
-  private arrow(scene: Scene, arrow: Arrow, point: (place: Place) => { x: number; y: number; height: number } | null): void {
+  private arrow(scene: Scene, arrow: Arrow, point: (place: Place) => { x: number; y: number; height: number } | null, few: boolean): void {
     const { on } = this;
     const from = point(arrow.from);
     const to = point(arrow.to);
@@ -121,13 +128,15 @@ export class Overlay {
       on.bezierCurveTo(from.x + ahead * 0.2, y0 + way * reach, to.x - ahead * 0.2, y1 - way * reach, to.x, y1 - way * 4);
     };
     on.setLineDash([]);
-    on.strokeStyle = scene.theme.ground;
-    on.lineWidth = 4;
-    path();
-    on.stroke();
+    if (few) {
+      on.strokeStyle = scene.theme.ground;
+      on.lineWidth = 4;
+      path();
+      on.stroke();
+    }
     on.strokeStyle = arrow.kind === "wait" ? (scene.theme.kinds.waiting ?? scene.theme.ink) : scene.theme.ink;
     on.setLineDash(arrow.kind === "forward_backward" ? [5, 3] : []);
-    on.lineWidth = 1.4;
+    on.lineWidth = few ? 1.4 : 1;
     path();
     on.stroke();
     on.setLineDash([]);

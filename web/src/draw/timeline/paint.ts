@@ -183,6 +183,11 @@ export class Painter {
     on.textAlign = "left";
     const room = (header || !left ? width / dpr - x - 8 : left / dpr - x - 10 - (item.pinned ? 12 : 0)) * dpr;
     const text = this.titles.fit(printable(item.title), room);
+    if (!left) {
+      on.fillStyle = theme.ground;
+      on.fillRect((x - 2) * dpr, top + dpr, this.titles.width(text) + 4 * dpr, 15 * dpr);
+      on.fillStyle = item.what === "rank" ? theme.ink : theme.soft;
+    }
     on.fillText(text, x * dpr, middle * dpr);
     if (item.pinned && left) this.pin(left - 14 * dpr, middle * dpr, theme.soft);
     if (item.kind === "counter" && item.what === "lane" && left) {

@@ -35,6 +35,8 @@ type Drag =
 
 const SLOP = 4;
 const KEPT_MEASURES = 2000;
+/** What a short press of a key is worth, in ms of holding it. */
+const NUDGE = 50;
 const RATE = { zoom: 0.0042, pan: 0.0011 };
 
 const NOWHERE: Span = { start: 0, end: 1 };
@@ -99,6 +101,7 @@ export class Stage {
       canvas.setAttribute("aria-hidden", "true");
       root.append(canvas);
     }
+    this.base.dataset["testid"] = "timeline";
     this.link = new PainterLink(this.base, this.over, tiles, {
       drawn: ({ ms, waiting, bytes, failed }) => {
         this.painted = { ms, waiting, bytes, frames: this.painted.frames + 1 };
@@ -230,10 +233,26 @@ export class Stage {
     return Math.max(0, Math.min(Math.max(0, most), to));
   }
 
-  /** A key that moves as long as it is held: w, s, a, d. */
+  /** A key that moves as long as it is held: w, s, a, d. A short press moves a little, too. */
   hold(key: string): void {
+    if (this.held.has(key)) return;
     this.held.add(key);
+    this.push(key, NUDGE);
     this.ask();
+  }
+
+  private push(key: string, ms: number): void {
+    if (!this.lanes) return;
+    const view = this.target;
+    const way = key === "d" || key === "s" ? 1 : -1;
+    if (key === "a" || key === "d") this.target = panned(view, way * (view.end - view.start) * RATE.pan * ms, this.lanes);
+    else this.target = zoomed(view, this.middle(), Math.exp(way * RATE.zoom * ms), this.lanes);
+  }
+
+  /** What keys zoom at: the pointer, if it is over the lanes. */
+  private middle(): number {
+    const over = this.pointer !== null && this.at !== null && this.pointer.x > this.at.gutter;
+    return over && this.pointer ? this.timeIn(this.target, this.pointer.x) : (this.target.start + this.target.end) / 2;
   }
 
   measureHere(): void {
@@ -356,20 +375,7 @@ export class Stage {
 
   private advance(passed: number): void {
     if (!this.lanes) return;
-    const { held } = this;
-    if (held.size) {
-      const width = this.target.end - this.target.start;
-      const way = Number(held.has("d")) - Number(held.has("a"));
-      if (way) this.target = panned(this.target, way * width * RATE.pan * passed, this.lanes);
-      const depth = Number(held.has("s")) - Number(held.has("w"));
-      if (depth) {
-        const at =
-          this.pointer && this.at && this.pointer.x > this.at.gutter
-            ? this.timeIn(this.target, this.pointer.x)
-            : (this.target.start + this.target.end) / 2;
-        this.target = zoomed(this.target, at, Math.exp(depth * RATE.zoom * passed), this.lanes);
-      }
-    }
+    for (const key of this.held) this.push(key, passed);
     if (this.view !== this.target) {
       this.view = this.still.matches ? this.target : eased(this.view, this.target, passed);
       this.change.view = this.view;

@@ -27,6 +27,7 @@ export function Search({ text, found, failed, box, type, find, clear, leave }: S
       <input
         ref={box}
         type="search"
+        data-testid="timeline-search"
         value={text}
         placeholder="Search names"
         aria-label="Search names of events"

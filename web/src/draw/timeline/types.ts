@@ -124,7 +124,7 @@ export interface EventFacts {
   device_total?: number | null;
   device_kernels?: number | null;
   launch_delay?: number | null;
-  same?: { calls: number; per_step?: number | null; total?: number | null; share?: number | null } | null;
+  same?: { calls: number; per_step?: number | null; total?: number | null; share?: number | null; on_device?: boolean } | null;
   arrows?: Arrow[];
   stack_note?: string;
 }

@@ -16,6 +16,7 @@ export function limits(whole: Span): Span {
 export function clamp(view: Span, whole: Span): Span {
   const all = limits(whole);
   const most = all.end - all.start;
+  if (!Number.isFinite(view.start + view.end)) return all;
   const width = Math.min(most, Math.max(Math.min(NARROWEST, most), view.end - view.start));
   const middle = (view.start + view.end) / 2;
   let start = view.end - view.start === width ? view.start : middle - width / 2;

@@ -1,0 +1,206 @@
+"""The page in a real browser: how long until it is drawn, what panning costs, how much memory it takes.
+
+    python -m benchmarks.page                        all of it: about five minutes
+    python -m benchmarks.page --trace T --filter overview
+
+Each line starts a server of its own, `kinetoscope view`, and a Chromium. Needs Playwright for Python and a Chromium
+(`$CHROMIUM`, else what is on the path). Frames are measured by the page: work of the main thread between a frame's
+begin and its end. Machines with a GPU draw faster; here frames are drawn by the processor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+if not __package__:
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from benchmarks.data import FOLDER, large, source
+from benchmarks.run import RESULTS, machine
+
+_SAMPLES = 3
+_EVENTS = 10_000_000
+_WAIT = 120_000  # ms
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line: what was measured, the value, its unit, the limit, a remark."""
+
+    name: str
+    value: float
+    unit: str
+    limit: float
+    remark: str = ""
+
+    @property
+    def kept(self) -> bool:
+        """Is it within its limit?"""
+        return self.value <= self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A server, a page, and when the command was typed."""
+
+    page: Any
+    address: str
+    began: float
+
+    def go(self, view: str, query: str = "") -> None:
+        """Another view of the only run."""
+        run = self.page.evaluate("fetch('api/runs').then(r => r.json()).then(r => r.runs[0].id)")
+        self.page.evaluate("hash => { location.hash = hash }", f"#/{run}/{view}{query}")
+
+
+@contextmanager
+def opened(browser: Any, path: Path) -> Iterator[Opened]:
+    """`kinetoscope view PATH`, and the page that it prints, in a browser that is running already."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "kinetoscope", "view", str(path), "--no-browser", "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        address = server.stdout.readline().split()[1]
+        page.goto(address)
+        yield Opened(page, address, began)
+    finally:
+        page.close()
+        server.terminate()
+        server.communicate()
+
+
+def drawn(page: Any, sentence: str) -> None:
+    """Wait until the view's sentence and its first picture are there."""
+    page.wait_for_function(
+        "text => document.querySelector('h1')?.textContent.includes(text)", arg=sentence, timeout=_WAIT
+    )
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def overview(browser: Any, trace: Path) -> Iterator[Row]:
+    """From the command to the drawn Overview, code compiled before."""
+    took = []
+    for _ in range(_SAMPLES + 1):
+        with opened(browser, trace) as opened_:
+            drawn(opened_.page, "step")
+            took.append(time.perf_counter() - opened_.began)
+    best = ", ".join(f"{seconds:.2f}" for seconds in took[1:])
+    yield Row(
+        "overview drawn", statistics.median(took[1:]), "s", 3.0, f"{trace.stat().st_size / 1e6:.0f} MB file; {best}"
+    )
+
+
+def timeline(browser: Any, trace: Path) -> Iterator[Row]:
+    """Panning and zooming ten million events: work of the main thread a frame, and the heap afterwards."""
+    events = _count(trace)
+    path = large(trace, repeat=max(1, _EVENTS // events))
+    with opened(browser, path) as opened_:
+        page = opened_.page
+        page.wait_for_function("document.querySelector('h1')", timeout=_WAIT)
+        opened_.go("timeline")
+        page.wait_for_selector("canvas", timeout=_WAIT)
+        page.wait_for_timeout(5_000)
+        yield from _moved(page, f"{events * max(1, _EVENTS // events):,} events")
+
+
+def _moved(page: Any, remark: str) -> Iterator[Row]:
+    page.evaluate("performance.clearMeasures()")
+    canvas = page.locator("canvas").last.bounding_box()
+    page.mouse.move(canvas["x"] + canvas["width"] / 2, canvas["y"] + canvas["height"] / 3)
+    for key, times in (("w", 14), ("d", 20), ("s", 10), ("a", 20), ("w", 20), ("d", 20), ("s", 40)):
+        for _ in range(times):
+            page.keyboard.press(key)
+            page.wait_for_timeout(30)
+    page.wait_for_timeout(1_000)
+    frames = page.evaluate("performance.getEntriesByName('timeline-frame').map(each => each.duration)")
+    costs = sorted(frames)
+    if not costs:
+        raise SystemExit("the timeline measured no frame")
+    p95 = costs[min(len(costs) - 1, int(0.95 * len(costs)))]
+    yield Row("timeline frame, p95", p95, "ms", 8.0, f"{len(costs)} frames, longest {costs[-1]:.1f} ms; {remark}")
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    usage = session.send("Runtime.getHeapUsage")
+    held = (usage["usedSize"] + usage.get("backingStorageSize", 0)) / 1e6
+    yield Row("browser's heap", held, "MB", 250.0, remark)
+
+
+def gigabyte(browser: Any, trace: Path) -> Iterator[Row]:
+    """A trace of 1 GB of text: until the Overview and the timeline can be used."""
+    path = large(trace, ".json.gz", size=1_000_000_000)
+    for view in ("overview", "timeline"):
+        with opened(browser, path) as opened_:
+            page = opened_.page
+            if view == "timeline":
+                opened_.go("timeline")
+                page.wait_for_selector("canvas", timeout=_WAIT)
+                page.wait_for_function("document.querySelector('h1')?.textContent.includes('In view')", timeout=_WAIT)
+            else:
+                drawn(page, "step")
+            seconds = time.perf_counter() - opened_.began
+        yield Row(f"1 GB, {view} usable", seconds, "s", 10.0, f"{path.stat().st_size / 1e6:.0f} MB packed")
+
+
+TASKS: dict[str, Callable[[Any, Path], Iterator[Row]]] = {
+    "overview": overview,
+    "timeline": timeline,
+    "gigabyte": gigabyte,
+}
+
+
+def _count(trace: Path) -> int:
+    from kinetoscope.reading import read
+
+    return len(read(str(trace)).trace())
+
+
+def chromium() -> str:
+    """The browser's program."""
+    named = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if not named:
+        raise SystemExit("no Chromium; install it (apt-get install chromium) or name it in $CHROMIUM")
+    return named
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    from playwright.sync_api import sync_playwright
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.page", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--filter", default="", help=f"only those of {', '.join(TASKS)} with this text")
+    parser.add_argument("--trace", type=Path, help="a real trace, instead of the demo's with a drawn device")
+    given = parser.parse_args(arguments)
+    FOLDER.mkdir(exist_ok=True)
+    trace = given.trace or source()
+    rows = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        for name, task in TASKS.items():
+            if given.filter in name:
+                for row in task(browser, trace):
+                    rows.append(row)
+                    mark = "" if row.kept else f"  above {row.limit:g}"
+                    print(f"{row.name:<28}{row.value:8.2f} {row.unit:<3}{mark:<12} {row.remark}", flush=True)
+        browser.close()
+    RESULTS.mkdir(exist_ok=True)
+    kept = RESULTS / f"page-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    kept.write_text(json.dumps({"machine": machine(), "rows": [asdict(row) for row in rows]}, indent=1))
+    print(f"kept in {kept}")
+    return int(any(not row.kept for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""Every view opens on every kind of trace: something is said and drawn, and nothing is wrong or asked elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from kinetoscope.pages import PAGES
+from tests.web.conftest import Served, Tab, axe
+
+KINDS = (
+    "resnet50_v100/num_workers_0",
+    "owlv2_h100",
+    "dlrm_ddp_v100_8rank",
+    "resnet_ddp_mi300",
+    "eager_b200",
+    "mtia",
+    "torch_2_13_cpu/leak",
+    "hostile/trace_view",
+    "broken/truncated",
+)
+"""One of each: CUDA, stacks and modules, eight ranks, ROCm, no steps, neither, memory and a leak, odd, cut off."""
+
+SERIOUS = ("serious", "critical")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_view_opens(at_theirs: Tab, theirs: Served, kind: str) -> None:
+    run = theirs.run(kind)
+    for view in PAGES:
+        at_theirs.open(run, view)
+        assert (
+            at_theirs.page.get_by_role("navigation").locator("[aria-current=page]").text_content() == PAGES[view].title
+        )
+        assert at_theirs.sentence, view
+        if view not in ("timeline", "sql", "analyses", "compare"):
+            answer = theirs.client.get(f"runs/{run}/pages/{view}", {"rank": 0} if view == "distributed" else {})
+            assert at_theirs.sentence == answer["sentence"].replace("`", "")
+            assert at_theirs.page.locator("section.block").count() >= len(answer["blocks"])
+    assert not at_theirs.errors
+
+
+@pytest.mark.parametrize("view", PAGES)
+def test_pictures_and_accessibility(at_theirs: Tab, theirs: Served, view: str) -> None:
+    """At the width of a desk and of a phone, light and dark; axe finds nothing serious."""
+    kind = {"distributed": "dlrm_ddp_v100_8rank", "memory": "torch_2_13_cpu/leak", "modules": "eager_b200"}.get(
+        view, "resnet50_v100/num_workers_0"
+    )
+    query = f"?base={theirs.run('resnet50_v100/num_workers_4')}" if view == "compare" else ""
+    page = at_theirs.page
+    script = axe()
+    for width, scheme in ((1440, "light"), (1440, "dark"), (390, "light")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        at_theirs.open(theirs.run(kind), view, query)
+        page.wait_for_timeout(300)
+        at_theirs.shot(f"{view}-{width}-{scheme}")
+        across = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+        assert across[0] <= across[1], f"{view} is wider than {width}"
+        page.evaluate(f"() => {{ {script} }}")
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        serious = [
+            (each["id"], [node["target"] for node in each["nodes"]][:3])
+            for each in found["violations"]
+            if each["impact"] in SERIOUS
+        ]
+        assert not serious, (view, width, scheme, serious)

@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+import { arranged } from "../src/api/arranged";
+import type { Answer } from "../src/api/types";
+
+const ANSWER: Answer = {
+  columns: [
+    { name: "name", dtype: "String", unit: "", doc: "" },
+    { name: "time", dtype: "Int64", unit: "ns", doc: "" },
+  ],
+  rows: [
+    ["b", 2],
+    ["a", null],
+    ["C", 10],
+  ],
+  total: 3,
+  all: 3,
+  notes: [],
+  scales: {},
+};
+const names = (answer: Answer) => answer.rows.map(([name]) => name).join("");
+
+test("what is missing comes last in either direction", () => {
+  expect(names(arranged(ANSWER, { sort: "time", limit: 9 }))).toBe("bCa");
+  expect(names(arranged(ANSWER, { sort: "-time", limit: 9 }))).toBe("Cba");
+});
+
+test("search ignores case and counts what it finds", () => {
+  expect(arranged(ANSWER, { search: "c", limit: 9 })).toMatchObject({ rows: [["C", 10]], total: 1, all: 3 });
+});
+
+test("a window of rows", () => {
+  expect(names(arranged(ANSWER, { offset: 1, limit: 1 }))).toBe("a");
+});
+
+test("rows that a report left out are said", () => {
+  expect(arranged({ ...ANSWER, total: 50, all: 50 }, { limit: 9 }).notes).toEqual(["This report keeps 3 of 50 rows."]);
+});

@@ -1,0 +1,22 @@
+import { expect, test } from "vitest";
+import { numbersOf, textOf } from "../src/frame/ranges";
+import { linkOf, usualPlaces } from "../src/blocks/rowlinks";
+import type { Answer } from "../src/api/types";
+
+test("ranges of numbers as text, both ways", () => {
+  expect([...numbersOf("0,8-11")]).toEqual([0, 8, 9, 10, 11]);
+  expect(textOf([3, 1, 2, 7])).toBe("1-3,7");
+  expect(textOf([])).toBe("");
+});
+
+const column = (name: string, instant = false) => ({ name, dtype: "Int64", unit: "" as const, doc: "", instant });
+
+test("a row leads to its place on the timeline, with room around", () => {
+  const head = { columns: [column("rank"), column("row"), column("start", true), column("end", true)] } as unknown as Answer;
+  expect(linkOf([2, 17, 10_000, 20_000], head, usualPlaces(head.columns))).toEqual({ view: "timeline", rank: 2, row: 17, time: [5000, 25_000] });
+});
+
+test("a row that tells no place leads nowhere", () => {
+  const head = { columns: [column("calls")] } as unknown as Answer;
+  expect(linkOf([1], head, usualPlaces(head.columns))).toBeNull();
+});
