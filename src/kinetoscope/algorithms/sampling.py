@@ -68,6 +68,8 @@ def sampled(time: Int64s, level: Float64s) -> Sampled:
 def sample(curve: Sampled, first: int, unit: int, units: int) -> tuple[Float64s, Float64s]:
     """The mean and the greatest level of each unit of time, NaN where none is known: float64 [units] each.
 
+    What is greatest may hold for an instant only, until another level begins at the same time.
+
     Args:
         curve: of which.
         first: beginning of the first unit, ns.
@@ -121,14 +123,16 @@ def _reach(time: Int64s, nodes: Int64s, place: int, end: int) -> tuple[int, int]
 
 @inlined
 def _step_at(time: Int64s, at: int) -> int:
-    """The step that holds at a time, −1 for none."""
+    """The first step that begins at a time, else the one that holds then, −1 for none."""
     low, high = 0, time.size
     while low < high:
         probe = (low + high) >> 1
-        if time[probe] <= at:
+        if time[probe] < at:
             low = probe + 1
         else:
             high = probe
+    if low < time.size and time[low] == at:
+        return low
     return low - 1
 
 

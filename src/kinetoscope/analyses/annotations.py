@@ -33,7 +33,7 @@ RESULT = Schema(
     Column("work", pl.Int64, "Pieces of device work in the ranges."),
     Column("work_self", pl.Int64, "Of those, what is in none of the ranges inside them."),
     Column("device_total", pl.Int64, "Sum of the durations of that device work.", "ns"),
-    Column("device_self", pl.Int64, "Of that, what is in none of the ranges inside them.", "ns"),
+    Column("device_self", pl.Int64, "Device time in the ranges and in none of the ranges inside them.", "ns"),
     Column("device_total_busy", pl.Int64, "Time in which work of device_total ran, each instant once.", "ns"),
     Column("device_self_busy", pl.Int64, "Time in which work of device_self ran, each instant once.", "ns"),
     Column("host_mean", pl.Int64, "Mean duration of a range, rounded to the nanosecond.", "ns"),

@@ -24,7 +24,7 @@ RESULT = Schema(
     Column("call", pl.Int64, "Number of the collective, in order of time; null unless by call, or if unmatched."),
     Column("start", pl.Int64, "First start, from the first collective of the job on.", "ns", instant=True),
     Column("calls", pl.Int64, "Collectives, each once however many ranks took part; the rank's own with by rank."),
-    Column("matched", pl.Int64, "Those of which calls of two ranks or more are known."),
+    Column("matched", pl.Int64, "Collectives of which calls of two ranks or more are known."),
     Column("ranks", pl.Int64, "Ranks that took part, as recorded."),
     Column("duration", pl.Int64, "Sum of the durations on all ranks.", "ns"),
     Column("mean_duration", pl.Int64, "Mean duration on a rank, rounded to the nanosecond.", "ns"),

@@ -22,7 +22,7 @@ RESULT = Schema(
     Column("device", pl.Int64, "Device of the rank."),
     Column("direction", pl.String, "HtoD, DtoH, DtoD, PtoP (H host, D device, P peer, S shared), memset, or unknown."),
     Column("calls", pl.Int64, "Copies, or sets."),
-    Column("unsized", pl.Int64, "Those of them whose size was not recorded."),
+    Column("unsized", pl.Int64, "Copies whose size was not recorded."),
     Column("bytes", pl.Int64, "Bytes of those whose size was recorded.", "bytes"),
     Column("total", pl.Int64, "Sum of the durations.", "ns"),
     Column("busy", pl.Int64, "Time with one or more running.", "ns"),

@@ -41,11 +41,16 @@ RESULT = Schema(
     Column("kind", pl.String, "operator, annotation; memory: what was taken or given back in no call."),
     Column("calls", pl.Int64, "How many calls began in the selection; of [memory] how many records."),
     Column("size_increase", pl.Int64, "Bytes taken less bytes given back in the calls.", "bytes"),
-    Column("self_size_increase", pl.Int64, "Of that, what was not in a call inside them.", "bytes"),
+    Column(
+        "self_size_increase",
+        pl.Int64,
+        "Bytes taken less bytes given back in the calls and in none inside them.",
+        "bytes",
+    ),
     Column("allocations", pl.Int64, "How often memory was taken in the calls."),
-    Column("self_allocations", pl.Int64, "Of that, what was not in a call inside them."),
+    Column("self_allocations", pl.Int64, "How often memory was taken in the calls and in none inside them."),
     Column("allocation_size", pl.Int64, "Bytes taken in the calls, whatever was given back.", "bytes"),
-    Column("self_allocation_size", pl.Int64, "Of that, what was not in a call inside them.", "bytes"),
+    Column("self_allocation_size", pl.Int64, "Bytes taken in the calls and in none inside them.", "bytes"),
 )
 
 _MEASURES: Final = ("size_increase", "allocations", "allocation_size")

@@ -34,11 +34,13 @@ RESULT = Schema(
     Column("name", pl.String, "Name of the module, the last of its path."),
     Column("calls", pl.Int64, "How many calls of it began in the selection; null where calls were not recorded."),
     Column("host_total", pl.Int64, "Host time in it and the modules inside, forward and backward pass.", "ns"),
-    Column("host_self", pl.Int64, "Of that, what is spent in none of the modules inside.", "ns"),
+    Column("host_self", pl.Int64, "Host time in it and in none of the modules inside.", "ns"),
     Column("host_forward", pl.Int64, "Of host_total, the forward pass.", "ns"),
     Column("host_backward", pl.Int64, "Of host_total, the backward pass; null if none is linked.", "ns"),
     Column("device_total", pl.Int64, "Sum of the durations of the device work launched for it and those inside.", "ns"),
-    Column("device_self", pl.Int64, "Of that, what was launched for none of the modules inside.", "ns"),
+    Column(
+        "device_self", pl.Int64, "Durations of the device work launched for it and none of the modules inside.", "ns"
+    ),
     Column("device_forward", pl.Int64, "Of device_total, what was launched in the forward pass.", "ns"),
     Column("device_backward", pl.Int64, "Of device_total, the backward pass; null if none is linked.", "ns"),
     Column("operators", pl.Int64, "Operators that it called itself, not those inside other operators or modules."),

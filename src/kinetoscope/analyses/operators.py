@@ -46,13 +46,17 @@ RESULT = Schema(
     Column("host_total", pl.Int64, "Duration of the calls on the host.", "ns"),
     Column("host_self", pl.Int64, "Duration of the calls less that of the calls directly inside them.", "ns"),
     Column("device_total", pl.Int64, "Sum of the durations of the device work launched in the calls.", "ns"),
-    Column("device_self", pl.Int64, "Of that, what was launched in none of the calls inside them.", "ns"),
+    Column(
+        "device_self", pl.Int64, "Durations of the device work launched in the calls and in none inside them.", "ns"
+    ),
     Column("device_total_busy", pl.Int64, "Time in which work of device_total ran, each instant once.", "ns"),
     Column("device_self_busy", pl.Int64, "Time in which work of device_self ran, each instant once.", "ns"),
     Column("host_memory_total", pl.Int64, "Host memory taken less given back while the calls ran.", "bytes"),
-    Column("host_memory_self", pl.Int64, "Of that, what was not while a call directly inside them ran.", "bytes"),
+    Column("host_memory_self", pl.Int64, "Host memory taken less given back while no call inside them ran.", "bytes"),
     Column("device_memory_total", pl.Int64, "Device memory taken less given back while the calls ran.", "bytes"),
-    Column("device_memory_self", pl.Int64, "Of that, what was not while a call directly inside them ran.", "bytes"),
+    Column(
+        "device_memory_self", pl.Int64, "Device memory taken less given back while no call inside them ran.", "bytes"
+    ),
 )
 
 

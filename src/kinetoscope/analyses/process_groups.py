@@ -25,7 +25,7 @@ RESULT = Schema(
     Column("ranks_here", pl.Int64, "Ranks in the group whose traces are here."),
     Column("kinds", pl.String, "Kinds of collectives that it was used for, those that take longest first."),
     Column("calls", pl.Int64, "Collectives, each once however many ranks took part."),
-    Column("matched", pl.Int64, "Those of which calls of two ranks or more are known."),
+    Column("matched", pl.Int64, "Collectives of which calls of two ranks or more are known."),
     Column(
         "bytes", pl.Int64, "Sum of the sizes of its collectives as nccl-tests counts them, where recorded.", "bytes"
     ),

@@ -29,7 +29,12 @@ RESULT = Schema(
     Column("computation", pl.Int64, "Computation and no communication runs.", "ns"),
     Column("overlap", pl.Int64, "Computation and communication run.", "ns"),
     Column("exposed_transfer", pl.Int64, "Communication and no computation, all ranks of it having arrived.", "ns"),
-    Column("exposed_waiting", pl.Int64, "The same before the last rank arrived; null if others are not known.", "ns"),
+    Column(
+        "exposed_waiting",
+        pl.Int64,
+        "Communication and no computation, before the last rank of it arrived; null if not known.",
+        "ns",
+    ),
     Column("exposed_memory", pl.Int64, "Copies or sets, and none of the above.", "ns"),
     Column("other", pl.Int64, "None of these: the devices have nothing to run.", "ns"),
     Column("exposed_communication", pl.Int64, "Transfer and waiting together.", "ns"),

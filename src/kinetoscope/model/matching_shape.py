@@ -31,6 +31,9 @@ _MOST: Final = 0.9
 _FAR_WORSE: Final = 5.0
 """How many times as much ends must differ before sequences are not taken to begin together."""
 
+_FALLS_BEHIND: Final = 0.5
+"""Of the distance of two calls: what a sequence falls behind another by where one has a call more."""
+
 _SLACK: Final = 50_000
 _DRIFT: Final = 5e-5
 """What those who are in a collective at once may miss each other by: ns, and what clocks drift apart in a ns."""
@@ -189,7 +192,7 @@ def _from_the_start(calls: Calls, pivot: Int64s, part: Int64s, beside: Int64s, o
     Recordings mostly begin together. Of groups that have nothing to do with one another times tell no better.
     """
     count = min(len(pivot), len(part))
-    if not np.array_equal(calls.signature[pivot[:count]], calls.signature[part[:count]]):
+    if calls.gaps or not np.array_equal(calls.signature[pivot[:count]], calls.signature[part[:count]]):
         return beside
     plain = np.full(len(pivot), -1, np.int64)
     plain[:count] = part[:count]
@@ -198,10 +201,19 @@ def _from_the_start(calls: Calls, pivot: Int64s, part: Int64s, beside: Int64s, o
     places = np.flatnonzero(beside >= 0)
     lag = np.unique(places - np.searchsorted(part, beside[places]))
     if len(lag) != 1 or lag[0] == 0:
-        return plain
+        return plain if _keeps_up(calls, pivot[:count], part[:count]) else beside
     offset = offsets.between(pivot[0], part[0])
     better = _misfit(calls, pivot, beside, offset) * _FAR_WORSE < _misfit(calls, pivot, plain, offset)
     return beside if better else plain
+
+
+def _keeps_up(calls: Calls, one: Int64s, other: Int64s) -> bool:
+    """Whether one sequence does not fall behind the other, as it would where calls are missing."""
+    third = max(1, len(one) // 3)
+    later = calls.end[other] - calls.end[one]
+    gained = np.median(later[-third:]) - np.median(later[:third])
+    distance = np.ptp(calls.end[one]) / max(1, len(one) - 1)
+    return bool(abs(gained) <= _FALLS_BEHIND * distance)
 
 
 def _misfit(calls: Calls, pivot: Int64s, beside: Int64s, offset: int | None) -> float:

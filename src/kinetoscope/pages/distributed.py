@@ -76,7 +76,7 @@ def _blocks(results: Mapping[str, Result]) -> Iterator[Block]:
     balance = results["rank_balance"]
     if balance.frame.height:
         yield _of_ranks(balance)
-        if balance.frame.n_unique("rank") > 1:
+        if min(balance.frame.n_unique("rank"), balance.frame.n_unique("step")) > 1:
             yield _waiting(balance)
     if results["collectives"].frame.height:
         yield from _bandwidth(results["collectives"])

@@ -96,7 +96,7 @@ def _picture(job: Job, select: Selection, curve: pl.DataFrame) -> Chart:
     blocks = named("memory_events")(job, select=select).frame.filter(rank=first, device=curve.get_column("device")[0])
     owned = _owned(blocks, times, int(np.argmax(in_use)))
     rest = in_use - sum((values for _, values in owned), np.zeros(len(times)))
-    parts = [*owned, ("taken earlier, or never given back", np.maximum(rest, 0))] if owned else [("in use", in_use)]
+    parts = [*owned, ("taken earlier", np.maximum(rest, 0))] if owned else [("in use", in_use)]
     lines = [
         Line(label, "memory", times.tolist(), values.tolist(), 1 - 0.8 * place / max(len(parts), 1))
         for place, (label, values) in enumerate(parts)

@@ -14,7 +14,7 @@ from kinetoscope.pages.blocks import Block, Controls, Icicle, Page, Table
 from kinetoscope.pages.controls import choice, chosen
 from kinetoscope.pages.flame import flame
 from kinetoscope.schema import Result
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.text import brief, printable
 
 _NODES = 4000
@@ -49,34 +49,45 @@ def _sentence(result: Result, value: str, where: str) -> str:
         return "No module was recorded; the tree below is of calls."
     if not total:
         return f"Modules were recorded, and no {where} time in them."
-    name = _heaviest(result.frame, value, where)
-    if name is None:
-        return f"Modules take {shown(total, 'ns')} of {where} time."
-    path, own = name
-    return (
-        f"Modules take {shown(total, 'ns')} of {where} time; the heaviest is `{brief(printable(path), _NAME)}`"
-        f" with {shown(own, 'ns')} of its own ({shown(own / total, 'fraction')})."
+    words = f"Modules take {shown(total, 'ns')} of {where} time"
+    heaviest = _heaviest(result.frame, value, where)
+    if heaviest is None:
+        return f"{words}."
+    kind, count, own = heaviest
+    which = (
+        f"the {grouped(count)} `{brief(printable(kind), _NAME)}`" if count > 1 else f"`{brief(printable(kind), _NAME)}`"
     )
+    return f"{words}; {which} alone {shown(own, 'ns')} ({shown(own / total, 'fraction')}), without the modules inside."
 
 
-def _heaviest(frame: pl.DataFrame, value: str, where: str) -> tuple[str, int] | None:
-    """The module with the most time of its own, all calls of all ranks together; of one pass that is not known."""
+def _heaviest(frame: pl.DataFrame, value: str, where: str) -> tuple[str, int, int] | None:
+    """The class of modules with the most time of their own, how many there are; of one pass that is not known.
+
+    torch numbers the modules of a class: `Linear_0`, `Linear_1`.
+    """
     if not value.endswith("total"):
         return None
-    own = (
-        frame.group_by("path")
-        .agg(pl.col(f"{where}_self").sum())
-        .sort([f"{where}_self", "path"], descending=[True, False])
-    )
-    path, time = own.row(0)
-    return (path, time) if time else None
+    own = f"{where}_self"
+    kinds = frame.with_columns(kind=pl.col("name").str.replace(r"_\d+$", ""))
+    sums = kinds.group_by("kind").agg(pl.col("path").n_unique(), pl.col(own).sum())
+    kind, count, time = sums.sort([own, "kind"], descending=[True, False]).row(0)
+    return (kind, count, time) if time else None
 
 
 def _blocks(result: Result, value: str, where: str, which: str) -> Iterator[Block]:
     yield Controls((choice("where", "Time of", where, _WHERE), choice("pass", "Pass", which, _PASS)))
     if result.frame.height:
         yield icicle("Modules", result, value)
-        yield Table("All modules", "modules", sort=f"-{value}", links={"name": "name"})
+        told = (
+            "path",
+            "calls",
+            f"{where}_total",
+            f"{where}_self",
+            f"{where}_forward",
+            f"{where}_backward",
+            "operators",
+        )
+        yield Table("All modules", "modules", columns=told, sort=f"-{value}", links={"name": "name"})
 
 
 def icicle(title: str, result: Result, value: str) -> Icicle:

@@ -85,7 +85,7 @@ def points(
 ) -> Chart:
     """Dots over two axes; `best` are joined by a thin line: the best seen at each x, say."""
     shown = [dot for dot in dots if (dot.x > 0 or not x.log) and (dot.y > 0 or not y.log)]
-    of_x, of_y = scale([dot.x for dot in shown], x.unit), scale([dot.y for dot in shown], y.unit)
+    of_x, of_y = _scale([dot.x for dot in shown], x), _scale([dot.y for dot in shown], y)
     rows = [_dot(dot, of_x, of_y) for dot in shown]
     encoding = {"x": _axis(x, of_x, "x"), "y": _axis(y, of_y, "y")}
     colour = {"field": "colour", "type": "nominal", "scale": None}
@@ -130,7 +130,7 @@ def bins(
     width: Width = "full",
 ) -> Chart:
     """A histogram: `counts[i]` fall between `edges[i]` and `edges[i + 1]`."""
-    unit = scale(list(edges), x.unit)
+    unit = _scale(edges, x)
     rows = [
         {
             "x": low / unit.divisor,
@@ -185,7 +185,7 @@ def heat(
         "field": "value",
         "type": "quantitative",
         "title": of.label,
-        "scale": {"range": [_colour("idle"), _colour(kind)], "domainMin": 0},
+        "scale": {"range": [_colour("idle"), _colour(kind)], "domainMin": 0, "interpolate": "rgb"},
     }
     encoding = {
         "x": {"field": "column", "type": "ordinal", "title": axes[1], "sort": None, "axis": {"labelOverlap": True}},
@@ -223,8 +223,8 @@ def curves(
         note: beneath.
         width: of the block.
     """
-    of_x = scale([line.x[-1] for line in lines if line.x], x.unit)
-    of_y = scale([value for line in lines for value in line.y], y.unit)
+    of_x = _scale([at for line in lines for at in line.x[-1:]], x)
+    of_y = _scale([value for line in lines for value in line.y if value is not None], y)
     rows = [
         {
             "line": printable(line.label),
@@ -308,6 +308,11 @@ def _fall(label: str, low: float, high: float, text: str, colour: str) -> Row:
 def _chart(title: str, spec: Row, note: str, width: Width) -> Chart:
     facts = {"$schema": SCHEMA, "config": _CONFIG}
     return Chart(title, facts | spec, note=note, width=width)
+
+
+def _scale(values: Sequence[float], axis: Axis) -> Scale:
+    """The unit of an axis: that of its end, or of its middle where it is logarithmic."""
+    return scale(list(values) if axis.log else [max(values, key=abs, default=0)], axis.unit)
 
 
 def _axis(axis: Axis, unit: Scale, field: str) -> Row:

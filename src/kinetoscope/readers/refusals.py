@@ -58,6 +58,11 @@ def said(url: str, error: Exception) -> KinetoscopeError:
     return NotFoundError(f"{url}: cannot be read: {reason}")
 
 
+def refused(error: Exception) -> bool:
+    """Was it a matter of credentials?"""
+    return _is_refused(list(_chain(error)))
+
+
 def passing(error: Exception) -> bool:
     """May it be gone when tried again? A broken connection, a store in trouble; not a file that is not there."""
     chain = list(_chain(error))

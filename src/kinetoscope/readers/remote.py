@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
@@ -25,7 +25,7 @@ from typing import IO, Any, Final
 
 from kinetoscope.errors import KinetoscopeError, NotFoundError
 from kinetoscope.readers.cache import Cache, Part, name_of
-from kinetoscope.readers.refusals import passing, said
+from kinetoscope.readers.refusals import passing, refused, said
 
 FIRST: Final = 1 << 18
 """Bytes of the first range: enough to tell what a file is."""
@@ -100,7 +100,18 @@ def blamed(url: str) -> Iterator[None]:
     except KinetoscopeError:
         raise
     except Exception as error:
+        if refused(error):
+            _forget(url)
         raise said(url, error) from error
+
+
+def _forget(url: str) -> None:
+    """Let the next one find its credentials anew: by then they may be there."""
+    import fsspec
+
+    _has_no_account.cache_clear()
+    with suppress(ImportError, ValueError):  # what is not installed remembers nothing
+        fsspec.get_filesystem_class(protocol_of(url)).clear_instance_cache()
 
 
 def place(url: str) -> Place:

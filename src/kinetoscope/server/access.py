@@ -104,11 +104,6 @@ class Access:
             return refused(403, "a page of another site asked", "Open the page of this server itself.")
         if scope["method"] not in ("GET", "HEAD") and headers.get("sec-fetch-site") in _FOREIGN:
             return refused(403, "a page of another site asked", "Open the page of this server itself.")
-        if (
-            scope["method"] == "POST"
-            and headers.get("content-type", "").partition(";")[0].strip() != "application/json"
-        ):
-            return refused(415, "a question is sent as application/json")
         return self._without_token(scope, headers) if self._rules.token else None
 
     def _is_own(self, host: str) -> bool:

@@ -53,6 +53,9 @@ def endpoint(workspace: Workspace, work: Work, *, quick: bool = False) -> Callab
     """
 
     async def answer(request: Request) -> Response:
+        # A form of another site can send anything but this without asking the browser's leave.
+        if request.method == "POST" and request.headers.get("content-type", "").partition(";")[0].strip() != JSON:
+            return refused(415, "a question is sent as application/json")
         body = b""
         async for part in request.stream():
             body += part

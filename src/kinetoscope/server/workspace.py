@@ -57,7 +57,7 @@ class Workspace:
     """
 
     paths: tuple[str, ...]
-    reading: Reading = Reading()
+    reading: Reading = field(default_factory=Reading)
     memory: int = 0
     answers: Answers = field(default_factory=lambda: Answers(256 << 20))
 

@@ -15,9 +15,9 @@ export interface Asked<T> {
 /** What is on its way, for the bar at the top of the page. */
 export const underway = new Set<object>();
 
-/** Asks `path` whenever the question changes; null asks nothing. */
-export function useAnswer<T>(path: string | null, query: Query = {}): Asked<T> {
-  const key = path === null ? "" : path + JSON.stringify(pairs(query));
+/** Asks `path` whenever the question, or the version of what is asked, changes; null asks nothing. */
+export function useAnswer<T>(path: string | null, query: Query = {}, version = ""): Asked<T> {
+  const key = path === null ? "" : path + JSON.stringify(pairs(query)) + version;
   const [state, set] = useState<{ key: string; data?: T; error?: ApiError }>({ key: "" });
   const [turn, again] = useState(0);
   const last = useRef<T | undefined>(undefined);

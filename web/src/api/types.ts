@@ -15,6 +15,8 @@ export interface Listed {
   readonly path: string;
   readonly state: "ready" | "growing" | "error";
   readonly error: string;
+  /** Changes with the files. */
+  readonly version: string;
   readonly files: number;
   readonly bytes: number | null;
   readonly modified: number | string | null;

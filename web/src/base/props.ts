@@ -9,6 +9,8 @@ import type { Change, Select, State } from "./url";
 
 export interface ViewProps {
   readonly run: string;
+  /** Of the files of the run: what is shown is asked for anew when it changes. */
+  readonly version: string;
   readonly about: Run;
   readonly select: Select;
   readonly params: Readonly<Record<string, string>>;

@@ -51,8 +51,9 @@ export function BarsBlock({ title, bars, unit, cumulative, note }: Bars) {
             </text>
           );
           return (
-            <g key={at} data-tip={words} {...leads(bar.link, words)}>
-              <rect class="hit" x={-8} y={y} width={width + 16} height={PITCH} fill="transparent" rx={4} />
+            <g key={at}>
+              <rect x={-8} y={y} width={width + 16} height={PITCH} fill="transparent" rx={4} data-tip={words} {...leads(bar.link, words, "mark hit")} />
+              <g class="drawn">
               <text x={0} y={y + 18} font-size={13} fill={ink.ink}>
                 {fitted(printable(bar.label), names - 8)}
               </text>
@@ -60,6 +61,7 @@ export function BarsBlock({ title, bars, unit, cumulative, note }: Bars) {
               {text(width - shareAt - sofar, inScale(by, bar.value), ink.ink)}
               {shareAt > 0 && text(width - sofar, bar.share === null ? "" : share(bar.share), ink.soft)}
               {sofar > 0 && text(width, share(Math.min(1, soFar[at] ?? 0)), ink.soft)}
+              </g>
             </g>
           );
         })}

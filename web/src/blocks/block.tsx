@@ -1,8 +1,7 @@
 /** One block of a page, drawn by what it is. A block that this page is too old for says so. */
 
-import { Component, type ComponentChildren } from "preact";
 import type { Block } from "../api/blocks";
-import { FailedHere } from "../frame/states";
+import { Guard } from "../frame/guard";
 import { BarsBlock } from "./bars";
 import { ChartBlock } from "./chart";
 import { ColumnsBlock } from "./columns";
@@ -53,18 +52,5 @@ function Drawn({ block, place }: { block: Block; place: number }) {
       return <ControlsBlock {...block} />;
     case "note":
       return <NoteBlock {...block} />;
-  }
-}
-
-/** A block that fails leaves the others standing, and says on the page what happened. */
-class Guard extends Component<{ children: ComponentChildren }, { error: Error | null }> {
-  override state = { error: null as Error | null };
-
-  static override getDerivedStateFromError(error: Error) {
-    return { error };
-  }
-
-  override render() {
-    return this.state.error ? <FailedHere error={{ message: "This could not be drawn.", hint: this.state.error.message }} /> : this.props.children;
   }
 }

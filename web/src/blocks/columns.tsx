@@ -46,8 +46,9 @@ export function ColumnsBlock({ title, parts, stacks, unit, note }: Columns) {
           const x = at * pitch + (pitch - gap - wide) / 2 + gap / 2;
           let y = HEIGHT - FOOT;
           return (
-            <g key={at} data-tip={tip(at)} {...leads(stack.link, tip(at))}>
-              <rect x={at * pitch} y={top} width={pitch} height={tall} fill="transparent" />
+            <g key={at}>
+              <rect x={at * pitch} y={top} width={pitch} height={tall} fill="transparent" data-tip={tip(at)} {...leads(stack.link, tip(at))} />
+              <g class="drawn">
               {stack.values.map((value, place) => {
                 const high = most ? (Math.max(0, value ?? 0) / most) * tall : 0;
                 y -= high;
@@ -58,6 +59,7 @@ export function ColumnsBlock({ title, parts, stacks, unit, note }: Columns) {
                   {printable(stack.label)}
                 </text>
               )}
+              </g>
             </g>
           );
         })}

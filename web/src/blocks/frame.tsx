@@ -45,17 +45,17 @@ export function To({ link, children }: { link: Partial<Link>; children?: Compone
 }
 
 /** What makes a mark of a picture a link, if it has one: click, Enter, and its words. */
-export function useLink(): (link: Partial<Link> | null | undefined, label: string) => object {
+export function useLink(): (link: Partial<Link> | null | undefined, label: string, name?: string) => object {
   const { follow } = useProps();
-  return (link, label) =>
+  return (link, label, name = "mark") =>
     link
       ? {
           role: "link",
           tabIndex: 0,
           "aria-label": label,
-          class: "mark leads",
+          class: `${name} leads`,
           onClick: () => follow(link),
           onKeyDown: (event: KeyboardEvent) => event.key === "Enter" && follow(link),
         }
-      : { class: "mark" };
+      : { class: name };
 }

@@ -60,7 +60,9 @@ export function SourceBlock({ title, file, lines, note }: Source) {
           <span role="columnheader" data-tip="Time in the line itself">self ({by.label})</span>
           <span role="columnheader" data-tip="Time in the line and all it calls">total ({by.label})</span>
           <span role="columnheader">line</span>
-          <span role="columnheader" />
+          <span role="columnheader" class="sr">
+            code
+          </span>
         </div>
         {shown.map(({ number, text: words }) => {
           const line = timed.get(number);

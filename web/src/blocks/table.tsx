@@ -43,7 +43,7 @@ const FORMATS = [
 ] as const;
 
 export function AnalysisTable({ id, title, analysis, params, columns, sort, filter, links, note = "", tallest, allRanks = false }: Props) {
-  const { run, about, state, api, go, follow } = useProps();
+  const { run, version, about, state, api, go, follow } = useProps();
   const kept = (what: string) => state.tables[`${id}.${what}`];
   const now: TableState = {
     sort: kept("sort") === "-" ? "" : (kept("sort") ?? sort),
@@ -68,7 +68,7 @@ export function AnalysisTable({ id, title, analysis, params, columns, sort, filt
   return (
     <DataTable
       source={{
-        key: path + JSON.stringify(pairs(asked)),
+        key: path + JSON.stringify(pairs(asked)) + version,
         ask: (window, signal) => tracked(api.json<Answer>(path, { ...asked, ...window }, signal)),
       }}
       title={title}

@@ -18,6 +18,7 @@ export async function draw(element: HTMLElement, spec: unknown, config: object, 
   } as never);
   view.initialize(element);
   await view.runAsync();
+  element.querySelector("svg")?.setAttribute("aria-hidden", "true"); // What holds it is the picture, and has its name.
   return view;
 }
 

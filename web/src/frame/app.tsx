@@ -10,6 +10,7 @@ import { useDark } from "../base/theme";
 import { go, useUrl } from "../base/url";
 import { View } from "../views/view";
 import { follower } from "./follow";
+import { Guard } from "./guard";
 import { Header } from "./header";
 import { Help } from "./help";
 import { Nav, pagesOf } from "./nav";
@@ -28,8 +29,7 @@ export function App() {
   const about = useAnswer<Run>(chosen && chosen.state !== "error" ? runPath(chosen.id) : null, {
     rank: state.select.rank,
     steps_by: state.select.steps_by,
-    modified: undefined,
-  });
+  }, chosen?.version);
   const [help, setHelp] = useState(false);
   const [menu, setMenu] = useState(false);
 
@@ -55,9 +55,10 @@ export function App() {
   const facts = server.data ?? NOTHING;
   const props = useMemo<ViewProps | null>(
     () =>
-      about.data && chosen
+      about.data && chosen && about.data.id === chosen.id
         ? {
             run: chosen.id,
+            version: chosen.version,
             about: about.data,
             select: state.select,
             params: state.params,
@@ -69,7 +70,7 @@ export function App() {
             follow: follower(facts),
           }
         : null,
-    [about.data, chosen?.id, location.hash, dark, server.data],
+    [about.data, chosen?.id, chosen?.version, location.hash, dark, server.data],
   );
 
   return (
@@ -92,7 +93,9 @@ export function App() {
             <Failed error={about.error} again={about.again} />
           ) : props ? (
             <Context.Provider value={props}>
-              <View {...props} />
+              <Guard key={state.view}>
+                <View {...props} />
+              </Guard>
             </Context.Provider>
           ) : (
             <Waiting what="Reading the run" />

@@ -128,7 +128,7 @@ export function Menu({ label, tip, children, end = true }: { label: ComponentChi
   };
   return (
     <details class="menu-box" ref={box} onKeyDown={escape}>
-      <summary aria-label={tip} data-tip={tip}>
+      <summary data-tip={tip}>
         {label}
       </summary>
       <div class={`panel${end ? " right" : ""}`}>{children}</div>

@@ -56,10 +56,10 @@ export function AllAnalyses(props: ViewProps) {
   );
 }
 
-function One({ name, facts, run, select, params, state, api, go }: ViewProps & { name: string; facts: AnalysisFacts }) {
+function One({ name, facts, run, version, select, params, state, api, go }: ViewProps & { name: string; facts: AnalysisFacts }) {
   const own = Object.fromEntries(Object.entries(params).filter(([key]) => key !== "name"));
   const asked = { ...select, ...Object.fromEntries(Object.entries(own).map(([key, value]) => [`p.${key}`, value])) };
-  const chart = useAnswer<Record<string, unknown>>(facts.chart ? runPath(run, "analyses", name, "chart") : null, asked);
+  const chart = useAnswer<Record<string, unknown>>(facts.chart ? runPath(run, "analyses", name, "chart") : null, asked, version);
   const [, ...paragraphs] = facts.doc.split(/\n\s*\n/);
   return (
     <article class="page">

@@ -10,8 +10,8 @@ import type { State } from "../base/url";
 import { Failed, Waiting } from "../frame/states";
 import { BlockView } from "../blocks/block";
 
-export function BlockPage({ run, state }: ViewProps) {
-  const { data: page, error, loading, again } = useAnswer<Page>(runPath(run, "pages", state.view), queryOfState(state));
+export function BlockPage({ run, version, state }: ViewProps) {
+  const { data: page, error, loading, again } = useAnswer<Page>(runPath(run, "pages", state.view), queryOfState(state), version);
   if (error) return <Failed error={error} again={again} />;
   if (!page || (loading && page.name !== state.view)) return <Waiting what="Working it out" />;
   return (

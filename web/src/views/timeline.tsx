@@ -11,7 +11,7 @@ import { printable, words } from "../base/text";
 import { tileQuery } from "../draw/timeline/engine";
 import { Hovering } from "../draw/timeline/hovering";
 import { type Arrangement, keyOf } from "../draw/timeline/layout";
-import { Panel } from "../draw/timeline/panel";
+import { Panel, Summary } from "../draw/timeline/panel";
 import { openOwn, openPublic } from "../draw/timeline/perfetto";
 import { Stage, type Told } from "../draw/timeline/stage";
 import { kindWords, themeOf } from "../draw/timeline/theme";
@@ -69,6 +69,7 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   const tip = useRef<Hovering | null>(null);
   const written = useRef("");
   const clicked = useRef<Mark | null>(null);
+  const landed = useRef(false);
   const [how, arrange] = useState<Arrangement>(() => startOf(lanes));
   const [settled, settle] = useState<Span | null>(null);
   const [measures, setMeasures] = useState<Span[]>([]);
@@ -191,9 +192,12 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
       const mark = markOf(lanes, chosen, facts);
       at.setSelected(mark, facts.arrows ?? []);
       say(`Selected: ${printable(facts.name)}, ${shown(facts.duration, "ns")}`);
-      if (clicked.current?.row !== chosen.row || clicked.current.rank !== chosen.rank) at.reveal(mark);
+      const known = clicked.current;
+      if (!known && !landed.current && !params["in"]) at.show(fitted(mark, lanes, 5), true);
+      if (known?.row !== chosen.row || known.rank !== chosen.rank) at.reveal(mark);
       clicked.current = mark;
     }
+    landed.current ||= !chosen || !!facts;
   }, [chosen, facts]);
 
   const pick = useCallback(
@@ -386,6 +390,7 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
           close={() => told.select(null)}
         />
       )}
+      {!chosen && answer?.top && answer.top.length > 0 && <Summary top={answer.top} dark={dark} pick={(row) => pick(spoken, row)} find={type} />}
       {chosen && event.error && <p class="tl-trouble">{words(event.error.message)}</p>}
     </section>
   );

@@ -4,11 +4,12 @@ import type { ComponentChildren } from "preact";
 import { useAnswer } from "../../api/ask";
 import type { Link } from "../../api/blocks";
 import type { Server } from "../../api/types";
+import { colour } from "../../base/colour";
 import { shown } from "../../base/numbers";
 import { anything, printable } from "../../base/text";
 import { editorAddress } from "../../frame/follow";
 import { kindWords } from "./theme";
-import type { EventFacts, Frame, Lanes } from "./types";
+import type { EventFacts, Frame, Lanes, RangeFacts } from "./types";
 
 interface Props {
   readonly facts: EventFacts;
@@ -80,7 +81,7 @@ function About({ facts, rank, lanes }: Props) {
             {facts.device_kernels ? ` in ${counted(facts.device_kernels, "kernel")}` : ""}
           </Line>
         )}
-        {facts.launch_delay != null && (
+        {facts.launch_delay != null && facts.launch_delay > 0 && (
           <Line name="Launch delay" tip="From the start of the launch on the host to the start of the work on the device.">
             {shown(facts.launch_delay, "ns")}
           </Line>
@@ -136,6 +137,7 @@ function From({ facts, server, embedded, follow }: Props) {
           <span class="soft">in module</span> <code>{printable(facts.module)}</code>
         </p>
       )}
+      {stack.length > 0 && facts.stack_note && <p class="soft">{facts.stack_note}</p>}
       {stack.length ? (
         <ol class="tl-stack">
           {stack.map((frame, at) => (
@@ -184,7 +186,7 @@ function Same({ facts, find }: Props) {
           {same.per_step != null ? ` (${shown(same.per_step, "")} a step)` : ""}
         </Line>
         {total && (
-          <Line name={facts.kind === "computation" || facts.kind === "communication" || facts.device_total != null ? "Device total" : "Total"}>
+          <Line name={same.on_device ? "Device total" : "Host total"} tip="Of all calls of this name; the share is of all such time in the trace.">
             {total}
           </Line>
         )}
@@ -197,6 +199,53 @@ function Same({ facts, find }: Props) {
         </p>
       )}
     </>
+  );
+}
+
+interface SummaryProps {
+  readonly top: NonNullable<RangeFacts["top"]>;
+  readonly dark: boolean;
+  readonly pick: (row: number) => void;
+  readonly find: (name: string) => void;
+}
+
+/** What took the most time in the range, while nothing is selected. */
+export function Summary({ top, dark, pick, find }: SummaryProps) {
+  const sides = [
+    ["device", "Most device time in this range"],
+    ["host", "Most host time in this range"],
+  ] as const;
+  return (
+    <section class="tl-panel tl-summary" aria-label="What took the most time in this range">
+      {sides.map(([side, title]) => {
+        const rows = top.filter((one) => (one.side ?? "device") === side);
+        if (!rows.length) return null;
+        const most = Math.max(...rows.map(({ ns }) => ns));
+        return (
+          <div key={side}>
+            <h2>{title}</h2>
+            <table>
+              <tbody>
+                {rows.map(({ name, kind, ns, calls, row }) => (
+                  <tr key={name}>
+                    <th scope="row">
+                      <button class="link tl-row" data-tip={printable(name)} onClick={() => (row != null && row >= 0 ? pick(row) : find(name))}>
+                        <span>{printable(name)}</span>
+                      </button>
+                    </th>
+                    <td class="tl-share" aria-hidden="true">
+                      <i style={{ width: `${(100 * ns) / most}%`, background: colour(kind, dark) }} />
+                    </td>
+                    <td>{shown(ns, "ns")}</td>
+                    <td class="soft">{counted(calls, "call")}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        );
+      })}
+    </section>
   );
 }
 

@@ -48,7 +48,7 @@ export function fitted(span: Span, whole: Span, room = 0.15): Span {
 export function shown(view: Span, span: Span, whole: Span): Span {
   const width = view.end - view.start;
   const long = span.end - span.start;
-  if (long > width || long < width / 2000) return fitted(span, whole, long > width ? 0.15 : 20);
+  if (long > width || long < width / 300) return fitted(span, whole, long > width ? 0.15 : 20);
   if (span.start >= view.start && span.end <= view.end) return view;
   const middle = (span.start + span.end) / 2;
   return clamp({ start: middle - width / 2, end: middle + width / 2 }, whole);
