@@ -17,7 +17,9 @@ Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 
 
-def drawn(items: list[tuple[int, int, int]], *, nested: bool, most: int) -> tuple[Int64s, Int64s, Int32s, Int32s, Int32s]:
+def drawn(
+    items: list[tuple[int, int, int]], *, nested: bool, most: int
+) -> tuple[Int64s, Int64s, Int32s, Int32s, Int32s]:
     """Start, end, track, parent and row of each."""
     track, start, length = (np.array([item[place] for item in items], np.int64) for place in range(3))
     tracks, end = track.astype(np.int32), start + length

@@ -17,7 +17,7 @@ class Mark(NamedTuple):
     begin: int
     stop: int
     span: int
-    count: int
+    spans: int
     kind: int
     busy: int
 
@@ -43,9 +43,9 @@ def build(rows: Spans, *, grain: int = 1, overlap: bool = False) -> tuple[Pyrami
             time += 0 if overlap else max(duration, 0) * grain
         sizes.append(len(row))
     order = np.arange(len(start), dtype=np.int32)[::-1].copy()
-    columns = (np.array(column, np.int64)[::-1].copy() for column in (start, end))
+    begins, ends = (np.array(column, np.int64)[::-1].copy() for column in (start, end))
     kinds = np.array(kind, np.uint8)[::-1].copy()
-    return pyramid(*columns, kinds, order, np.cumsum(sizes)), np.arange(len(rows), dtype=np.int64)
+    return pyramid(begins, ends, kinds, order, np.cumsum(sizes)), np.arange(len(rows), dtype=np.int64)
 
 
 def expected(found: Pyramid, row: int, origin: int, scale: int, tile: int) -> list[Mark]:
@@ -94,7 +94,7 @@ def of_row(found: Pyramid, drawn: Marks, row: int, origin: int, scale: int, tile
         span = int(drawn.span[place])
         mark = Mark(0, extent, span, int(drawn.count[place]), int(drawn.kind[place]), int(drawn.busy[place]))
         result.append(mark)
-        if mark.count == 1:
+        if mark.spans == 1:
             begin = int(found.start[span])
             assert start == pytest.approx(max((begin - first) / (1 << scale), -1), rel=1e-6)
     return result
@@ -107,7 +107,9 @@ def test_tiles_hold_what_the_plain_twin_draws(rows: Spans, scale: int, tile: int
     found, numbers = build(rows, overlap=overlap)
     drawn = marks(found, numbers, origin=origin, scale=scale, tile=tile)
     for row in numbers.tolist():
-        wanted = [each._replace(begin=0, stop=each.stop - each.begin) for each in expected(found, row, origin, scale, tile)]
+        wanted = [
+            each._replace(begin=0, stop=each.stop - each.begin) for each in expected(found, row, origin, scale, tile)
+        ]
         assert of_row(found, drawn, row, origin, scale, tile) == wanted
 
 
@@ -122,9 +124,9 @@ def test_no_span_is_lost_and_time_is_conserved(rows: Spans, scale: int) -> None:
             for mark in of_row(found, drawn, row, 0, scale, tile):
                 assert seen.setdefault((row, mark.span), mark) == mark, "the same mark in two tiles differs"
     time = np.maximum(found.end - found.start, 0)
-    assert sum(mark.count for mark in seen.values()) == len(found.order)
+    assert sum(mark.spans for mark in seen.values()) == len(found.order)
     assert sum(mark.busy for mark in seen.values()) == int(time.sum())
-    alone = {span for (_, span), mark in seen.items() if mark.count == 1}
+    alone = {span for (_, span), mark in seen.items() if mark.spans == 1}
     assert set(np.flatnonzero(time >= 1 << scale).tolist()) <= alone
 
 

@@ -102,7 +102,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def asked(path: Path, address: str, ranks: Sequence[int] | None = None) -> Iterator[Job]:
+def asked(path: Path | str, address: str, ranks: Sequence[int] | None = None) -> Iterator[Job]:
     """A job on the cluster; the connection ends before the cluster does."""
     job = read(path, ranks=ranks, engine="dask", address=address)
     assert isinstance(job.engine, Cluster)

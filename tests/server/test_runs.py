@@ -11,9 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numba
 import pytest
 
+from kinetoscope.algorithms.compiled import on_compile
 from kinetoscope.server.finding import Finder
+from kinetoscope.server.progress import Progress, Read
+from kinetoscope.server.run import Reading, state_of
+from kinetoscope.server.workspace import COMPILING, Workspace
 from tests.conftest import DEMO
 from tests.drawn import annotation, op, written
 from tests.server.conftest import MLP, RANKS
@@ -119,13 +124,7 @@ def test_new_runs_appear_and_old_ones_go(tmp_path: Path) -> None:
         assert listed["runs"] == []
         assert "no traces in this folder" in listed["wrong"][0]
         touched(tmp_path, "one/a.json")
-        until(
-            lambda: (
-                [run["name"] for run in client.get("runs")["runs"]] == [tmp_path.name + "/one"]
-                or client.get("runs")["runs"]
-            )
-        )
-        first = client.get("runs")["runs"][0]["id"]
+        first = until(lambda: client.get("runs")["runs"])[0]["id"]
         time.sleep(0.02)
         touched(tmp_path, "two/b.json")
         until(lambda: [run["name"] for run in client.get("runs")["runs"]] == ["two", "one"])  # the newest first
@@ -227,8 +226,6 @@ def test_memory_is_bounded_and_everything_still_answered() -> None:
 
 
 def test_only_some_ranks_are_read() -> None:
-    from kinetoscope.server.run import Reading
-
     with serving(RANKS, reading=Reading(ranks=(1,))) as client:
         assert client.get(f"runs/{client.run()}")["ranks"] == [1]
 
@@ -244,3 +241,61 @@ def test_unknown_runs(mlp: Client) -> None:
     for name in ("nothing", "%00", "a" * 3000, "..", "%ff%fe", "mlp"):
         answer = mlp.ask(f"/api/runs/{name}/analyses/operators")
         assert answer.status == 404, answer.body
+
+
+def test_progress_is_told_while_a_trace_is_read() -> None:
+    progress = Progress()
+    assert progress.now() == Read(0, 0, "")
+    with progress.reading(100) as more:
+        more(30)
+        assert progress.now() == Read(30, 100, "reading")
+        with progress.reading(50):
+            more(90)
+            assert progress.now() == Read(120, 150, "reading")
+        more(90)
+        assert progress.now() == Read(150, 150, "reading")  # never more than all
+    assert progress.now() == Read(0, 0, "")
+
+
+def test_compiling_is_told() -> None:
+    workspace = Workspace((str(MLP),))
+    (run,) = workspace.runs().runs
+    workspace.watch()
+    assert workspace.progress(run).what == ""
+    with workspace.asked():
+        assert workspace.progress(run).what == "analysing"
+    seen = []
+    compile_something(lambda: seen.append(workspace.progress(run).what))
+    workspace.close()
+    assert seen == [COMPILING]
+    assert workspace.progress(run).what == ""
+
+
+def compile_something(meanwhile: Callable[[], None]) -> None:
+    def begins(_: str, is_begin: bool) -> None:
+        if is_begin:
+            meanwhile()
+
+    def function(number: int) -> int:
+        return number + 1
+
+    njit: Any = numba.njit
+    with on_compile(begins):
+        njit(function)(1)
+
+
+def test_the_clock_of_whoever_wrote_a_file_may_be_ahead(tmp_path: Path) -> None:
+    file = touched(tmp_path, "rank0.json") / "rank0.json"
+    os.utime(file, (time.time() + 10_000,) * 2)
+    workspace = Workspace((str(tmp_path),))
+    assert state_of(workspace.runs().runs[0]) == "ready"
+
+
+def test_different_ranks_are_read_side_by_side_and_once() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    workspace = Workspace((str(RANKS),))
+    (run,) = workspace.runs().runs
+    with ThreadPoolExecutor(8) as pool:
+        traces = list(pool.map(run.trace, [0, 1] * 8))
+    assert len({id(trace) for trace in traces}) == 2

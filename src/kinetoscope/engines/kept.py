@@ -6,8 +6,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from typing import Final
 
 from kinetoscope.model.trace import Trace
+
+_FEW: Final = 64
+"""So many traces are measured each time one is asked for; more of them only once in so many times."""
 
 
 class Kept:
@@ -15,14 +19,17 @@ class Kept:
 
     Args:
         limit: how much is kept at most.
-        size: how much of it a trace takes: its bytes, or 1 for a limit in traces. Asked anew each time, as a trace
-            grows by what is derived from it.
+        size: how much of it a trace takes: its bytes, or 1 for a limit in traces. A trace grows by what is derived from
+            it, so it is asked anew each time; of very many traces now and then.
     """
 
     def __init__(self, limit: int, size: Callable[[Trace], int]) -> None:
         self.limit = limit
         self._size = size
         self._traces: OrderedDict[Hashable, Trace] = OrderedDict()
+        self._sizes: dict[Hashable, int] = {}
+        self._total = 0
+        self._asked = 0
         self._coming: dict[Hashable, Future[Trace]] = {}
         self._lock = threading.Lock()
 
@@ -36,6 +43,10 @@ class Kept:
             KinetoscopeError: what `load` raises.
         """
         with self._lock:
+            self._asked += 1
+            if len(self._traces) <= _FEW or self._asked % _FEW == 0:
+                for each in self._traces:
+                    self._measure(each)
             if (trace := self._traces.get(key)) is not None:
                 self._traces.move_to_end(key)
                 return trace
@@ -44,7 +55,7 @@ class Kept:
             if coming is None:
                 coming = self._coming[key] = Future()
                 # The ranks of a job are alike: room for the one that comes is made before it is read.
-                self._shrink(self.limit - max(map(self._size, self._traces.values()), default=0))
+                self._shrink(self.limit - max(self._sizes.values(), default=0))
         if mine:
             self._load(key, load, coming)
         return coming.result()
@@ -60,11 +71,16 @@ class Kept:
         with self._lock:
             del self._coming[key]
             self._traces[key] = trace
+            self._measure(key)
             self._shrink(self.limit)
         coming.set_result(trace)
 
+    def _measure(self, key: Hashable) -> None:
+        size = self._size(self._traces[key])
+        self._total += size - self._sizes.get(key, 0)
+        self._sizes[key] = size
+
     def _shrink(self, limit: int) -> None:
-        total = sum(map(self._size, self._traces.values()))
-        while self._traces and total > limit:
-            _, trace = self._traces.popitem(last=False)
-            total -= self._size(trace)
+        while self._traces and self._total > limit:
+            key, _ = self._traces.popitem(last=False)
+            self._total -= self._sizes.pop(key)

@@ -34,6 +34,9 @@ many ns."""
 _SEVERAL: Final = 4
 """Collectives from which on variation says something."""
 
+_TELLING: Final = 8
+"""Collectives from which on waiting says something: the shortest of them shows how long it takes without."""
+
 _ASTRAY: Final = 0.25
 """Share of collectives that two who are in a group together may leave apart, for whatever reason."""
 
@@ -49,13 +52,21 @@ _ALL: Final = 0.9
 
 @dataclass(frozen=True)
 class Table:
-    """Like calls of several sequences side by side: int64 [places, sequences] of rows, −1 for none."""
+    """Like calls of several sequences side by side.
+
+    Attributes:
+        rows: int64 [places, sequences], −1 for none.
+        told: bool [sequences], those whose places beside the first's times tell; else it is their order only.
+    """
 
     rows: Int64s
+    told: NDArray[np.bool_]
 
     def without(self, members: list[int]) -> Table:
         """Less some sequences."""
-        return Table(np.delete(self.rows, np.array(members, np.int64), axis=1))
+        gone = np.array(members, np.int64)
+        told = self.told & (0 not in members)
+        return Table(np.delete(self.rows, gone, axis=1), np.delete(told, gone))
 
 
 @dataclass(frozen=True)
@@ -213,14 +224,14 @@ class _Seen:
 
     def bound(self, one: int, limit: float) -> NDArray[np.bool_]:
         """Who was in collectives with this one, for certain: bool [sequences]."""
-        if not self.whole:
+        if not self.whole or len(self.end) < _TELLING:
             return np.arange(len(self.rank)) == one
         label = joined_by_waiting(*self.waits(one, limit))
         return np.asarray(label == label[one])
 
     def waited_for_others(self, members: NDArray[np.int64]) -> bool:
         """Whether all of these waited for somebody else who left with them."""
-        if not self.whole:
+        if not self.whole or len(self.end) < _TELLING:
             return False
         one = int(members[0])
         waits, late = self.waits(one, self.limit(one))
@@ -265,8 +276,8 @@ def _of_listed(known: Attendance, seen: _Seen) -> Iterator[list[int]]:
     while left:
         counts = Counter(rank for here in left for rank in here)
         sure = [here for here in left if any(counts[rank] == 1 for rank in here)]
-        if not sure and tried:
-            return
+        if not sure and (tried or not known.calls.sized[seen.some[0]]):
+            return  # calls of unknown size are too much alike
         if not sure:
             _strike_out(seen, left)
             tried = True
@@ -299,7 +310,7 @@ def _options(known: Attendance, seen: _Seen) -> Options:
 
 def _strike_out(seen: _Seen, options: Options) -> None:
     """Strike out the groups that cannot be."""
-    if not seen.binds or not seen.whole or seen.rows.shape[1] * seen.end.size > _PIVOTS:
+    if not seen.binds or seen.calls.gaps or seen.rows.shape[1] * seen.end.size > _PIVOTS:
         return
     place = {rank: each for each, rank in enumerate(seen.rank.tolist())}
     sure = {rank: seen.bound(each, seen.limit(each)) for rank, each in place.items()}

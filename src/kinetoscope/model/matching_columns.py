@@ -46,6 +46,7 @@ class Calls:
     sends: NDArray[np.bool_]
     on_host: NDArray[np.bool_]
     other: NDArray[np.bool_]
+    sized: NDArray[np.bool_]
     facts: pl.DataFrame
 
     @cached_property
@@ -83,6 +84,7 @@ class Calls:
             two=pl.col("destination_rank"),
             launched=pl.col("launch").is_not_null(),
             other=pl.col("kind") == "other",
+            sized=sent.is_not_null() | (pl.col("kind") == "barrier"),
             candidates=pl.col("candidates"),
             device=pl.col("device"),
             stream=pl.col("stream"),
@@ -95,7 +97,7 @@ class Calls:
             )
         }  # fmt: skip
         flags: dict[str, Any] = {
-            each: facts[each].to_numpy() for each in ("recorded", "binding", "single", "sends", "on_host", "other")
+            each: facts[each].to_numpy() for each in ("recorded", "binding", "single", "sends", "on_host", "other", "sized")
         }
         codes: dict[str, Any] = {
             each: arrays.integers(facts[each])[0] for each in ("rank", "clock", "group", "signature", "kind")

@@ -31,12 +31,15 @@ _MOST: Final = 0.9
 _FAR_WORSE: Final = 5.0
 """How many times as much ends must differ before sequences are not taken to begin together."""
 
-_FALLS_BEHIND: Final = 0.5
-"""Of the distance of two calls: what a sequence falls behind another by where one has a call more."""
-
 _SLACK: Final = 50_000
 _DRIFT: Final = 5e-5
 """What those who are in a collective at once may miss each other by: ns, and what clocks drift apart in a ns."""
+
+_ASTRAY: Final = 15.0
+"""How many times as much as usual ends of a collective may differ."""
+
+_MIXED: Final = 0.1
+"""Share of calls that fit together no better, from which on like calls are of several groups."""
 
 _ALIKE: Final = 0.5
 """Share of the calls of two streams that must be alike for them to be of one group."""
@@ -61,8 +64,9 @@ def by_shape(calls: Calls, free: NDArray[np.bool_], ids: Int64s) -> tuple[Int64s
         for table in tables:
             sure = list(attended(attendance, table, offsets))
             for members in sure:
-                rows = _beside_own(calls, table.rows[:, members], offsets, direct=0 in members)
-                number = _numbered(found, _overlapping(calls, rows, offsets), number)
+                rows = table.rows[:, members]
+                rows = rows if 0 in members and table.told[members].all() else _beside_own(calls, rows, offsets)
+                number = _numbered(found, _leaving_together(calls, rows, offsets), number)
             rest.append(table.without(sum(sure, [])))
         if sum(table.rows.shape[1] for table in rest) == sum(table.rows.shape[1] for table in tables):
             break
@@ -74,10 +78,8 @@ def by_shape(calls: Calls, free: NDArray[np.bool_], ids: Int64s) -> tuple[Int64s
     return found, int((found[open_] < 0).sum())
 
 
-def _beside_own(calls: Calls, rows: Int64s, offsets: Offsets, *, direct: bool) -> Int64s:
-    """Calls of ranks that are known to be of one group, side by side: as they were if that was by one of their own."""
-    if direct:
-        return rows
+def _beside_own(calls: Calls, rows: Int64s, offsets: Offsets) -> Int64s:
+    """Calls of ranks that are known to be of one group side by side again, by the first of their own."""
     first, *others = [column[column >= 0] for column in rows.T]
     return np.stack([first, *(_placed_beside(calls, first, other, offsets) for other in others)], axis=1)
 
@@ -91,21 +93,30 @@ def _placed_beside(calls: Calls, pivot: Int64s, part: Int64s, offsets: Offsets) 
     return beside
 
 
-def _overlapping(calls: Calls, rows: Int64s, offsets: Offsets) -> Int64s:
-    """The calls less those that do not overlap the first's, once clocks agree: all are inside a collective at once."""
-    first = rows[:, 0]
-    kept = rows.copy()
+def _leaving_together(calls: Calls, rows: Int64s, offsets: Offsets) -> Int64s:
+    """The calls less those that do not overlap the first's, or end at another time, once clocks agree.
+
+    All are inside a collective at once. If many do not fit, none is left: their like calls are of several groups.
+    """
+    binding = np.flatnonzero((rows[:, 0] >= 0) & calls.binding[rows[:, 0]])
+    apart, astray = np.zeros(rows.shape), np.zeros(rows.shape)
+    usual = 0.0
     for place in range(1, rows.shape[1]):
-        there = np.flatnonzero((first >= 0) & (rows[:, place] >= 0) & calls.binding[rows.max(axis=1)])
+        there = binding[rows[binding, place] >= 0]
         if len(there):
-            mine, theirs = first[there], rows[there, place]
+            mine, theirs = rows[there, 0], rows[there, place]
+            later = calls.end[theirs] - calls.end[mine]
+            middle = np.median(later)
+            drift = _DRIFT * np.abs(calls.end[mine] - calls.end[mine[len(mine) // 2]])
             offset = offsets.between(mine[0], theirs[0])
-            if offset is None:
-                offset = int(np.median(calls.end[theirs] - calls.end[mine]))
-            start, end = calls.start[theirs] - offset, calls.end[theirs] - offset
-            apart = np.maximum(start, calls.start[mine]) - np.minimum(end, calls.end[mine])
-            kept[there[apart > _SLACK + _DRIFT * np.abs(calls.end[mine] - calls.end[mine[len(mine) // 2]])], place] = -1
-    return kept
+            ahead = int(middle) if offset is None else offset
+            late = np.maximum(calls.start[theirs] - ahead, calls.start[mine])
+            apart[there, place] = late - np.minimum(calls.end[theirs] - ahead, calls.end[mine]) - drift
+            astray[there, place] = np.abs(later - middle) - drift
+            usual = max(usual, float(np.median(astray[there, place])))
+    wrong = (apart > _SLACK) | (astray > max(_SLACK, _ASTRAY * usual))
+    many = wrong.sum() > _MIXED * (rows[binding, 1:] >= 0).sum()
+    return np.where(wrong | many, -1, rows)
 
 
 def _numbered(found: Int64s, rows: Int64s, number: int) -> int:
@@ -136,7 +147,7 @@ def _tables(calls: Calls, free: NDArray[np.bool_], offsets: Offsets) -> Iterator
         mine = [table for table in whole if calls.signature[table.rows[:, 0].max()] == kind]
         if len(mine) != 1 or mine[0].rows.shape[1] < count:
             alike = host[calls.signature[host] == kind]
-            mine = [Table(rows) for rows in _side_by_side(calls, _split(alike, calls.rank[alike]), offsets)]
+            mine = list(_side_by_side(calls, _split(alike, calls.rank[alike]), offsets))
         yield from (table for table in mine if table.rows.shape[1] > 1)
 
 
@@ -145,7 +156,7 @@ def _on_devices(calls: Calls, rows: Int64s, offsets: Offsets) -> list[Table]:
     by_stream = []
     if not calls.gaps:
         parts = _split(rows, calls.rank[rows], calls.stream[rows])
-        by_stream = [Table(each) for each in _side_by_side(calls, parts, offsets) if each.shape[1] > 1]
+        by_stream = [each for each in _side_by_side(calls, parts, offsets) if each.rows.shape[1] > 1]
     if _placed(by_stream) >= _MOST * len(rows):
         return by_stream
     parts = _split(rows, calls.rank[rows])
@@ -166,24 +177,26 @@ def _split(rows: Int64s, *keys: Int64s) -> list[Int64s]:
     return np.split(rows[order], np.flatnonzero(np.diff(codes[order])) + 1)
 
 
-def _side_by_side(calls: Calls, parts: list[Int64s], offsets: Offsets) -> Iterator[Int64s]:
-    """Sequences beside the longest of them, as far as they fit, then those left: int64 [places, sequences] of rows."""
+def _side_by_side(calls: Calls, parts: list[Int64s], offsets: Offsets) -> Iterator[Table]:
+    """Sequences beside the longest of them, as far as they fit, then those left."""
     left = max(1, min(_ROUNDS, _PAIRINGS // max(len(parts), 1))) * 4
     while left and len(parts) > 1:
         pivot = parts.pop(max(range(len(parts)), key=lambda place: (len(parts[place]), -place)))
-        columns, rest = [pivot], []
+        columns, told, rest = [pivot], [True], []
         profile = _profile(calls, pivot)
         for part in parts:
             if calls.on_host[part[0]] or _similar(profile, _profile(calls, part)) >= _ALIKE:
-                beside = _placed_beside(calls, pivot, part, offsets)
-                beside = _from_the_start(calls, pivot, part, beside, offsets)
+                by_time = _placed_beside(calls, pivot, part, offsets)
+                beside = _from_the_start(calls, pivot, part, by_time, offsets)
                 columns.append(beside)
-                part = np.setdiff1d(part, beside, assume_unique=False)
+                told.append(beside is by_time)
+                part = part[~np.isin(part, beside)]
             if len(part):
                 rest.append(part)
         parts = rest
         left -= 1
-        yield np.stack([column for column in columns if (column >= 0).any()], axis=1)
+        kept = np.array([bool((column >= 0).any()) for column in columns])
+        yield Table(np.stack(columns, axis=1)[:, kept], np.array(told)[kept])
 
 
 def _from_the_start(calls: Calls, pivot: Int64s, part: Int64s, beside: Int64s, offsets: Offsets) -> Int64s:
@@ -201,19 +214,10 @@ def _from_the_start(calls: Calls, pivot: Int64s, part: Int64s, beside: Int64s, o
     places = np.flatnonzero(beside >= 0)
     lag = np.unique(places - np.searchsorted(part, beside[places]))
     if len(lag) != 1 or lag[0] == 0:
-        return plain if _keeps_up(calls, pivot[:count], part[:count]) else beside
+        return plain
     offset = offsets.between(pivot[0], part[0])
     better = _misfit(calls, pivot, beside, offset) * _FAR_WORSE < _misfit(calls, pivot, plain, offset)
     return beside if better else plain
-
-
-def _keeps_up(calls: Calls, one: Int64s, other: Int64s) -> bool:
-    """Whether one sequence does not fall behind the other, as it would where calls are missing."""
-    third = max(1, len(one) // 3)
-    later = calls.end[other] - calls.end[one]
-    gained = np.median(later[-third:]) - np.median(later[:third])
-    distance = np.ptp(calls.end[one]) / max(1, len(one) - 1)
-    return bool(abs(gained) <= _FALLS_BEHIND * distance)
 
 
 def _misfit(calls: Calls, pivot: Int64s, beside: Int64s, offset: int | None) -> float:
@@ -234,21 +238,20 @@ def _similar(one: tuple[Int64s, Int64s], other: tuple[Int64s, Int64s]) -> float:
     return float(np.minimum(one[1][mine], other[1][theirs]).sum() / min(one[1].sum(), other[1].sum()))
 
 
-def _apart(calls: Calls, rows: Int64s) -> Iterator[Table]:
+def _apart(calls: Calls, table: Table) -> Iterator[Table]:
     """Calls of the first sequence by stream, or by what they do, with those beside them: of one stream each."""
-    first = rows[:, 0]
-    if rows.shape[1] < 2:
+    first = table.rows[:, 0]
+    if table.rows.shape[1] < 2:
         return
     key = np.where(calls.on_host[first], calls.signature[first], calls.stream[first])
     for each in np.unique(key).tolist():
-        mine = rows[key == each]
+        mine = table.rows[key == each]
         if not calls.on_host[first[0]]:
-            for column in range(mine.shape[1]):
-                there = mine[:, column] >= 0
-                streams, counts = np.unique(calls.stream[mine[there, column]], return_counts=True)
-                if len(streams):
-                    there &= calls.stream[mine[:, column]] != streams[counts.argmax()]
-                    mine[there, column] = -1
-        mine = mine[:, (mine >= 0).any(axis=0)]
-        if mine.shape[1] > 1:
-            yield Table(mine)
+            for column in mine.T:
+                there = column >= 0
+                streams, counts = np.unique(calls.stream[column[there]], return_counts=True)
+                if len(streams) > 1:
+                    column[there & (calls.stream[column] != streams[counts.argmax()])] = -1
+        kept = (mine >= 0).any(axis=0)
+        if kept.sum() > 1:
+            yield Table(mine[:, kept], table.told[kept])

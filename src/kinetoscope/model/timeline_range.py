@@ -148,13 +148,14 @@ def _phases(trace: Trace) -> tuple[Intervals, ...]:
     working = trace.of(call_tree).member & np.isin(trace.track, list(trace.of(_threads)))
     ops = kind == EventKind.HOST_OP
     links = trace.of(backward_links).forward >= 0
+    backward = links | _named(trace, _RANGES, _BACKWARD) | (arguments.integers(trace, "forward_thread") > 0)
     launching = working & (ops | (kind == EventKind.RUNTIME)) & ~trace.of(_marks)
     nothing = np.zeros(len(trace), np.bool_)
     chosen = {
         "data loading": trace.of(is_data_loading),
         "waiting": working & np.isin(trace.of(call_kinds), WAITS),
         "optimizer": working & _named(trace, _MARKED, _OPTIMIZER),
-        "backward": working & (links | _named(trace, _RANGES, _BACKWARD) | (arguments.integers(trace, "forward_thread") > 0)),
+        "backward": working & backward,
         "forward": (working & _named(trace, _RANGES, _FORWARD)) | (launching if links.any() else nothing),
         "operators": nothing if links.any() else launching,
         "python": working & (kind == EventKind.PYTHON),

@@ -27,7 +27,7 @@ _SIGMAS: Final = 5
 _OFTEN: Final = 3
 """How many times what the rank in the middle costs a straggler does: where all are late in turn, none is one."""
 
-_MUCH: Final = 0.5
+_MUCH: Final = 0.25
 """Share of its greatest cause, whether its own or not, that a cause of a straggler is at least."""
 
 

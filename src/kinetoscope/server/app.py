@@ -23,8 +23,9 @@ from kinetoscope.server.access import Rules
 from kinetoscope.server.asking import integer, own, part
 from kinetoscope.server.endpoint import Asked, Work, endpoint, json_response
 from kinetoscope.server.front import front
+from kinetoscope.server.plain import to_json
 from kinetoscope.server.refusals import AbsurdError, MissingError
-from kinetoscope.server.replies import refused
+from kinetoscope.server.replies import JSON, refused
 from kinetoscope.server.results import Results
 from kinetoscope.server.source import Sources
 from kinetoscope.server.workspace import Workspace
@@ -93,17 +94,16 @@ class Server:
         module = _composer(name)
         key = ("page", name, run.id, run.version, ranks, which.cycle, which.select, tuple(sorted(params.items())))
 
-        def compose() -> Any:
+        def compose() -> bytes:
             job = run.part(ranks, which.cycle)
-            if view.runs == 1:
-                return to_plain(module.page(job, which.select, params))
-            return to_plain(module.page(job, which.select, params, base=self._like(base, ranks, which.cycle)))
+            more = {"base": self._like(base, ranks, which.cycle)} if view.runs > 1 else {}
+            return to_json(to_plain(module.page(job, which.select, params, **more)))
 
         if view.runs > 1 and not base:
             raise AbsurdError("choose a run to compare with", "base=, one of the list of runs.")
         version = self.workspace.run(base).version if base else ""
-        plain = self.workspace.answers.get((*key, base, version), compose, lambda _: 1 << 20)
-        return json_response(plain)
+        body = self.workspace.answers.get((*key, base, version), compose, len)
+        return Response(body, media_type=JSON)
 
     def _like(self, base: str, ranks: tuple[int, ...] | None, cycle: int | None) -> Job:
         """The same ranks of another run; of one that has none of them, the first."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
+from anyio.from_thread import start_blocking_portal
 from starlette.types import ASGIApp, Message
 
 Pairs = Iterable[tuple[str, str]]
@@ -46,11 +46,16 @@ class Inside:
 
     def get(self, address: str) -> Answer:
         """The answer to a GET of what is below `api/`."""
-        return asyncio.run(self._asked("GET", address, b""))
+        return self._answer("GET", address, b"")
 
     def post(self, address: str, body: bytes) -> Answer:
         """The answer to a POST of JSON."""
-        return asyncio.run(self._asked("POST", address, body))
+        return self._answer("POST", address, body)
+
+    def _answer(self, method: str, address: str, body: bytes) -> Answer:
+        # In a thread of its own: a notebook's cell runs inside an event loop already.
+        with start_blocking_portal() as portal:
+            return portal.call(self._asked, method, address, body)
 
     async def _asked(self, method: str, address: str, body: bytes) -> Answer:
         path, _, query = address.partition("?")

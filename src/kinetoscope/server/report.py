@@ -37,6 +37,7 @@ _SELECTED: Final = ("rank", "ranks", "steps", "time", "cycle")
 _BOOT: Final = """\
 const text = async (id) => {
   const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0));
+  if (!packed.length) return '';
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
   return new Response(stream).text();
 };
@@ -171,7 +172,7 @@ def _timeline(kept: Kept, run: str, shown: Mapping[str, str]) -> None:
 
 def _html(title: str, hash_: str, answers: Mapping[str, Any]) -> bytes:
     data = json.dumps({"hash": hash_, "answers": answers}, separators=(",", ":"))
-    app, vega, style = (_built(name) for name in ("app.js", "vega.js", "app.css"))
+    app, vega, style = (_built(name) for name in ("report.js", "vega.js", "app.css"))
     if '"block":"chart"' not in data:
         vega = ""
     allowed = " ".join(f"'sha256-{_digest(script)}'" for script in (_BOOT, app, vega) if script)

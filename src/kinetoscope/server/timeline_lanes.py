@@ -11,7 +11,7 @@ import numpy as np
 
 from kinetoscope.model.scope import origin_of_time
 from kinetoscope.model.steps import steps
-from kinetoscope.model.timeline import CALLS, Lane, timeline
+from kinetoscope.model.timeline import REST, WORK, Lane, timeline
 from kinetoscope.model.timeline_alignment import offsets
 from kinetoscope.model.timeline_counters import Counter, counter_lanes
 from kinetoscope.model.timeline_minimap import BUCKETS, shares
@@ -36,15 +36,20 @@ class Shown:
 
 
 def shown(trace: Trace) -> Shown:
-    """The lanes that are listed: of very many those with the most events, threads' calls and devices' work first."""
+    """The lanes that are listed: of very many the main thread, devices' work, then those with the most events."""
     found = trace.of(timeline).lanes
     chosen = found
     if len(found) > LANES:
-        by_events = sorted(range(len(found)), key=lambda place: (found[place].layer > CALLS + 1, -found[place].events))
+        by_events = sorted(range(len(found)), key=lambda place: (place > 0, *_importance(found[place])))
         kept = set(by_events[:LANES])
         chosen = tuple(lane for place, lane in enumerate(found) if place in kept)
     left = sum(lane.events for lane in found) - sum(lane.events for lane in chosen)
     return Shown(chosen, trace.of(counter_lanes), len(found) - len(chosen), left)
+
+
+def _importance(lane: Lane) -> tuple[bool, bool, int]:
+    """What is less goes first."""
+    return lane.layer == REST, lane.layer != WORK, -lane.events
 
 
 def named(trace: Trace, names: Sequence[str] | None) -> tuple[list[Lane], list[Counter]]:

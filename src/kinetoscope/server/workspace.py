@@ -72,7 +72,7 @@ class Workspace:
         self._lock = threading.Lock()
         self._lock_of_asking = threading.Lock()
         self._asking = 0
-        self._asked = 0.0
+        self._asked = time.monotonic()
         self._compiling = ""
         self._watching = ExitStack()
 

@@ -1,7 +1,8 @@
 /** A chart by Vega-Lite: a click on a mark follows its link, a brush selects a time range. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Chart, Link } from "../api/blocks";
+import { INK } from "../base/colour";
 import { useProps } from "../base/props";
 import { chart, type Drawn } from "../draw/charts";
 import { FailedHere } from "../frame/states";
@@ -26,7 +27,7 @@ export function ChartOf({ title, spec, note = "", dyed = false }: Props) {
   const view = useRef<Drawn | null>(null);
   const [error, setError] = useState("");
   const [ref, width] = useWidth<HTMLDivElement>();
-  const text = JSON.stringify(spec);
+  const text = useMemo(() => JSON.stringify(spec), [spec]);
   const links = useRef({ follow, go });
   links.current = { follow, go };
 
@@ -54,11 +55,20 @@ export function ChartOf({ title, spec, note = "", dyed = false }: Props) {
   }, [text, dark, width]);
   useEffect(() => () => void view.current?.finalize(), []);
 
+  /** Saved on the colour of the page, which the page itself gives otherwise. */
+  const saved = async <T,>(make: (drawn: Drawn) => Promise<T>): Promise<T | null> => {
+    const drawn = view.current;
+    if (!drawn) return null;
+    drawn.background(INK[dark ? "dark" : "light"].bg);
+    const made = await make(drawn);
+    drawn.background(null as never);
+    return made;
+  };
   const png = async () => {
-    const canvas = await view.current?.toCanvas(2);
+    const canvas = await saved((drawn) => drawn.toCanvas(2));
     return new Promise<Blob | null>((done) => (canvas ? canvas.toBlob(done) : done(null)));
   };
-  const svg = async () => (await view.current?.toSVG()) ?? "";
+  const svg = async () => (await saved((drawn) => drawn.toSVG())) ?? "";
   return (
     <Frame title={title} note={note} name="chart" tools={<SaveMenu name={title || "chart"} png={png} svg={svg} />}>
       {error && <FailedHere error={{ message: "The chart could not be drawn.", hint: error }} />}

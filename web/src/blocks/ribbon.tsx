@@ -87,7 +87,7 @@ export function RibbonBlock({ title, texts, start, end, name, kind, lane, row, n
   };
   const says = (at: number) => {
     const length = (end[at] as number) - (start[at] as number);
-    return `${word(name[at])}\n${shown(length, "ns")} on ${word(lane[at])}\n${word(kind[at])} · at ${withUnit(scale([to], "ns"), start[at])}`;
+    return `${word(name[at])}\n${shown(length, "ns")} on ${word(lane[at])}\n${word(kind[at]).replaceAll("_", " ")}, at ${withUnit(scale([to], "ns"), start[at])}`;
   };
   const zoom = (by: number, at: number) => {
     const span = Math.min(all[1] - all[0], Math.max(200, (to - from) * by));

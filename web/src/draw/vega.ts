@@ -27,6 +27,7 @@ function lines(value: unknown): string {
   if (value === null || value === undefined || value === "") return "";
   if (typeof value !== "object") return String(value);
   return Object.entries(value)
+    .filter(([, said]) => said !== null && said !== "")
     .map(([name, said]) => `${name}: ${said}`)
     .join("\n");
 }

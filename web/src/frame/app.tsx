@@ -73,6 +73,19 @@ export function App() {
     [about.data, chosen?.id, chosen?.version, location.hash, dark, server.data],
   );
 
+  // The same element as before is not drawn again: the page asks for the list of runs every few seconds.
+  const view = useMemo(
+    () =>
+      props && (
+        <Context.Provider value={props}>
+          <Guard key={props.state.view}>
+            <View {...props} />
+          </Guard>
+        </Context.Provider>
+      ),
+    [props],
+  );
+
   return (
     <>
       <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>
@@ -92,11 +105,7 @@ export function App() {
           ) : about.error ? (
             <Failed error={about.error} again={about.again} />
           ) : props ? (
-            <Context.Provider value={props}>
-              <Guard key={state.view}>
-                <View {...props} />
-              </Guard>
-            </Context.Provider>
+            view
           ) : (
             <Waiting what="Reading the run" />
           )}

@@ -40,7 +40,8 @@ export function Grid({ rows, label, columns, sort, setSort, open, tallest = 560,
   const full = total * ROW;
   const tall = Math.min(full, TALLEST);
   const view = Math.min(full, tallest);
-  const place = tall > view ? (top / (tall - view)) * (total - view / ROW) : 0; // The first row in view, a fraction.
+  const inProportion = full > tall;
+  const place = inProportion ? (top / (tall - view)) * (total - view / ROW) : top / ROW; // The first row in view, a fraction.
   const first = Math.max(0, Math.floor(place) - OVERSCAN);
   const last = Math.min(total - 1, Math.ceil(place + view / ROW) + OVERSCAN);
   const start = top - (place - first) * ROW; // Where the first drawn row stands: its own place, unless scrolled in proportion.
@@ -69,7 +70,7 @@ export function Grid({ rows, label, columns, sort, setSort, open, tallest = 560,
     if (!element) return;
     const rowsInView = view / ROW;
     const to = row < place ? row : row + 1 > place + rowsInView ? row + 1 - rowsInView : place;
-    element.scrollTop = tall > view ? (to / (total - rowsInView)) * (tall - view) : 0;
+    element.scrollTop = inProportion ? (to / (total - rowsInView)) * (tall - view) : to * ROW;
   };
   const move = (to: number) => {
     const row = Math.max(0, Math.min(total - 1, to));

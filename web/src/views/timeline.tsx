@@ -8,7 +8,7 @@ import { useKeys } from "../base/keyboard";
 import { shown } from "../base/numbers";
 import type { ViewProps } from "../base/props";
 import { printable, words } from "../base/text";
-import { tileQuery } from "../draw/timeline/engine";
+import { wholeTile } from "../draw/timeline/engine";
 import { Hovering } from "../draw/timeline/hovering";
 import { type Arrangement, keyOf } from "../draw/timeline/layout";
 import { Panel, Summary } from "../draw/timeline/panel";
@@ -107,15 +107,16 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
     },
     measures: setMeasures,
     arrange,
-    reach: (mark, lane) =>
-      say(
-        mark
-          ? `${mark.name ? printable(mark.name) : `event ${mark.row}`}, ${shown(mark.end - mark.start, "ns")}, ${kindWords(mark.kind)}, ${lane}`
-          : `${lane}: nothing in view`,
-      ),
+    reach: (mark, lane) => {
+      if (!mark) say(`Nothing in view ${lane}`);
+      else
+        void tip.current
+          ?.called(mark)
+          .then((name) => say(`${printable(name)}, ${shown(mark.end - mark.start, "ns")}, ${kindWords(mark.kind)}, ${lane}`));
+    },
     trouble: setTrouble,
     height: setTall,
-    tile: (wanted) => api.bytes(`${path}/tile`, Object.fromEntries(tileQuery(lanes, wanted))),
+    tile: (wanted) => api.bytes(`${path}/tile`, Object.fromEntries(wholeTile(lanes, wanted))),
   };
   const latest = useRef(told);
   latest.current = told;
@@ -367,7 +368,13 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
           act();
         }}
       />
-      {trouble && <p class="tl-trouble">Some of the picture could not be fetched, it is asked for again: {printable(trouble)}</p>}
+      {trouble && (
+        <p class="tl-trouble">
+          {api.embedded
+            ? words("This report keeps the timeline as fine as this; `kinetoscope view` shows every event.")
+            : `Some of the picture could not be fetched and is asked for again: ${printable(trouble)}`}
+        </p>
+      )}
       <p class="tl-unseen" aria-live="polite">
         {said}
         {measures.length > 0 ? `, ${measures.length} measured: ${measures.map((one) => shown(one.end - one.start, "ns")).join(", ")}` : ""}
@@ -391,7 +398,12 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
         />
       )}
       {!chosen && answer?.top && answer.top.length > 0 && <Summary top={answer.top} dark={dark} pick={(row) => pick(spoken, row)} find={type} />}
-      {chosen && event.error && <p class="tl-trouble">{words(event.error.message)}</p>}
+      {chosen && event.error && (
+        <p class="tl-trouble" role="status">
+          {clicked.current?.name && `${printable(clicked.current.name)}, ${shown(clicked.current.end - clicked.current.start, "ns")}. `}
+          {words(`${event.error.message} ${event.error.hint}`)}
+        </p>
+      )}
     </section>
   );
 }

@@ -1,10 +1,11 @@
-/** The view that the address names: a page of blocks, or one of the three that draw themselves. */
+/** The view that the address names: a page of blocks, or one of those that draw themselves. */
 
 import { useEffect, useState } from "preact/hooks";
 import type { ComponentType } from "preact";
 import type { ViewProps } from "../base/props";
 import { Waiting } from "../frame/states";
 import { AllAnalyses } from "./analyses";
+import { ChooseBase } from "./choose";
 import { BlockPage } from "./page";
 import { Sql } from "./sql";
 
@@ -16,6 +17,8 @@ export function View(props: ViewProps) {
       return <AllAnalyses {...props} />;
     case "sql":
       return <Sql {...props} />;
+    case "compare":
+      return props.state.base ? <BlockPage {...props} /> : <ChooseBase {...props} />;
     default:
       return <BlockPage {...props} />;
   }

@@ -59,7 +59,7 @@ test("a folded rank shows what is pinned", () => {
 test("outer frames and deep rows wait until they are asked for", () => {
   const find = (at: ReturnType<typeof layout>) => at.scrolled.find(({ lane }) => lane === "0");
   const before = find(layout(one, PLAIN, 1200));
-  expect([before?.skip, before?.rows, before?.hidden]).toEqual([20, 16, 44]);
+  expect([before?.skip, before?.rows, before?.hidden]).toEqual([20, 12, 48]);
   const after = find(layout(one, { ...PLAIN, full: new Set([keyOf.lane(0, "0")]) }, 1200));
   expect([after?.skip, after?.rows, after?.hidden]).toEqual([0, 60, 0]);
 });

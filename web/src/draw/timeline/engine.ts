@@ -8,7 +8,7 @@
 import type { Brush } from "./inks";
 import { Overlay } from "./overlay";
 import { Painter } from "./paint";
-import { keyOf, Store } from "./store";
+import { AGAIN, keyOf, Store } from "./store";
 import { queryOf } from "../../base/url";
 import { firstAfter, markAt, type Tile, tilesIn, UNITS } from "./tile";
 import type { FromPainter, Lanes, Mark, RankLanes, Scene, Share, Side, ToPainter, Wanted } from "./types";
@@ -68,6 +68,7 @@ export class Engine {
     this.base = base;
     this.over = over;
     this.address = address;
+    this.store.again = address === null ? Infinity : AGAIN;
     const below = base.getContext("2d", { alpha: false }) as Brush | null;
     const above = over.getContext("2d") as Brush | null;
     if (!below || !above) return;
@@ -282,20 +283,19 @@ export class Engine {
   }
 }
 
-/** What is asked for a tile, by key in order, as the report keeps it. */
+/** What is asked for a tile, by key in order. */
 export function tileQuery(lanes: Lanes | null, { rank, share, z, i }: Wanted): [string, string][] {
   const groups = lanes?.ranks.find((one) => one.rank === rank)?.groups ?? [];
   const ids = groups
     .filter(({ kind }) => (kind === "counter") === (share === "counters") && kind !== "steps")
     .flatMap((group) => group.lanes.map(({ id }) => id));
-  const query: [string, string][] = [
-    ["i", `${i}`],
-    ["lanes", ids.join(",")],
-    ["rank", `${rank}`],
-  ];
-  if (lanes?.version) query.push(["v", lanes.version]);
-  query.push(["z", `${z}`]);
-  return query;
+  return [["i", `${i}`], ["lanes", ids.join(",")], ...wholeTile(lanes, { rank, share, z, i }).slice(1)];
+}
+
+/** The same for a tile with all lanes in it, as a report keeps them. */
+export function wholeTile(lanes: Lanes | null, { rank, z, i }: Wanted): [string, string][] {
+  const version: [string, string][] = lanes?.version ? [["v", lanes.version]] : [];
+  return [["i", `${i}`], ["rank", `${rank}`], ...version, ["z", `${z}`]];
 }
 
 function whole(scene: Partial<Scene>): scene is Scene {

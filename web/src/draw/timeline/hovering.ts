@@ -60,7 +60,13 @@ export class Hovering {
     this.facts.textContent = words.join(" · ");
   }
 
-  private async fetch(mark: Mark, key: string, fresh: string): Promise<void> {
+  /** The name of a mark, asked for if no tile has said it. */
+  async called(mark: Mark): Promise<string> {
+    const key = `${mark.rank}/${mark.row}`;
+    return mark.name || this.names.get(key) || (await this.named(mark, key));
+  }
+
+  private async named(mark: Mark, key: string): Promise<string> {
     let name = "";
     try {
       name = await this.ask(mark.rank, mark.row);
@@ -69,6 +75,11 @@ export class Hovering {
     }
     if (this.names.size > KEPT) this.names.clear();
     this.names.set(key, name);
+    return name;
+  }
+
+  private async fetch(mark: Mark, key: string, fresh: string): Promise<void> {
+    const name = await this.named(mark, key);
     if (this.now === fresh) this.write(mark, name);
   }
 

@@ -13,7 +13,7 @@ export interface Arrangement {
 export const PLAIN: Arrangement = { folded: new Set(), full: new Set(), pinned: new Set() };
 
 /** Deeper lanes show this many rows until they are asked for the rest. */
-export const ROWS = 16;
+export const ROWS = 12;
 
 const PITCH: Record<GroupKind, number> = { steps: 20, counter: 38, host: 15, device: 21 };
 const BAR: Record<GroupKind, number> = { steps: 18, counter: 36, host: 14, device: 20 };

@@ -8,7 +8,7 @@ import type { Piece, Store } from "./store";
 import type { Unit } from "../../api/blocks";
 import { printable } from "../../base/text";
 import { Measure } from "./text";
-import { tilesIn, zFor } from "./tile";
+import { tilesIn, UNITS, zFor } from "./tile";
 import type { Item, Lanes, RankLanes, Scene, Share, Theme } from "./types";
 
 /** Kinds in the order in which they are stacked. */
@@ -416,7 +416,7 @@ export class Painter {
 
   /** The depth at which the whole run is a tile or two. */
   static top(lanes: Lanes): number {
-    return zFor(Math.max(1, (lanes.end - lanes.start) / 1000)) + 1;
+    return zFor(Math.max(1, (lanes.end - lanes.start) / UNITS)) + 1;
   }
 }
 
@@ -426,11 +426,11 @@ export function stepsOf(lanes: Lanes, rank: number): { step: number | string; st
 
 /** The level of a counter in words: units of the schema as everywhere, others as they are called. */
 export function level(value: number, unit: string): string {
-  if (unit === "" || UNITS.has(unit as Unit)) return shown(value, unit as Unit);
+  if (unit === "" || KNOWN.has(unit as Unit)) return shown(value, unit as Unit);
   return `${shown(value, "")}\u00a0${printable(unit)}`;
 }
 
-const UNITS: ReadonlySet<Unit> = new Set<Unit>(["ns", "bytes", "bytes/s", "flop", "flop/s", "fraction"]);
+const KNOWN: ReadonlySet<Unit> = new Set<Unit>(["ns", "bytes", "bytes/s", "flop", "flop/s", "fraction"]);
 
 /** The run from start to end: what the device did, stacked by kind; idle is white. */
 function wholeRun(lanes: Lanes, wide: number, tall: number, theme: Theme, dpr: number): OffscreenCanvas | null {

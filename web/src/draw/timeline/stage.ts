@@ -146,8 +146,9 @@ export class Stage {
 
   setSelected(mark: Mark | null, arrows: Arrow[]): void {
     this.selected = mark;
-    if (mark) this.cursor = mark;
-    this.put({ selected: mark, arrows });
+    this.cursor = mark;
+    this.hover = null;
+    this.put({ selected: mark, arrows, hover: null });
   }
 
   setRange(range: Span | null): void {
@@ -218,13 +219,17 @@ export class Stage {
 
   private move(view: Span, at_once = false): void {
     this.target = view;
-    if (at_once || this.still.matches) this.view = view;
+    if (at_once || this.still.matches) {
+      this.view = view;
+      this.change.view = view;
+      this.rest();
+    }
     this.ask();
   }
 
   private scrollTo(to: number, at_once = false): void {
     this.scrollTarget = this.scrolled(to);
-    if (at_once || this.still.matches) this.scroll = this.scrollTarget;
+    if (at_once || this.still.matches) this.change.scroll = this.scroll = this.scrollTarget;
     this.ask();
   }
 
@@ -290,14 +295,14 @@ export class Stage {
     }
     const order = this.marksOf();
     const place = order.findIndex((item) => item.rank === from.rank && item.lane === from.lane);
-    const item = order[place + (side === "down" ? 1 : -1)];
-    if (!item) return;
     const middle = Math.min(this.target.end, Math.max(this.target.start, (from.start + from.end) / 2));
-    const beside = await this.link.hit(item.rank, item.lane, 0, middle, this.target.end - this.target.start);
-    this.focus = item.key;
-    this.put({ focus: item.key });
-    if (beside) this.reached(beside);
-    else this.told.reach(null, item.title);
+    const way = side === "down" ? 1 : -1;
+    for (let next = place + way; next >= 0 && next < order.length; next += way) {
+      const item = order[next] as Item;
+      const mark = await this.link.hit(item.rank, item.lane, item.skip, middle, this.target.end - this.target.start);
+      if (mark) return this.reached(mark);
+    }
+    this.told.reach(null, side === "down" ? "further down" : "further up");
   }
 
   private marksOf(): Item[] {
@@ -309,7 +314,7 @@ export class Stage {
   private async first(): Promise<void> {
     const middle = (this.target.start + this.target.end) / 2;
     for (const item of this.marksOf()) {
-      const mark = await this.link.hit(item.rank, item.lane, 0, middle, (this.target.end - this.target.start) / 2);
+      const mark = await this.link.hit(item.rank, item.lane, item.skip, middle, (this.target.end - this.target.start) / 2);
       if (mark) return this.reached(mark);
     }
   }
@@ -556,11 +561,8 @@ export class Stage {
       const wanted = this.scrollTarget + drag.y - y;
       this.scrollTo(wanted, true);
       if (drag.what === "touch") window.scrollBy(0, wanted - this.scrollTarget);
-      this.change.view = this.view;
-      this.change.scroll = this.scroll;
-      this.rest();
       drag.x = x;
-      drag.y = drag.what === "touch" ? y : y;
+      drag.y = y;
     } else if (drag.what === "range") {
       const edge = Math.max(at.gutter, Math.min(this.width, x));
       const to = this.time(edge);
@@ -568,8 +570,6 @@ export class Stage {
       this.put({ range: this.range });
     } else if (drag.what === "window") {
       this.draggedWindow(x, true);
-      this.change.view = this.view;
-      this.rest();
     } else if (drag.what === "edge") {
       const time = this.whole(x);
       const view =
@@ -577,8 +577,6 @@ export class Stage {
           ? { start: Math.min(time, this.target.end - 100), end: this.target.end }
           : { start: this.target.start, end: Math.max(time, this.target.start + 100) };
       this.move(clamp(view, lanes), true);
-      this.change.view = this.view;
-      this.rest();
     }
   }
 
@@ -595,8 +593,6 @@ export class Stage {
     const perPixel = (this.target.end - this.target.start) / Math.max(1, this.width - at.gutter);
     const zoom = zoomed(this.target, middle, apart / now, lanes);
     this.move(panned(zoom, -((here.x - before.x) / 2) * perPixel, lanes), true);
-    this.change.view = this.view;
-    this.rest();
   }
 
   private up(event: PointerEvent): void {
@@ -629,7 +625,8 @@ export class Stage {
     const { at } = this;
     if (!at) return;
     const spot = spotAt(at, y, this.scroll);
-    const onLabel = spot && (spot.item.what !== "lane" || x < at.gutter || (spot.item.inset > 0 && y < spot.top + spot.item.inset) || spot.more);
+    const onLabel =
+      spot && (x < at.gutter || (!at.gutter && spot.item.what !== "lane") || (spot.item.inset > 0 && y < spot.top + spot.item.inset) || spot.more);
     const style =
       y < at.axisTop ? (x < at.gutter ? "default" : "grab") : y < at.axisTop + at.axisHeight ? "ew-resize" : onLabel ? "pointer" : "crosshair";
     if (this.root.style.cursor !== style) this.root.style.cursor = style;
@@ -676,7 +673,7 @@ export class Stage {
       return true;
     }
     if (item.what !== "lane") {
-      this.toggle(item, "folded");
+      if (!at.gutter || x < at.gutter) this.toggle(item, "folded");
       return true;
     }
     const label = at.gutter ? x < at.gutter : item.inset > 0 && y < spot.top + item.inset;

@@ -6,7 +6,7 @@ import type { Wanted } from "./types";
 export const MOST_BYTES = 48 * 2 ** 20;
 const AT_ONCE = 4;
 const SETTLE = 40;
-const AGAIN = 3000;
+export const AGAIN = 3000;
 
 export type Fetch = (wanted: Wanted, signal: AbortSignal) => Promise<ArrayBuffer>;
 
@@ -29,6 +29,8 @@ export class Store {
   private timer: ReturnType<typeof setTimeout> | undefined;
   bytes = 0;
   failure = "";
+  /** ms after which a tile that failed is asked for again: never, where all there is is in a report. */
+  again = AGAIN;
 
   constructor(
     private readonly ask: Fetch,
@@ -67,7 +69,7 @@ export class Store {
     const now = Date.now();
     this.queue = list.filter((one) => {
       const key = keyOf(one);
-      return !this.held.has(key) && !this.under.has(key) && now - (this.failed.get(key) ?? -AGAIN) >= AGAIN;
+      return !this.held.has(key) && !this.under.has(key) && (!this.failed.has(key) || now - (this.failed.get(key) ?? 0) >= this.again);
     });
     // While zooming, depths pass by: none of them is asked for before it stays.
     const passing = z !== this.depth && this.depth >= 0;
@@ -103,7 +105,7 @@ export class Store {
       if (control.signal.aborted) return;
       this.failed.set(key, Date.now());
       this.failure = error instanceof Error ? error.message : String(error);
-      setTimeout(this.changed, AGAIN + 50);
+      if (Number.isFinite(this.again)) setTimeout(this.changed, this.again + 50);
     } finally {
       if (this.under.get(key) === control) this.under.delete(key);
       this.next();

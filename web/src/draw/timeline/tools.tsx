@@ -97,7 +97,13 @@ export function LanesMenu({ lanes, how, set }: LanesProps) {
                     const key = keyOf.lane(rank, lane.id);
                     return (
                       <div class="tl-lane" key={lane.id}>
-                        <Check on={!how.folded.has(key)} flip={() => flip("folded", key)} text={lane.title} disabled={lane.depth <= 1} />
+                        {lane.depth > 1 ? (
+                          <Check on={!how.folded.has(key)} flip={() => flip("folded", key)} text={lane.title} />
+                        ) : (
+                          <span class="tl-alone">
+                            {printable(group.kind === "device" && group.lanes.length === 1 ? `${group.title} · ${lane.title}` : lane.title)}
+                          </span>
+                        )}
                         <button
                           class={`tl-tool${how.pinned.has(key) ? " on" : ""}`}
                           aria-pressed={how.pinned.has(key)}
@@ -118,22 +124,10 @@ export function LanesMenu({ lanes, how, set }: LanesProps) {
   );
 }
 
-function Check({
-  on,
-  flip,
-  text,
-  strong = false,
-  disabled = false,
-}: {
-  on: boolean;
-  flip: () => void;
-  text: string;
-  strong?: boolean;
-  disabled?: boolean;
-}) {
+function Check({ on, flip, text, strong = false }: { on: boolean; flip: () => void; text: string; strong?: boolean }) {
   return (
     <label class={strong ? "tl-check strong" : "tl-check"}>
-      <input type="checkbox" checked={on} disabled={disabled} onChange={flip} />
+      <input type="checkbox" checked={on} onChange={flip} />
       {printable(text)}
     </label>
   );

@@ -1,0 +1,82 @@
+"""The page as one file: it opens from the disk, asks nobody, and says what the page says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kinetoscope.cli import main
+from tests.conftest import OURS
+from tests.web.conftest import Served, Tab
+
+SECTIONS = (
+    "overview",
+    "timeline",
+    "operators",
+    "kernels",
+    "modules",
+    "memory",
+    "idle",
+    "critical_path",
+    "distributed",
+    "sources",
+)
+
+
+def test_it_opens_from_a_file_with_every_section(tab: Tab, ours: Served, tmp_path: Path) -> None:
+    out = tmp_path / "run.html"
+    assert main(["report", str(OURS / "transformer.pt.trace.json.gz"), "-o", str(out)]) == 0
+    assert out.stat().st_size < 3_000_000
+    tab.address = "file://"
+    tab.page.goto(out.as_uri())
+    tab.settle()
+    for view in SECTIONS:
+        tab.page.evaluate("view => { location.hash = location.hash.replace(/\\/[a-z_]+(?=\\?|$)/, '/' + view) }", view)
+        tab.settle()
+        assert tab.page.locator("nav [aria-current=page]").count() == 1
+        if view != "timeline":
+            run = ours.run("transformer")
+            assert tab.sentence == ours.client.get(f"runs/{run}/pages/{view}")["sentence"].replace("`", "")
+        assert "not in this report" not in tab.page.locator("main").inner_text()
+        tab.shot(f"report-{view}")
+    assert not tab.errors
+
+
+def test_only_the_sections_asked_for(tab: Tab, tmp_path: Path) -> None:
+    out = tmp_path / "run.html"
+    assert main(["report", str(OURS / "mlp.pt.trace.json.gz"), "-o", str(out), "--sections", "kernels,overview"]) == 0
+    tab.address = "file://"
+    tab.page.goto(out.as_uri())
+    tab.settle()
+    assert tab.page.locator("nav a").all_inner_texts() == ["Kernels", "Overview"]
+
+
+def test_hostile_names_do_not_leave_the_data(tab: Tab, tmp_path: Path) -> None:
+    from tests.drawn import annotation, op, written
+
+    name = "</script><script>document.title='taken'</script><!--"
+    trace = written(tmp_path / "rank0.json", annotation("ProfilerStep#0", 0, 900), op(name, 10, 500))
+    out = tmp_path / "run.html"
+    assert main(["report", str(trace), "-o", str(out)]) == 0
+    tab.address = "file://"
+    tab.page.goto(out.as_uri())
+    tab.settle()
+    assert "taken" not in tab.page.title()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--sections", "operaters"], "did you mean"),
+        (["-o", "/nowhere/at/all/run.html"], "no folder"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = [] if "-o" in words else ["-o", str(tmp_path / "run.html")]
+    assert main(["report", str(OURS / "mlp.pt.trace.json.gz"), *out, *words]) in (1, 2)
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
