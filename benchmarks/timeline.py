@@ -4,9 +4,9 @@
     python -m benchmarks.timeline --trace T           made of the trace T
     python -m benchmarks.timeline --events 1000000    fewer of them; the file is kept in .data/ and made once
 
-Tiles are asked for at every scale, from single nanoseconds to all in one, at random places, with all lanes and counters,
-as the server makes them; the time to send them is not in it. Beside the time that passed stands that of the processor:
-where the machine has other work to do, the first says little.
+Tiles are asked for at every scale, from single nanoseconds to all in one, at random places, with all lanes and
+counters, as the server makes them; the time to send them is not in it. Beside the time that passed stands that of the
+processor: where the machine has other work to do, the first says little.
 """
 
 from __future__ import annotations

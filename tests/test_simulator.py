@@ -16,8 +16,8 @@ from kinetoscope.model.kinds import WorkKind
 from kinetoscope.model.steps import steps
 from kinetoscope.model.trace import Trace
 from kinetoscope.reading import read
-from tests.simulator import CAUSES, DIALECTS, Fault, Model, Truth, simulate
-from tests.simulator.cases import drawn
+from tests.simulator import CAUSES, DIALECTS, Fault, Model, Truth, happened, simulate
+from tests.simulator.cases import drawn, noisy
 from tests.simulator.model import Cause, Dialect
 
 _KNOWN = {"NO_STACKS", "NO_MEMORY"}
@@ -187,3 +187,43 @@ def test_names_alone_do_not_tell_groups_apart(tmp_path: Path) -> None:
 def _communication(trace: Trace) -> int:
     work: DeviceWork = trace.of(device_work)
     return int(work.of(WorkKind.COMMUNICATION).sum())
+
+
+def test_a_fault_begins_when_it_must_and_comes_now_and_then() -> None:
+    fault = Fault("host_gap", 1, 1e6, since=1, every=3)
+    assert [fault.hits(step) for step in range(6)] == [False, True, False, False, True, False]
+    assert not Fault().hits(0)
+    always = happened(Model(ranks=4, steps=6, noise=0.0, fault=Fault("host_gap", 1, 1e6))).straggler
+    seldom = happened(Model(ranks=4, steps=6, noise=0.0, fault=fault)).straggler
+    assert always is not None
+    assert seldom is not None
+    assert seldom.loss == pytest.approx(always.loss / 3, rel=0.1)
+    assert seldom.lasting == pytest.approx(seldom.loss / 2, rel=0.1)
+
+
+def test_two_faults_have_two_culprits() -> None:
+    slow, late = Fault("slow_kernels", 2, 0.5), Fault("data_loading", 0, 3e6)
+    truth = happened(Model(ranks=4, steps=4, fault=slow, other=late))
+    assert truth.straggler is not None
+    assert truth.other is not None
+    assert (truth.straggler.rank, truth.other.rank, truth.other.cause) == (2, 0, "data_loading")
+
+
+@pytest.mark.parametrize("knob", ["jitter", "shapes", "uneven", "warmup", "hiccups"])
+def test_what_is_uneven_changes_when_things_happen_and_nothing_else(knob: str) -> None:
+    even, uneven = (happened(Model(ranks=4, steps=3, **{knob: amount})).collectives for amount in (0.0, 0.5))  # type: ignore[arg-type]
+    what = ["match", "rank", "kind", "bytes", "seq", "step"]
+    assert even.select(what).equals(uneven.select(what))
+    assert not even["arrival"].equals(uneven["arrival"])
+
+
+def test_noisy_models_are_as_various_as_they_say() -> None:
+    models = [noisy(seed) for seed in range(300)]
+    assert {model.ranks for model in models} >= {2, 4, 8, 16, 64}
+    assert min(model.steps for model in models) == 3
+    assert max(model.steps for model in models) == 30
+    assert {model.dialect for model in models} == set(DIALECTS)
+    assert {model.fault.cause for model in models} == set(CAUSES)
+    assert {model.fault.every for model in models} == {1, 5}
+    assert any(model.missing for model in models)
+    assert any(len(model.faults) == 2 for model in models)

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from kinetoscope.analyses.temporal_breakdown import temporal_breakdown
     from kinetoscope.analyses.trace_info import trace_info
     from kinetoscope.errors import KinetoscopeError
+    from kinetoscope.integrations.notebook import view
     from kinetoscope.model.job import Job
     from kinetoscope.model.selection import ALL, Selection
     from kinetoscope.model.trace import Trace
@@ -69,6 +70,7 @@ _HOMES = {
     "Selection": "model.selection",
     "Trace": "model.trace",
     "read": "reading",
+    "view": "integrations.notebook",
 }
 """Where names come from; an analysis is the function of its module."""
 
@@ -120,6 +122,7 @@ __all__ = [
     "synchronizations",
     "temporal_breakdown",
     "trace_info",
+    "view",
 ]
 
 

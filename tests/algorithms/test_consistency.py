@@ -8,7 +8,9 @@ from hypothesis.extra.numpy import arrays
 from kinetoscope.algorithms.consistency import excess
 
 values = st.one_of(st.integers(0, 50).map(float), st.just(float("nan")))
-tables = st.tuples(st.integers(1, 5), st.integers(1, 6)).flatmap(lambda shape: arrays(np.float64, shape, elements=values))
+tables = st.tuples(st.integers(1, 5), st.integers(1, 6)).flatmap(
+    lambda shape: arrays(np.float64, shape, elements=values)
+)
 
 
 @given(tables, st.lists(st.integers(0, 1), min_size=5, max_size=5))

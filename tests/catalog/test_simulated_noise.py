@@ -46,6 +46,20 @@ def test_a_slow_link_and_noise_are_nobodys_fault(tmp_path: Path) -> None:
     assert verdicts(tmp_path, (replace(model, **even) for model in models)) == {}  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        Model(ranks=2, style="fsdp", steps=8, noise=0.0, fault=Fault("slow_kernels", 1, 0.2, every=2)),
+        Model(ranks=4, style="fsdp", steps=4, missing=(2,), fault=Fault("synchronization", 3, 2e5, every=2)),
+        Model(ranks=4, style="fsdp", expert=4, steps=5, noise=0.0, fault=Fault("synchronization", 3, 1e5)),
+        Model(ranks=4, steps=10, noise=0.03, fault=Fault("host_gap", 1, 1e6), other=Fault("data_loading", 2, 2e6, 5)),
+    ],
+    ids=["each second step of two ranks", "beside a missing rank", "host-bound", "two at a time"],
+)
+def test_what_is_there_in_several_steps_is_no_chance(tmp_path: Path, model: Model) -> None:
+    assert verdicts(tmp_path, [model]) == {}
+
+
 @pytest.mark.parametrize("dialect", ["2024", "2026"])
 def test_of_a_rank_whose_file_is_cut_the_cause_is_right(tmp_path: Path, dialect: str) -> None:
     """In 2024 what times count from stood at the end: the clock of such a file is wrong by decades."""

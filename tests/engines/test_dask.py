@@ -305,7 +305,6 @@ def test_a_port_that_does_not_speak_is_one_line(run: Path, monkeypatch: pytest.M
 def test_a_scheduler_that_stops_in_the_middle_is_one_line(
     number: signal.Signals, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kinetoscope.engines.dask.TIMEOUT", 2)
     (tmp_path / "run").mkdir()
     written(tmp_path / "run", 20)
     with cluster(tmp_path, ["--no-nanny"]) as address:
@@ -314,6 +313,7 @@ def test_a_scheduler_that_stops_in_the_middle_is_one_line(
             process = job.engine._workers.client.run_on_scheduler(os.getpid)  # type: ignore[attr-defined]
             answers = job.engine.map(job.sources, Task(who, ALL, {}))
             next(answers)
+            monkeypatch.setattr("kinetoscope.engines.dask.TIMEOUT", 2)
             os.kill(process, number)
             with raised(words):
                 list(answers)

@@ -82,3 +82,16 @@ def test_rebuilt_stacks_of_operators_equal_those_in_the_file(name: str) -> None:
     for node, code in pairs:
         [rebuilt], [spelled] = ([*stacks._texts(trace, frames, np.array([key]))] for key in (node, code))
         assert rebuilt == spelled
+
+
+def test_of_a_stack_deeper_than_python_allows_the_innermost_calls_are_kept(tmp_path: Path) -> None:
+    depth = stacks.DEEPEST + 3
+    around = [drawn.python(f"m.py({k}): f", k, 5000 - 2 * k) for k in range(depth)]
+    inside = [
+        drawn.op("aten::mm", depth + 1, 1),
+        drawn.python("leaf", depth + 3, 9),
+        drawn.op("aten::mm", depth + 4, 1),
+    ]
+    *_, mm, _, other = stacks_of(tmp_path, *around, *inside)
+    assert mm == stacks.SEPARATOR.join(f"m.py({k}): f" for k in range(3, depth))
+    assert other == stacks.SEPARATOR.join([*(f"m.py({k}): f" for k in range(4, depth)), "leaf"])

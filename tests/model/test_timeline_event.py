@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinetoscope.model.calltree import self_times
 from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.launching import launches
 from kinetoscope.model.stacks import call_stacks
 from kinetoscope.model.timeline import timeline
 from kinetoscope.model.timeline_calls import Frame, around, launched_in
@@ -106,13 +106,14 @@ def test_a_stream_that_waits_for_another(tmp_path: Path) -> None:
 
 def test_stacks_and_launches_are_those_of_the_whole_trace() -> None:
     trace = read(OURS / "mlp.pt.trace.json.gz").trace()
-    whole, work, found = trace.of(call_stacks, True), trace.of(device_work), trace.of(launches)
+    whole, work = trace.of(call_stacks, True), trace.of(device_work)
     for row in np.flatnonzero(whole.code >= 0)[::37].tolist():
         own = around(trace, row)
         if not own.of_forward:
             text = whole.texts[whole.code[row]]
             assert [frame.name for frame in own.stack] == [part.split("): ")[-1] for part in text.split(";")]
-    assert sum(len(launched_in(trace, int(row))) for row in found.rows) == int((work.launch >= 0).sum())
+    calls = np.unique(work.launch[work.launch >= 0]).tolist()
+    assert sum(len(launched_in(trace, row)) for row in calls) == int((work.launch >= 0).sum())
 
 
 def test_what_was_launched_in_the_calls_of_a_real_trace(shared_traces: Path) -> None:
@@ -123,6 +124,7 @@ def test_what_was_launched_in_the_calls_of_a_real_trace(shared_traces: Path) -> 
         inside = (trace.track == trace.track[row]) & (trace.start >= trace.start[row]) & (trace.end <= trace.end[row])
         expected = np.flatnonzero((work.launch >= 0) & inside[work.launch])
         assert sorted(launched_in(trace, row).tolist()) == expected.tolist()
+        assert details(trace, row).own == int(trace.of(self_times)[row])
 
 
 def test_every_kind_of_event_of_real_traces_has_details(shared_traces: Path) -> None:

@@ -49,7 +49,7 @@ def test_only_the_sections_asked_for(tab: Tab, tmp_path: Path) -> None:
     tab.address = "file://"
     tab.page.goto(out.as_uri())
     tab.settle()
-    assert tab.page.locator("nav a").all_inner_texts() == ["Kernels", "Overview"]
+    assert tab.page.locator("nav a").all_inner_texts() == ["Overview", "Kernels"]
 
 
 def test_hostile_names_do_not_leave_the_data(tab: Tab, tmp_path: Path) -> None:

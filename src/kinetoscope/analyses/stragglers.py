@@ -75,10 +75,11 @@ def stragglers(
     synchronization (calls that wait for the device, and what is idle because of them), or host gap (other work of the
     host, or nothing recorded). A rank is a straggler if by its own fault, which a slow link is not, it costs those who
     wait more than 1 % of a step in each step on average, and more than three times the spread of the clocks, beyond
-    what the rank in the middle costs, and at least three times that; and if it does more itself in each step than
-    others that have the same to do, by as much, and beyond doubt: by five standard errors of what ranks vary by from
-    step to step. From three steps on the one in which a rank cost most does not count: it may have been an accident,
-    such as a warm-up. By step no step is left out; by collective the first two limits hold for what the others lose.
+    what the rank in the middle costs, by the same cause at least three times that; and if it does more itself in each
+    step than others that have the same to do, by as much, and beyond doubt: by five standard errors of what ranks vary
+    by from step to step. From three steps on the one in which a rank cost most does not count: it may have been an
+    accident, such as a warm-up. By step no step is left out; by collective the first two limits hold for what the
+    others lose.
 
     How to read it. Begin with the ranks that are stragglers. The cause says where to look on that rank: `kernel_spread`
     for computation, the loader for data loading, `synchronizations` for synchronization, `idle_breakdown` for the host.

@@ -47,6 +47,8 @@ def _use(path: Path, meter: Meter, between: Callable[[], None]) -> None:
     from kinetoscope.analyses import ANALYSES
     from kinetoscope.model.tables import TABLES, table
     from kinetoscope.reading import read
+    from kinetoscope.server.timeline_lanes import named
+    from kinetoscope.server.timeline_tile import tile
 
     for jobs in (1, 2):  # one thread parses, then two, whose tables are joined
         job = read(path, jobs=jobs, progress=meter)
@@ -55,6 +57,8 @@ def _use(path: Path, meter: Meter, between: Callable[[], None]) -> None:
             analysis(job)
         for name in TABLES:
             table(job.trace(), name)
+        between()
+        tile(job.trace(), 10, 0, *named(job.trace(), None))
     few = path.with_name("few.json")
     few.write_text(json.dumps(list(islice(_events(), 20))))
     _convert(few, meter)

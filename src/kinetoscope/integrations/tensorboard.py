@@ -108,9 +108,9 @@ def _adapted(workspace: Any) -> Wsgi:
 
     def answer(environ: Environ, start: Start) -> Iterable[bytes]:
         def starting(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-            names = {name.lower() for name in HEADERS}
-            kept = [(name, value) for name, value in headers if name.lower() not in names]
-            return start(status, [*kept, *HEADERS.items()], *rest)
+            names = {name.lower() for name, _ in headers}  # Perfetto's page has a policy of its own
+            missing = [(name, value) for name, value in HEADERS.items() if name.lower() not in names]
+            return start(status, [*headers, *missing], *rest)
 
         found: Iterable[bytes] = app(environ, starting)
         return found

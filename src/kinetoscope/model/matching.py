@@ -32,8 +32,6 @@ calls that are alike in kind, type and size."""
 SYNCHRONIZING: Final = BINDING
 """Kinds of which no rank leaves before all have come."""
 
-_ROUNDS: Final = 16
-
 
 @dataclass(frozen=True)
 class Matched:
@@ -65,7 +63,8 @@ def match(frame: pl.DataFrame) -> Matched:
     calls = Calls.of(frame)
     ids = np.full(len(frame), -1, np.int64)
     how = np.full(len(frame), -1, np.int8)
-    for place, found in _found(calls, ids):
+    doubtful: list[int] = []
+    for place, found in _found(calls, ids, doubtful):
         chosen = (found >= 0) & (ids < 0)
         ids[chosen] = found[chosen] + (ids.max(initial=-1) + 1)
         how[chosen] = place
@@ -77,13 +76,14 @@ def match(frame: pl.DataFrame) -> Matched:
     matched = inferred_groups(matched)
     unmatched = int((ids < 0).sum())
     ranks = int(calls.rank.max(initial=-1)) + 1
-    return Matched(matched, ranks, len(frame), unmatched, tuple(_notes(matched, ranks)))
+    return Matched(matched, ranks, len(frame), unmatched, tuple(_notes(matched, ranks, sum(doubtful))))
 
 
-def _found(calls: Calls, ids: Int64s) -> Iterator[tuple[int, Int64s]]:
+def _found(calls: Calls, ids: Int64s, doubtful: list[int]) -> Iterator[tuple[int, Int64s]]:
     """Matches of one way after the other: its place in `HOW`, and a number for each call, −1 for none.
 
-    `ids` are those found so far, as the caller keeps them between one way and the next.
+    `ids` are those found so far, as the caller keeps them between one way and the next. To `doubtful` is added how many
+    calls may be of several groups.
     """
     yield HOW.index(SEQUENCE), _by_sequence(calls)
     offsets = Offsets(calls, ids)
@@ -92,7 +92,9 @@ def _found(calls: Calls, ids: Int64s) -> Iterator[tuple[int, Int64s]]:
     offsets = Offsets(calls, ids)
     free = (ids < 0) & ~calls.recorded & ~calls.single
     free &= ~calls.other
-    yield HOW.index(SHAPE), by_shape(calls, free, ids)[0]
+    found, count = by_shape(calls, free, ids)
+    doubtful.append(count)
+    yield HOW.index(SHAPE), found
     yield HOW.index(ORDER), between_two(calls, Offsets(calls, ids))
     yield HOW.index(SHAPE), between_unnamed(calls, Offsets(calls, ids))
 
@@ -143,7 +145,7 @@ def _renumbered(ids: Int64s, start: Int64s) -> Int64s:
     return np.where(ids >= 0, numbers[np.maximum(ids, 0)], -1)
 
 
-def _notes(frame: pl.DataFrame, ranks: int) -> Iterator[str]:
+def _notes(frame: pl.DataFrame, ranks: int, doubtful: int) -> Iterator[str]:
     if ranks < 2 or not len(frame):
         return
     counts = frame.group_by("match").agg(pl.len(), by=pl.col("matched_by").first())
@@ -154,6 +156,11 @@ def _notes(frame: pl.DataFrame, ranks: int) -> Iterator[str]:
         yield (
             f"{len(unmatched):,} of {len(frame):,} calls have no counterpart on another rank ({listed}): "
             "waiting cannot be told for them."
+        )
+    if doubtful:
+        yield (
+            f"{doubtful:,} of these calls name no process group, and several groups that act alike at the same time fit: "
+            "they are left unmatched (torch 2.4 and newer record the group of NCCL's collectives)."
         )
     by = {how: len(counts.filter(by=how)) for how in HOW}
     if by[SHAPE]:

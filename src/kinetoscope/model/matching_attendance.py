@@ -97,7 +97,8 @@ class Attendance:
         each = np.bincount(calls.rank[streams], minlength=1)
         here = int(calls.rank.max(initial=-1)) + 1
         least = _least(calls)
-        return cls(calls, free, _arrivals(calls), least, int(each.max()), int((each > 0).sum()), calls.world <= here)
+        most = int(each.max()) + bool(calls.single.any())  # sends and receives: not all ranks do the same
+        return cls(calls, free, _arrivals(calls), least, most, int((each > 0).sum()), calls.world <= here)
 
     @cached_property
     def groups(self) -> dict[int, list[frozenset[int]] | None]:
@@ -214,7 +215,7 @@ class _Seen:
             between = self._offsets.between(self.some[one], self.some[other])
             apart[other] = between is not None and abs(ends.offset[other] - between) > _LOOSE * limit
         apart[one] = False
-        return ~apart
+        return np.asarray(~apart)
 
     def waits(self, one: int, limit: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Who left with this one and had waited for another, and who else may have been with it: bool [events, …]."""
@@ -266,7 +267,8 @@ def _is_alone(known: Attendance, seen: _Seen, one: int, members: NDArray[np.int6
     if len(members) == 2 and seen.whole:
         other = int(members[members != one][0])
         return np.array_equal(np.flatnonzero(seen.together(other)), members)
-    return known.sequences == 1 and len(members) == known.everyone
+    on_host = known.calls.on_host[seen.some[one]]  # no stream tells of how many groups it is
+    return not on_host and known.sequences == 1 and len(members) == known.everyone
 
 
 def _of_listed(known: Attendance, seen: _Seen) -> Iterator[list[int]]:

@@ -97,7 +97,8 @@ class Calls:
             )
         }  # fmt: skip
         flags: dict[str, Any] = {
-            each: facts[each].to_numpy() for each in ("recorded", "binding", "single", "sends", "on_host", "other", "sized")
+            each: facts[each].to_numpy()
+            for each in ("recorded", "binding", "single", "sends", "on_host", "other", "sized")
         }
         codes: dict[str, Any] = {
             each: arrays.integers(facts[each])[0] for each in ("rank", "clock", "group", "signature", "kind")

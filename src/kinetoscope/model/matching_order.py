@@ -1,4 +1,4 @@
-"""Calls of different ranks side by side: by their order in a process group, or by that of like calls."""
+"""Calls of different ranks side by side by their order in a process group; and what matches tell of clocks."""
 
 from __future__ import annotations
 
@@ -8,19 +8,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.alignment import Pairs, aligned_pairs
+from kinetoscope.algorithms.alignment import aligned_pairs
 from kinetoscope.algorithms.clocks import Fit, fit
 from kinetoscope.model.matching_columns import Calls, Int64s
 
 _PAIRINGS: Final = 4096
 """Pairs of ranks that are looked at for calls of unknown groups, about."""
-
-_SEVERAL: Final = 4
-_LOOSE: Final = 5.0
-_TOGETHER: Final = 5_000
-_DRIFT: Final = 5e-5
-"""Calls of one signature that must occur, and how far their ends may vary, before they are of two groups: so many times
-as much as for the closest rank, so many ns, and what clocks drift apart in between."""
 
 _ENDS: Final = 50_000
 """Ends of collectives that clocks are compared by, about."""
@@ -37,72 +30,24 @@ def by_order(calls: Calls, free: NDArray[np.bool_], bucket: Int64s, offsets: Off
         left = max(1, min(rounds, _PAIRINGS // max(len(parts), 1)))
         while left and len(parts) > 1:
             pivot = max(range(len(parts)), key=lambda place: (len(parts[place]), -place))
-            number = _beside(calls, found, parts.pop(pivot), parts, offsets, number, doubt=rounds > 1)
+            number = _beside(calls, found, parts.pop(pivot), parts, offsets, number)
             parts = [rest for part in parts if len(rest := part[found[part] < 0])]
             left -= 1
     return found
 
 
-def _beside(
-    calls: Calls, found: Int64s, pivot: Int64s, parts: list[Int64s], offsets: Offsets, number: int, *, doubt: bool
-) -> int:
-    """Number the calls of one rank that others have too, from `number` on; the next free number comes back.
-
-    doubt: whether like calls of other ranks may be of another process group.
-    """
+def _beside(calls: Calls, found: Int64s, pivot: Int64s, parts: list[Int64s], offsets: Offsets, number: int) -> int:
+    """Number the calls of one rank that others have too, from `number` on; the next free number comes back."""
     one = calls.witness(pivot)
     pairs = []
     for part in parts:
         pairs.append(aligned_pairs(one, calls.witness(part), offsets.between(pivot[0], part[0]), gaps=calls.gaps))
-    if doubt and len(parts) > 1:
-        pairs = _of_one_group(calls, pivot, parts, pairs)
     taken = np.zeros(len(pivot), np.bool_)
     for part, (mine, theirs) in zip(parts, pairs, strict=True):
         found[part[theirs]] = number + mine
         taken[mine] = True
     found[pivot[taken]] = number + np.flatnonzero(taken)
     return number + len(pivot)
-
-
-def _of_one_group(calls: Calls, pivot: Int64s, parts: list[Int64s], pairs: list[Pairs]) -> list[Pairs]:
-    """The pairs less those of ranks that do the same at the same time but in a group of their own.
-
-    Ranks of one group leave a collective together, time after time. Other ranks do not, if some do.
-    """
-    jitter = [_jitter(calls, pivot, part, found) for part, found in zip(parts, pairs, strict=True)]
-    least: dict[int, float] = {}
-    for each in jitter:
-        for signature, (value, _) in each.items():
-            least[signature] = min(value, least.get(signature, value))
-    kept = []
-    for each, (mine, theirs) in zip(jitter, pairs, strict=True):
-        apart = [
-            signature
-            for signature, (value, distance) in each.items()
-            if value > _LOOSE * least[signature] and value > _TOGETHER + _DRIFT * distance
-        ]
-        same = ~np.isin(calls.signature[pivot[mine]], apart)
-        kept.append((mine[same], theirs[same]))
-    return kept
-
-
-def _jitter(calls: Calls, pivot: Int64s, part: Int64s, pairs: Pairs) -> dict[int, tuple[float, float]]:
-    """By how much the ends of the pairs of each signature differ otherwise than before, and how far apart those are.
-
-    Medians in ns, of binding calls that occur several times.
-    """
-    mine, theirs = pivot[pairs[0]], part[pairs[1]]
-    binding = calls.binding[mine]
-    mine, theirs = mine[binding], theirs[binding]
-    order = np.lexsort((calls.end[mine], calls.signature[mine]))
-    mine, theirs = mine[order], theirs[order]
-    found = {}
-    borders = np.flatnonzero(np.diff(calls.signature[mine])) + 1
-    for a, b in zip(np.split(mine, borders), np.split(theirs, borders), strict=True):
-        if len(a) >= _SEVERAL:
-            change = np.median(np.abs(np.diff(calls.end[b] - calls.end[a])))
-            found[int(calls.signature[a[0]])] = float(change), float(np.median(np.diff(calls.end[a])))
-    return found
 
 
 class Offsets:

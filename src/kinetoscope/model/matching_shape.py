@@ -67,7 +67,7 @@ def by_shape(calls: Calls, free: NDArray[np.bool_], ids: Int64s) -> tuple[Int64s
                 rows = table.rows[:, members]
                 rows = rows if 0 in members and table.told[members].all() else _beside_own(calls, rows, offsets)
                 number = _numbered(found, _leaving_together(calls, rows, offsets), number)
-            rest.append(table.without(sum(sure, [])))
+            rest.append(table.without([place for members in sure for place in members]))
         if sum(table.rows.shape[1] for table in rest) == sum(table.rows.shape[1] for table in tables):
             break
         tables = rest
@@ -186,6 +186,8 @@ def _side_by_side(calls: Calls, parts: list[Int64s], offsets: Offsets) -> Iterat
         profile = _profile(calls, pivot)
         for part in parts:
             if calls.on_host[part[0]] or _similar(profile, _profile(calls, part)) >= _ALIKE:
+                if _may_be_shifted(calls, pivot, part, offsets):
+                    continue
                 by_time = _placed_beside(calls, pivot, part, offsets)
                 beside = _from_the_start(calls, pivot, part, by_time, offsets)
                 columns.append(beside)
@@ -197,6 +199,19 @@ def _side_by_side(calls: Calls, parts: list[Int64s], offsets: Offsets) -> Iterat
         left -= 1
         kept = np.array([bool((column >= 0).any()) for column in columns])
         yield Table(np.stack(columns, axis=1)[:, kept], np.array(told)[kept])
+
+
+def _may_be_shifted(calls: Calls, pivot: Int64s, part: Int64s, offsets: Offsets) -> bool:
+    """Whether the sequences, of two lengths, may begin together or end together as well, and no clock says which."""
+    count = min(len(pivot), len(part))
+    if len(pivot) == len(part) or offsets.between(pivot[0], part[0]) is not None:
+        return False
+    misfit = []
+    for one, other in ((pivot[:count], part[:count]), (pivot[-count:], part[-count:])):
+        if not np.array_equal(calls.signature[one], calls.signature[other]):
+            return False
+        misfit.append(_misfit(calls, one, other, None))
+    return max(misfit) < _FAR_WORSE * max(min(misfit), _SLACK / 10)
 
 
 def _from_the_start(calls: Calls, pivot: Int64s, part: Int64s, beside: Int64s, offsets: Offsets) -> Int64s:
@@ -224,7 +239,9 @@ def _misfit(calls: Calls, pivot: Int64s, beside: Int64s, offset: int | None) -> 
     """By how much ends differ, otherwise than clocks do."""
     both = (beside >= 0) & calls.binding[pivot]
     difference = calls.end[beside[both]] - calls.end[pivot[both]]
-    return float(np.median(np.abs(difference - (np.median(difference) if offset is None else offset)))) if both.any() else 0.0
+    if not both.any():
+        return 0.0
+    return float(np.median(np.abs(difference - (np.median(difference) if offset is None else offset))))
 
 
 def _profile(calls: Calls, rows: Int64s) -> tuple[Int64s, Int64s]:

@@ -7,7 +7,7 @@ of its thread by nature) has lanes of its own beside them. Not drawn are names, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -98,47 +98,45 @@ class Timeline:
 def timeline(trace: Trace) -> Timeline:
     """Lay out a trace. Ask by `trace.of`."""
     start, end = times(trace)
-    calls = trace.of(call_tree)
-    layer = np.full(len(trace), -1, np.int8)
-    layer[_drawn(trace)] = REST
-    layer[np.isin(trace.kind, DEVICE_WORK) & (layer == REST)] = WORK
-    layer[calls.member] = CALLS
-    alone = np.full(len(trace), packing.NO_ROW, np.int32)
+    layer = _layers(trace)
     depth = np.full(len(trace), packing.NO_ROW, np.int32)
-    orders, lane_of_track, found = [], [], []
-    first_row = 0
+    row = np.full(len(trace), packing.NO_ROW, np.int32)
+    orders, found = [], []
+    first = 0
     for number in (CALLS, WORK, REST):
-        order, offsets, parent = calls.order, calls.offsets, calls.parent
-        if number != CALLS:
-            order, offsets = ordering.track_order(
-                trace.track, start, end, tracks=len(trace.tracks), selected=layer == number
-            )
-            parent = alone
-        rows = packing.packed(start, end, order, offsets, parent, most=_ROWS[number])
-        depth[order] = rows[order]
-        sizes = _sizes(depth, order, offsets)
+        order, offsets, parent = _order(trace, layer, number)
+        own = packing.packed(start, end, order, offsets, parent, most=_ROWS[number])[order]
+        sizes = _sizes(own, offsets)
+        firsts = first + np.cumsum(sizes) - sizes
+        depth[order] = own
+        row[order] = own + firsts[trace.track[order]]
         used = np.flatnonzero(sizes)
-        firsts = np.zeros(len(sizes), np.int32)
-        firsts[used] = first_row + np.concatenate([[0], np.cumsum(sizes[used])[:-1]]) if len(used) else 0
-        counts = np.diff(offsets)
-        found += [(track, number, int(firsts[track]), int(sizes[track]), int(counts[track])) for track in used.tolist()]
+        columns = used, np.full(len(used), number), firsts[used], sizes[used], np.diff(offsets)[used]
+        found += list(zip(*(column.tolist() for column in columns), strict=True))
         orders.append(order)
-        lane_of_track.append(firsts)
-        first_row += int(sizes.sum())
-    order = np.concatenate(orders)
-    row = np.concatenate([lane_of_track[n][trace.track[each]] for n, each in enumerate(orders)]) + depth[order]
-    numbers = np.full(len(trace), -1, np.int32)
-    numbers[order] = row
-    order, offsets = packing.by_number(numbers, order, first_row)
+        first += int(sizes.sum())
+    order, rows = packing.by_number(row, np.concatenate(orders), first)
     origin = min(max(trace.of(origin_of_time), -LONGEST), LONGEST)
     return Timeline(
-        lanes=_lanes(trace, found),
-        pyramid=pyramid(start, end, trace.of(mark_kinds), order, offsets),
+        lanes=_lanes(trace, found, layer),
+        pyramid=pyramid(start, end, trace.of(mark_kinds), order, rows),
         depth=depth.astype(np.int16),
         layer=layer,
         origin=origin,
         end=_end(trace, layer, end) - origin,
     )
+
+
+def _order(
+    trace: Trace, layer: NDArray[np.int8], number: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+    """The events of a layer by track and start, where each track begins, and the event around each."""
+    if number == CALLS:
+        calls = trace.of(call_tree)
+        return calls.order, calls.offsets, calls.parent
+    selected = layer == number
+    order, offsets = ordering.track_order(trace.track, *times(trace), tracks=len(trace.tracks), selected=selected)
+    return order, offsets, np.full(len(trace), packing.NO_ROW, np.int32)
 
 
 def times(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -155,26 +153,34 @@ def _clipped(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.clip(trace.start, -LONGEST, LONGEST), np.clip(trace.end, -LONGEST, LONGEST)
 
 
-def _drawn(trace: Trace) -> NDArray[np.bool_]:
-    spans: NDArray[np.bool_] = (trace.ph == _SPAN) | (trace.kind == EventKind.INSTANT)
-    return spans & ~np.isin(trace.kind, (EventKind.MEMORY, EventKind.METADATA))
+def _layers(trace: Trace) -> NDArray[np.int8]:
+    """The layer of each event, −1 for what is not drawn: int8 [events]."""
+    drawn = (trace.ph == _SPAN) | (trace.kind == EventKind.INSTANT)
+    of_kind = np.full(len(EventKind), REST, np.int8)
+    of_kind[[EventKind.MEMORY, EventKind.METADATA]] = -1
+    of_kind[list(DEVICE_WORK)] = WORK
+    layer = of_kind[trace.kind]
+    layer[~drawn] = -1
+    layer[trace.of(call_tree).member] = CALLS
+    return layer
 
 
-def _sizes(depth: NDArray[np.int32], order: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many rows each track has: int64 [tracks]."""
+def _sizes(depth: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many rows each track has, of the depths of its events: int64 [tracks]."""
     sizes = np.zeros(len(offsets) - 1, np.int64)
     used = np.flatnonzero(np.diff(offsets))
     if len(used):
-        sizes[used] = np.maximum.reduceat(depth[order], offsets[used]) + 1
+        sizes[used] = np.maximum.reduceat(depth, offsets[used]) + 1
     return sizes
 
 
 def _end(trace: Trace, layer: NDArray[np.int8], end: NDArray[np.int64]) -> int:
     """The last instant of what is drawn; what the profiler says of itself counts only if there is nothing else."""
-    shown = (layer >= 0) & ~np.isin(trace.kind, (EventKind.SPAN, EventKind.OTHER))
-    if not shown.any():
-        shown = layer >= 0
-    return int(end[shown].max()) if shown.any() else 0
+    drawn = layer >= 0
+    for odd in (trace.kind == EventKind.SPAN) | (trace.kind == EventKind.OTHER), np.zeros(len(trace), np.bool_):
+        if (shown := drawn & ~odd).any():
+            return int(end.max(where=shown, initial=np.iinfo(np.int64).min))
+    return 0
 
 
 # --- lanes
@@ -183,15 +189,15 @@ _Found = tuple[int, int, int, int, int]
 """Track, layer, first row, rows and events of a lane."""
 
 
-def _lanes(trace: Trace, found: Iterable[_Found]) -> tuple[Lane, ...]:
+def _lanes(trace: Trace, found: Sequence[_Found], layer: NDArray[np.int8]) -> tuple[Lane, ...]:
     """The lanes in order: the process of the main thread first, then others, devices, and what stands aside."""
     named, main = trace.of(lanes), trace.of(main_thread)
-    aside = _tracks_aside(trace)
+    aside = _tracks_aside(trace, layer)
     devices = _device_of_tracks(trace)
     autograd = _autograd_threads(trace, main)
-    others = {track for track, layer, *_ in found if layer != REST}
+    others = {track for track, number, *_ in found if number != REST}
     keyed = []
-    for track, layer, first, rows, events in found:
+    for track, number, first, rows, events in found:
         lane, pid = named[track], trace.tracks.pids[track]
         if track in aside:
             group = Group("other", "profiler", "other")
@@ -203,9 +209,9 @@ def _lanes(trace: Trace, found: Iterable[_Found]) -> tuple[Lane, ...]:
             group = Group(f"host {pid}", lane.process, "host")
             title = _thread_title(track, main, autograd, lane.name)
         title = title.strip() or f"lane {track}"
-        if layer == REST and track in others:
+        if number == REST and track in others:
             title += " · annotations" if lane.is_device else " · other"
-        identity = f"{track}" + ("", "w", "o")[layer]
+        identity = f"{track}" + ("", "w", "o")[number]
         order = (
             ("host", "device", "other").index(group.kind),
             group.kind == "host" and main >= 0 and pid != trace.tracks.pids[main],
@@ -213,11 +219,11 @@ def _lanes(trace: Trace, found: Iterable[_Found]) -> tuple[Lane, ...]:
             str(group.id).rjust(40),
             track != main,
             track not in autograd,
-            lane.sort[1] if group.kind == "device" else -events if layer == CALLS else 0,
+            lane.sort[1] if group.kind == "device" else -events if number == CALLS else 0,
             track,
-            layer,
+            number,
         )
-        keyed.append((order, Lane(identity, title, group, track, layer, first, rows, events)))
+        keyed.append((order, Lane(identity, title, group, track, number, first, rows, events)))
     return tuple(lane for _, lane in sorted(keyed, key=lambda each: each[0]))
 
 
@@ -230,11 +236,13 @@ def _thread_title(track: int, main: int, autograd: dict[int, int], name: str) ->
     return name
 
 
-def _tracks_aside(trace: Trace) -> set[int]:
+def _tracks_aside(trace: Trace, layer: NDArray[np.int8]) -> set[int]:
     """Tracks on which nothing is drawn but what the profiler says of itself."""
-    drawn = _drawn(trace)
-    others = np.unique(trace.track[drawn & ~np.isin(trace.kind, _ASIDE)])
-    return set(np.setdiff1d(np.unique(trace.track[drawn]), others).tolist())
+    rest = np.flatnonzero(layer == REST)
+    own = np.isin(trace.kind[rest], _ASIDE)
+    others = np.bincount(trace.track[rest[~own]], minlength=len(trace.tracks)) > 0
+    others |= np.bincount(trace.track[(layer == CALLS) | (layer == WORK)], minlength=len(trace.tracks)) > 0
+    return {track for track in np.unique(trace.track[rest[own]]).tolist() if not others[track]}
 
 
 def _device_of_tracks(trace: Trace) -> dict[int, int]:

@@ -17,7 +17,6 @@ from kinetoscope.model.autograd import backward_links
 from kinetoscope.model.calltree import MODULE, call_tree
 from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.launching import launches
 from kinetoscope.model.stacks import DEEPEST, SEPARATOR
 from kinetoscope.model.trace import Trace
 
@@ -75,24 +74,31 @@ def forward_of(trace: Trace, chain: list[int]) -> int:
 
 def launched_in(trace: Trace, row: int) -> NDArray[np.int32]:
     """Places in `device_work` of what a call, or a call inside it, launched; in order of launch: int32 [work]."""
-    calls, found = trace.of(call_tree), trace.of(launches)
+    calls, work = trace.of(call_tree), trace.of(device_work)
     if not calls.member[row]:
         return np.empty(0, np.int32)
-    start = trace.start[found.rows]
-    low = int(np.searchsorted(start, trace.start[row]))
-    high = int(np.searchsorted(start, max(trace.end[row], trace.start[row] + 1)))
-    inside = np.arange(low, high)[trace.track[found.rows[low:high]] == trace.track[row]]
-    at = found.rows[inside]
-    reached = at == row
+    places, launched = trace.of(_by_launch)
+    low = int(np.searchsorted(launched, trace.start[row]))
+    high = int(np.searchsorted(launched, max(trace.end[row], trace.start[row] + 1)))
+    places = places[low:high]
+    places = places[trace.track[work.launch[places]] == trace.track[row]]
+    at = work.launch[places]
     for _ in range(DEEPEST):
-        climbing = np.flatnonzero((at >= 0) & ~reached)
+        climbing = np.flatnonzero((at >= 0) & (at != row))
         if not len(climbing):
             break
         at[climbing] = calls.parent[at[climbing]]
-        reached[climbing] = at[climbing] == row
-    chosen = inside[reached].tolist()
-    parts = [found.work[found.offsets[place] : found.offsets[place + 1]] for place in chosen]
-    return np.concatenate([*parts, np.empty(0, np.int32)]).astype(np.int32)
+    reached: NDArray[np.int32] = places[at == row]
+    return reached
+
+
+def _by_launch(trace: Trace) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Places in `device_work` of what has a launch, by when that starts, then by its own start; and those times."""
+    work = trace.of(device_work)
+    places = np.flatnonzero(work.launch >= 0).astype(np.int32)
+    launched = trace.start[work.launch[places]]
+    order = np.lexsort((places, work.start[places], work.launch[places], launched))
+    return places[order], launched[order]
 
 
 def launch_of(trace: Trace, row: int) -> int:

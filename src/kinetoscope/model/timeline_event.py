@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.tree import ancestor
 from kinetoscope.model.autograd import backward_links
 from kinetoscope.model.calls import call_names
-from kinetoscope.model.calltree import call_tree, main_thread, self_times
+from kinetoscope.model.calltree import call_tree, main_thread
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.steps import step_of, steps
 from kinetoscope.model.stream_waits import stream_waits
@@ -128,7 +128,6 @@ def details(trace: Trace, row: int) -> Details:
     rows = work.rows[places]
     forward = int(trace.of(backward_links).forward[row])
     backward = np.flatnonzero(trace.of(backward_links).forward == row)
-    own = int(trace.of(self_times)[row]) if calls.member[row] else None
     arguments = _arguments(trace, row)
     return Details(
         row=row,
@@ -138,7 +137,7 @@ def details(trace: Trace, row: int) -> Details:
         depth=int(layout.depth[row]),
         start=begin - layout.origin,
         end=max(int(end[row]), begin) - layout.origin,
-        own=own,
+        own=_self_time(trace, row) if calls.member[row] else None,
         step=_step(trace, launch if launch >= 0 else row),
         arguments=arguments,
         around=around(trace, launch if launch >= 0 else row),
@@ -150,9 +149,16 @@ def details(trace: Trace, row: int) -> Details:
         device_total=int(work.duration[places].sum()) if len(places) else None,
         device_kernels=len(places),
         launch_delay=_delay(trace, work, row, launch, places),
-        same=_same(trace, row),
+        same=trace.of(same_as, int(trace.of(call_names)[row]), int(trace.kind[row])),
         arrows=tuple(islice(_arrows(trace, row, launch, rows, forward, backward), _ARROWS)),
     )
+
+
+def _self_time(trace: Trace, row: int) -> int:
+    """As `calltree.self_times`, of one call."""
+    inside = np.flatnonzero(trace.of(call_tree).parent == row)
+    own, others = (np.maximum(trace.end[rows] - trace.start[rows], 0).sum() for rows in ([row], inside))
+    return int(own - others)
 
 
 def _arguments(trace: Trace, row: int) -> Mapping[str, Any]:
@@ -180,9 +186,10 @@ def _delay(trace: Trace, work: DeviceWork, row: int, launch: int, places: NDArra
 # --- its like
 
 
-def _same(trace: Trace, row: int) -> Same:
-    calls, names = trace.of(call_tree), trace.of(call_names)
-    alike = (names == names[row]) & (trace.kind == trace.kind[row]) & (trace.of(timeline).layer >= 0)
+def same_as(trace: Trace, name: int, kind: int) -> Same:
+    """The events of a name (a code of `calls.call_names`) and a kind (an EventKind). Ask by `trace.of`."""
+    calls = trace.of(call_tree)
+    alike = (trace.of(call_names) == name) & (trace.kind == kind) & (trace.of(timeline).layer >= 0)
     count, number = int(np.count_nonzero(alike)), len(trace.of(steps))
     total, of_all = _device_time(trace, alike)
     on_device = total > 0

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.packing import by_number
 from kinetoscope.model.timeline import timeline, times
 from kinetoscope.model.trace import Trace
 
@@ -35,15 +36,13 @@ class Hits:
 
 def hits(trace: Trace, text: str) -> Hits:
     """The events that are drawn and have `text` in their name, whatever the case. Ask by `trace.of`."""
-    names = trace.of(_names)
-    found = names.filter(pl.col(_NAME).str.contains(text.lower(), literal=True))[_CODE].to_numpy()
-    matches = np.zeros(len(trace.strings) + 1, np.bool_)
-    matches[found] = True
-    matches[-1] = False  # where code −1 looks
-    rows = np.flatnonzero(matches[trace.name] & (trace.of(timeline).layer >= 0)).astype(np.int32)
+    names, found = trace.of(_names), trace.of(_by_name)
+    codes = names.filter(pl.col(_NAME).str.contains(text.lower(), literal=True))[_CODE].to_numpy()
+    parts = [found.rows[found.offsets[code] : found.offsets[code + 1]] for code in codes.tolist()]
+    rows = np.sort(np.concatenate([np.empty(0, np.int32), *parts]))
     start = times(trace)[0][rows]
     order = np.argsort(start, kind="stable")
-    return Hits(rows[order], start[order], found)
+    return Hits(rows[order], start[order], codes)
 
 
 def near(trace: Trace, found: Hits, after: int | None, direction: Direction) -> int:
@@ -80,9 +79,21 @@ def by_bucket(trace: Trace, found: Hits) -> NDArray[np.int64]:
     return np.diff(np.concatenate([[0], cuts, [len(found.rows)]]))
 
 
+@dataclass(frozen=True)
+class _ByName:
+    """The events that are drawn, by name: int32 [drawn]; int64 [strings + 1], where those of each name begin."""
+
+    rows: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+
+def _by_name(trace: Trace) -> _ByName:
+    drawn = np.flatnonzero((trace.of(timeline).layer >= 0) & (trace.name >= 0)).astype(np.int32)
+    return _ByName(*by_number(trace.name, drawn, len(trace.strings)))
+
+
 def _names(trace: Trace) -> pl.DataFrame:
     """The names of what is drawn, in lower case."""
-    used = np.zeros(len(trace.strings) + 1, np.bool_)
-    used[trace.name[trace.of(timeline).layer >= 0]] = True
-    codes = np.flatnonzero(used[:-1]).astype(np.int32)
-    return pl.DataFrame({_CODE: codes, _NAME: [trace.strings.glance(code).lower() for code in codes.tolist()]})
+    codes = np.flatnonzero(np.diff(trace.of(_by_name).offsets)).astype(np.int32)
+    texts = [trace.strings.glance(code).lower() for code in codes.tolist()]
+    return pl.DataFrame({_CODE: codes, _NAME: pl.Series(texts, dtype=pl.String)})

@@ -25,7 +25,7 @@ _SIGMAS: Final = 5
 """Standard errors by which a straggler's own time exceeds that of the others."""
 
 _OFTEN: Final = 3
-"""How many times what the rank in the middle costs a straggler does: where all are late in turn, none is one."""
+"""How many times what the rank in the middle costs, by the same cause: where all are late in turn, none is one."""
 
 _MUCH: Final = 0.25
 """Share of its greatest cause, whether its own or not, that a cause of a straggler is at least."""
@@ -52,16 +52,23 @@ def judged(costs: pl.DataFrame, own: OwnTime, least: int, *, each_step: bool) ->
     table = table.sort(keys).join(
         _evidence(own, least, each_step=each_step), on=keys, how="left", nulls_equal=True, maintain_order="left"
     )
+
+    def usual(column: pl.Expr) -> pl.Expr:
+        """Of the rank in the middle."""
+        return column.sort().gather((pl.len() - 1) // 2).first().over(together)
+
     delay = pl.sum_horizontal(DELAY + name for name in OWN)
-    usual = delay.sort().gather((pl.len() - 1) // 2).first().over(together)
-    costly = (delay - usual > least * pl.max_horizontal("steps", 1)) & (delay >= _OFTEN * usual)
+    costly = delay - usual(delay) > least * pl.max_horizontal("steps", 1)
     most = pl.max_horizontal(DELAY + name for name in CAUSES if name != "unknown")
     table = table.with_columns(
-        (costly & pl.col(_SURE + name).fill_null(False) & (pl.col(DELAY + name) >= _MUCH * most)).alias(_SURE + name)
+        (
+            (costly & pl.col(_SURE + name).fill_null(False))
+            & (pl.col(DELAY + name) >= pl.max_horizontal(_MUCH * most, _OFTEN * usual(pl.col(DELAY + name))))
+        ).alias(_SURE + name)
         for name in OWN
     )
     table = table.with_columns(straggler=pl.any_horizontal(_SURE + name for name in OWN))
-    once = ~pl.col("straggler") & ~costly & (delay + pl.col("worst") - usual > least * (pl.col("steps") + 1))
+    once = ~pl.col("straggler") & ~costly & (delay + pl.col("worst") - usual(delay) > least * (pl.col("steps") + 1))
     return _explained(table.with_columns(once=once & (pl.col("worst") > 0)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +17,7 @@ from starlette.types import ASGIApp
 from kinetoscope import pages
 from kinetoscope.model.job import Job
 from kinetoscope.pages.blocks import to_plain
-from kinetoscope.server import facts, sql
+from kinetoscope.server import facts, perfetto, sql
 from kinetoscope.server.access import Rules
 from kinetoscope.server.asking import integer, own, part
 from kinetoscope.server.endpoint import Asked, Work, endpoint, json_response
@@ -56,7 +55,7 @@ class Server:
         features = facts.Features(
             auth=self.auth,
             source_roots=bool(self.sources.roots),
-            perfetto=importlib.util.find_spec("kinetoscope_perfetto") is not None,
+            perfetto=perfetto.folder() is not None,
             editor=self.editor,
         )
         return json_response(facts.of_server(features))

@@ -13,7 +13,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 from starlette.datastructures import Headers, QueryParams
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from kinetoscope.errors import KinetoscopeError
@@ -57,10 +57,13 @@ def endpoint(workspace: Workspace, work: Work, *, quick: bool = False) -> Callab
         if request.method == "POST" and request.headers.get("content-type", "").partition(";")[0].strip() != JSON:
             return refused(415, "a question is sent as application/json")
         body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > _BODY:
-                return refused(413, f"a request can bring {_BODY:,} bytes at most")
+        try:
+            async for part in request.stream():
+                body += part
+                if len(body) > _BODY:
+                    return refused(413, f"a request can bring {_BODY:,} bytes at most")
+        except ClientDisconnect:  # nobody is left to be told
+            return refused(400, "the question ended early")
         asked = Asked(request.path_params, request.query_params, request.headers, body)
         limiter = None if quick else _limiter()
         return await anyio.to_thread.run_sync(partial(_answered, workspace, work, asked, quick), limiter=limiter)

@@ -154,6 +154,7 @@ def _timeline(kept: Kept, run: str, shown: Mapping[str, str]) -> None:
     lanes = kept.ask("runs", run, "timeline", "lanes", rank=rank)
     if lanes is None:
         return
+    kept.ask("runs", run, "timeline", "range", rank=rank, time=f"{max(lanes['start'], 0)}-{lanes['end']}")
     length = max(lanes["end"] - min(lanes["start"], 0), 1)
     level = max((length // 1024).bit_length(), 0)
     spent = 0
@@ -172,9 +173,16 @@ def _timeline(kept: Kept, run: str, shown: Mapping[str, str]) -> None:
 
 def _html(title: str, hash_: str, answers: Mapping[str, Any]) -> bytes:
     data = json.dumps({"hash": hash_, "answers": answers}, separators=(",", ":"))
-    app, vega, style = (_built(name) for name in ("report.js", "vega.js", "app.css"))
-    if '"block":"chart"' not in data:
-        vega = ""
+    return _page_of(title, data, _built("vega.js") if '"block":"chart"' in data else "").encode("utf-8")
+
+
+def standing_alone(title: str, hash_: str) -> str:
+    """The page as one text without answers: it asks whoever put it into a frame."""
+    return _page_of(title, json.dumps({"hash": hash_, "ask": "parent"}), _built("vega.js"))
+
+
+def _page_of(title: str, data: str, vega: str) -> str:
+    app, style = _built("report.js"), _built("app.css")
     allowed = " ".join(f"'sha256-{_digest(script)}'" for script in (_BOOT, app, vega) if script)
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; worker-src blob:;"
@@ -184,7 +192,7 @@ def _html(title: str, hash_: str, answers: Mapping[str, Any]) -> bytes:
         f'<script type="text/plain" id="packed-{name}">{_packed(text)}</script>'
         for name, text in (("answers", data), ("vega", vega), ("app", app))
     )
-    page = (
+    return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -192,7 +200,6 @@ def _html(title: str, hash_: str, answers: Mapping[str, Any]) -> bytes:
         '<body><div id="page"></div><script type="application/json" id="kinetoscope-report"></script>'
         f'{packed}<script type="module">{_BOOT}</script></body></html>\n'
     )
-    return page.encode("utf-8")
 
 
 def _built(name: str) -> str:

@@ -127,6 +127,11 @@ class Run:
         job = self.part(None if rank is None else (rank,), cycle)
         return job.engine.trace(job.sources[0])
 
+    def hold(self, job: Job) -> None:
+        """This job, which is open already, is the one: its traces are not read again."""
+        with self._lock:
+            self._job = job
+
     def close(self) -> None:
         """Let go of a cluster, if it is asked of one."""
         if self._job is not None and isinstance(self._job.engine, Cluster):

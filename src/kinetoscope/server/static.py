@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from kinetoscope.server import perfetto
 from kinetoscope.server.replies import refused
 
 _TYPES: Final = {
@@ -44,7 +45,10 @@ class Static:
     def _answer(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
             return refused(405, "that is not done this way")
-        name = request.scope["path"].removeprefix(request.scope.get("root_path", "")).lstrip("/") or "index.html"
+        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        if path.startswith(perfetto.PREFIX):
+            return perfetto.answer(request, path)
+        name = path.lstrip("/") or "index.html"
         # One of the names that are there, compared as text: no path that was sent is ever followed.
         there = {path.name: path for path in self._folder.iterdir()} if self._folder.is_dir() else {}
         if name == "index.html" and name not in there:

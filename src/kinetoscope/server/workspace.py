@@ -149,6 +149,7 @@ class Workspace:
         if run.files.stamp != files.stamp:
             run.files, run.changed = files, time.monotonic()
         if run.version != files.stamp and not run.is_growing:
+            run.close()
             return Run(files, self.reading, self._traces)
         return run
 

@@ -3,12 +3,15 @@
 import { queryOf } from "../base/url";
 import { ApiError, pairs, type Query, type Transport } from "./transport";
 import { arranged } from "./arranged";
+import type { Page } from "./blocks";
 import type { Answer } from "./types";
 
 interface Report {
   readonly hash: string;
   readonly answers: Readonly<Record<string, unknown>>;
 }
+
+const AS_WRITTEN = "This report keeps this page as it was written; `kinetoscope view` shows it with other parameters.";
 
 const WINDOW = ["offset", "limit", "sort", "search"];
 
@@ -24,7 +27,12 @@ export function embedded(): Transport | null {
     json: async (path, query) => {
       const exact = found(path, query);
       if (exact !== undefined) return exact;
-      if (query["limit"] === undefined) throw missing();
+      if (query["limit"] === undefined) {
+        const usual = Object.fromEntries(Object.entries(query).filter(([key]) => !key.startsWith("p.")));
+        const page = found(path, usual) as Page | undefined;
+        if (!page?.blocks) throw missing();
+        return { ...page, cannot: [...page.cannot, AS_WRITTEN] };
+      }
       const kept = tableOf(report.answers, path, query);
       if (!kept) throw missing();
       return arranged(kept, query);

@@ -41,10 +41,21 @@ export function Name({ text, tip = text }: { text: string; tip?: string }) {
   const split = safe.length > 24 ? safe.length - TAIL : safe.length;
   return (
     <span class="name" data-tip-cut={printable(tip)}>
-      <span class="name-head">{safe.slice(0, split)}</span>
-      {split < safe.length && <span class="name-tail">{safe.slice(split)}</span>}
+      <span class="name-head" style={split < safe.length ? { maxWidth: `calc(100% - ${tailWidth(safe.slice(split))}px)` } : {}}>
+        {safe.slice(0, split)}
+      </span>
+      {safe.slice(split)}
     </span>
   );
+}
+
+const widths = new Map<string, number>();
+
+function tailWidth(tail: string): number {
+  if (widths.size > 20_000) widths.clear();
+  let width = widths.get(tail);
+  if (width === undefined) widths.set(tail, (width = Math.ceil(measured(tail)) + 1));
+  return width;
 }
 
 let pen: CanvasRenderingContext2D | null = null;

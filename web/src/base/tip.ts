@@ -1,5 +1,7 @@
 /** One tip for the whole page: what an element with `data-tip` means, on hover and on focus. Always text. */
 
+import { printable } from "./text";
+
 const tip = document.createElement("div");
 tip.id = "tip";
 tip.setAttribute("role", "tooltip");
@@ -9,7 +11,7 @@ let of: Element | null = null;
 
 export function showTip(x: number, y: number, text: string): void {
   if (!tip.isConnected) document.body.append(tip);
-  tip.textContent = text;
+  tip.textContent = text.split("\n").map(printable).join("\n");
   tip.hidden = !text;
   const { width, height } = tip.getBoundingClientRect();
   const left = Math.min(x + 12, innerWidth - width - 8);

@@ -17,11 +17,9 @@ interface Props {
   readonly title: string;
   readonly spec: Readonly<Record<string, unknown>>;
   readonly note?: string;
-  /** The colours are those of the page already. */
-  readonly dyed?: boolean;
 }
 
-export function ChartOf({ title, spec, note = "", dyed = false }: Props) {
+export function ChartOf({ title, spec, note = "" }: Props) {
   const { dark, follow, go } = useProps();
   const box = useRef<HTMLDivElement | null>(null);
   const view = useRef<Drawn | null>(null);
@@ -35,7 +33,7 @@ export function ChartOf({ title, spec, note = "", dyed = false }: Props) {
     const element = box.current;
     if (!element || !width) return;
     let gone = false;
-    void chart(element, spec, dark && !dyed).then(
+    void chart(element, spec, dark).then(
       (drawn) => {
         if (gone) return void drawn.finalize();
         view.current?.finalize();

@@ -2,7 +2,7 @@
 
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Control, Controls } from "../api/blocks";
-import { words } from "../base/text";
+import { printable, words } from "../base/text";
 import { useProps } from "../base/props";
 import { Frame } from "./frame";
 
@@ -31,7 +31,7 @@ function Choice({ name, label, value, choices, doc, set, off }: Props) {
         <select value={value} disabled={off} onChange={(event) => set(name, event.currentTarget.value)}>
           {choices.map(([key, text]) => (
             <option key={key} value={key}>
-              {text}
+              {printable(text)}
             </option>
           ))}
         </select>
@@ -43,7 +43,7 @@ function Choice({ name, label, value, choices, doc, set, off }: Props) {
       <div class="segments">
         {choices.map(([key, text]) => (
           <button key={key} aria-pressed={key === value} disabled={off} onClick={() => set(name, key)}>
-            {text}
+            {printable(text)}
           </button>
         ))}
       </div>

@@ -2,7 +2,7 @@
 
 import type { Finding, Findings } from "../api/blocks";
 import { scale, inScale, significant } from "../base/numbers";
-import { words } from "../base/text";
+import { printable, words } from "../base/text";
 import { Frame, To } from "./frame";
 
 export function FindingsBlock({ title, findings, step, note }: Findings) {
@@ -20,7 +20,7 @@ export function FindingsBlock({ title, findings, step, note }: Findings) {
                 <p>
                   <b>{words(finding.message)}</b> {finding.detail && <span>{words(finding.detail)}</span>}
                 </p>
-                {finding.change && <p class="change"><code>{finding.change.replaceAll("`", "")}</code></p>}
+                {finding.change && <p class="change"><code>{finding.change.replaceAll("`", "").split("\n").map(printable).join("\n")}</code></p>}
                 {finding.links.length > 0 && (
                   <p class="links">
                     {finding.links.map((link, place) => (

@@ -50,7 +50,7 @@ export function useLink(): (link: Partial<Link> | null | undefined, label: strin
   return (link, label, name = "mark") =>
     link
       ? {
-          role: "link",
+          role: "button",
           tabIndex: 0,
           "aria-label": label,
           class: `${name} leads`,

@@ -3,8 +3,8 @@
 import type { draw as Draw } from "./vega";
 import { KINDS } from "../base/kinds";
 import { INK } from "../base/colour";
-import { hideTip, showTip } from "../base/tip";
 import { printable } from "../base/text";
+import { hideTip, showTip } from "../base/tip";
 
 declare global {
   var KinetoscopeVega: { readonly draw: typeof Draw } | undefined;
@@ -41,17 +41,17 @@ function untitled(spec: Spec): Spec {
 
 export async function chart(element: HTMLElement, spec: Readonly<Record<string, unknown>>, dark: boolean): Promise<Drawn> {
   const { draw } = await vega();
-  return draw(element, untitled((dark ? darkened(spec) : spec) as Spec), config(dark), (text, event) => (text ? showTip(event.clientX, event.clientY, text.split("\n").map(printable).join("\n")) : hideTip()));
+  return draw(element, untitled(readable(spec, dark) as Spec), config(dark), (text, event) => (text ? showTip(event.clientX, event.clientY, text) : hideTip()));
 }
 
 const DARK = new Map(Object.values(KINDS).map(({ light, dark }) => [light, dark]));
 
-/** The same chart with the colours of kinds as dark pages have them. */
-function darkened(thing: unknown): unknown {
-  if (typeof thing === "string") return DARK.get(thing.toLowerCase()) ?? thing;
-  if (Array.isArray(thing)) return thing.map(darkened);
+/** The same chart with names made safe, and on a dark page with the colours that kinds have there. */
+function readable(thing: unknown, dark: boolean): unknown {
+  if (typeof thing === "string") return (dark && DARK.get(thing.toLowerCase())) || printable(thing);
+  if (Array.isArray(thing)) return thing.map((each) => readable(each, dark));
   if (thing === null || typeof thing !== "object") return thing;
-  return Object.fromEntries(Object.entries(thing).map(([key, value]) => [key, darkened(value)]));
+  return Object.fromEntries(Object.entries(thing).map(([key, value]) => [key, key === "link" ? value : readable(value, dark)]));
 }
 
 function config(dark: boolean): object {

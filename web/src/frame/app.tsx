@@ -6,6 +6,7 @@ import { api, runPath } from "../api/client";
 import type { Listed, Run, Server } from "../api/types";
 import { useKeys } from "../base/keyboard";
 import { Context, type ViewProps } from "../base/props";
+import { printable } from "../base/text";
 import { useDark } from "../base/theme";
 import { go, useUrl } from "../base/url";
 import { View } from "../views/view";
@@ -14,6 +15,7 @@ import { Guard } from "./guard";
 import { Header } from "./header";
 import { Help } from "./help";
 import { Nav, pagesOf } from "./nav";
+import { Runs } from "./pickers";
 import { Progress } from "./progress";
 import { Failed, Waiting } from "./states";
 
@@ -40,7 +42,7 @@ export function App() {
   }, []);
   useEffect(() => {
     const first = listed.find((run) => run.state === "ready") ?? listed[0];
-    if (first && (!state.run || !chosen)) go({ run: first.id, view: state.view || "overview" }, { replace: true });
+    if (first && !state.run) go({ run: first.id, view: state.view || "overview" }, { replace: true });
     else if (state.run && !state.view) go({ view: "overview" }, { replace: true });
   }, [listed.length > 0, state.run, state.view]);
   useEffect(() => setMenu(false), [state.view, state.run]);
@@ -49,7 +51,7 @@ export function App() {
   const pages = pagesOf(server.data);
   const title = pages.find((page) => page.name === state.view)?.title ?? "";
   useEffect(() => {
-    document.title = [title, chosen?.name, "Kinetoscope"].filter(Boolean).join(" · ");
+    document.title = [title, chosen && printable(chosen.name), "Kinetoscope"].filter(Boolean).join(" · ");
   }, [title, chosen?.name]);
 
   const facts = server.data ?? NOTHING;
@@ -100,6 +102,8 @@ export function App() {
             <Failed error={runs.error} />
           ) : runs.data && !listed.length ? (
             <Empty />
+          ) : runs.data && state.run && !chosen ? (
+            <Unknown run={state.run} runs={listed} />
           ) : chosen?.state === "error" ? (
             <Failed error={{ message: chosen.error, hint: "The page shows it as soon as it can be read." }} title={`${chosen.name} cannot be read`} />
           ) : about.error ? (
@@ -117,6 +121,20 @@ export function App() {
 }
 
 const NOTHING: Server = { version: "", features: {} };
+
+function Unknown({ run, runs }: { run: string; runs: readonly Listed[] }) {
+  return (
+    <section class="page">
+      <h1>
+        There is no run <code>{printable(run)}</code> here.
+      </h1>
+      <p class="sub">It was moved or removed, or the address is of another server. These are here:</p>
+      <section class="block chooser">
+        <Runs runs={runs} chosen="" choose={(id) => go({ run: id })} />
+      </section>
+    </section>
+  );
+}
 
 function Empty() {
   return (

@@ -46,7 +46,7 @@ export function Pill({ label, value, title, fixed = false, right = false, set = 
         {shown}
       </button>
       {open && (
-        <div class={`panel${right ? " right" : ""}`} role="dialog" aria-label={title}>
+        <div class={`panel${right ? " right" : ""}`} role="dialog" aria-label={`Choose: ${title.toLowerCase()}`}>
           <h2>{title}</h2>
           {children(close)}
         </div>

@@ -70,6 +70,8 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   const written = useRef("");
   const clicked = useRef<Mark | null>(null);
   const landed = useRef(false);
+  const begun = useRef(false);
+  const drawn = useRef("");
   const [how, arrange] = useState<Arrangement>(() => startOf(lanes));
   const [settled, settle] = useState<Span | null>(null);
   const [measures, setMeasures] = useState<Span[]>([]);
@@ -92,8 +94,7 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
     settled: (view) => {
       settle(view);
       written.current = textOf(view);
-      const all = view.start <= lanes.start && view.end >= lanes.end;
-      go({ params: { in: all ? null : written.current, view: null } }, { replace: true });
+      go({ params: { in: written.current, view: null } }, { replace: true });
     },
     hover: (mark, x, y) => tip.current?.show(mark, x, y),
     select: (mark) => {
@@ -103,7 +104,8 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
     },
     range: (span) => {
       const within = span && { start: Math.max(0, lanes.start, span.start), end: Math.min(lanes.end, span.end) };
-      go({ select: { time: within && within.end > within.start ? textOf(within) : null } }, { replace: true });
+      drawn.current = within && within.end > within.start ? textOf(within) : "";
+      go({ select: { time: drawn.current || null } }, { replace: true });
     },
     measures: setMeasures,
     arrange,
@@ -153,7 +155,16 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
     if (root.current) stage.current?.setTheme(themeOf(root.current, dark));
   }, [dark]);
   useEffect(() => stage.current?.arrange(how), [how]);
-  useEffect(() => stage.current?.setRange(range), [range]);
+  useEffect(() => {
+    stage.current?.setRange(range);
+    // A range or steps chosen in the header are gone to; one that was drawn here is in sight.
+    if (range && begun.current && select.time !== drawn.current) stage.current?.fit(range);
+  }, [range]);
+  useEffect(() => {
+    const span = begun.current ? stepsSpan(lanes, select.steps) : null;
+    if (span) stage.current?.show(fitted(span, lanes, 0.03));
+    begun.current = true;
+  }, [select.steps]);
   useEffect(() => {
     const asked = params["in"] ?? params["view"];
     const view = spanOf(asked);
@@ -336,16 +347,18 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
           ))}
         </p>
         <div class="tl-tools">
-          <Search
-            text={text}
-            found={found}
-            failed={failed}
-            box={box}
-            type={type}
-            find={find}
-            clear={clearSearch}
-            leave={() => root.current?.focus()}
-          />
+          {!api.embedded && (
+            <Search
+              text={text}
+              found={found}
+              failed={failed}
+              box={box}
+              type={type}
+              find={find}
+              clear={clearSearch}
+              leave={() => root.current?.focus()}
+            />
+          )}
           <LanesMenu lanes={lanes} how={how} set={arrange} />
           <button class="pill" data-tip="The picture as PNG" onClick={() => void save()}>
             Save PNG
@@ -477,17 +490,32 @@ function startOf(lanes: Lanes): Arrangement {
   return { folded, full: NO_MARKS, pinned: NO_MARKS };
 }
 
-/** What is shown at first: as the address says, else the selected range or steps, else all. */
+/** Of a run of more steps, a few in its middle are shown at first. */
+const MANY_STEPS = 24;
+const FEW_STEPS = 3;
+
+/** What is shown at first: as the address says, else the selected range or steps, else all, or a few steps of many. */
 function startView(lanes: Lanes, params: Readonly<Record<string, string>>, time: string | undefined, steps: string | undefined): Span | null {
   const asked = spanOf(params["in"] ?? params["view"]);
   if (asked) return asked;
   const range = spanOf(time);
   if (range) return fitted(range, lanes);
-  const wanted = steps ? numbersOf(steps) : null;
-  const own = (lanes.ranks[0]?.steps ?? []).filter((step) => wanted?.has(Number(step.step)));
-  if (!own.length) return null;
-  return fitted({ start: Math.min(...own.map((step) => step.start)), end: Math.max(...own.map((step) => step.end)) }, lanes, 0.03);
+  const chosen = stepsSpan(lanes, steps);
+  if (chosen) return fitted(chosen, lanes, 0.03);
+  const all = lanes.ranks[0]?.steps ?? [];
+  const middle = Math.floor((all.length - FEW_STEPS) / 2);
+  const few = all.length > MANY_STEPS ? extent(all.slice(middle, middle + FEW_STEPS)) : null;
+  return few && fitted(few, lanes, 0.03);
 }
+
+/** From the first to the last of the steps chosen, null if none is. */
+function stepsSpan(lanes: Lanes, steps: string | undefined): Span | null {
+  const wanted = steps ? numbersOf(steps) : null;
+  return wanted && extent((lanes.ranks[0]?.steps ?? []).filter((step) => wanted.has(Number(step.step))));
+}
+
+const extent = (steps: readonly Span[]): Span | null =>
+  steps.length ? { start: Math.min(...steps.map(({ start }) => start)), end: Math.max(...steps.map(({ end }) => end)) } : null;
 
 function markOf(lanes: Lanes, { rank, row }: Chosen, facts: EventFacts): Mark {
   const offset = lanes.ranks.find((one) => one.rank === rank)?.offset ?? 0;

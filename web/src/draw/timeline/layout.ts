@@ -160,7 +160,7 @@ export function layout(lanes: Lanes, how: Arrangement, width: number): Layout {
     scrolled,
     pinnedHeight,
     height,
-    gutter: narrow ? 0 : width > 1000 ? 164 : 132,
+    gutter: narrow ? 0 : width > 1000 ? 184 : 140,
     minimapTop: 0,
     minimapHeight,
     axisTop,

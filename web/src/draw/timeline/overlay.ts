@@ -1,7 +1,7 @@
 /** What lies over the lanes: the pointer's line, the marks hovered and selected, arrows, the range, measures. */
 
 import { type Brush, mix } from "./inks";
-import { rowAt } from "./layout";
+import { rowAt, spotAt } from "./layout";
 import { shown } from "../../base/numbers";
 import { printable } from "../../base/text";
 import type { Arrow, Lanes, Mark, Place, Scene } from "./types";
@@ -38,6 +38,7 @@ export class Overlay {
     this.pointer(scene);
     on.restore();
     this.focus(scene);
+    this.pin(scene);
   }
 
   private x(scene: Scene, time: number): number {
@@ -216,6 +217,24 @@ export class Overlay {
     on.fill();
     on.fillStyle = theme.ground;
     on.fillText(printable(text), from + 5, layout.axisTop + 11.5);
+  }
+
+  /** A pin beside the label beneath the pointer: a click on it keeps the lane in sight. */
+  private pin(scene: Scene): void {
+    const { pointer, layout, theme } = scene;
+    if (!pointer || pointer.x >= layout.gutter || pointer.y < layout.lanesTop) return;
+    const spot = spotAt(layout, pointer.y, scene.scroll);
+    if (spot?.item.what !== "lane" || spot.item.pinned || spot.item.kind === "steps") return;
+    const { on } = this;
+    const x = layout.gutter - 14;
+    const y = spot.top + Math.min(spot.item.bar, 20) / 2;
+    on.strokeStyle = pointer.x > layout.gutter - 22 ? theme.ink : theme.soft;
+    on.lineWidth = 1.25;
+    on.beginPath();
+    on.arc(x, y - 1, 2.5, 0, 7);
+    on.moveTo(x, y + 1.5);
+    on.lineTo(x, y + 5);
+    on.stroke();
   }
 
   private focus(scene: Scene): void {

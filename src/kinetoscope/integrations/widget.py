@@ -1,0 +1,86 @@
+"""The page in a cell of a notebook: Jupyter, VS Code, Colab, marimo.
+
+The page stands in a frame of its own that has no address and no rights; it asks the cell, the cell asks the kernel,
+and the kernel answers as the server would. So nothing listens at a port, and it works wherever the kernel runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import anywidget
+import traitlets
+
+from kinetoscope.errors import InputError
+from kinetoscope.model.job import Job
+from kinetoscope.server.app import Server, application
+from kinetoscope.server.inside import Answer, Inside, address
+from kinetoscope.server.report import standing_alone
+from kinetoscope.server.workspace import Workspace
+
+_LONGEST: Final = 4000
+"""Characters of a question."""
+
+_RELAY: Final = """
+function render({ model, el }) {
+  const frame = document.createElement("iframe");
+  frame.title = "Kinetoscope";
+  frame.setAttribute("sandbox", "allow-scripts allow-downloads");
+  frame.style.cssText = `width:100%;height:${model.get("height")}px;border:0;border-radius:6px`;
+  const ask = (event) => {
+    if (event.source !== frame.contentWindow || typeof event.data?.kinetoscope !== "number") return;
+    const { kinetoscope, method, path, body } = event.data;
+    model.send({ kinetoscope, method: String(method), path: String(path), body: String(body ?? "") });
+  };
+  const answer = (said, buffers) => {
+    const view = buffers[0];
+    const buffer = view ? view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength) : new ArrayBuffer(0);
+    frame.contentWindow?.postMessage({ ...said, buffer }, "*", [buffer]);
+  };
+  addEventListener("message", ask);
+  model.on("msg:custom", answer);
+  frame.srcdoc = model.get("page");
+  el.append(frame);
+  return () => {
+    removeEventListener("message", ask);
+    model.off("msg:custom", answer);
+  };
+}
+export default { render };
+"""
+
+
+class Page(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
+    """The page about one run, in a cell."""
+
+    _esm = _RELAY
+    page = traitlets.Unicode().tag(sync=True)
+    height = traitlets.Int(640).tag(sync=True)
+
+    def __init__(self, job: Job, view: str, height: int) -> None:
+        """Show `job` in the view of this name."""
+        workspace = Workspace((job.path,))
+        runs = workspace.runs()
+        if not runs.runs:
+            raise InputError(runs.wrong[0] if runs.wrong else f"{job.path}: no trace is there any more")
+        run = runs.runs[0]
+        run.hold(job)
+        self._inside = Inside(application(Server(workspace), None))
+        start = address(run.id, view, pairs=(("rank", str(job.ranks[0])),))
+        super().__init__(page=standing_alone(run.files.name, f"#/{start}"), height=height)
+        self.on_msg(self._asked)
+
+    def _asked(self, _: Any, said: Any, __: Any) -> None:
+        number = said.get("kinetoscope") if isinstance(said, dict) else None
+        if not isinstance(number, int):
+            return
+        answer = self._answer(said)
+        self.send({"kinetoscope": number, "status": answer.status, "kind": answer.kind}, [answer.body])
+
+    def _answer(self, said: dict[str, Any]) -> Answer:
+        path, body = str(said.get("path", "")), str(said.get("body", ""))
+        if len(path) > _LONGEST or not path.isascii():
+            return Answer(400, "application/json", b'{"error": "the question is too long", "hint": ""}')
+        if said.get("method") == "POST":
+            return self._inside.post(path, body.encode("utf-8"))
+        return self._inside.get(path)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from kinetoscope.model.own_time import COLUMNS, OWN, own_steps, own_time
+from kinetoscope.model.scope import scope
+from kinetoscope.model.selection import ALL, Selection
+from tests import drawn
+
+
+def steps_of(folder: Path, select: Selection = ALL) -> pl.DataFrame:
+    """Two steps: 30 of computation, 40 of communication of which it hides 10, a copy of 5, data loading of 12."""
+    job = drawn.job(
+        folder,
+        drawn.annotation("ProfilerStep#1", 0, 100),
+        drawn.annotation("ProfilerStep#2", 110, 50),
+        drawn.kernel("gemm", 10, 30, 1),
+        drawn.kernel("ncclDevKernel_AllReduce_Sum_f32", 30, 40, 2, stream=9),
+        drawn.kernel("Memcpy HtoD (Pinned -> Device)", 75, 5, 3) | {"cat": "gpu_memcpy"},
+        drawn.annotation("enumerate(DataLoader)#_Single.__next__", 78, 14),
+        drawn.kernel("gemm", 120, 40, 4),
+    )
+    return own_steps(scope(job.trace(0), select))
+
+
+def test_a_step_is_all_own_time_but_for_collectives_and_lasts_until_the_next(tmp_path: Path) -> None:
+    table = steps_of(tmp_path)
+    assert table["step"].to_list() == [1, 2]
+    own = dict(zip(OWN, table.select(COLUMNS).row(0), strict=True))
+    assert (own["computation"], own["memory copies"], own["data loading"]) == (30, 5, 12)
+    assert sum(own.values()) == 110 - 30  # of communication 30 are exposed
+    assert table.select(pl.sum_horizontal(COLUMNS)).to_series().to_list() == [80, 50]
+
+
+def test_a_range_of_time_cuts_steps(tmp_path: Path) -> None:
+    table = steps_of(tmp_path, Selection(time=(0, 20)))
+    assert table.select("step", pl.sum_horizontal(COLUMNS)).rows() == [(1, 20)]
+
+
+def cells(times: dict[int, list[int]], calls: dict[tuple[int, int], int]) -> pl.DataFrame:
+    """Computation of each rank in each step."""
+    return pl.DataFrame(
+        [
+            {"rank": rank, "step": step, "calls": calls.get((rank, step), 4)}
+            | dict.fromkeys(COLUMNS, 0)
+            | {"own computation": time}
+            for rank, series in times.items()
+            for step, time in enumerate(series)
+        ]
+    )
+
+
+def test_only_ranks_of_one_stage_are_compared() -> None:
+    stages = pl.DataFrame({"rank": [0, 1, 2, 3], "stage": [1, 1, 2, 2]}, schema_overrides={"stage": pl.Int32})
+    own = own_time(cells({0: [10] * 4, 1: [10] * 4, 2: [50] * 4, 3: [57] * 4}, {}), stages, 100)
+    assert own.above.level.tolist() == [0, 0, -7, 7]
+    assert own.causes[OWN.index("computation")].level.tolist() == [0, 0, -7, 7]
+
+
+@pytest.mark.parametrize(("calls", "expected"), [(1, 0.0), (4, -4.0)])
+def test_a_step_that_is_cut_off_is_not_compared(calls: int, expected: float) -> None:
+    stages = pl.DataFrame({"rank": [0, 1], "stage": [1, 1]}, schema_overrides={"stage": pl.Int32})
+    own = own_time(cells({0: [10, 10, 10, 10], 1: [10, 10, 10, 2]}, {(1, 3): calls}), stages, 100)
+    assert own.above.each[1].sum(where=own.above.each[1] == own.above.each[1]) == pytest.approx(2 * expected)
