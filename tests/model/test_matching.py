@@ -58,15 +58,12 @@ def test_all_of_eight_ranks_of_dlrm() -> None:
     assert set(matched.frame["matched_by"]) == {"shape"}
 
 
-def test_nothing_is_paired_wrong_where_events_were_sampled() -> None:
+def test_two_of_128_ranks_that_name_no_group_are_not_paired() -> None:
+    """They use several streams, so several groups, and whom they wait for may be one of those that are not here."""
     matched = match(calls_of(required(SHARED / "sampled_2rank")))
-    assert (matched.calls, matched.unmatched) == (20, 10)
-    pairs = matched.frame.drop_nulls("match").sort("match", "rank")
-    # By hand: of these five both calls are there, they overlap, and they end within 0.4 ms of one another.
-    assert pairs["kind"].to_list()[::2] == ["all_to_all", "all_reduce", "all_gather", "all_reduce", "all_gather"]
-    ends = pairs.group_by("match").agg(pl.col("end").max() - pl.col("end").min())
-    assert ends["end"].max() == 332_000
-    assert "10 of 20 calls have no counterpart" in matched.notes[0]
+    assert (matched.calls, matched.unmatched) == (20, 20)
+    assert "20 of 20 calls have no counterpart" in matched.notes[0]
+    assert "several groups that act alike" in matched.notes[1]
 
 
 def test_gloo_without_groups() -> None:

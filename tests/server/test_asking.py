@@ -136,6 +136,7 @@ def _sendable(query: dict[str, str]) -> dict[str, str]:
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), st.text(max_size=30), max_size=6))
+@settings(deadline=None)
 def test_whatever_is_asked_is_typed_or_refused(query: dict[str, str]) -> None:
     params = QueryParams(query)
     for ask in (part, arrangement, window, lambda params: parameters(named("operators"), params)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from kinetoscope.model.trace import Trace
 from kinetoscope.server.timeline_lanes import LANES
 from tests.drawn import annotation, kernel, launch, op, written
 from tests.server.serving import Client, serving
@@ -242,3 +244,25 @@ def test_odd_arguments(odd: Client) -> None:
     about = odd.get(f"runs/{run}/timeline/event", {"row": row})
     assert about["arguments"]["big"] == str(1 << 60)
     assert json.dumps(about["arguments"]["Input Dims"]).count("[") == 200
+
+
+def test_panning_does_not_wait_for_what_is_being_derived(device: Client) -> None:
+    run = device.run()
+    tile_of(device, run, z=8, i=0)
+    trace = device.workspace.run(run).trace()
+    begun, done = threading.Event(), threading.Event()
+
+    def slow(_: Trace) -> int:
+        begun.set()
+        return int(done.wait(30))
+
+    thread = threading.Thread(target=trace.of, args=(slow,))
+    thread.start()
+    try:
+        assert begun.wait(30)
+        header, _ = tile_of(device, run, z=8, i=1)
+        assert header["i"] == 1
+        assert not done.is_set()
+    finally:
+        done.set()
+        thread.join()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
+import os
 import re
 import signal
 import socket
 import subprocess
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -140,3 +144,18 @@ def test_slips_are_told_at_once(
     printed = capsys.readouterr()
     assert message in printed.err
     assert printed.out == ""
+
+
+def test_ctrl_c_does_not_wait_for_what_is_being_computed(tmp_path: Path) -> None:
+    fifo = tmp_path / "rank0.json"
+    os.mkfifo(fifo)  # whoever reads it waits for ever
+    with viewing(fifo) as (link, _):
+        run = asked(link, "api/runs")["runs"][0]["id"]
+        waiting = threading.Thread(target=given_up, args=(link, f"api/runs/{run}"))
+        waiting.start()
+    waiting.join()
+
+
+def given_up(link: str, path: str) -> None:
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        asked(link, path)

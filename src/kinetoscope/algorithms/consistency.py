@@ -24,8 +24,8 @@ class Excess(NamedTuple):
 
     Attributes:
         each: float64 [series, places], value less the median of the peers at that place; NaN where either is missing.
-        level: float64 [series], mean of it, but for accidents: without the greatest (and the one behind it, as
-            what takes long may end in the next place) and without the least; NaN without peers.
+        level: float64 [series], mean of it, but for accidents: without the greatest (and the one behind it, if
+            that is less than half: what takes long may end in the next place) and without the least; NaN without peers.
         noise: float64 [series], standard deviation of `each` by chance, from how it changes from place to place.
         sure: float64 [series], standard errors by which it is above 0 in the mean, without the greatest; or, if that
             is more, the greatest of those left / noise, for what is there in a few places only. But no more standard
@@ -60,7 +60,8 @@ def excess(values: Floats, kind: NDArray[np.int32], usual: float) -> Excess:
         number = np.isfinite(left).sum(axis=1)
         total = np.where(np.isfinite(left), left, 0).sum(axis=1)
         least = np.where(np.isfinite(left), left, np.inf).min(axis=1, initial=np.inf)
-        level = np.where(several, total - least, total) / np.where(several, number - 1, number)
+        trimmed = several & (number > 1)
+        level = np.where(trimmed, total - least, total) / np.where(trimmed, number - 1, number)
         sure = total / number / (noise / np.sqrt(number))
         second = np.where(np.isfinite(left), left, -np.inf).max(axis=1, initial=-np.inf) / noise
         sure = np.where(several, np.minimum(np.maximum(sure, second), level / _by_accidents(left)), sure)
@@ -68,14 +69,15 @@ def excess(values: Floats, kind: NDArray[np.int32], usual: float) -> Excess:
 
 
 def _no_accident(each: Floats, known: NDArray[np.bool_], count: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """What is left of each series without its greatest value and, where there are enough, the one behind it."""
+    """What is left of each series without its greatest value, and without the one behind if it is far less."""
     left = known.copy()
     if each.shape[1] < SEVERAL:
         return left
     worst = np.where(known, each, -np.inf).argmax(axis=1)
     row = np.flatnonzero(count >= SEVERAL)
     left[row, worst[row]] = False
-    row = row[(count[row] >= _MANY) & (worst[row] + 1 < each.shape[1])]
+    row = row[worst[row] + 1 < each.shape[1]]
+    row = row[each[row, worst[row] + 1] < _FADED * each[row, worst[row]]]
     left[row, worst[row] + 1] = False
     return left
 
@@ -99,8 +101,8 @@ def _by_accidents(left: Floats) -> Floats:
 SEVERAL: Final = 3
 """Places from which on an accident can be told: the greatest is left out."""
 
-_MANY: Final = 5
-"""Places from which on the one behind it is left out too."""
+_FADED: Final = 0.5
+"""Share of the greatest below which the value behind it may be what is left of it."""
 
 
 def _above(values: Floats, kind: NDArray[np.int32]) -> Floats:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import re
 import socket
@@ -16,14 +17,12 @@ import threading
 import time
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kinetoscope.cli.options import Parser, add_engine, add_reading, typed
 from kinetoscope.errors import InputError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
     from kinetoscope.server.app import Server
     from kinetoscope.server.workspace import Workspace
 
@@ -154,7 +153,7 @@ def _open(link: str) -> None:
 
 def _serve(args: argparse.Namespace, listening: socket.socket, token: str) -> None:
     """The page is sent at once, while a thread imports what answers and reads the newest run."""
-    answering: Future[ASGIApp] = Future()
+    answering: Future[Any] = Future()
     workspaces: list[Workspace] = []
     threading.Thread(
         target=_begin, args=(args, bool(token), answering, workspaces), name="kinetoscope-begin", daemon=True
@@ -173,14 +172,17 @@ def _serve(args: argparse.Namespace, listening: socket.socket, token: str) -> No
         server_header=False,
         timeout_graceful_shutdown=1,
     )
+    server = uvicorn.Server(config)
+    # What is broken off because the server ends is no news.
+    logging.getLogger("uvicorn.error").addFilter(lambda _: not server.should_exit)
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])
     finally:
         for workspace in workspaces:
             workspace.close()
 
 
-def _begin(args: argparse.Namespace, auth: bool, answering: Future[ASGIApp], workspaces: list[Workspace]) -> None:
+def _begin(args: argparse.Namespace, auth: bool, answering: Future[Any], workspaces: list[Workspace]) -> None:
     try:
         from kinetoscope.server.run import Reading
         from kinetoscope.server.workspace import Workspace

@@ -118,8 +118,12 @@ class _Workers:
             self._lost = True
             raise InputError(f"{self.name}: the scheduler has not answered for {TIMEOUT} s") from error
         except OSError as error:
-            self._lost = True
-            raise InputError(f"{self.name}: the scheduler is gone") from error
+            raise self.gone() from error
+
+    def gone(self) -> InputError:
+        """The error to raise when the scheduler is no more."""
+        self._lost = True
+        return InputError(f"{self.name}: the scheduler is gone; what was asked last is lost with it")
 
     def _require_workers(self) -> None:
         begun = time.monotonic()
@@ -191,16 +195,17 @@ class _Question:
     def reply(self, handle: Any) -> Reply:
         """See `Question`."""
         from distributed import KilledWorker
+        from distributed.comm.core import CommClosedError
 
         worker = self._running.pop(handle)
         try:
             while worker in self.workers():
                 if handle.status in ("cancelled", "lost"):
-                    raise InputError(
-                        f"{self._cluster.name}: the scheduler is gone; what was asked last is lost with it"
-                    )
+                    raise self._cluster.gone()
                 with suppress(TimeoutError):  # the answer is lost if its worker dies before it is fetched
                     return Reply(*handle.result(None if handle.status == "error" else PATIENCE))
+        except CommClosedError as error:
+            raise self._cluster.gone() from error
         except KilledWorker as error:  # it was started again at the same address, and died again
             raise DiedError from error
         finally:

@@ -21,8 +21,8 @@ from kinetoscope.model.collectives import BINDING
 from kinetoscope.model.matched_groups import agreed_groups, inferred_groups
 from kinetoscope.model.matching_columns import Calls, Int64s
 from kinetoscope.model.matching_order import Offsets, by_order
-from kinetoscope.model.matching_shape import by_shape
 from kinetoscope.model.matching_pairs import between_two, between_unnamed
+from kinetoscope.model.matching_shape import by_shape
 
 SEQUENCE, ORDER, SHAPE = "sequence", "order", "shape"
 HOW: Final = (SEQUENCE, ORDER, SHAPE)
@@ -159,8 +159,8 @@ def _notes(frame: pl.DataFrame, ranks: int, doubtful: int) -> Iterator[str]:
         )
     if doubtful:
         yield (
-            f"{doubtful:,} of these calls name no process group, and several groups that act alike at the same time fit: "
-            "they are left unmatched (torch 2.4 and newer record the group of NCCL's collectives)."
+            f"{doubtful:,} of these calls name no process group, and several groups that act alike at the same time "
+            "fit: they are left unmatched (torch 2.4 and newer record the group of NCCL's collectives)."
         )
     by = {how: len(counts.filter(by=how)) for how in HOW}
     if by[SHAPE]:

@@ -92,6 +92,7 @@ class Attendance:
 
     @classmethod
     def of(cls, calls: Calls, free: NDArray[np.bool_]) -> Attendance:
+        """Of calls, some of which are of unknown groups."""
         rows = np.flatnonzero(free & calls.binding)
         streams = rows[group(calls.rank[rows], calls.stream[rows])[1]] if len(rows) else rows
         each = np.bincount(calls.rank[streams], minlength=1)
@@ -221,12 +222,12 @@ class _Seen:
         """Who left with this one and had waited for another, and who else may have been with it: bool [events, …]."""
         residual = np.abs(self.ends(one).residual)
         waits = (residual <= limit) & (self.wait >= 2 * limit + _VARIES * self.least)
-        return waits, ~waits & ~(residual > 3 * limit)
+        return np.asarray(waits), np.asarray(~waits & ~(residual > 3 * limit))
 
     def bound(self, one: int, limit: float) -> NDArray[np.bool_]:
         """Who was in collectives with this one, for certain: bool [sequences]."""
         if not self.whole or len(self.end) < _TELLING:
-            return np.arange(len(self.rank)) == one
+            return np.asarray(np.arange(len(self.rank)) == one)
         label = joined_by_waiting(*self.waits(one, limit))
         return np.asarray(label == label[one])
 

@@ -46,9 +46,9 @@ _ALIKE: Final = 0.5
 
 
 def by_shape(calls: Calls, free: NDArray[np.bool_], ids: Int64s) -> tuple[Int64s, int]:
-    """Numbers of collectives whose group is not recorded, −1 where nothing is certain; and how many calls are like
-    others' at the same time, but of a group that cannot be told.
+    """Numbers of collectives whose group is not recorded, −1 where nothing is certain; and how many calls stay open.
 
+    Those are like others' at the same time, but of which group cannot be told.
     `ids` are the matches found so far. What is matched sets clocks, and these tell more: so it is asked again.
     """
     found = np.full(len(calls.rank), -1, np.int64)
@@ -186,9 +186,9 @@ def _side_by_side(calls: Calls, parts: list[Int64s], offsets: Offsets) -> Iterat
         profile = _profile(calls, pivot)
         for part in parts:
             if calls.on_host[part[0]] or _similar(profile, _profile(calls, part)) >= _ALIKE:
-                if _may_be_shifted(calls, pivot, part, offsets):
-                    continue
                 by_time = _placed_beside(calls, pivot, part, offsets)
+                if _may_be_shifted(calls, pivot, part, by_time, offsets):
+                    continue
                 beside = _from_the_start(calls, pivot, part, by_time, offsets)
                 columns.append(beside)
                 told.append(beside is by_time)
@@ -201,17 +201,19 @@ def _side_by_side(calls: Calls, parts: list[Int64s], offsets: Offsets) -> Iterat
         yield Table(np.stack(columns, axis=1)[:, kept], np.array(told)[kept])
 
 
-def _may_be_shifted(calls: Calls, pivot: Int64s, part: Int64s, offsets: Offsets) -> bool:
-    """Whether the sequences, of two lengths, may begin together or end together as well, and no clock says which."""
-    count = min(len(pivot), len(part))
+def _may_be_shifted(calls: Calls, pivot: Int64s, part: Int64s, by_time: Int64s, offsets: Offsets) -> bool:
+    """Whether sequences of two lengths may as well begin or end together instead, and no clock says which."""
     if len(pivot) == len(part) or offsets.between(pivot[0], part[0]) is not None:
         return False
-    misfit = []
-    for one, other in ((pivot[:count], part[:count]), (pivot[-count:], part[-count:])):
-        if not np.array_equal(calls.signature[one], calls.signature[other]):
-            return False
-        misfit.append(_misfit(calls, one, other, None))
-    return max(misfit) < _FAR_WORSE * max(min(misfit), _SLACK / 10)
+    count = min(len(pivot), len(part))
+    limit = _FAR_WORSE * max(_misfit(calls, pivot, by_time, None), _SLACK / 10)
+    for one, other in ((slice(0, count), slice(0, count)), (slice(-count, None), slice(-count, None))):
+        mine, theirs = pivot[one], part[other]
+        like = (calls.signature[mine] == calls.signature[theirs]).mean()
+        same = (by_time[one] == theirs).any()
+        if like >= _MOST and not same and _misfit(calls, mine, theirs, None) < limit:
+            return True
+    return False
 
 
 def _from_the_start(calls: Calls, pivot: Int64s, part: Int64s, beside: Int64s, offsets: Offsets) -> Int64s:

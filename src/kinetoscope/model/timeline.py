@@ -89,11 +89,6 @@ class Timeline:
     origin: int
     end: int
 
-    def lane_of(self, trace: Trace, row: int) -> Lane | None:
-        """The lane in which an event is drawn; None if it is not."""
-        place = int(trace.track[row]), int(self.layer[row])
-        return next((lane for lane in self.lanes if (lane.track, lane.layer) == place), None)
-
 
 def timeline(trace: Trace) -> Timeline:
     """Lay out a trace. Ask by `trace.of`."""
@@ -125,6 +120,15 @@ def timeline(trace: Trace) -> Timeline:
         origin=origin,
         end=_end(trace, layer, end) - origin,
     )
+
+
+def lane_of(trace: Trace, row: int) -> Lane | None:
+    """The lane in which an event is drawn; None if it is not."""
+    return trace.of(_lanes_by_place).get((int(trace.track[row]), int(trace.of(timeline).layer[row])))
+
+
+def _lanes_by_place(trace: Trace) -> dict[tuple[int, int], Lane]:
+    return {(lane.track, lane.layer): lane for lane in trace.of(timeline).lanes}
 
 
 def _order(

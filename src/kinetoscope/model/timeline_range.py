@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -98,7 +100,7 @@ def in_range(trace: Trace, begin: int, end: int) -> Range:
         worked = merge(*classes)
         ran[device] = worked.length
         gaps = difference(window, worked)
-        idle += exclusive(gaps, phases).sum(axis=0)
+        idle += _charged(gaps, phases)
         quiet = intersection(quiet, gaps)
     found = trace.of(steps)
     inside = (found.host.start < window.end) & (found.host.end > window.start)
@@ -120,6 +122,15 @@ def in_range(trace: Trace, begin: int, end: int) -> Range:
         device_top=_device_top(trace, window),
         host_top=_host_top(trace, window),
     )
+
+
+def _charged(gaps: Intervals, phases: Sequence[Intervals]) -> NDArray[np.int64]:
+    """The time of gaps by what the host does in them, each instant for the first: int64 [PHASES]."""
+    left = [gaps.length]
+    for phase in phases:
+        gaps = difference(gaps, phase)
+        left.append(gaps.length)
+    return np.array([*(before - after for before, after in pairwise(left)), left[-1]])
 
 
 def _cut(intervals: Intervals, window: Intervals) -> Intervals:

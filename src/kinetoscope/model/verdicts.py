@@ -27,7 +27,7 @@ _SIGMAS: Final = 5
 _OFTEN: Final = 3
 """How many times what the rank in the middle costs, by the same cause: where all are late in turn, none is one."""
 
-_MUCH: Final = 0.25
+_MUCH: Final = 0.2
 """Share of its greatest cause, whether its own or not, that a cause of a straggler is at least."""
 
 
@@ -59,7 +59,8 @@ def judged(costs: pl.DataFrame, own: OwnTime, least: int, *, each_step: bool) ->
 
     delay = pl.sum_horizontal(DELAY + name for name in OWN)
     costly = delay - usual(delay) > least * pl.max_horizontal("steps", 1)
-    most = pl.max_horizontal(DELAY + name for name in CAUSES if name != "unknown")
+    # in few steps much is unknown, as it began before the recording; in more of them it is a reason to doubt
+    most = pl.max_horizontal(DELAY + name for name in CAUSES if name != "unknown" or len(own.step) >= SEVERAL)
     table = table.with_columns(
         (
             (costly & pl.col(_SURE + name).fill_null(False))

@@ -47,8 +47,6 @@ class Server:
                 asked = Asked({"run": run.id, "page": next(iter(pages.PAGES))}, QueryParams(), Headers())
                 self.page(asked)
                 self.run(asked)
-        with suppress(Exception):
-            facts.of_analyses()
 
     def server(self, _: Asked) -> Response:
         """`api/server`."""

@@ -66,7 +66,9 @@ def endpoint(workspace: Workspace, work: Work, *, quick: bool = False) -> Callab
             return refused(400, "the question ended early")
         asked = Asked(request.path_params, request.query_params, request.headers, body)
         limiter = None if quick else _limiter()
-        return await anyio.to_thread.run_sync(partial(_answered, workspace, work, asked, quick), limiter=limiter)
+        doing = partial(_answered, workspace, work, asked, quick)
+        # When the server ends it does not wait for what is being computed.
+        return await anyio.to_thread.run_sync(doing, limiter=limiter, abandon_on_cancel=True)
 
     return answer
 

@@ -17,7 +17,9 @@ from kinetoscope.model.timeline_cut import rows_between
 from kinetoscope.model.trace import Trace
 from kinetoscope.server.asking import integer, part
 from kinetoscope.server.endpoint import Asked, endpoint, json_response
+from kinetoscope.server.plain import to_json
 from kinetoscope.server.refusals import AbsurdError, MissingError
+from kinetoscope.server.replies import JSON
 from kinetoscope.server.run import Run
 from kinetoscope.server.timeline_event import event_answer
 from kinetoscope.server.timeline_lanes import lanes_answer, named
@@ -41,8 +43,10 @@ def timeline_routes(workspace: Workspace) -> list[Route]:
     """The routes, below `api/`."""
 
     def lanes(asked: Asked) -> Response:
-        run = workspace.run(asked.path["run"])
-        return json_response(lanes_answer(_traces(run, asked), run.version))
+        run, about = workspace.run(asked.path["run"]), part(asked.query)
+        question = ("timeline lanes", run.id, run.version, about.ranks, about.cycle)
+        body = workspace.answers.get(question, lambda: to_json(lanes_answer(_traces(run, asked), run.version)), len)
+        return Response(body, media_type=JSON)
 
     def one_tile(asked: Asked) -> Response:
         run = workspace.run(asked.path["run"])
@@ -66,8 +70,11 @@ def timeline_routes(workspace: Workspace) -> list[Route]:
         return json_response(search_answer(trace, **_searched(asked, trace)))
 
     def in_range(asked: Asked) -> Response:
-        trace = _trace(workspace.run(asked.path["run"]), asked)
-        return json_response(range_answer(trace, *_time(asked)))
+        run, time = workspace.run(asked.path["run"]), _time(asked)
+        trace = _trace(run, asked)
+        question = ("timeline range", run.id, run.version, trace.source.rank, trace.source.cycle, time)
+        body = workspace.answers.get(question, lambda: to_json(range_answer(trace, *time)), len)
+        return Response(body, media_type=JSON)
 
     def cut(asked: Asked) -> Response:
         trace = _trace(workspace.run(asked.path["run"]), asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from kinetoscope.model.timeline import timeline
+from kinetoscope.model.timeline import lane_of, timeline
 from kinetoscope.model.timeline_event import Arrow, Details, End, details
 from kinetoscope.model.trace import Trace
 from kinetoscope.server.refusals import MissingError
@@ -63,7 +63,7 @@ def _known(row: int) -> int | None:
 
 
 def _lane(trace: Trace, row: int) -> str | None:
-    lane = trace.of(timeline).lane_of(trace, row)
+    lane = lane_of(trace, row)
     return lane.id if lane else None
 
 

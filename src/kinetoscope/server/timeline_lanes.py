@@ -17,6 +17,7 @@ from kinetoscope.model.timeline_counters import Counter, counter_lanes
 from kinetoscope.model.timeline_minimap import BUCKETS, shares
 from kinetoscope.model.trace import Trace
 from kinetoscope.server.refusals import MissingError
+from kinetoscope.server.timeline_ready import ready
 
 LANES: Final = 400
 """Lanes of a rank that are listed, and asked for in one tile."""
@@ -37,14 +38,14 @@ class Shown:
 
 def shown(trace: Trace) -> Shown:
     """The lanes that are listed: of very many the main thread, devices' work, then those with the most events."""
-    found = trace.of(timeline).lanes
+    found = ready(trace, timeline).lanes
     chosen = found
     if len(found) > LANES:
         by_events = sorted(range(len(found)), key=lambda place: (place > 0, *_importance(found[place])))
         kept = set(by_events[:LANES])
         chosen = tuple(lane for place, lane in enumerate(found) if place in kept)
     left = sum(lane.events for lane in found) - sum(lane.events for lane in chosen)
-    return Shown(chosen, trace.of(counter_lanes), len(found) - len(chosen), left)
+    return Shown(chosen, ready(trace, counter_lanes), len(found) - len(chosen), left)
 
 
 def _importance(lane: Lane) -> tuple[bool, bool, int]:
@@ -59,16 +60,19 @@ def named(trace: Trace, names: Sequence[str] | None) -> tuple[list[Lane], list[C
         MissingError: there is no such lane, or they are too many.
     """
     if names is None:
-        all_of_them = trace.of(shown)
+        all_of_them = ready(trace, shown)
         return list(all_of_them.lanes), list(all_of_them.counters)
     if len(names) > LANES:
         raise MissingError(f"{len(names):,} lanes are too many for one tile; {LANES} are possible")
-    lanes = {lane.id: lane for lane in trace.of(timeline).lanes}
-    counters = {counter.id: counter for counter in trace.of(counter_lanes)}
+    lanes, counters = ready(trace, _by_name)
     for name in names:
         if name not in lanes and name not in counters:
             raise MissingError(f"there is no lane {name[:60]!r} on rank {trace.source.rank}")
     return [lanes[name] for name in names if name in lanes], [counters[name] for name in names if name in counters]
+
+
+def _by_name(trace: Trace) -> tuple[dict[str, Lane], dict[str, Counter]]:
+    return {lane.id: lane for lane in trace.of(timeline).lanes}, {each.id: each for each in trace.of(counter_lanes)}
 
 
 def lanes_answer(traces: Sequence[Trace], version: str) -> dict[str, Any]:
@@ -80,7 +84,9 @@ def lanes_answer(traces: Sequence[Trace], version: str) -> dict[str, Any]:
         ranks.append(_rank(trace, shift))
         notes += _notes(trace)
     start = min([min(shift, 0) for shift in shifts], default=0)
-    end = max((shift + max(trace.of(timeline).end, 1) for trace, shift in zip(traces, shifts, strict=True)), default=1)
+    end = max(
+        (shift + max(ready(trace, timeline).end, 1) for trace, shift in zip(traces, shifts, strict=True)), default=1
+    )
     return {
         "version": version,
         "ranks": ranks,
@@ -92,7 +98,7 @@ def lanes_answer(traces: Sequence[Trace], version: str) -> dict[str, Any]:
 
 
 def _rank(trace: Trace, shift: int) -> dict[str, Any]:
-    found = trace.of(shown)
+    found = ready(trace, shown)
     groups: list[dict[str, Any]] = [{"id": "steps", "title": "steps", "kind": "steps", "lanes": []}]
     if found.counters:
         groups.append({"id": "counters", "title": "counters", "kind": "counter", "lanes": []})
@@ -116,7 +122,7 @@ def _rank(trace: Trace, shift: int) -> dict[str, Any]:
 
 def _outer(trace: Trace, lane: Lane) -> int:
     """How many of the first rows hold next to nothing: the frames around the training loop."""
-    bounds = trace.of(timeline).pyramid.rows[lane.first : lane.first + lane.rows + 1]
+    bounds = ready(trace, timeline).pyramid.rows[lane.first : lane.first + lane.rows + 1]
     fuller = np.flatnonzero(np.diff(bounds) > _FEW)
     return int(fuller[0]) if len(fuller) else 0
 
@@ -131,7 +137,7 @@ def _steps(trace: Trace) -> list[dict[str, int]]:
 
 
 def _notes(trace: Trace) -> list[str]:
-    found, notes = trace.of(shown), []
+    found, notes = ready(trace, shown), []
     if found.left_out:
         notes.append(
             f"Rank {trace.source.rank} has {found.left_out:,} more lanes, with {found.events_left_out:,} events; "
@@ -149,7 +155,7 @@ def _minimap(traces: Sequence[Trace], shifts: Sequence[int], start: int, end: in
     bucket = max(-(-(end - start) // BUCKETS), 1)
     total: dict[str, Any] = {}
     for trace, shift in zip(traces, shifts, strict=True):
-        first = trace.of(timeline).origin + start - shift
+        first = ready(trace, timeline).origin + start - shift
         for kind, share in trace.of(shares, first, bucket).items():
             total[kind] = total.get(kind, 0.0) + share / len(traces)
     busy = {kind: np.minimum(share, 1.0).round(4).tolist() for kind, share in total.items()}

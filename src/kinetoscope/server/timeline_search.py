@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kinetoscope.algorithms.pyramid import LONGEST
-from kinetoscope.model.timeline import timeline, times
+from kinetoscope.model.timeline import lane_of, timeline, times
 from kinetoscope.model.timeline_search import Direction, by_bucket, hits, near, within
 from kinetoscope.model.trace import Trace
 
@@ -34,7 +34,7 @@ def search_answer(
         row = int(found.rows[place])
         start, stop = times(trace)
         first = int(start[row])
-        lane = layout.lane_of(trace, row)
+        lane = lane_of(trace, row)
         answer |= {
             "row": row,
             "name": trace.strings.label(int(trace.name[row])),

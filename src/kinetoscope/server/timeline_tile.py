@@ -22,6 +22,7 @@ from kinetoscope.model.timeline_counters import Counter, counter_curve
 from kinetoscope.model.timeline_kinds import MARK_KINDS
 from kinetoscope.model.trace import Trace
 from kinetoscope.server.refusals import AbsurdError
+from kinetoscope.server.timeline_ready import ready
 
 WIDE: Final = 24
 """Marks of so many units or more have room for a name."""
@@ -37,7 +38,7 @@ def tile(trace: Trace, scale: int, number: int, lanes: Sequence[Lane], counters:
         AbsurdError: there cannot be such a tile.
     """
     begin = begin_of(scale, number)
-    found = trace.of(timeline)
+    found = ready(trace, timeline)
     rows = np.concatenate([np.arange(lane.first, lane.first + lane.rows) for lane in lanes] or [np.empty(0, np.int64)])
     drawn = marks(found.pyramid, rows.astype(np.int64), origin=found.origin, scale=scale, tile=number)
     ends = drawn.rows[np.concatenate([[0], np.cumsum([lane.rows for lane in lanes])]).astype(np.int64)].tolist()
@@ -117,7 +118,7 @@ def _names(trace: Trace, codes: NDArray[np.int32]) -> dict[str, str]:
 
 def _sampled(trace: Trace, counter: Counter, first: int, unit: int) -> tuple[NDArray[np.float32], ...]:
     """Where the level of a counter changes in the tile, and its mean and greatest value from there on."""
-    curve = trace.of(counter_curve, counter.source, counter.place)
+    curve = ready(trace, counter_curve, counter.source, counter.place)
     mean, greatest = sample(curve, first, unit, UNITS)
     with np.errstate(over="ignore"):
         columns = np.stack([mean, greatest]).astype(np.float32)

@@ -33,12 +33,12 @@ export function anything(value: unknown): string {
   return printable(typeof value === "string" ? value : JSON.stringify(value));
 }
 
-const TAIL = 14;
+const TAIL = 18;
 
 /** A name that loses its middle where it does not fit: kernels differ at both ends. All of it is in the tip. */
 export function Name({ text, tip = text }: { text: string; tip?: string }) {
   const safe = printable(text);
-  const split = safe.length > 24 ? safe.length - TAIL : safe.length;
+  const split = safe.length > 30 ? safe.length - TAIL : safe.length;
   return (
     <span class="name" data-tip-cut={printable(tip)}>
       <span class="name-head" style={split < safe.length ? { maxWidth: `calc(100% - ${tailWidth(safe.slice(split))}px)` } : {}}>

@@ -5,6 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 export type Theme = "system" | "light" | "dark";
 const KEY = "kinetoscope.theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
+const paper = matchMedia("print");
 const listeners = new Set<() => void>();
 
 export function theme(): Theme {
@@ -12,7 +13,8 @@ export function theme(): Theme {
   return kept === "light" || kept === "dark" ? kept : "system";
 }
 
-export const isDark = (): boolean => theme() === "dark" || (theme() === "system" && system.matches);
+/** Paper is light. */
+export const isDark = (): boolean => !paper.matches && (theme() === "dark" || (theme() === "system" && system.matches));
 
 export function setTheme(to: Theme): void {
   keep(KEY, to === "system" ? "" : to);
@@ -53,4 +55,4 @@ export function keep(key: string, value: string): void {
   }
 }
 
-system.addEventListener("change", apply);
+for (const each of [system, paper]) each.addEventListener("change", apply);

@@ -56,7 +56,7 @@ function Stake({ low, high, step }: { low: number; high: number; step: number })
   return (
     <div class="stake-bar" data-tip={step > 0 ? `Sure to be won: ${significant((100 * Math.max(0, low)) / step)}% of a step; possible: ${significant((100 * high) / step)}%` : undefined}>
       <i class="possible" style={{ width: percent(high) }} />
-      <i class="sure" style={{ width: percent(low) }} />
+      {low > 0 && <i class="sure" style={{ width: percent(low) }} />}
     </div>
   );
 }

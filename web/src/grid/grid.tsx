@@ -1,6 +1,6 @@
 /** A table of any length: virtual rows, a head that stays, keys, and rows that lead somewhere. */
 
-import type { ComponentChildren } from "preact";
+import { Component, type ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Answer, Column } from "../api/types";
 import { measured, Name, printable } from "../base/text";
@@ -35,6 +35,9 @@ export function Grid({ rows, label, columns, sort, setSort, open, tallest = 560,
   const [active, setActive] = useState(-1);
   const [width, setWidth] = useState(0);
   const shown = useMemo(() => (head ? chosen(head, columns) : []), [head, columns.join()]);
+  const places = useMemo(() => shown.map((each) => head?.columns.indexOf(each.column) ?? -1), [shown]);
+  const latest = useRef<Latest>({ follow: () => null, choose: () => undefined });
+  latest.current = { follow: (cells) => (head && open ? open(cells, head) : null), choose: setActive };
   const widths = useMemo(() => (head ? widthsOf(shown, head) : []), [shown]);
   const total = head?.total ?? 0;
   const full = total * ROW;
@@ -118,33 +121,52 @@ export function Grid({ rows, label, columns, sort, setSort, open, tallest = 560,
         </div>
       </div>
       <div class="grid-body" role="rowgroup" style={{ ...style, height: `${tall}px` }}>
-        {drawn.map((row, at) => {
-          const cells = rows.at(row);
-          const follow = cells && open ? open(cells, head) : null;
-          return (
-            <div
-              key={row}
-              id={`${id}-${row}`}
-              role="row"
-              aria-rowindex={row + 2}
-              aria-selected={row === active}
-              class={`grid-row${row === active ? " active" : ""}${follow ? " leads" : ""}`}
-              style={{ top: `${start + at * ROW}px` }}
-              onClick={() => {
-                if (getSelection()?.toString()) return; // Text is being marked, to be copied.
-                setActive(row);
-                follow?.();
-              }}
-            >
-              {shown.map((each) => (
-                <Cell key={each.column.name} shown={each} value={cells?.[head.columns.indexOf(each.column)]} there={cells !== undefined} />
-              ))}
-            </div>
-          );
-        })}
+        {drawn.map((row, at) => (
+          <Row key={row} row={row} id={`${id}-${row}`} cells={rows.at(row)} shown={shown} places={places} top={start + at * ROW} active={row === active} latest={latest} />
+        ))}
       </div>
     </div>
   );
+}
+
+interface RowProps {
+  readonly row: number;
+  readonly id: string;
+  readonly cells: readonly unknown[] | undefined;
+  readonly shown: readonly Shown[];
+  readonly places: readonly number[];
+  readonly top: number;
+  readonly active: boolean;
+  readonly latest: { readonly current: Latest };
+}
+
+interface Latest {
+  readonly follow: (cells: readonly unknown[]) => (() => void) | null;
+  readonly choose: (row: number) => void;
+}
+
+/** A row is drawn again only if something in it is another: scrolling draws the new ones. */
+class Row extends Component<RowProps> {
+  override shouldComponentUpdate(next: RowProps) {
+    const { props } = this;
+    return next.cells !== props.cells || next.top !== props.top || next.active !== props.active || next.shown !== props.shown;
+  }
+
+  override render({ row, id, cells, shown, places, top, active, latest }: RowProps) {
+    const leads = cells !== undefined && latest.current.follow(cells) !== null;
+    const click = () => {
+      if (getSelection()?.toString()) return; // Text is being marked, to be copied.
+      latest.current.choose(row);
+      if (cells) latest.current.follow(cells)?.();
+    };
+    return (
+      <div id={id} role="row" aria-rowindex={row + 2} aria-selected={active} class={`grid-row${active ? " active" : ""}${leads ? " leads" : ""}`} style={{ top: `${top}px` }} onClick={click}>
+        {shown.map((each, at) => (
+          <Cell key={each.column.name} shown={each} value={cells?.[places[at] as number]} there={cells !== undefined} />
+        ))}
+      </div>
+    );
+  }
 }
 
 function Head({ shown: { column, unit, number }, sort, setSort }: { shown: Shown; sort: string; setSort?: (sort: string) => void }) {
@@ -213,7 +235,7 @@ function widthsOf(shown: readonly Shown[], head: Answer): Wide[] {
     const needed = head.rows.slice(0, 100).reduce((most, row) => Math.max(most, measured(text(row[place]).slice(0, 120))), 0);
     const own = measured(`${inWords(column.name)}  (${unit})`, 12, 500) + 16;
     if (number) return { least: Math.ceil(Math.max(needed + 4, own, 48) + PAD), grows: 0 };
-    const least = Math.max(own, Math.min(needed + 8, innerWidth > 860 ? 280 : 180)) + PAD;
+    const least = Math.max(own, Math.min(needed + 8, innerWidth > 860 ? 320 : 180)) + PAD;
     return { least: Math.ceil(least), grows: needed > 180 ? Math.min(needed, WIDEST) : needed > 60 ? 40 : 1 };
   });
 }

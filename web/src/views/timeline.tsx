@@ -60,6 +60,9 @@ interface Chosen {
   readonly row: number;
 }
 
+/** Height of what stands above and below the picture: sentence, tools, the summary. */
+const AROUND = 330;
+
 const NO_MARKS: ReadonlySet<string> = new Set();
 
 function Drawn({ lanes, path, query, select, params, api, server, dark, go, follow }: DrawnProps) {
@@ -80,6 +83,7 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   const [tall, setTall] = useState(400);
   const [room, setRoom] = useState(600);
   const section = useRef<HTMLElement>(null);
+  const narrow = innerWidth <= 640;
   const heading = useRef<HTMLHeadingElement>(null);
 
   const first = lanes.ranks[0]?.rank ?? 0;
@@ -192,6 +196,8 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
     return () => removeEventListener("resize", free);
   }, []);
 
+  useEffect(() => stage.current?.setRoom(narrow ? 0 : room - AROUND), [room]);
+
   const event = useAnswer<EventFacts>(chosen ? `${path}/event` : null, chosen ? { ...query, rank: chosen.rank, row: chosen.row } : {});
   const facts = chosen && event.data?.row === chosen.row ? event.data : null;
   useEffect(() => {
@@ -287,6 +293,11 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
       "[": { does: "previous step", run: () => step(-1) },
       "]": { does: "next step", run: () => step(1) },
       Escape: { does: "clear", run: clear },
+      "arrows, Enter": { does: "from mark to mark, and select it (in the picture)", run: () => undefined },
+      "space, L": { does: "fold or pin the lane of the mark (in the picture)", run: () => undefined },
+      drag: { does: "select a range", run: () => undefined },
+      "Shift-drag": { does: "pan", run: () => undefined },
+      "Ctrl-wheel": { does: "zoom at the pointer", run: () => undefined },
     },
     "Timeline",
   );
@@ -321,7 +332,6 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   const long = seen ? shown(seen.end - seen.start, "ns") : "";
   const rankWords = lanes.ranks.length > 1 ? `${lanes.ranks.length} ranks` : `rank ${first}`;
   const answer = about.data;
-  const narrow = typeof innerWidth === "number" && innerWidth <= 640;
   return (
     <section class="tl" ref={section} style={narrow ? {} : { height: `${room}px` }}>
       <div class="tl-head">

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { keyOf, layout, PLAIN, rowAt, spotAt } from "../../src/draw/timeline/layout";
+import { keyOf, layout, PLAIN, rowAt, spotAt, unfolded } from "../../src/draw/timeline/layout";
 import type { Lanes, RankLanes } from "../../src/draw/timeline/types";
 
 const rank = (number: number): RankLanes => ({
@@ -85,4 +85,30 @@ test("a narrow page has labels above its lanes", () => {
   const at = layout(one, PLAIN, 390);
   expect(at.gutter).toBe(0);
   expect(at.scrolled.filter(({ what }) => what === "lane").every(({ inset }) => inset > 0)).toBe(true);
+});
+
+test("deep lanes take the room that is free, and no more", () => {
+  const least = layout(one, PLAIN, 1200);
+  const all = least.pinnedHeight + least.height;
+  const deep = (room: number) => layout(one, PLAIN, 1200, room).scrolled.find(({ lane }) => lane === "0");
+  expect(deep(all)?.rows).toBe(12);
+  expect(deep(all + 100)?.rows).toBe(18);
+  expect([deep(1e5)?.rows, deep(1e5)?.hidden]).toEqual([40, 20]);
+  for (const room of [all + 1, all + 200, all + 333]) {
+    const at = layout(one, PLAIN, 1200, room);
+    expect(at.pinnedHeight + at.height).toBeLessThanOrEqual(room);
+  }
+});
+
+test("a selected mark is unfolded, wherever it is", () => {
+  const shown = (how: typeof PLAIN, depth: number, lane = "0") => {
+    const next = unfolded(two, how, layout(two, how, 1200), { rank: 1, lane, depth });
+    const item = layout(two, next, 1200).scrolled.find((one) => one.rank === 1 && one.lane === lane);
+    return [next === how, !!item && depth >= item.skip && depth < item.skip + item.rows];
+  };
+  expect(shown(PLAIN, 25)).toEqual([true, true]);
+  for (const depth of [0, 59]) expect(shown(PLAIN, depth)).toEqual([false, true]);
+  const folded = new Set([keyOf.rank(1), keyOf.group(1, "h"), keyOf.lane(1, "0")]);
+  expect(shown({ ...PLAIN, folded }, 30)).toEqual([false, true]);
+  expect(shown(PLAIN, 0, "none")).toEqual([true, false]);
 });

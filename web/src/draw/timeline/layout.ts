@@ -141,9 +141,25 @@ function placed(list: Item[]): [Item[], number] {
   return [done, top];
 }
 
-export function layout(lanes: Lanes, how: Arrangement, width: number): Layout {
+/** Deep lanes show more of their rows where there is room for them: the first lanes first. */
+function grown(list: readonly Item[], room: number): Item[] {
+  let left = room - list.reduce((sum, { height }) => sum + height, 0);
+  return list.map((item) => {
+    const waiting = item.folded ? 0 : item.hidden - item.skip;
+    const more = Math.max(0, Math.min(waiting, Math.floor(left / item.pitch)));
+    if (!more) return item;
+    // With nothing left to ask for, the line that asks goes too.
+    const line = item.hidden === more ? LABEL : 0;
+    const height = item.height + more * item.pitch - line;
+    left -= height - item.height;
+    return { ...item, rows: item.rows + more, hidden: item.hidden - more, height };
+  });
+}
+
+/** `room` is what the lanes may take before they must be scrolled. */
+export function layout(lanes: Lanes, how: Arrangement, width: number, room = 0): Layout {
   const narrow = width < 600;
-  const all = items(lanes, how, narrow);
+  const all = grown(items(lanes, how, narrow), room);
   const sole = lanes.ranks.length === 1;
   // The ruler of steps of a single rank stays in sight.
   const stays = (item: Item) => item.what === "lane" && (item.pinned || (sole && item.kind === "steps"));
@@ -168,6 +184,18 @@ export function layout(lanes: Lanes, how: Arrangement, width: number): Layout {
     lanesTop,
     scrollTop: lanesTop + pinnedHeight,
   };
+}
+
+/** The arrangement with the row of a mark unfolded; the same one if it is shown already. */
+export function unfolded(lanes: Lanes, how: Arrangement, at: Layout, mark: { rank: number; lane: string; depth: number }): Arrangement {
+  const key = keyOf.lane(mark.rank, mark.lane);
+  const item = [...at.pinned, ...at.scrolled].find((one) => one.key === key);
+  if (item && mark.depth >= item.skip && mark.depth < item.skip + item.rows) return how;
+  const group = lanes.ranks.find(({ rank }) => rank === mark.rank)?.groups.find((one) => one.lanes.some(({ id }) => id === mark.lane));
+  if (!group) return how;
+  const folded = new Set(how.folded);
+  for (const shut of [keyOf.rank(mark.rank), keyOf.group(mark.rank, group.id), key]) folded.delete(shut);
+  return { ...how, folded, full: new Set([...how.full, key]) };
 }
 
 export interface Spot {

@@ -100,7 +100,7 @@ export class Overlay {
       const rank = place.rank ?? own;
       const row = rowAt(scene.layout, rank, place.lane, place.depth ?? 0, scene.scroll);
       if (!row) return null;
-      const y = row.pinned ? row.top : Math.max(scene.layout.scrollTop - row.bar, Math.min(scene.height, row.top));
+      const y = row.pinned ? row.top : Math.max(scene.layout.scrollTop - row.bar, row.top);
       return { x: this.x(scene, place.time + (offsets.get(rank) ?? 0)), y, height: row.bar };
     };
     // Of many, as many as can be told apart, evenly, and lightly.

@@ -5,7 +5,7 @@
  * painter's. What a frame costs here is measured as "timeline-frame".
  */
 
-import { type Arrangement, layout, PLAIN, rowAt, type Spot, spotAt } from "./layout";
+import { type Arrangement, layout, PLAIN, rowAt, type Spot, spotAt, unfolded } from "./layout";
 import { PainterLink } from "./link";
 import type { Arrow, Item, Lanes, Layout, Mark, Scene, Side, Span, Theme, Wanted } from "./types";
 import { clamp, eased, fitted, limits, panned, shown, zoomed } from "./view";
@@ -54,6 +54,7 @@ export class Stage {
   private view: Span = NOWHERE;
   private target: Span = NOWHERE;
   private scroll = 0;
+  private room = 0;
   private scrollTarget = 0;
   private change: Partial<Scene> = {
     scroll: 0,
@@ -138,17 +139,35 @@ export class Stage {
   arrange(how: Arrangement): void {
     this.how = how;
     if (!this.lanes || !this.width) return;
-    this.at = layout(this.lanes, how, this.width);
+    this.at = layout(this.lanes, how, this.width, this.room);
     this.told.height(this.at.scrollTop + this.at.height + 4);
     this.scrollTarget = this.scroll = this.scrolled(this.scrollTarget);
     this.put({ layout: this.at, scroll: this.scroll });
   }
 
+  /** The height that the picture may take without being scrolled: deep lanes use what is free. */
+  setRoom(height: number): void {
+    const room = Math.max(0, height - (this.at?.lanesTop ?? 64));
+    if (room === this.room) return;
+    this.room = room;
+    this.arrange(this.how);
+  }
+
   setSelected(mark: Mark | null, arrows: Arrow[]): void {
     this.selected = mark;
+    if (mark) this.unfold(mark);
     this.cursor = mark;
     this.hover = null;
     this.put({ selected: mark, arrows, hover: null });
+  }
+
+  /** A row that is folded away is shown, if a mark in it is. */
+  private unfold(mark: Mark): void {
+    if (!this.lanes || !this.at) return;
+    const how = unfolded(this.lanes, this.how, this.at, mark);
+    if (how === this.how) return;
+    this.arrange(how);
+    this.told.arrange(how);
   }
 
   setRange(range: Span | null): void {
@@ -320,6 +339,7 @@ export class Stage {
   }
 
   private reached(mark: Mark): void {
+    this.unfold(mark);
     this.cursor = mark;
     const item = this.marksOf().find((one) => one.rank === mark.rank && one.lane === mark.lane);
     this.focus = item?.key ?? "";
