@@ -114,8 +114,8 @@ def work(path: str) -> list[Row]:
 def _bytes(found: Any) -> int:
     """Of what is kept beyond the trace."""
     kept = found.pyramid
-    arrays = (kept.order, kept.at, kept.own, kept.kind, kept.begins, kept.length, kept.longest, kept.busy)
-    return sum(array.nbytes for array in (*arrays, found.depth, found.layer))
+    arrays = (kept.order, kept.rows, *kept.spans, *kept.nodes, found.depth, found.layer)
+    return sum(array.nbytes for array in arrays)
 
 
 def _tiles(trace: Any, end: int, top: int, lanes: Any, counters: Any) -> list[Row]:

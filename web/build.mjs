@@ -35,7 +35,11 @@ await build({
     cssCodeSplit: false,
     modulePreload: false,
     rolldownOptions: {
-      output: { entryFileNames: "app.js", chunkFileNames: "[name].js", assetFileNames: (asset) => (asset.names[0]?.endsWith(".css") ? "app.css" : "[name][extname]") },
+      output: {
+        entryFileNames: "app.js",
+        chunkFileNames: "[name].js",
+        assetFileNames: (asset) => (asset.names[0]?.endsWith(".css") ? "app.css" : "[name][extname]"),
+      },
     },
   },
 });
@@ -49,7 +53,10 @@ await build({
     emptyOutDir: false,
     cssCodeSplit: false,
     modulePreload: false,
-    rolldownOptions: { input: join(web, "src/main.tsx"), output: { codeSplitting: false, entryFileNames: "report.js", assetFileNames: "app.css" } },
+    rolldownOptions: {
+      input: join(web, "src/main.tsx"),
+      output: { codeSplitting: false, entryFileNames: "report.js", assetFileNames: "app.css" },
+    },
   },
 });
 
@@ -61,7 +68,12 @@ await build({
     outDir,
     emptyOutDir: false,
     copyPublicDir: false,
-    lib: { entry: join(web, "src/draw/vega.ts"), formats: ["iife"], name: "KinetoscopeVega", fileName: () => "vega.js" },
+    lib: {
+      entry: join(web, "src/draw/vega.ts"),
+      formats: ["iife"],
+      name: "KinetoscopeVega",
+      fileName: () => "vega.js",
+    },
   },
 });
 

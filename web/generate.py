@@ -25,7 +25,7 @@ STAMP = "SOURCES.sha256"
 BUILT = ("THIRD_PARTY.txt", "app.css", "app.js", "index.html", "report.js", "timeline.js", "vega.js")
 
 _MADE = "// Made by web/generate.py; do not edit.\n"
-_ROOT = ("build.mjs", "index.html", "package.json", "package-lock.json")  # and all of src/
+_ROOT = ("build.mjs", "index.html", "package-lock.json", "package.json", "tsconfig.json")  # and all of src/
 _NAMES: dict[Any, str] = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,8 +31,25 @@ spans = st.lists(
 )
 
 
-def build(rows: Spans, *, grain: int = 1, overlap: bool = False) -> tuple[Pyramid, NDArray[np.int64]]:
-    """The pyramid of these rows, and their numbers. The spans are in another order than their rows."""
+@dataclass(frozen=True)
+class Built:
+    """A pyramid and what it was made of."""
+
+    pyramid: Pyramid
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        return np.arange(len(self.pyramid.rows) - 1)
+
+    def marks(self, *, origin: int, scale: int, tile: int) -> Marks:
+        return marks(self.pyramid, self.rows, origin=origin, scale=scale, tile=tile)
+
+
+def build(rows: Spans, *, grain: int = 1, overlap: bool = False) -> Built:
+    """The pyramid of these rows. The spans are in another order than their rows."""
     start, end, kind, sizes = [], [], [], [0]
     for row in rows:
         time = 0
@@ -45,30 +63,30 @@ def build(rows: Spans, *, grain: int = 1, overlap: bool = False) -> tuple[Pyrami
     order = np.arange(len(start), dtype=np.int32)[::-1].copy()
     begins, ends = (np.array(column, np.int64)[::-1].copy() for column in (start, end))
     kinds = np.array(kind, np.uint8)[::-1].copy()
-    return pyramid(begins, ends, kinds, order, np.cumsum(sizes)), np.arange(len(rows), dtype=np.int64)
+    return Built(pyramid(begins, ends, kinds, order, np.cumsum(sizes)), begins, ends, kinds)
 
 
-def expected(found: Pyramid, row: int, origin: int, scale: int, tile: int) -> list[Mark]:
+def expected(found: Built, row: int, origin: int, scale: int, tile: int) -> list[Mark]:
     """What the module's first paragraph says, span by span."""
-    places = range(int(found.rows[row]), int(found.rows[row + 1]))
+    places = range(int(found.pyramid.rows[row]), int(found.pyramid.rows[row + 1]))
     stops = []
     for place in places:
-        item = found.order[place]
+        item = found.pyramid.order[place]
         stop = max(int(found.end[item]), int(found.start[item]))
         if place + 1 < places.stop:
-            stop = min(stop, int(found.start[found.order[place + 1]]))
+            stop = min(stop, int(found.start[found.pyramid.order[place + 1]]))
         stops.append(stop)
     groups: list[list[tuple[int, int, int, int]]] = []
     before = None
     for place, stop in zip(places, stops, strict=True):
-        item = int(found.order[place])
+        item = int(found.pyramid.order[place])
         begin = int(found.start[item])
         unit = (begin - origin) >> scale
         short = stop - begin < 1 << scale
         if groups and short and before == unit:
-            groups[-1].append((begin, stop, item, int(found.kind[place])))
+            groups[-1].append((begin, stop, item, int(found.kind[item])))
         else:
-            groups.append([(begin, stop, item, int(found.kind[place]))])
+            groups.append([(begin, stop, item, int(found.kind[item]))])
         before = unit if short else None
     marks_of_row = [merged(group) for group in groups]
     first = origin + ((tile * UNITS) << scale)
@@ -84,7 +102,7 @@ def merged(group: list[tuple[int, int, int, int]]) -> Mark:
     return Mark(group[0][0], group[-1][1], group[longest][2], len(group), kind, sum(times))
 
 
-def of_row(found: Pyramid, drawn: Marks, row: int, origin: int, scale: int, tile: int) -> list[Mark]:
+def of_row(found: Built, drawn: Marks, row: int, origin: int, scale: int, tile: int) -> list[Mark]:
     first = origin + ((tile * UNITS) << scale)
     result = []
     for place in range(int(drawn.rows[row]), int(drawn.rows[row + 1])):
@@ -104,9 +122,9 @@ def of_row(found: Pyramid, drawn: Marks, row: int, origin: int, scale: int, tile
 @example([[(0, 3, 1), (0, 3, 2)]], 12, 0, 0, False)
 @settings(max_examples=300, deadline=None)
 def test_tiles_hold_what_the_plain_twin_draws(rows: Spans, scale: int, tile: int, origin: int, overlap: bool) -> None:
-    found, numbers = build(rows, overlap=overlap)
-    drawn = marks(found, numbers, origin=origin, scale=scale, tile=tile)
-    for row in numbers.tolist():
+    found = build(rows, overlap=overlap)
+    drawn = found.marks(origin=origin, scale=scale, tile=tile)
+    for row in found.rows.tolist():
         wanted = [
             each._replace(begin=0, stop=each.stop - each.begin) for each in expected(found, row, origin, scale, tile)
         ]
@@ -115,16 +133,16 @@ def test_tiles_hold_what_the_plain_twin_draws(rows: Spans, scale: int, tile: int
 
 @given(spans, st.integers(0, 10))
 def test_no_span_is_lost_and_time_is_conserved(rows: Spans, scale: int) -> None:
-    found, numbers = build(rows)
+    found = build(rows)
     last = int(found.end.max(initial=0))
     seen: dict[tuple[int, int], Mark] = {}
     for tile in range((last >> scale) // UNITS + 1):
-        drawn = marks(found, numbers, origin=0, scale=scale, tile=tile)
-        for row in numbers.tolist():
+        drawn = found.marks(origin=0, scale=scale, tile=tile)
+        for row in found.rows.tolist():
             for mark in of_row(found, drawn, row, 0, scale, tile):
                 assert seen.setdefault((row, mark.span), mark) == mark, "the same mark in two tiles differs"
     time = np.maximum(found.end - found.start, 0)
-    assert sum(mark.spans for mark in seen.values()) == len(found.order)
+    assert sum(mark.spans for mark in seen.values()) == len(found.pyramid.order)
     assert sum(mark.busy for mark in seen.values()) == int(time.sum())
     alone = {span for (_, span), mark in seen.items() if mark.spans == 1}
     assert set(np.flatnonzero(time >= 1 << scale).tolist()) <= alone
@@ -132,30 +150,30 @@ def test_no_span_is_lost_and_time_is_conserved(rows: Spans, scale: int) -> None:
 
 @given(spans)
 def test_a_row_has_two_marks_a_unit_at_most(rows: Spans) -> None:
-    found, numbers = build(rows, grain=100)
-    drawn = marks(found, numbers, origin=0, scale=3, tile=0)
+    found = build(rows, grain=100)
+    drawn = found.marks(origin=0, scale=3, tile=0)
     assert np.diff(drawn.rows).max(initial=0) <= 2 * UNITS + 1
 
 
 def test_times_of_more_than_32_bits() -> None:
-    found, numbers = build([[(0, 5, 1), (1, 3, 2), (0, 4, 2)] * 40], grain=1 << 32)
+    found = build([[(0, 5, 1), (1, 3, 2), (0, 4, 2)] * 40], grain=1 << 32)
     scale = 36
-    drawn = marks(found, numbers, origin=0, scale=scale, tile=0)
+    drawn = found.marks(origin=0, scale=scale, tile=0)
     wanted = [each._replace(begin=0, stop=each.stop - each.begin) for each in expected(found, 0, 0, scale, 0)]
     assert of_row(found, drawn, 0, 0, scale, 0) == wanted
     assert int(drawn.count.max()) > 1
 
 
 def test_many_spans_of_one_instant() -> None:
-    found, numbers = build([[(0, 0, 3)] * 1000])
-    drawn = marks(found, numbers, origin=0, scale=0, tile=0)
+    found = build([[(0, 0, 3)] * 1000])
+    drawn = found.marks(origin=0, scale=0, tile=0)
     assert drawn.count.tolist() == [1000]
     assert drawn.kind.tolist() == [3]
 
 
 def test_more_marks_than_there_is_room_for_at_first() -> None:
-    found, numbers = build([[(1, 1, 0)] * 1000] * 40)
-    assert len(marks(found, numbers, origin=0, scale=0, tile=0)) == 40 * UNITS // 2
+    found = build([[(1, 1, 0)] * 1000] * 40)
+    assert len(found.marks(origin=0, scale=0, tile=0)) == 40 * UNITS // 2
 
 
 def test_the_ends_of_time() -> None:
@@ -168,14 +186,14 @@ def test_the_ends_of_time() -> None:
 
 @pytest.mark.parametrize(("scale", "tile"), [(-1, 0), (DEEPEST + 1, 0), (DEEPEST, 5), (0, 1 << 60)])
 def test_tiles_that_cannot_be(scale: int, tile: int) -> None:
-    found, numbers = build([[(0, 1, 0)]])
+    found = build([[(0, 1, 0)]])
     with pytest.raises(ValueError, match="there is no tile"):
-        marks(found, numbers, origin=0, scale=scale, tile=tile)
+        found.marks(origin=0, scale=scale, tile=tile)
 
 
 def test_rows_and_kinds_that_do_not_exist() -> None:
-    found, _ = build([[(0, 1, 0)]])
+    found = build([[(0, 1, 0)]])
     with pytest.raises(ValueError, match="there are 1 rows"):
-        marks(found, np.array([1]), origin=0, scale=0, tile=0)
+        marks(found.pyramid, np.array([1]), origin=0, scale=0, tile=0)
     with pytest.raises(ValueError, match="a kind is 10"):
-        pyramid(found.start, found.end, np.array([KINDS], np.uint8), found.order, found.rows)
+        pyramid(found.start, found.end, np.array([KINDS], np.uint8), found.pyramid.order, found.pyramid.rows)

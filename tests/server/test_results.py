@@ -180,6 +180,8 @@ def test_what_a_run_is(ranks: Client) -> None:
         assert all(0 <= step["start"] < step["end"] <= told["duration"] for step in told["steps"])
         assert told["events"] == len(job.trace(rank or 0))
         assert int(told["base"]) > 1_700_000_000 * 10**9
+        starts = [int(start) - int(told["origin"]) for start in table["host_start"].to_list()]
+        assert starts == [step["start"] for step in told["steps"]]
         assert told["threads"]
 
 

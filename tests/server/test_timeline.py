@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from kinetoscope.model.timeline_counters import MOST
 from kinetoscope.model.trace import Trace
 from kinetoscope.server.timeline_lanes import LANES
 from tests.drawn import annotation, kernel, launch, op, written
@@ -266,3 +267,31 @@ def test_panning_does_not_wait_for_what_is_being_derived(device: Client) -> None
     finally:
         done.set()
         thread.join()
+
+
+def test_steps_that_the_user_names(device: Client) -> None:
+    run = device.run()
+    answer = device.get(f"runs/{run}/timeline/lanes", {"steps_by": "aten::op0"})
+    assert [step["step"] for step in answer["ranks"][0]["steps"]] == [0, 1, 2, 3]
+    sentence = device.get(f"runs/{run}/timeline/range", {"time": "0-190000", "steps_by": "aten::op0"})["sentence"]
+    assert sentence.startswith("In view, 4 steps:")
+
+
+def test_what_is_no_step_is_not_in_the_ruler(odd: Client) -> None:
+    answer = odd.get(f"runs/{odd.run()}/timeline/lanes")
+    assert answer["ranks"][0]["steps"] == []
+    assert any("No steps were marked" in note for note in answer["notes"])
+
+
+def test_of_very_many_counters_the_first_are_shown(tmp_path: Path) -> None:
+    samples = [
+        {"ph": "C", "name": f"counter {number}", "pid": 1, "tid": 1, "ts": 1, "args": {"value": number}}
+        for number in range(MOST + 3)
+    ]
+    written(tmp_path / "counters.json", op("a", 0, 5_000), *samples)
+    with serving(tmp_path) as client:
+        answer = client.get(f"runs/{client.run()}/timeline/lanes")
+        assert len(lane_ids(answer, "counter")) == MOST
+        assert "Rank 0 has 3 more counters." in answer["notes"]
+        _, arrays = tile_of(client, client.run(), z=3, i=0, lanes=f"recorded.{MOST - 1}")
+        assert float(arrays["mean"][-1]) == MOST - 1

@@ -12,8 +12,15 @@ test("ranges of numbers as text, both ways", () => {
 const column = (name: string, instant = false) => ({ name, dtype: "Int64", unit: "" as const, doc: "", instant });
 
 test("a row leads to its place on the timeline, with room around", () => {
-  const head = { columns: [column("rank"), column("row"), column("start", true), column("end", true)] } as unknown as Answer;
-  expect(linkOf([2, 17, 10_000, 20_000], head, usualPlaces(head.columns))).toEqual({ view: "timeline", rank: 2, row: 17, time: [5000, 25_000] });
+  const head = {
+    columns: [column("rank"), column("row"), column("start", true), column("end", true)],
+  } as unknown as Answer;
+  expect(linkOf([2, 17, 10_000, 20_000], head, usualPlaces(head.columns))).toEqual({
+    view: "timeline",
+    rank: 2,
+    row: 17,
+    time: [5000, 25_000],
+  });
 });
 
 test("a row that tells no place leads nowhere", () => {

@@ -7,7 +7,8 @@ test("what acts on a reader is spelled out", () => {
 });
 
 test("ordinary text of any script stays", () => {
-  for (const text of ["void at::native<float, 4>()", "名前 שלום 👩", "<script>alert(1)</script>"]) expect(printable(text)).toBe(text);
+  for (const text of ["void at::native<float, 4>()", "名前 שלום 👩", "<script>alert(1)</script>"])
+    expect(printable(text)).toBe(text);
 });
 
 test("lists and structures are shown as text", () => {

@@ -15,12 +15,21 @@ test("the address holds the whole state", () => {
 });
 
 test("a hash that nobody wrote is read without an error", () => {
-  expect(parsed("#/%E0%A4%A/x?=&rank&rank=2&__proto__=1")).toMatchObject({ run: "%E0%A4%A", view: "x", select: { rank: "2" } });
+  expect(parsed("#/%E0%A4%A/x?=&rank&rank=2&__proto__=1")).toMatchObject({
+    run: "%E0%A4%A",
+    view: "x",
+    select: { rank: "2" },
+  });
   expect(parsed("")).toMatchObject({ run: "", view: "" });
 });
 
 test("another view keeps the selection and forgets what was its own", () => {
-  expect(changed(STATE, { view: "kernels" })).toMatchObject({ select: STATE.select, params: {}, tables: {}, base: STATE.base });
+  expect(changed(STATE, { view: "kernels" })).toMatchObject({
+    select: STATE.select,
+    params: {},
+    tables: {},
+    base: STATE.base,
+  });
 });
 
 test("another run forgets the selection, because its steps and ranks are others", () => {
@@ -28,5 +37,9 @@ test("another run forgets the selection, because its steps and ranks are others"
 });
 
 test("null takes away", () => {
-  expect(changed(STATE, { select: { steps: null } }).select).toEqual({ rank: "3", time: "10-20", annotation: "a&b=c #1" });
+  expect(changed(STATE, { select: { steps: null } }).select).toEqual({
+    rank: "3",
+    time: "10-20",
+    annotation: "a&b=c #1",
+  });
 });

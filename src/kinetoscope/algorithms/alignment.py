@@ -25,6 +25,19 @@ _MOST_LAGS: Final = 2048
 _ALIKE: Final = 0.98
 """Share of the events whose signatures agree at the true lag."""
 
+_LEAVING: Final = 1000.0
+"""What ends differ by in any case, ns: lags are not told apart by less."""
+
+_CLEARLY: Final = 3.0
+"""How many times as much as at another lag ends must vary before a lag is out of the question."""
+
+_ASIDE: Final = 1e-4
+_ASTRAY: Final = 0.1
+"""What a ns between the clocks counts, against one of variation: where nothing is known of them, and where much is."""
+
+_NUMBERED: Final = 0.9
+"""Share of the events that must be of the same step if witnesses count steps alike."""
+
 _FEW: Final = 4
 """Events from which on the distances between them tell whether a lag is true."""
 
@@ -68,19 +81,22 @@ class Witness:
         start, end: int64 [events], ns on the witness's clock.
         signature: int64 [events], equal numbers for like events.
         binding: bool [events], see above; the same for all events of a signature.
+        step: int64 [events], number of the part of the sequence that each is of, as all witnesses count; −1 unknown.
     """
 
     start: Int64s
     end: Int64s
     signature: Int64s
     binding: Bools
+    step: Int64s | None = None
 
     def __len__(self) -> int:
         return len(self.start)
 
     def at(self, places: NDArray[np.int64]) -> Witness:
         """Some of the events."""
-        return Witness(self.start[places], self.end[places], self.signature[places], self.binding[places])
+        step = None if self.step is None else self.step[places]
+        return Witness(self.start[places], self.end[places], self.signature[places], self.binding[places], step)
 
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -97,42 +113,86 @@ def aligned_pairs(one: Witness, other: Witness, offset: int | None = None, *, ga
     `offset` is how far the other's clock is ahead, ns; None if nothing is known of that. `gaps` says that windows are
     known to have gaps: then it takes many events to show that these two have none.
     """
+    return aligned_or_doubtful(one, other, offset, gaps=gaps)[0]
+
+
+def aligned_or_doubtful(
+    one: Witness, other: Witness, offset: int | None = None, *, gaps: bool = False
+) -> tuple[Pairs, bool]:
+    """`aligned_pairs`, and whether there are none since several lags fit as well: the sequence repeats itself."""
     if not len(one) or not len(other):
-        return _none()
-    lag = best_lag(one, other)
+        return _none(), False
+    lag, doubtful = _judged_lag(one, other, offset)
     if lag is not None and _is_steady(one, other, found := _shifted(one, other, lag), offset or 0, gaps=gaps):
         agree = _holds(one, other, found, _difference(one, other, found))
         if agree.size and agree.mean() >= _TRUSTED:
-            return found[0][agree], found[1][agree]
+            return (_none(), True) if doubtful else ((found[0][agree], found[1][agree]), False)
     if not one.binding.any() and not other.binding.any():
-        return _in_order(one, other)
+        return _in_order(one, other), False
     if offset is None:
         offset = _voted_offset(one, other)
-    return _none() if offset is None else _with_gaps(one, other, offset)
+    return (_none() if offset is None else _with_gaps(one, other, offset)), False
 
 
-def best_lag(one: Witness, other: Witness) -> int | None:
-    """The k for which event j of the other witness is event j + k of the one; None if the signatures agree at none.
+def best_lag(one: Witness, other: Witness, offset: int | None = None) -> int | None:
+    """The k for which event j of the other witness is event j + k of the one; None if it cannot be told.
 
-    The true lag is the one at which the ends differ by the same amount throughout. A short overlap of the windows must
-    be better by far than a long one, and the least difference of clocks decides between equals.
+    The true lag is the one at which the ends differ by the same amount throughout, and by what is known of the clocks.
+    A short overlap of the windows must be better by far than a long one.
     """
+    lag, doubtful = _judged_lag(one, other, offset)
+    return None if doubtful else lag
+
+
+def _judged_lag(one: Witness, other: Witness, offset: int | None) -> tuple[int | None, bool]:
+    """The best lag, None if the signatures agree at none; and whether another one may be true as well."""
     lags = _candidates(one, other)
     first, last = np.maximum(0, -lags), np.minimum(len(other), len(one) - lags)
     kept = last > first
     lags, first, count = lags[kept], first[kept], (last - first)[kept]
     if not len(lags):
-        return None
+        return None, False
     places = first[:, None] + (np.arange(_SAMPLE)[None, :] * count[:, None]) // _SAMPLE
     like = one.signature[places + lags[:, None]] == other.signature[places]
     timed = _timed(other, first, first + count)
     difference = other.end[timed] - one.end[timed + lags[:, None]]
     middle = np.sort(difference, axis=1)[:, _SAMPLE // 2]
-    spread = np.abs(difference - middle[:, None]).astype(np.float64).mean(axis=1)
-    score = (spread + 1000.0) * (count.max() / count) ** 2 + np.abs(middle) * 1e-4
-    score[like.mean(axis=1) < _ALIKE] = np.inf
+    spread = np.abs(difference - middle[:, None]).astype(np.float64).mean(axis=1) + _LEAVING
+    spread[like.mean(axis=1) < _ALIKE] = np.inf
+    apart = np.abs(middle - (offset or 0)) * (_ASIDE if offset is None else _ASTRAY)
+    score = spread * (count.max() / count) ** 2 + apart
     best = np.lexsort((lags, np.abs(lags), score))[0]
-    return int(lags[best]) if np.isfinite(score[best]) else None
+    if not np.isfinite(score[best]):
+        return None, False
+    if offset is not None:
+        return int(lags[best]), False
+    rivals = lags[(spread <= _CLEARLY * spread[best]) & (2 * count >= count[best])]
+    return (int(lags[best]), False) if len(rivals) == 1 else _decided(one, other, rivals.tolist(), int(lags[best]))
+
+
+def _decided(one: Witness, other: Witness, lags: list[int], best: int) -> tuple[int, bool]:
+    """Which of several lags that times do not tell apart is true, and whether that stays open."""
+    like, same = zip(*(_agreement(one, other, lag) for lag in lags), strict=True)
+    lags = [lag for lag, share in zip(lags, like, strict=True) if share == max(like)]
+    same = tuple(share for share, each in zip(same, like, strict=True) if each == max(like))
+    if max(same) >= _NUMBERED:
+        lags = [lag for lag, share in zip(lags, same, strict=True) if share == max(same)]
+    elif len(one) == len(other) and 0 in lags:
+        lags = [0]  # windows of one length begin together
+    return (lags[0], False) if len(lags) == 1 else (best, True)
+
+
+def _agreement(one: Witness, other: Witness, lag: int) -> tuple[float, float]:
+    """Shares of the events whose signatures, and whose step numbers, agree at a lag; −1 if steps tell nothing."""
+    first, last = max(0, -lag), min(len(other), len(one) - lag)
+    mine, theirs = slice(first + lag, last + lag), slice(first, last)
+    like = float((one.signature[mine] == other.signature[theirs]).mean())
+    if one.step is None or other.step is None:
+        return like, -1.0
+    known = (one.step[mine] >= 0) & (other.step[theirs] >= 0)
+    if 2 * known.sum() < last - first:
+        return like, -1.0
+    return like, float((one.step[mine] == other.step[theirs])[known].mean())
 
 
 def _timed(other: Witness, first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -153,7 +213,8 @@ def _candidates(one: Witness, other: Witness) -> NDArray[np.int64]:
     if len(one) == len(other) and np.array_equal(one.signature, other.signature):
         binding = one.binding if one.binding.any() else np.ones(len(one), np.bool_)
         difference = (other.end - one.end)[binding]
-        if np.abs(difference - np.median(difference)).mean() <= _JITTER:
+        numbered = _agreement(one, other, 0)[1]
+        if np.abs(difference - np.median(difference)).mean() <= _JITTER and (numbered < 0 or numbered >= _NUMBERED):
             return together[:1]
     ends = np.sort(one.end)
     places = np.unique(np.linspace(0, len(other) - 1, 9).astype(np.int64))

@@ -12,7 +12,7 @@ and serves every scale exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,34 +41,54 @@ _ROOM = 1 << 14  # marks that there is room for at first
 _LONG = (1 << 32) - 1  # what lasts so long or longer, 4.3 s, is looked up
 
 
+class Spans(NamedTuple):
+    """The spans, row by row, by start.
+
+    Attributes:
+        at: int64 [spans], when each starts, ns.
+        own: uint32 [spans], how long it lasts, ns, at most _LONG.
+        kind: uint8 [spans], below KINDS.
+        begins: int64 [nodes of the first level], when the first span of each starts, ns.
+        far: int64 [long spans], which last _LONG or longer, ascending; time: int64 [long spans], how long, ns.
+    """
+
+    at: Int64s
+    own: UInt32s
+    kind: UInt8s
+    begins: Int64s
+    far: Int64s
+    time: Int64s
+
+
+class Nodes(NamedTuple):
+    """Sums over spans that follow one another.
+
+    Attributes:
+        levels: int64 [levels + 1], where the nodes of each level begin.
+        length: int64 [nodes], of the longest span of each, ns; longest: int32 [nodes], which one that is.
+        busy: int64 [nodes × KINDS], time of each kind, ns.
+    """
+
+    levels: Int64s
+    length: Int64s
+    longest: Int32s
+    busy: Int64s
+
+
 @dataclass(frozen=True)
 class Pyramid:
     """Spans by row, and sums over them.
 
     Attributes:
-        order: int32 [spans], the spans row by row, by start.
+        order: int32 [spans], numbers of the spans as they were given, row by row, by start.
         rows: int64 [rows + 1], where each row begins in `order`.
-        start, end: int64 [n], of all spans, ns.
-        at: int64 [spans], when each of `order` starts, ns; own: uint32 [spans], how long it lasts, ns, at most _LONG;
-            kind: uint8 [spans], of each.
-        begins: int64 [nodes of the first level], when their first span starts, ns.
-        levels: int64 [levels], where the nodes of each level begin.
-        length: int64 [nodes], of the longest span of each; longest: int32 [nodes], which place of `order` that is.
-        busy: int64 [nodes × KINDS], time of each kind.
+        spans, nodes: what is known of them, in that order.
     """
 
     order: Int32s
     rows: Int64s
-    start: Int64s
-    end: Int64s
-    at: Int64s
-    own: UInt32s
-    kind: UInt8s
-    begins: Int64s
-    levels: Int64s
-    length: Int64s
-    longest: Int32s
-    busy: Int64s
+    spans: Spans
+    nodes: Nodes
 
 
 @dataclass(frozen=True)
@@ -116,20 +136,37 @@ def pyramid(start: Int64s, end: Int64s, kind: UInt8s, order: Int32s, rows: Int64
     if kind.size and int(kind.max()) >= KINDS:
         raise ValueError(f"a kind is {int(kind.max())}, but there are {KINDS}")
     sizes = []
-    nodes = order.size >> _FIRST
-    while nodes:
-        sizes.append(nodes)
-        nodes >>= _MORE
+    size = order.size >> _FIRST
+    while size:
+        sizes.append(size)
+        size >>= _MORE
     levels = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    nodes = int(levels[-1])
-    arrays = (frozen(order, np.int32), frozen(rows, np.int64), frozen(start, np.int64), frozen(end, np.int64))
+    size = int(levels[-1])
     at, own, kinds = np.empty(order.size, np.int64), np.empty(order.size, np.uint32), np.empty(order.size, np.uint8)
     begins = np.empty(sizes[0] if sizes else 0, np.int64)
-    length, longest, busy = np.zeros(nodes, np.int64), np.zeros(nodes, np.int32), np.zeros(nodes * KINDS, np.int64)
-    _build(*arrays, frozen(kind, np.uint8), levels, at, own, kinds, begins, length, longest, busy)
-    tops = frozen(levels, np.int64), frozen(length, np.int64), frozen(longest, np.int32), frozen(busy, np.int64)
-    spans = frozen(at, np.int64), frozen(own, np.uint32), frozen(kinds, np.uint8)
-    return Pyramid(*arrays, *spans, frozen(begins, np.int64), *tops)
+    length, longest, busy = np.zeros(size, np.int64), np.zeros(size, np.int32), np.zeros(size * KINDS, np.int64)
+    given = (frozen(order, np.int32), frozen(rows, np.int64), frozen(start, np.int64), frozen(end, np.int64))
+    _build(*given, frozen(kind, np.uint8), levels, at, own, kinds, begins, length, longest, busy)
+    far = np.flatnonzero(own == _LONG)
+    spans = Spans(
+        frozen(at, np.int64),
+        frozen(own, np.uint32),
+        frozen(kinds, np.uint8),
+        frozen(begins, np.int64),
+        frozen(far, np.int64),
+        frozen(_lengths(*given, far), np.int64),
+    )
+    nodes = Nodes(frozen(levels, np.int64), frozen(length, np.int64), frozen(longest, np.int32), frozen(busy, np.int64))
+    return Pyramid(*given[:2], spans, nodes)
+
+
+def _lengths(order: Int32s, rows: Int64s, start: Int64s, end: Int64s, places: Int64s) -> Int64s:
+    """How long the spans at some places of `order` last, at most until the next one of their row starts."""
+    item = order[places]
+    length = end[item] - start[item]
+    ends_row = np.isin(places + 1, rows)
+    following = order[np.where(ends_row, places, places + 1)]
+    return np.where(ends_row, length, np.minimum(length, start[following] - start[item]))
 
 
 def marks(found: Pyramid, rows: Int64s, *, origin: int, scale: int, tile: int) -> Marks:
@@ -159,8 +196,7 @@ def marks(found: Pyramid, rows: Int64s, *, origin: int, scale: int, tile: int) -
         span, count = np.empty(room, np.int32), np.empty(room, np.int32)
         kind, busy, extent = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.int64)
         size = _marks(
-            found.order, found.rows, found.end, found.at, found.own, found.kind, found.begins, found.levels,
-            found.length, found.longest, found.busy, frozen(rows, np.int64), origin, first, scale,
+            found.order, found.rows, found.spans, found.nodes, frozen(rows, np.int64), origin, first, scale,
             np.zeros(KINDS, np.int64), ends, start, end, span, count, kind, busy, extent,
         )  # fmt: skip
         if size >= 0:
@@ -251,59 +287,46 @@ def _first_from(at: Int64s, begins: Int64s, low: int, high: int, time: int) -> i
 
 
 @inlined
-def _time(order: Int32s, end: Int64s, at: Int64s, own: UInt32s, place: int, high: int) -> int:
-    """How long the span at a place lasts; `high` ends its row."""
-    time = own[place] + 0
+def _time(spans: Spans, place: int) -> int:
+    """How long the span at a place lasts."""
+    time = int(spans.own[place])
     if time == _LONG:
-        time = max(end[order[place]] - at[place], 0)
-        if place + 1 < high:
-            time = min(time, at[place + 1] - at[place])
-    return int(time)
+        low, high = 0, spans.far.size - 1
+        while low < high:
+            probe = (low + high) >> 1
+            if spans.far[probe] < place:
+                low = probe + 1
+            else:
+                high = probe
+        time = spans.time[low]
+    return time
 
 
 @inlined
-def _entry(
-    order: Int32s, end: Int64s, at: Int64s, own: UInt32s, begins: Int64s, low: int, high: int, first: int, unit: int
-) -> int:
+def _entry(spans: Spans, low: int, high: int, first: int, unit: int) -> int:
     """The place in a row of the first mark that touches a tile; `low` and `high` bound the row."""
-    place = _first_from(at, begins, low, high, first)
+    place = _first_from(spans.at, spans.begins, low, high, first)
     if place == low:
         return place
-    time = _time(order, end, at, own, place - 1, high)
-    if at[place - 1] + time <= first:
+    time = _time(spans, place - 1)
+    if spans.at[place - 1] + time <= first:
         return place
     # It reaches into the tile. If it is short, all that starts in its unit is one mark with it.
-    return _first_from(at, begins, low, place, first - unit) if time < unit else place - 1
+    return _first_from(spans.at, spans.begins, low, place, first - unit) if time < unit else place - 1
 
 
 @inlined
-def _after(
-    order: Int32s, end: Int64s, at: Int64s, own: UInt32s, begins: Int64s, place: int, high: int, border: int, unit: int
-) -> int:
+def _after(spans: Spans, place: int, high: int, border: int, unit: int) -> int:
     """Where the mark ends that begins at a place with a short span; `border` ends the unit that this starts in."""
-    last = _first_from(at, begins, place + 1, high, border)
+    last = _first_from(spans.at, spans.begins, place + 1, high, border)
     # A long span leaves no room for another to start in its unit after it: it is the last one there.
-    if last - 1 > place and _time(order, end, at, own, last - 1, high) >= unit:
+    if last - 1 > place and _time(spans, last - 1) >= unit:
         last -= 1
     return last
 
 
 @inlined
-def _sum_up(
-    order: Int32s,
-    end: Int64s,
-    at: Int64s,
-    own: UInt32s,
-    kind: UInt8s,
-    levels: Int64s,
-    length: Int64s,
-    longest: Int32s,
-    busy: Int64s,
-    place: int,
-    last: int,
-    high: int,
-    sums: Int64s,
-) -> int:
+def _sum_up(spans: Spans, nodes: Nodes, place: int, last: int, sums: Int64s) -> int:
     """Sum up the time of each kind from a place to before `last`; returns the place of the longest span."""
     for k in range(KINDS):
         sums[k] = 0
@@ -311,7 +334,7 @@ def _sum_up(
     level = 0
     while place < last:
         # Upwards as long as a larger node begins here and ends in time, downwards where none does.
-        while level < levels.size - 1:
+        while level < nodes.levels.size - 1:
             shift = _FIRST + level * _MORE
             if place & ((1 << shift) - 1) or place + (1 << shift) > last:
                 break
@@ -320,17 +343,17 @@ def _sum_up(
             level -= 1
         if level:
             shift = _FIRST + (level - 1) * _MORE
-            node = levels[level - 1] + (place >> shift)
-            if length[node] > most:
-                best, most = longest[node] + 0, length[node]
+            node = nodes.levels[level - 1] + (place >> shift)
+            if nodes.length[node] > most:
+                best, most = nodes.longest[node] + 0, nodes.length[node]
             for k in range(KINDS):
-                sums[k] += busy[node * KINDS + k]
+                sums[k] += nodes.busy[node * KINDS + k]
             place += 1 << shift
         else:
-            time = _time(order, end, at, own, place, high)
+            time = _time(spans, place)
             if time > most:
                 best, most = place, time
-            sums[kind[place]] += time
+            sums[spans.kind[place]] += time
             place += 1
     return int(best)
 
@@ -339,15 +362,8 @@ def _sum_up(
 def _marks(
     order: Int32s,
     rows: Int64s,
-    end: Int64s,
-    at: Int64s,
-    own: UInt32s,
-    kind: UInt8s,
-    begins: Int64s,
-    levels: Int64s,
-    length: Int64s,
-    longest: Int32s,
-    busy: Int64s,
+    spans: Spans,
+    nodes: Nodes,
     wanted: Int64s,
     origin: int,
     first: int,
@@ -368,26 +384,24 @@ def _marks(
     size = 0
     for each in range(wanted.size):
         low, high = rows[wanted[each]], rows[wanted[each] + 1]
-        place = _entry(order, end, at, own, begins, low, high, first, unit)
-        while place < high and at[place] < limit:
+        place = _entry(spans, low, high, first, unit)
+        while place < high and spans.at[place] < limit:
             if size == mark_span.size:
                 return -1
-            begin = at[place]
-            best, last, top = place, place + 1, kind[place] + 0
-            total = _time(order, end, at, own, place, high)
+            begin = spans.at[place]
+            best, last, top = place, place + 1, int(spans.kind[place])
+            total = _time(spans, place)
             if total < unit:
                 border = origin + ((((begin - origin) >> scale) + 1) << scale)
-                last = _after(order, end, at, own, begins, place, high, border, unit)
+                last = _after(spans, place, high, border, unit)
             if last > place + 1:
-                best = _sum_up(
-                    order, end, at, own, kind, levels, length, longest, busy, place, last, high, sums
-                )  # fmt: skip
-                top, total = kind[best] + 0, 0
+                best = _sum_up(spans, nodes, place, last, sums)
+                top, total = int(spans.kind[best]), 0
                 for k in range(KINDS):
                     total += sums[k]
                     if sums[k] > sums[top] or (sums[k] == sums[top] and sums[k] and k < top):
                         top = k
-            stop = at[last - 1] + _time(order, end, at, own, last - 1, high)
+            stop = spans.at[last - 1] + _time(spans, last - 1)
             mark_start[size] = max((begin - first) / unit, -1.0)
             mark_end[size] = min((stop - first) / unit, UNITS + 1.0)
             mark_span[size] = order[best]

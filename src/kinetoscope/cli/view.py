@@ -7,6 +7,7 @@ With --host others can reach it, and need the token that is in the link.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import logging
 import os
@@ -53,6 +54,7 @@ def run(arguments: list[str]) -> int:
         if args.browser and _has_browser():
             threading.Thread(target=_open, args=(link,), name="kinetoscope-browser", daemon=True).start()
         _serve(args, listening, token)
+    _end()
     return 0
 
 
@@ -225,6 +227,14 @@ def _prepare(server: Server) -> None:
     between()
     with contextlib.suppress(Exception):  # what cannot be compiled now is compiled, or fails, when it is asked for
         compile_all(Meter(), between)
+
+
+def _end() -> None:
+    """End at once. Python would wait for the threads that read and compute, and nobody waits for them any more."""
+    sys.stdout.flush()
+    with contextlib.suppress(Exception):
+        atexit._run_exitfuncs()  # temporary files, clusters
+    os._exit(0)
 
 
 # --- words

@@ -28,7 +28,7 @@ from kinetoscope.model.naming import rows_named
 from kinetoscope.model.process_groups import host_of
 from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import Selection
-from kinetoscope.model.steps import step_of, steps
+from kinetoscope.model.steps import Steps, step_of, steps
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Column, Schema
 
@@ -59,6 +59,11 @@ CALLS: Final = Schema(
     Column("device", pl.Int64, "Device that it ran on; null on the host."),
     Column("stream", pl.Int64, "Stream that it ran on; null on the host."),
     Column("step", pl.Int64, "Step that it was launched in; null outside of steps."),
+    Column(
+        "profiler_step",
+        pl.Int64,
+        "Number of the step as `ProfilerStep#N` has it: every rank counts alike; null where nothing is marked so.",
+    ),
     Column("start", pl.Int64, "When it began, since 1970 as this rank's machine counts.", "ns", instant=True),
     Column("end", pl.Int64, "When it ended, since 1970 as this rank's machine counts.", "ns", instant=True),
     Column("exposed", pl.Int64, "What of it no computation of the rank covers.", "ns"),
@@ -98,7 +103,9 @@ def for_matching(trace: Trace, select: Selection) -> Partial:
     """The selected calls of a rank, with its number and its machine: what all ranks' are matched from."""
     view = scope(trace, select)
     frame = selected_calls(view).with_columns(
-        rank=pl.lit(trace.source.rank, pl.Int64), host=pl.lit(host_of(trace), pl.String)
+        rank=pl.lit(trace.source.rank, pl.Int64),
+        host=pl.lit(host_of(trace), pl.String),
+        cycle=pl.lit(trace.source.cycle, pl.Int64),
     )
     notes = view.notes if select.steps is not None else ()
     unseen = 0 if len(trace.of(collective_calls, select.steps_by)) else int(named(trace, PARAMETERS).sum())
@@ -147,7 +154,8 @@ def _described(trace: Trace, steps_by: str | None, found: Records, *, of_host: b
             **_content(trace, found, joined),
             "device": arrays.rows(found.device),
             "stream": arrays.rows(found.stream),
-            "step": _steps(trace, steps_by, found),
+            "step": _steps(trace.of(steps, steps_by), trace, found),
+            "profiler_step": _profiler_steps(trace, found, of_host=of_host),
             "start": start + base,
             "end": found.end + base,
             "exposed": length - covered(Intervals(start, found.end), trace.of(computation)),
@@ -179,8 +187,17 @@ def _kinds(trace: Trace, found: Records) -> NDArray[np.int64]:
     return kind
 
 
-def _steps(trace: Trace, steps_by: str | None, found: Records) -> pl.Series:
-    marked = trace.of(steps, steps_by)
+def _profiler_steps(trace: Trace, found: Records, *, of_host: bool) -> pl.Series:
+    """Of what was launched within the recording: the steps of others begin when the host no longer is there."""
+    marked = trace.of(steps, None)
+    if marked.origin != "profiler":
+        return pl.Series([None], dtype=pl.Int64).new_from_index(0, len(found.row))
+    number = _steps(marked, trace, found)
+    launched = pl.Series((found.launch >= 0) | of_host, dtype=pl.Boolean)
+    return number.set(~launched, None)
+
+
+def _steps(marked: Steps, trace: Trace, found: Records) -> pl.Series:
     place = step_of(marked.host, np.where(found.launch >= 0, trace.start[found.launch], found.start))
     number = marked.number[np.maximum(place, 0)] if len(marked) else np.zeros(len(place), np.int64)
     return arrays.column(number, place >= 0)

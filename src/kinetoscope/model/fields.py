@@ -34,6 +34,10 @@ def _plain(name: str, dtype: DType, doc: str, unit: Unit = "") -> Field:
     return Field(Column(name, dtype, doc, unit))
 
 
+def _instant(name: str, doc: str) -> Field:
+    return Field(Column(name, pl.Int64, doc, "ns", instant=True))
+
+
 def _from(name: str, dtype: DType, doc: str, unit: Unit = "", *, argument: str = "", scale: float = 1.0) -> Field:
     return Field(Column(name, dtype, doc, unit), argument or name, scale)
 
@@ -42,8 +46,8 @@ _ROW = _plain("row", pl.Int32, "Place of the event in the file, from 0: its iden
 _NAME = _plain("name", pl.String, "Name.")
 _THREAD = _plain("thread", pl.Int64, "Number of the thread; on a device the number of the stream.")
 _TIMES = (
-    _plain("start", pl.Int64, "First instant, as the file counts time.", "ns"),
-    _plain("end", pl.Int64, "Instant after the last.", "ns"),
+    _instant("start", "First instant, as the file counts time."),
+    _instant("end", "Instant after the last."),
     _plain("duration", pl.Int64, "End less start.", "ns"),
 )
 _SELF = _plain("self_duration", pl.Int64, "Duration less that of the calls directly inside.", "ns")
@@ -122,16 +126,16 @@ LAUNCH_FIELDS = (
 )
 STEP_FIELDS = (
     _plain("step", pl.Int64, "Number, as in ProfilerStep#N; counted from 0 where nothing numbers them."),
-    _plain("host_start", pl.Int64, "When the host began it, as the file counts time.", "ns"),
-    _plain("host_end", pl.Int64, "When the host was through with it.", "ns"),
-    _plain("device_start", pl.Int64, "Later of the host's start and the device's end of the step before.", "ns"),
-    _plain("device_end", pl.Int64, "Later of the host's end and the last end of what was launched in it.", "ns"),
+    _instant("host_start", "When the host began it, as the file counts time."),
+    _instant("host_end", "When the host was through with it."),
+    _instant("device_start", "Later of the host's start and the device's end of the step before."),
+    _instant("device_end", "Later of the host's end and the last end of what was launched in it."),
     _plain("origin", pl.String, "What the steps rest on: profiler, annotation, repetition or window."),
 )
 MEMORY_FIELDS = (
     _ROW,
     _THREAD,
-    _plain("start", pl.Int64, "When, as the file counts time.", "ns"),
+    _instant("start", "When, as the file counts time."),
     _from("bytes", pl.Int64, "Bytes taken, or given back if negative.", "bytes", argument="memory_bytes"),
     _from("address", pl.Int64, "Address."),
     _from("allocated", pl.Int64, "Bytes in use on the device afterwards.", "bytes"),
@@ -196,7 +200,7 @@ COUNTER_FIELDS = (
     _NAME,
     _plain("track", pl.Int32, "Number of the lane."),
     _plain("process", pl.String, "Process or device of the lane, as it stands in the file."),
-    _plain("start", pl.Int64, "When, as the file counts time.", "ns"),
+    _instant("start", "When, as the file counts time."),
     _plain("key", pl.String, "Name of the series."),
     _plain("value", pl.Float64, "Value from then on; null where it is no finite number."),
 )

@@ -47,6 +47,7 @@ class Calls:
     on_host: NDArray[np.bool_]
     other: NDArray[np.bool_]
     sized: NDArray[np.bool_]
+    step: Int64s
     facts: pl.DataFrame
 
     @cached_property
@@ -88,6 +89,8 @@ class Calls:
             candidates=pl.col("candidates"),
             device=pl.col("device"),
             stream=pl.col("stream"),
+            cycle=pl.col("cycle") if "cycle" in frame.columns else pl.lit(0, pl.Int64),
+            step=pl.col("profiler_step") if "profiler_step" in frame.columns else pl.lit(None, pl.Int64),
         )
         numbers: dict[str, Any] = {
             name: arrays.integers(frame[column].fill_null(-1))[0]
@@ -104,19 +107,22 @@ class Calls:
             each: arrays.integers(facts[each])[0] for each in ("rank", "clock", "group", "signature", "kind")
         }
         world: Any = frame["world"].max()
-        return cls(**codes, **numbers, **flags, world=world or 0, facts=facts)
+        step = arrays.integers(facts["step"].fill_null(-1))[0]
+        return cls(**codes, **numbers, **flags, world=world or 0, step=step, facts=facts)
 
     def witness(self, rows: Int64s) -> Witness:
         """What a rank saw of these calls of its own."""
-        return Witness(self.start[rows], self.end[rows], self.signature[rows], self.binding[rows])
+        return Witness(self.start[rows], self.end[rows], self.signature[rows], self.binding[rows], self.step[rows])
 
 
 def _has_gaps(facts: pl.DataFrame) -> bool:
     """Whether calls are missing in the midst of recordings: some files hold a part of the events, taken at random.
 
-    Then work has lost its launches, or ranks of a group have different numbers of like calls.
+    Then work has lost its launches, or ranks of a group have different numbers of like calls. What was launched before
+    a recording began comes first on its stream; and ranks whose recordings begin or end a step later lack whole steps.
     """
-    since = facts.filter(~pl.col("on_host")).filter(pl.col("launched").cum_sum().over("rank") > 0)
+    since = facts.filter(~pl.col("on_host"))
+    since = since.filter(pl.col("launched").cum_sum().over("rank", "cycle", "device", "stream") > 0)
     if len(since) and since["launched"].mean() < _LAUNCHED:  # type: ignore[operator]
         return True
     peers = (
@@ -125,7 +131,7 @@ def _has_gaps(facts: pl.DataFrame) -> bool:
     )
     told = pl.col("binding") | (pl.col("single") & pl.col("one").is_not_null() & pl.col("two").is_not_null())
     signature = pl.when(pl.col("binding")).then("signature")  # a send is one side's, its receipt the other's
-    keys: dict[str, Any] = {"group": "group", "signature": signature, "low": peers[0], "high": peers[1]}
+    keys: dict[str, Any] = {"group": "group", "signature": signature, "low": peers[0], "high": peers[1], "step": "step"}
     like = facts.filter(told).group_by(**keys, rank="rank").agg(pl.len())
     like = like.with_columns(usual=pl.col("len").mode().max().over(*keys))
     like = like.filter(pl.len().over(*keys) > 1)

@@ -68,7 +68,8 @@ def _alike(calls: Calls, rows: Int64s) -> Witness:
 
     Where that is in doubt, they must overlap: a device sends to one that receives, unless little is sent.
     """
-    return Witness(calls.start[rows], calls.end[rows], np.zeros(len(rows), np.int64), np.full(len(rows), calls.gaps))
+    same, binding = np.zeros(len(rows), np.int64), np.full(len(rows), calls.gaps)
+    return Witness(calls.start[rows], calls.end[rows], same, binding, calls.step[rows])
 
 
 def between_unnamed(calls: Calls, offsets: Offsets) -> Int64s:

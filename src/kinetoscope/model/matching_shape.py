@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.alignment import aligned_pairs
+from kinetoscope.algorithms.alignment import aligned_or_doubtful
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.matching_attendance import Attendance, Table, attended
 from kinetoscope.model.matching_columns import Calls, Int64s
@@ -81,16 +81,16 @@ def by_shape(calls: Calls, free: NDArray[np.bool_], ids: Int64s) -> tuple[Int64s
 def _beside_own(calls: Calls, rows: Int64s, offsets: Offsets) -> Int64s:
     """Calls of ranks that are known to be of one group side by side again, by the first of their own."""
     first, *others = [column[column >= 0] for column in rows.T]
-    return np.stack([first, *(_placed_beside(calls, first, other, offsets) for other in others)], axis=1)
+    return np.stack([first, *(_placed_beside(calls, first, other, offsets)[0] for other in others)], axis=1)
 
 
-def _placed_beside(calls: Calls, pivot: Int64s, part: Int64s, offsets: Offsets) -> Int64s:
-    """What of one sequence is beside each call of another; −1 where nothing is."""
+def _placed_beside(calls: Calls, pivot: Int64s, part: Int64s, offsets: Offsets) -> tuple[Int64s, bool]:
+    """What of one sequence is beside each call of another, −1 where nothing is; and whether several places fit."""
     beside = np.full(len(pivot), -1, np.int64)
     offset = offsets.between(pivot[0], part[0])
-    mine, theirs = aligned_pairs(calls.witness(pivot), calls.witness(part), offset, gaps=calls.gaps)
+    (mine, theirs), doubtful = aligned_or_doubtful(calls.witness(pivot), calls.witness(part), offset, gaps=calls.gaps)
     beside[mine] = part[theirs]
-    return beside
+    return beside, doubtful
 
 
 def _leaving_together(calls: Calls, rows: Int64s, offsets: Offsets) -> Int64s:
@@ -186,8 +186,8 @@ def _side_by_side(calls: Calls, parts: list[Int64s], offsets: Offsets) -> Iterat
         profile = _profile(calls, pivot)
         for part in parts:
             if calls.on_host[part[0]] or _similar(profile, _profile(calls, part)) >= _ALIKE:
-                by_time = _placed_beside(calls, pivot, part, offsets)
-                if _may_be_shifted(calls, pivot, part, by_time, offsets):
+                by_time, doubtful = _placed_beside(calls, pivot, part, offsets)
+                if doubtful:
                     continue
                 beside = _from_the_start(calls, pivot, part, by_time, offsets)
                 columns.append(beside)
@@ -201,21 +201,6 @@ def _side_by_side(calls: Calls, parts: list[Int64s], offsets: Offsets) -> Iterat
         yield Table(np.stack(columns, axis=1)[:, kept], np.array(told)[kept])
 
 
-def _may_be_shifted(calls: Calls, pivot: Int64s, part: Int64s, by_time: Int64s, offsets: Offsets) -> bool:
-    """Whether sequences of two lengths may as well begin or end together instead, and no clock says which."""
-    if len(pivot) == len(part) or offsets.between(pivot[0], part[0]) is not None:
-        return False
-    count = min(len(pivot), len(part))
-    limit = _FAR_WORSE * max(_misfit(calls, pivot, by_time, None), _SLACK / 10)
-    for one, other in ((slice(0, count), slice(0, count)), (slice(-count, None), slice(-count, None))):
-        mine, theirs = pivot[one], part[other]
-        like = (calls.signature[mine] == calls.signature[theirs]).mean()
-        same = (by_time[one] == theirs).any()
-        if like >= _MOST and not same and _misfit(calls, mine, theirs, None) < limit:
-            return True
-    return False
-
-
 def _from_the_start(calls: Calls, pivot: Int64s, part: Int64s, beside: Int64s, offsets: Offsets) -> Int64s:
     """The first beside the first and so on, where both do the same from there on, unless it fits worse by far.
 
@@ -226,7 +211,7 @@ def _from_the_start(calls: Calls, pivot: Int64s, part: Int64s, beside: Int64s, o
         return beside
     plain = np.full(len(pivot), -1, np.int64)
     plain[:count] = part[:count]
-    if np.array_equal(beside, plain):
+    if np.array_equal(beside, plain) or _otherwise_numbered(calls, pivot[:count], part[:count]):
         return beside
     places = np.flatnonzero(beside >= 0)
     lag = np.unique(places - np.searchsorted(part, beside[places]))
@@ -235,6 +220,12 @@ def _from_the_start(calls: Calls, pivot: Int64s, part: Int64s, beside: Int64s, o
     offset = offsets.between(pivot[0], part[0])
     better = _misfit(calls, pivot, beside, offset) * _FAR_WORSE < _misfit(calls, pivot, plain, offset)
     return beside if better else plain
+
+
+def _otherwise_numbered(calls: Calls, pivot: Int64s, part: Int64s) -> bool:
+    """Whether calls are of other steps than those they are beside."""
+    known = (calls.step[pivot] >= 0) & (calls.step[part] >= 0)
+    return bool(2 * (calls.step[pivot] != calls.step[part])[known].sum() > known.sum())
 
 
 def _misfit(calls: Calls, pivot: Int64s, beside: Int64s, offset: int | None) -> float:

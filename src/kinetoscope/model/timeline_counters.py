@@ -62,12 +62,17 @@ class Counter:
 
 
 def counter_lanes(trace: Trace) -> tuple[Counter, ...]:
-    """The counters that a trace has. Ask by `trace.of`."""
+    """The counters that are shown of a trace: the first MOST. Ask by `trace.of`."""
+    return trace.of(all_counters)[:MOST]
+
+
+def all_counters(trace: Trace) -> tuple[Counter, ...]:
+    """The counters that a trace has."""
     found = []
     for source, (titles, _, kind, unit, most) in _SOURCES.items():
         for place, title in enumerate(titles(trace)):
             found.append(Counter(f"{source}.{place}", title, source, place, kind, unit, most))
-    return tuple(found[:MOST])
+    return tuple(found)
 
 
 def counter_curve(trace: Trace, source: str, place: int) -> Sampled:
@@ -222,7 +227,7 @@ def _recorded(trace: Trace) -> _Recorded:
 
 
 def _recorded_titles(trace: Trace) -> list[str]:
-    return list(trace.of(_recorded).titles[:MOST]) if (trace.kind == EventKind.COUNTER).any() else []
+    return list(trace.of(_recorded).titles) if (trace.kind == EventKind.COUNTER).any() else []
 
 
 def _recorded_curves(trace: Trace) -> Iterator[Sampled]:

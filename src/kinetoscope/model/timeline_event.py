@@ -118,8 +118,8 @@ class Details:
         return self.end - self.start
 
 
-def details(trace: Trace, row: int) -> Details:
-    """All about an event."""
+def details(trace: Trace, row: int, steps_by: str | None = None) -> Details:
+    """All about an event; `steps_by` as for `steps`."""
     start, end = times(trace)
     layout, calls, work = trace.of(timeline), trace.of(call_tree), trace.of(device_work)
     begin = int(start[row])
@@ -138,7 +138,7 @@ def details(trace: Trace, row: int) -> Details:
         start=begin - layout.origin,
         end=max(int(end[row]), begin) - layout.origin,
         own=_self_time(trace, row) if calls.member[row] else None,
-        step=_step(trace, launch if launch >= 0 else row),
+        step=_step(trace, launch if launch >= 0 else row, steps_by),
         arguments=arguments,
         around=around(trace, launch if launch >= 0 else row),
         parent=int(calls.parent[row]),
@@ -149,7 +149,7 @@ def details(trace: Trace, row: int) -> Details:
         device_total=int(work.duration[places].sum()) if len(places) else None,
         device_kernels=len(places),
         launch_delay=_delay(trace, work, row, launch, places),
-        same=trace.of(same_as, int(trace.of(call_names)[row]), int(trace.kind[row])),
+        same=trace.of(same_as, int(trace.of(call_names)[row]), int(trace.kind[row]), steps_by),
         arrows=tuple(islice(_arrows(trace, row, launch, rows, forward, backward), _ARROWS)),
     )
 
@@ -167,8 +167,8 @@ def _arguments(trace: Trace, row: int) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _step(trace: Trace, row: int) -> int | None:
-    found = trace.of(steps)
+def _step(trace: Trace, row: int, steps_by: str | None) -> int | None:
+    found = trace.of(steps, steps_by)
     place = int(step_of(found.host, trace.start[row : row + 1])[0])
     return int(found.number[place]) if place >= 0 else None
 
@@ -186,11 +186,11 @@ def _delay(trace: Trace, work: DeviceWork, row: int, launch: int, places: NDArra
 # --- its like
 
 
-def same_as(trace: Trace, name: int, kind: int) -> Same:
+def same_as(trace: Trace, name: int, kind: int, steps_by: str | None = None) -> Same:
     """The events of a name (a code of `calls.call_names`) and a kind (an EventKind). Ask by `trace.of`."""
     calls = trace.of(call_tree)
     alike = (trace.of(call_names) == name) & (trace.kind == kind) & (trace.of(timeline).layer >= 0)
-    count, number = int(np.count_nonzero(alike)), len(trace.of(steps))
+    count, number = int(np.count_nonzero(alike)), len(trace.of(steps, steps_by))
     total, of_all = _device_time(trace, alike)
     on_device = total > 0
     if not on_device:

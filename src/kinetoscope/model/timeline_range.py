@@ -85,8 +85,8 @@ class Range:
     host_top: tuple[Top, ...]
 
 
-def in_range(trace: Trace, begin: int, end: int) -> Range:
-    """The stretch from `begin` to `end`, ns after the origin."""
+def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) -> Range:
+    """The stretch from `begin` to `end`, ns after the origin; `steps_by` as for `steps`."""
     origin = trace.of(timeline).origin
     window = Intervals(np.array([origin + begin]), np.array([origin + end]))
     devices = [(device, tuple(_cut(each, window) for each in classes)) for device, *classes in trace.of(_busy)]
@@ -102,7 +102,7 @@ def in_range(trace: Trace, begin: int, end: int) -> Range:
         gaps = difference(window, worked)
         idle += _charged(gaps, phases)
         quiet = intersection(quiet, gaps)
-    found = trace.of(steps)
+    found = trace.of(steps, steps_by)
     inside = (found.host.start < window.end) & (found.host.end > window.start)
     whole = (found.host.start >= window.start) & (found.host.end <= window.end)
     longest = None

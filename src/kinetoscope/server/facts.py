@@ -103,6 +103,7 @@ def of_trace(trace: Trace, steps_by: str | None) -> dict[str, Any]:
     return {
         "duration": max(0, end - origin),
         "base": str(trace.base + origin),
+        "origin": str(origin),  # time 0 of the page as the file counts: what `start` in tables of SQL counts from
         "events": len(trace),
         "steps": [
             {"step": step, "start": start - origin, "end": end - origin}

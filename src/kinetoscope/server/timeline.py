@@ -44,8 +44,9 @@ def timeline_routes(workspace: Workspace) -> list[Route]:
 
     def lanes(asked: Asked) -> Response:
         run, about = workspace.run(asked.path["run"]), part(asked.query)
-        question = ("timeline lanes", run.id, run.version, about.ranks, about.cycle)
-        body = workspace.answers.get(question, lambda: to_json(lanes_answer(_traces(run, asked), run.version)), len)
+        by = about.select.steps_by
+        question = ("timeline lanes", run.id, run.version, about.ranks, about.cycle, by)
+        body = workspace.answers.get(question, lambda: to_json(lanes_answer(_traces(run, asked), run.version, by)), len)
         return Response(body, media_type=JSON)
 
     def one_tile(asked: Asked) -> Response:
@@ -63,7 +64,7 @@ def timeline_routes(workspace: Workspace) -> list[Route]:
 
     def event(asked: Asked) -> Response:
         trace = _trace(workspace.run(asked.path["run"]), asked)
-        return json_response(event_answer(trace, _row(asked, trace, "row")))
+        return json_response(event_answer(trace, _row(asked, trace, "row"), part(asked.query).select.steps_by))
 
     def search(asked: Asked) -> Response:
         trace = _trace(workspace.run(asked.path["run"]), asked)
@@ -71,9 +72,10 @@ def timeline_routes(workspace: Workspace) -> list[Route]:
 
     def in_range(asked: Asked) -> Response:
         run, time = workspace.run(asked.path["run"]), _time(asked)
+        by = part(asked.query).select.steps_by
         trace = _trace(run, asked)
-        question = ("timeline range", run.id, run.version, trace.source.rank, trace.source.cycle, time)
-        body = workspace.answers.get(question, lambda: to_json(range_answer(trace, *time)), len)
+        question = ("timeline range", run.id, run.version, trace.source.rank, trace.source.cycle, time, by)
+        body = workspace.answers.get(question, lambda: to_json(range_answer(trace, *time, by)), len)
         return Response(body, media_type=JSON)
 
     def cut(asked: Asked) -> Response:

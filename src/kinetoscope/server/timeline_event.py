@@ -14,7 +14,7 @@ _DEEPEST: Final = 20
 """Levels of nested arguments that are shown as such; what is deeper is text."""
 
 
-def event_answer(trace: Trace, row: int) -> dict[str, Any]:
+def event_answer(trace: Trace, row: int, steps_by: str | None = None) -> dict[str, Any]:
     """The event at a row of the trace.
 
     Raises:
@@ -22,7 +22,7 @@ def event_answer(trace: Trace, row: int) -> dict[str, Any]:
     """
     if trace.of(timeline).layer[row] < 0:
         raise MissingError(f"event {row} is not in the timeline", "It is a name, a flow, a counter or memory.")
-    found = trace.of(details, row)
+    found = trace.of(details, row, steps_by)
     return {
         "row": row,
         "name": found.name,

@@ -13,7 +13,7 @@ from kinetoscope.model.scope import origin_of_time
 from kinetoscope.model.steps import steps
 from kinetoscope.model.timeline import REST, WORK, Lane, timeline
 from kinetoscope.model.timeline_alignment import offsets
-from kinetoscope.model.timeline_counters import Counter, counter_lanes
+from kinetoscope.model.timeline_counters import Counter, all_counters, counter_lanes
 from kinetoscope.model.timeline_minimap import BUCKETS, shares
 from kinetoscope.model.trace import Trace
 from kinetoscope.server.refusals import MissingError
@@ -75,14 +75,14 @@ def _by_name(trace: Trace) -> tuple[dict[str, Lane], dict[str, Counter]]:
     return {lane.id: lane for lane in trace.of(timeline).lanes}, {each.id: each for each in trace.of(counter_lanes)}
 
 
-def lanes_answer(traces: Sequence[Trace], version: str) -> dict[str, Any]:
+def lanes_answer(traces: Sequence[Trace], version: str, steps_by: str | None = None) -> dict[str, Any]:
     """The lanes of some ranks, beneath one another on one clock."""
     shifts, said = offsets(traces)
     notes = list(said)
     ranks = []
     for trace, shift in zip(traces, shifts, strict=True):
-        ranks.append(_rank(trace, shift))
-        notes += _notes(trace)
+        ranks.append(_rank(trace, shift, steps_by))
+        notes += _notes(trace, steps_by)
     start = min([min(shift, 0) for shift in shifts], default=0)
     end = max(
         (shift + max(ready(trace, timeline).end, 1) for trace, shift in zip(traces, shifts, strict=True)), default=1
@@ -97,7 +97,7 @@ def lanes_answer(traces: Sequence[Trace], version: str) -> dict[str, Any]:
     }
 
 
-def _rank(trace: Trace, shift: int) -> dict[str, Any]:
+def _rank(trace: Trace, shift: int, steps_by: str | None) -> dict[str, Any]:
     found = ready(trace, shown)
     groups: list[dict[str, Any]] = [{"id": "steps", "title": "steps", "kind": "steps", "lanes": []}]
     if found.counters:
@@ -117,7 +117,7 @@ def _rank(trace: Trace, shift: int) -> dict[str, Any]:
             | ({"outer": _outer(trace, lane)} if kind == "host" else {})
             for place, lane in enumerate(lanes)
         ]
-    return {"rank": trace.source.rank, "offset": shift, "groups": groups, "steps": _steps(trace)}
+    return {"rank": trace.source.rank, "offset": shift, "groups": groups, "steps": _steps(trace, steps_by)}
 
 
 def _outer(trace: Trace, lane: Lane) -> int:
@@ -127,8 +127,10 @@ def _outer(trace: Trace, lane: Lane) -> int:
     return int(fuller[0]) if len(fuller) else 0
 
 
-def _steps(trace: Trace) -> list[dict[str, int]]:
-    found, origin = trace.of(steps), trace.of(origin_of_time)
+def _steps(trace: Trace, steps_by: str | None) -> list[dict[str, int]]:
+    found, origin = trace.of(steps, steps_by), trace.of(origin_of_time)
+    if found.origin == "window":
+        return []
     host, device = found.host, found.device
     columns = (found.number, host.start - origin, host.end - origin, device.start - origin, device.end - origin)
     names = "step", "start", "end", "device_start", "device_end"
@@ -136,15 +138,18 @@ def _steps(trace: Trace) -> list[dict[str, int]]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def _notes(trace: Trace) -> list[str]:
-    found, notes = ready(trace, shown), []
+def _notes(trace: Trace, steps_by: str | None) -> list[str]:
+    found, stepped = ready(trace, shown), trace.of(steps, steps_by)
+    notes = [stepped.note] if stepped.note else []
     if found.left_out:
         notes.append(
             f"Rank {trace.source.rank} has {found.left_out:,} more lanes, with {found.events_left_out:,} events; "
             f"the {LANES} with the most are shown."
         )
-    if len(trace.of(steps)) > _STEPS:
+    if len(stepped) > _STEPS:
         notes.append(f"Rank {trace.source.rank} has more than {_STEPS:,} steps; the first ones are in the ruler.")
+    if counters := len(trace.of(all_counters)) - len(found.counters):
+        notes.append(f"Rank {trace.source.rank} has {counters:,} more counters.")
     if not found.lanes:
         notes.append(f"Rank {trace.source.rank} recorded nothing that takes time.")
     return notes

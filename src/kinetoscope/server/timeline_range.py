@@ -26,9 +26,9 @@ _WORTH: Final = 0.05
 """Share of the range from which on a loss is worth a word."""
 
 
-def range_answer(trace: Trace, begin: int, end: int) -> dict[str, Any]:
+def range_answer(trace: Trace, begin: int, end: int, steps_by: str | None = None) -> dict[str, Any]:
     """What happens from `begin` to `end`, ns after the origin."""
-    found = in_range(trace, begin, end)
+    found = in_range(trace, begin, end, steps_by)
     titles = trace.of(device_titles)
     return {
         "sentence": sentence(trace, found),

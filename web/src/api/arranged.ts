@@ -7,7 +7,8 @@ import type { Answer } from "./types";
 export function arranged(kept: Answer, query: Query): Answer {
   let rows = [...kept.rows];
   const search = String(query["search"] ?? "").toLowerCase();
-  if (search) rows = rows.filter((row) => row.some((cell) => typeof cell === "string" && cell.toLowerCase().includes(search)));
+  if (search)
+    rows = rows.filter((row) => row.some((cell) => typeof cell === "string" && cell.toLowerCase().includes(search)));
   const sort = String(query["sort"] ?? "");
   const place = kept.columns.findIndex((column) => column.name === sort.replace(/^-/, ""));
   if (place >= 0) {

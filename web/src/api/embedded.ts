@@ -52,7 +52,8 @@ export function embedded(): Transport | null {
 
 /** The answer to the same question with any window of rows: the report keeps one. */
 function tableOf(answers: Report["answers"], path: string, query: Query): Answer | undefined {
-  const same = (pairs: readonly (readonly [string, string])[]) => queryOf(pairs.filter(([key]) => !WINDOW.includes(key)));
+  const same = (pairs: readonly (readonly [string, string])[]) =>
+    queryOf(pairs.filter(([key]) => !WINDOW.includes(key)));
   const wanted = same(pairs(query));
   const start = `GET ${path}`;
   for (const [key, answer] of Object.entries(answers)) {

@@ -30,7 +30,10 @@ async function asked(address: string, init: RequestInit): Promise<Response> {
     answer = await fetch(address, { credentials: "same-origin", ...init });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new ApiError("The server does not answer.", "Is `kinetoscope view` still running? The page asks again by itself.");
+    throw new ApiError(
+      "The server does not answer.",
+      "Is `kinetoscope view` still running? The page asks again by itself.",
+    );
   }
   if (answer.ok) return answer;
   let said: { error?: string; hint?: string } = {};
@@ -39,5 +42,9 @@ async function asked(address: string, init: RequestInit): Promise<Response> {
   } catch {
     // Not ours: a proxy's page, say.
   }
-  throw new ApiError(said.error || `The server answered ${answer.status} ${answer.statusText}.`, said.hint ?? "", answer.status);
+  throw new ApiError(
+    said.error || `The server answered ${answer.status} ${answer.statusText}.`,
+    said.hint ?? "",
+    answer.status,
+  );
 }

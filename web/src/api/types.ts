@@ -36,9 +36,11 @@ export interface Run {
   readonly steps: readonly Step[];
   readonly duration: number | null;
   readonly base: string | null;
-  readonly devices: readonly (number | string)[];
-  readonly streams: readonly (number | string)[];
-  readonly threads: readonly unknown[];
+  /** How many cycles of the profiler this rank recorded. */
+  readonly cycles?: number;
+  readonly devices: readonly { readonly device: number; readonly name: string }[];
+  readonly streams: readonly { readonly device: number; readonly stream: number }[];
+  readonly threads: readonly { readonly thread: number; readonly name: string }[];
   readonly notes: readonly string[];
 }
 

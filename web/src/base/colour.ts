@@ -3,7 +3,12 @@
 import { KINDS, MEANS } from "./kinds";
 
 /** Of a difference: always drawn with a sign as well. */
-const JUDGED: Readonly<Record<string, string>> = { better: "memory", worse: "waiting", faster: "memory", slower: "waiting" };
+const JUDGED: Readonly<Record<string, string>> = {
+  better: "memory",
+  worse: "waiting",
+  faster: "memory",
+  slower: "waiting",
+};
 
 /** The kind that a name stands for, "" if none. */
 export function kindOf(name: string): string {
@@ -19,7 +24,11 @@ export function colour(kind: string, dark: boolean): string {
 
 /** Black or white, whichever reads better on `hex`. */
 export function inkOn(hex: string): string {
-  const [red, green, blue] = [1, 3, 5].map((at) => (parseInt(hex.slice(at, at + 2), 16) / 255) ** 2.2) as [number, number, number];
+  const [red, green, blue] = [1, 3, 5].map((at) => (parseInt(hex.slice(at, at + 2), 16) / 255) ** 2.2) as [
+    number,
+    number,
+    number,
+  ];
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.3 ? "#15171a" : "#ffffff";
 }
 

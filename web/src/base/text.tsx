@@ -15,7 +15,11 @@ function spelled(character: string): string {
   const short = { 9: "\\t", 10: "\\n", 13: "\\r" }[code];
   if (short) return short;
   const hex = code.toString(16);
-  return code < 0x100 ? `\\x${hex.padStart(2, "0")}` : code < 0x10000 ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`;
+  return code < 0x100
+    ? `\\x${hex.padStart(2, "0")}`
+    : code < 0x10000
+      ? `\\u${hex.padStart(4, "0")}`
+      : `\\U${hex.padStart(8, "0")}`;
 }
 
 /** Words of ours: what stands between backquotes is code. */
@@ -41,7 +45,10 @@ export function Name({ text, tip = text }: { text: string; tip?: string }) {
   const split = safe.length > 30 ? safe.length - TAIL : safe.length;
   return (
     <span class="name" data-tip-cut={printable(tip)}>
-      <span class="name-head" style={split < safe.length ? { maxWidth: `calc(100% - ${tailWidth(safe.slice(split))}px)` } : {}}>
+      <span
+        class="name-head"
+        style={split < safe.length ? { maxWidth: `calc(100% - ${tailWidth(safe.slice(split))}px)` } : {}}
+      >
         {safe.slice(0, split)}
       </span>
       {safe.slice(split)}
@@ -73,7 +80,8 @@ export function fitted(text: string, width: number, size = 13, weight = 400): st
   if (measured(text, size, weight) <= width) return text;
   let low = 0;
   let high = text.length;
-  const cut = (kept: number) => `${text.slice(0, Math.ceil(kept / 2))}…${kept > 1 ? text.slice(-Math.floor(kept / 2)) : ""}`;
+  const cut = (kept: number) =>
+    `${text.slice(0, Math.ceil(kept / 2))}…${kept > 1 ? text.slice(-Math.floor(kept / 2)) : ""}`;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
     if (measured(cut(middle), size, weight) <= width) low = middle;

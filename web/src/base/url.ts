@@ -6,6 +6,7 @@ import { useEffect, useState } from "preact/hooks";
 export interface Select {
   readonly rank?: string;
   readonly ranks?: string;
+  readonly cycle?: string;
   readonly steps?: string;
   readonly time?: string;
   readonly device?: string;
@@ -15,7 +16,18 @@ export interface Select {
   readonly steps_by?: string;
 }
 
-export const SELECT = ["rank", "ranks", "steps", "time", "device", "stream", "thread", "annotation", "steps_by"] as const;
+export const SELECT = [
+  "rank",
+  "ranks",
+  "cycle",
+  "steps",
+  "time",
+  "device",
+  "stream",
+  "thread",
+  "annotation",
+  "steps_by",
+] as const;
 
 export interface State {
   readonly run: string;
@@ -65,12 +77,15 @@ export function hashOf(state: State): string {
 
 /** `?a=b&c=d`, "" without pairs; what needs no escape in a hash stays readable. */
 export function queryOf(pairs: readonly (readonly [string, string])[]): string {
-  return pairs.length ? `?${pairs.map(([key, value]) => `${encodeURIComponent(key)}=${encodeURIComponent(value)}`).join("&")}` : "";
+  return pairs.length
+    ? `?${pairs.map(([key, value]) => `${encodeURIComponent(key)}=${encodeURIComponent(value)}`).join("&")}`
+    : "";
 }
 
 /** The state after a change. Another view or run forgets the parameters and tables of the one before. */
 export function changed(state: State, change: Change): State {
-  const elsewhere = (change.view !== undefined && change.view !== state.view) || (change.run !== undefined && change.run !== state.run);
+  const elsewhere =
+    (change.view !== undefined && change.view !== state.view) || (change.run !== undefined && change.run !== state.run);
   return {
     run: change.run ?? state.run,
     view: change.view ?? state.view,
@@ -82,7 +97,9 @@ export function changed(state: State, change: Change): State {
 }
 
 function merged(old: object, change: Readonly<Record<string, string | null | undefined>> = {}): Record<string, string> {
-  return Object.fromEntries(Object.entries({ ...old, ...change }).filter((pair): pair is [string, string] => !!pair[1]));
+  return Object.fromEntries(
+    Object.entries({ ...old, ...change }).filter((pair): pair is [string, string] => !!pair[1]),
+  );
 }
 
 /** The state, kept with the address. */

@@ -17,7 +17,10 @@ export function BarsBlock({ title, bars, unit, cumulative, note }: Bars) {
   const { dark } = useProps();
   const leads = useLink();
   const svg = useRef<SVGSVGElement | null>(null);
-  const by = scale(bars.map((bar) => bar.value), unit);
+  const by = scale(
+    bars.map((bar) => bar.value),
+    unit,
+  );
   const most = Math.max(...bars.map((bar) => Math.abs(bar.value)), 0);
   const shares = bars.some((bar) => bar.share !== null);
   const ink = INK[dark ? "dark" : "light"];
@@ -52,15 +55,31 @@ export function BarsBlock({ title, bars, unit, cumulative, note }: Bars) {
           );
           return (
             <g key={at}>
-              <rect x={-8} y={y} width={width + 16} height={PITCH} fill="transparent" rx={4} data-tip={words} {...leads(bar.link, words, "mark hit")} />
+              <rect
+                x={-8}
+                y={y}
+                width={width + 16}
+                height={PITCH}
+                fill="transparent"
+                rx={4}
+                data-tip={words}
+                {...leads(bar.link, words, "mark hit")}
+              />
               <g class="drawn">
-              <text x={0} y={y + 18} font-size={13} fill={ink.ink}>
-                {fitted(printable(bar.label), names - 8)}
-              </text>
-              <rect x={names + 4} y={y + 7} width={Math.max(1, most ? (Math.abs(bar.value) / most) * room : 0)} height={14} rx={2} fill={colour(bar.kind, dark)} />
-              {text(width - shareAt - sofar, inScale(by, bar.value), ink.ink)}
-              {shareAt > 0 && text(width - sofar, bar.share === null ? "" : share(bar.share), ink.soft)}
-              {sofar > 0 && text(width, share(Math.min(1, soFar[at] ?? 0)), ink.soft)}
+                <text x={0} y={y + 18} font-size={13} fill={ink.ink}>
+                  {fitted(printable(bar.label), names - 8)}
+                </text>
+                <rect
+                  x={names + 4}
+                  y={y + 7}
+                  width={Math.max(1, most ? (Math.abs(bar.value) / most) * room : 0)}
+                  height={14}
+                  rx={2}
+                  fill={colour(bar.kind, dark)}
+                />
+                {text(width - shareAt - sofar, inScale(by, bar.value), ink.ink)}
+                {shareAt > 0 && text(width - sofar, bar.share === null ? "" : share(bar.share), ink.soft)}
+                {sofar > 0 && text(width, share(Math.min(1, soFar[at] ?? 0)), ink.soft)}
               </g>
             </g>
           );
@@ -70,7 +89,11 @@ export function BarsBlock({ title, bars, unit, cumulative, note }: Bars) {
   };
   return (
     <Frame title={title} note={note} name="bars" tools={bars.length > 0 && <SaveSvg name={title} svg={svg} />}>
-      {bars.length ? <Svg svg={svg} height={HEAD + tall} label={title} draw={draw} /> : <p class="empty">There is none in what is selected.</p>}
+      {bars.length ? (
+        <Svg svg={svg} height={HEAD + tall} label={title} draw={draw} />
+      ) : (
+        <p class="empty">There is none in what is selected.</p>
+      )}
     </Frame>
   );
 }

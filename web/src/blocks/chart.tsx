@@ -88,7 +88,10 @@ function watchBrush(view: Drawn, spec: Readonly<Record<string, unknown>>, select
       const range = Object.values((value ?? {}) as Record<string, unknown>)[0];
       clearTimeout(timer);
       if (!Array.isArray(range) || range.length !== 2) return;
-      const [from, to] = (range as number[]).map((each) => Math.round(each * divisor)).sort((a, b) => a - b) as [number, number];
+      const [from, to] = (range as number[]).map((each) => Math.round(each * divisor)).sort((a, b) => a - b) as [
+        number,
+        number,
+      ];
       timer = window.setTimeout(() => to > from && select(`${Math.max(0, from)}-${to}`), SETTLED);
     });
   } catch {

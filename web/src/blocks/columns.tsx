@@ -26,7 +26,9 @@ export function ColumnsBlock({ title, parts, stacks, unit, note }: Columns) {
   const tip = (at: number) => {
     const stack = stacks[at];
     if (!stack) return "";
-    const lines = parts.map((part, place) => (stack.values[place] == null ? "" : `${part.label} ${withUnit(by, stack.values[place])}`)).filter(Boolean);
+    const lines = parts
+      .map((part, place) => (stack.values[place] == null ? "" : `${part.label} ${withUnit(by, stack.values[place])}`))
+      .filter(Boolean);
     return printable(stack.label) + `: ${withUnit(by, sums[at])}\n` + lines.map(printable).join("\n");
   };
   const draw = (width: number) => {
@@ -47,18 +49,37 @@ export function ColumnsBlock({ title, parts, stacks, unit, note }: Columns) {
           let y = HEIGHT - FOOT;
           return (
             <g key={at}>
-              <rect x={at * pitch} y={top} width={pitch} height={tall} fill="transparent" data-tip={tip(at)} {...leads(stack.link, tip(at))} />
+              <rect
+                x={at * pitch}
+                y={top}
+                width={pitch}
+                height={tall}
+                fill="transparent"
+                data-tip={tip(at)}
+                {...leads(stack.link, tip(at))}
+              />
               <g class="drawn">
-              {stack.values.map((value, place) => {
-                const high = most ? (Math.max(0, value ?? 0) / most) * tall : 0;
-                y -= high;
-                return high > 0 && <rect key={place} x={x} y={y} width={Math.max(0.75, wide)} height={high} fill={colour(parts[place]?.kind ?? "", dark)} />;
-              })}
-              {at % every === 0 && pitch * every >= 20 && (
-                <text x={x + wide / 2} y={HEIGHT - 4} text-anchor="middle" font-size={12} fill={ink.soft}>
-                  {printable(stack.label)}
-                </text>
-              )}
+                {stack.values.map((value, place) => {
+                  const high = most ? (Math.max(0, value ?? 0) / most) * tall : 0;
+                  y -= high;
+                  return (
+                    high > 0 && (
+                      <rect
+                        key={place}
+                        x={x}
+                        y={y}
+                        width={Math.max(0.75, wide)}
+                        height={high}
+                        fill={colour(parts[place]?.kind ?? "", dark)}
+                      />
+                    )
+                  );
+                })}
+                {at % every === 0 && pitch * every >= 20 && (
+                  <text x={x + wide / 2} y={HEIGHT - 4} text-anchor="middle" font-size={12} fill={ink.soft}>
+                    {printable(stack.label)}
+                  </text>
+                )}
               </g>
             </g>
           );

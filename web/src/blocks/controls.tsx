@@ -13,7 +13,13 @@ export function ControlsBlock({ title, note, controls }: Controls) {
     <Frame title={title} note={note} name="controls">
       <div class="controls">
         {controls.map((control) =>
-          control.choices.length ? <Choice key={control.name} {...control} set={set} off={api.embedded} /> : control.high > control.low ? <Slider key={control.name} {...control} set={set} off={api.embedded} /> : <Words key={control.name} {...control} set={set} off={api.embedded} />,
+          control.choices.length ? (
+            <Choice key={control.name} {...control} set={set} off={api.embedded} />
+          ) : control.high > control.low ? (
+            <Slider key={control.name} {...control} set={set} off={api.embedded} />
+          ) : (
+            <Words key={control.name} {...control} set={set} off={api.embedded} />
+          ),
         )}
       </div>
     </Frame>
@@ -58,9 +64,7 @@ function Slider({ name, label, value, low, high, step, unit, doc, set, off }: Pr
   useEffect(() => setNow(value), [value]);
   return (
     <div class="control" data-tip={doc || undefined}>
-      <label for={id}>
-        {words(label)}
-      </label>
+      <label for={id}>{words(label)}</label>
       <div class="slider">
         <input
           id={id}

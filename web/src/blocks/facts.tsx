@@ -26,7 +26,11 @@ export function FactsBlock({ title, facts, heads, note }: Facts) {
             {facts.map((fact, at) => (
               <tr key={at}>
                 <th scope="row">
-                  <span data-tip={fact.doc || undefined} tabIndex={fact.doc ? 0 : undefined} class={fact.doc ? "defined" : ""}>
+                  <span
+                    data-tip={fact.doc || undefined}
+                    tabIndex={fact.doc ? 0 : undefined}
+                    class={fact.doc ? "defined" : ""}
+                  >
                     {words(fact.label)}
                   </span>
                 </th>

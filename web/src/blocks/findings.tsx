@@ -20,7 +20,11 @@ export function FindingsBlock({ title, findings, step, note }: Findings) {
                 <p>
                   <b>{words(finding.message)}</b> {finding.detail && <span>{words(finding.detail)}</span>}
                 </p>
-                {finding.change && <p class="change"><code>{finding.change.replaceAll("`", "").split("\n").map(printable).join("\n")}</code></p>}
+                {finding.change && (
+                  <p class="change">
+                    <code>{finding.change.replaceAll("`", "").split("\n").map(printable).join("\n")}</code>
+                  </p>
+                )}
                 {finding.links.length > 0 && (
                   <p class="links">
                     {finding.links.map((link, place) => (
@@ -54,7 +58,14 @@ function Stake({ low, high, step }: { low: number; high: number; step: number })
   const whole = Math.max(step, high);
   const percent = (value: number) => `${(100 * Math.max(0, value)) / whole}%`;
   return (
-    <div class="stake-bar" data-tip={step > 0 ? `Sure to be won: ${significant((100 * Math.max(0, low)) / step)}% of a step; possible: ${significant((100 * high) / step)}%` : undefined}>
+    <div
+      class="stake-bar"
+      data-tip={
+        step > 0
+          ? `Sure to be won: ${significant((100 * Math.max(0, low)) / step)}% of a step; possible: ${significant((100 * high) / step)}%`
+          : undefined
+      }
+    >
       <i class="possible" style={{ width: percent(high) }} />
       {low > 0 && <i class="sure" style={{ width: percent(low) }} />}
     </div>

@@ -72,12 +72,19 @@ export function IcicleBlock({ title, name, parent, value, kind, detail, unit, no
   const under = (px: number, py: number): number => {
     const at = from + (px / wide.current) * span;
     const nodes = tree.levels[Math.floor(py / ROW)] ?? [];
-    return nodes.find((node) => at >= (tree.start[node] ?? 0) && at < (tree.start[node] ?? 0) + (value[node] ?? 0)) ?? -1;
+    return (
+      nodes.find((node) => at >= (tree.start[node] ?? 0) && at < (tree.start[node] ?? 0) + (value[node] ?? 0)) ?? -1
+    );
   };
   const says = (node: number) =>
     `${printable(name[node] ?? "")}\n${shown(value[node], unit)}, ${share((value[node] ?? 0) / (tree.whole || 1))} of all${detail[node] ? `\n${printable(detail[node])}` : ""}`;
   const zoom = (node: number) => setRoot(node === zoomed ? (parent[node] ?? -1) : node);
-  const siblings = active < 0 ? [] : (parent[active] ?? -1) < 0 ? (tree.levels[0] ?? []) : (tree.children[parent[active] as number] ?? []);
+  const siblings =
+    active < 0
+      ? []
+      : (parent[active] ?? -1) < 0
+        ? (tree.levels[0] ?? [])
+        : (tree.children[parent[active] as number] ?? []);
   const key = (event: KeyboardEvent) => {
     const next: Record<string, () => number | undefined> = {
       ArrowDown: () => (active < 0 ? tree.levels[0]?.[0] : tree.children[active]?.[0]),
@@ -87,13 +94,19 @@ export function IcicleBlock({ title, name, parent, value, kind, detail, unit, no
     };
     if (event.key in next) setActive(next[event.key]?.() ?? active);
     else if (event.key === "Enter" && active >= 0) zoom(active);
-    else if (event.key === "Backspace" || (event.key === "Escape" && zoomed >= 0)) setRoot(zoomed < 0 ? -1 : (parent[zoomed] ?? -1));
+    else if (event.key === "Backspace" || (event.key === "Escape" && zoomed >= 0))
+      setRoot(zoomed < 0 ? -1 : (parent[zoomed] ?? -1));
     else return;
     event.preventDefault();
     event.stopPropagation();
   };
   return (
-    <Frame title={title} note={note} name="icicle" tools={<SaveMenu name={title} png={() => pngOf(canvas.current, ink.bg)} />}>
+    <Frame
+      title={title}
+      note={note}
+      name="icicle"
+      tools={<SaveMenu name={title} png={() => pngOf(canvas.current, ink.bg)} />}
+    >
       <div class="crumbs" role="navigation" aria-label="Place in the tree">
         <button class="link" disabled={zoomed < 0} onClick={() => setRoot(-1)}>
           all
@@ -106,7 +119,11 @@ export function IcicleBlock({ title, name, parent, value, kind, detail, unit, no
             </button>
           </>
         ))}
-        {active >= 0 && <span class="sr" role="status">{says(active)}</span>}
+        {active >= 0 && (
+          <span class="sr" role="status">
+            {says(active)}
+          </span>
+        )}
       </div>
       <Canvas
         canvas={canvas}

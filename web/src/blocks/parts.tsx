@@ -16,8 +16,12 @@ export function PartsBlock({ title, parts, unit, note }: Parts) {
   const leads = useLink();
   const svg = useRef<SVGSVGElement | null>(null);
   const whole = parts.reduce((sum, part) => sum + Math.max(0, part.value), 0);
-  const words = (part: Part) => `${part.label}: ${shown(part.value, unit)}${whole ? ` (${share(part.value / whole)})` : ""}${part.doc ? `\n${part.doc}` : ""}`;
-  const keys = parts.map((part) => ({ colour: colour(part.kind, dark), label: `${part.label} ${shown(part.value, unit)} ${whole ? share(part.value / whole) : ""}` }));
+  const words = (part: Part) =>
+    `${part.label}: ${shown(part.value, unit)}${whole ? ` (${share(part.value / whole)})` : ""}${part.doc ? `\n${part.doc}` : ""}`;
+  const keys = parts.map((part) => ({
+    colour: colour(part.kind, dark),
+    label: `${part.label} ${shown(part.value, unit)} ${whole ? share(part.value / whole) : ""}`,
+  }));
   return (
     <Frame title={title} note={note} name="parts" tools={<SaveSvg name={title} svg={svg} keys={keys} />}>
       <Svg
@@ -33,7 +37,16 @@ export function PartsBlock({ title, parts, unit, note }: Parts) {
                 at += Math.max(0, part.value);
                 const wide = whole ? (Math.max(0, part.value) / whole) * width : 0;
                 return (
-                  <rect key={place} x={x} y={0} width={Math.max(0, wide - (wide > 4 && place < parts.length - 1 ? 1 : 0))} height={HEIGHT} fill={colour(part.kind, dark)} data-tip={words(part)} {...leads(part.link, words(part))} />
+                  <rect
+                    key={place}
+                    x={x}
+                    y={0}
+                    width={Math.max(0, wide - (wide > 4 && place < parts.length - 1 ? 1 : 0))}
+                    height={HEIGHT}
+                    fill={colour(part.kind, dark)}
+                    data-tip={words(part)}
+                    {...leads(part.link, words(part))}
+                  />
                 );
               })}
               {!whole && <rect width={width} height={HEIGHT} fill={colour("idle", dark)} />}
@@ -49,7 +62,10 @@ export function PartsBlock({ title, parts, unit, note }: Parts) {
 /** What the colours of a bar mean; with values and shares where `whole` is given. */
 export function PartKey({ parts, unit, whole }: { parts: readonly Part[]; unit: Unit; whole?: number }) {
   const { dark } = useProps();
-  const by = scale(parts.map((part) => part.value), unit);
+  const by = scale(
+    parts.map((part) => part.value),
+    unit,
+  );
   return (
     <ul class="key">
       {parts.map((part, place) => (

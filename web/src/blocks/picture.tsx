@@ -36,7 +36,14 @@ export function Svg({ height, label, draw, svg }: SvgProps) {
   return (
     <div ref={ref} class="picture" style={{ height: `${height}px` }}>
       {width > 0 && (
-        <svg ref={(element) => void (svg && (svg.current = element))} width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="group" aria-label={label}>
+        <svg
+          ref={(element) => void (svg && (svg.current = element))}
+          width={width}
+          height={height}
+          viewBox={`0 0 ${width} ${height}`}
+          role="group"
+          aria-label={label}
+        >
           {draw(width)}
         </svg>
       )}
@@ -50,8 +57,20 @@ export interface Key {
 }
 
 /** Save as: for a picture that can give itself as SVG, as a canvas, or both. */
-export function SaveMenu({ name, svg, png }: { name: string; svg?: (() => Promise<string>) | undefined; png: () => Promise<Blob | null> }) {
-  const file = name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "chart";
+export function SaveMenu({
+  name,
+  svg,
+  png,
+}: {
+  name: string;
+  svg?: (() => Promise<string>) | undefined;
+  png: () => Promise<Blob | null>;
+}) {
+  const file =
+    name
+      .toLowerCase()
+      .replace(/[^a-z0-9]+/g, "-")
+      .replace(/^-|-$/g, "") || "chart";
   return (
     <Menu label="Save" tip="Save the picture">
       <ul class="choices">
@@ -60,7 +79,13 @@ export function SaveMenu({ name, svg, png }: { name: string; svg?: (() => Promis
         </li>
         {svg && (
           <li>
-            <button onClick={() => void svg().then((text) => download(new Blob([text], { type: "image/svg+xml" }), `${file}.svg`))}>SVG</button>
+            <button
+              onClick={() =>
+                void svg().then((text) => download(new Blob([text], { type: "image/svg+xml" }), `${file}.svg`))
+              }
+            >
+              SVG
+            </button>
           </li>
         )}
       </ul>
@@ -68,7 +93,15 @@ export function SaveMenu({ name, svg, png }: { name: string; svg?: (() => Promis
   );
 }
 
-export function SaveSvg({ name, svg, keys = [] }: { name: string; svg: { current: SVGSVGElement | null }; keys?: readonly Key[] }) {
+export function SaveSvg({
+  name,
+  svg,
+  keys = [],
+}: {
+  name: string;
+  svg: { current: SVGSVGElement | null };
+  keys?: readonly Key[];
+}) {
   const text = () => standalone(svg.current, name, keys);
   return <SaveMenu name={name} svg={async () => text()} png={() => rendered(text())} />;
 }

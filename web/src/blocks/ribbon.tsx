@@ -38,7 +38,9 @@ export function RibbonBlock({ title, texts, start, end, name, kind, lane, row, n
     if (margin()) {
       context.fillStyle = ink.soft;
       context.fillText("path", 0, BAND / 2);
-      lanes.forEach((each, at) => context.fillText(fitted(word(each), margin() - 12, 12), 0, BAND + 8 + at * LANE + LANE / 2));
+      lanes.forEach((each, at) =>
+        context.fillText(fitted(word(each), margin() - 12, 12), 0, BAND + 8 + at * LANE + LANE / 2),
+      );
     }
     context.save();
     context.beginPath();
@@ -58,7 +60,11 @@ export function RibbonBlock({ title, texts, start, end, name, kind, lane, row, n
       if (line >= 0) context.fillRect(left, BAND + 8 + line * LANE + 2, span, LANE - 4);
       if (right - left > 40) {
         context.fillStyle = inkOn(fill);
-        context.fillText(fitted(word(name[at]), Math.min(right, width) - Math.max(left, margin()) - 10, 12), Math.max(left, margin()) + 5, BAND / 2);
+        context.fillText(
+          fitted(word(name[at]), Math.min(right, width) - Math.max(left, margin()) - 10, 12),
+          Math.max(left, margin()) + 5,
+          BAND / 2,
+        );
       }
       if (at === active) {
         context.strokeStyle = ink.ink;
@@ -99,11 +105,16 @@ export function RibbonBlock({ title, texts, start, end, name, kind, lane, row, n
     setView([left, left + (to - from)]);
   };
   const open = (at: number) =>
-    follow({ view: "timeline", time: around(start[at] as number, end[at] as number), ...((row[at] ?? -1) >= 0 ? { row: row[at] as number } : {}) });
+    follow({
+      view: "timeline",
+      time: around(start[at] as number, end[at] as number),
+      ...((row[at] ?? -1) >= 0 ? { row: row[at] as number } : {}),
+    });
   const step = (to: number) => {
     const at = Math.max(0, Math.min(start.length - 1, to));
     setActive(at);
-    if ((start[at] as number) < from || (end[at] as number) > (view ?? all)[1]) pan((start[at] as number) - from - ((view ?? all)[1] - from) / 3);
+    if ((start[at] as number) < from || (end[at] as number) > (view ?? all)[1])
+      pan((start[at] as number) - from - ((view ?? all)[1] - from) / 3);
   };
   const keys: Record<string, () => void> = {
     ArrowRight: () => step(active + 1),

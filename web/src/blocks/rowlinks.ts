@@ -19,6 +19,7 @@ export function usualPlaces(columns: readonly Column[]): Places {
 }
 
 const AROUND = 0.5;
+const SINCE_1970 = 1e16; // ns: four months
 
 /** The link of a row; null if it tells no place. */
 export function linkOf(row: readonly unknown[], head: Answer, places: Places): Partial<Link> | null {
@@ -30,13 +31,18 @@ export function linkOf(row: readonly unknown[], head: Answer, places: Places): P
     const found = value(what);
     return typeof found === "number" ? found : null;
   };
-  const [event, start, end, step, line] = [number("row"), number("start"), number("end"), number("step"), number("line")];
+  const [event, from, to, step, line] = [number("row"), number("start"), number("end"), number("step"), number("line")];
+  // A query may give times since 1970, which are no place on the axis of the page.
+  const [start, end] = from !== null && from < SINCE_1970 ? [from, to] : [null, null];
   const rank = number("rank");
   const at = rank === null ? {} : { rank };
   const file = value("file");
   if (event !== null || start !== null) {
     const wide = start !== null && end !== null ? Math.max(1000, (end - start) * AROUND) : 0;
-    const time = start === null ? {} : { time: [Math.max(0, start - (wide || 50_000)), (end ?? start) + (wide || 50_000)] as const };
+    const time =
+      start === null
+        ? {}
+        : { time: [Math.max(0, start - (wide || 50_000)), (end ?? start) + (wide || 50_000)] as const };
     return { view: "timeline", ...at, ...time, ...(event === null ? {} : { row: event }) };
   }
   if (typeof file === "string" && file) return { view: "sources", file, line: line ?? 0 };

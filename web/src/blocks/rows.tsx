@@ -17,7 +17,21 @@ export function RowsBlock({ title, columns, rows, note }: Rows) {
       total: rows.length,
       all: rows.length,
       notes: [],
-      scales: Object.fromEntries(columns.flatMap((column, at) => (isNumber(column) ? [[column.name, scale(rows.map((row) => row[at] as number | null), column.unit)]] : []))),
+      scales: Object.fromEntries(
+        columns.flatMap((column, at) =>
+          isNumber(column)
+            ? [
+                [
+                  column.name,
+                  scale(
+                    rows.map((row) => row[at] as number | null),
+                    column.unit,
+                  ),
+                ],
+              ]
+            : [],
+        ),
+      ),
     }),
     [columns, rows],
   );
@@ -25,7 +39,10 @@ export function RowsBlock({ title, columns, rows, note }: Rows) {
   return (
     <section class="block block-table">
       <DataTable
-        source={{ key: JSON.stringify([asked, columns, rows.length, rows[0]]), ask: async (window) => arranged(answer, { ...asked, ...window }) }}
+        source={{
+          key: JSON.stringify([asked, columns, rows.length, rows[0]]),
+          ask: async (window) => arranged(answer, { ...asked, ...window }),
+        }}
         title={title}
         label={title}
         state={state}

@@ -24,14 +24,23 @@ const AROUND = 40;
 
 export function SourceBlock({ title, file, lines, note }: Source) {
   const { run, params, server, dark, api } = useProps();
-  const wanted = Number(params["line"]) || lines.reduce((best, each) => (each.total_time > (best?.total_time ?? -1) ? each : best), lines[0])?.line || 1;
+  const wanted =
+    Number(params["line"]) ||
+    lines.reduce((best, each) => (each.total_time > (best?.total_time ?? -1) ? each : best), lines[0])?.line ||
+    1;
   const may = api.embedded || server.features.source_roots === true;
   const [around, setAround] = useState(AROUND);
   const text = useAnswer<Text>(may ? runPath(run, "source") : null, { file, line: wanted, around });
-  const by = scale(lines.map((line) => line.total_time), "ns");
+  const by = scale(
+    lines.map((line) => line.total_time),
+    "ns",
+  );
   const most = Math.max(1, ...lines.map((line) => line.total_time));
   const timed = new Map(lines.map((line) => [line.line, line]));
-  const shown = text.error || !text.data ? lines.map((line) => ({ number: line.line, text: null as string | null })) : text.data.lines.map((line, at) => ({ number: (text.data?.first ?? 1) + at, text: line }));
+  const shown =
+    text.error || !text.data
+      ? lines.map((line) => ({ number: line.line, text: null as string | null }))
+      : text.data.lines.map((line, at) => ({ number: (text.data?.first ?? 1) + at, text: line }));
   return (
     <Frame
       title={title}
@@ -40,7 +49,11 @@ export function SourceBlock({ title, file, lines, note }: Source) {
       tools={
         <>
           <a class="tool" href={editorAddress(file, wanted, server)}>
-            Open in {recall("kinetoscope.editor") === "pycharm" || (!recall("kinetoscope.editor") && server.features.editor === "pycharm") ? "PyCharm" : "VS Code"}
+            Open in{" "}
+            {recall("kinetoscope.editor") === "pycharm" ||
+            (!recall("kinetoscope.editor") && server.features.editor === "pycharm")
+              ? "PyCharm"
+              : "VS Code"}
           </a>
           <Editor />
         </>
@@ -49,7 +62,11 @@ export function SourceBlock({ title, file, lines, note }: Source) {
       <p class="file">
         <code>{printable(file)}</code>
       </p>
-      {!may && <p class="note">{words("The text of the file is not shown: `kinetoscope view PATH --source DIR` allows a folder.")}</p>}
+      {!may && (
+        <p class="note">
+          {words("The text of the file is not shown: `kinetoscope view PATH --source DIR` allows a folder.")}
+        </p>
+      )}
       {text.error && (
         <p class="note">
           {words(text.error.message)} {words(text.error.hint)}
@@ -57,8 +74,12 @@ export function SourceBlock({ title, file, lines, note }: Source) {
       )}
       <div class="code" role="table" aria-label={printable(file)}>
         <div class="code-head" role="row">
-          <span role="columnheader" data-tip="Time in the line itself">self ({by.label})</span>
-          <span role="columnheader" data-tip="Time in the line and all it calls">total ({by.label})</span>
+          <span role="columnheader" data-tip="Time in the line itself">
+            self ({by.label})
+          </span>
+          <span role="columnheader" data-tip="Time in the line and all it calls">
+            total ({by.label})
+          </span>
           <span role="columnheader">line</span>
           <span role="columnheader" class="sr">
             code
@@ -67,9 +88,23 @@ export function SourceBlock({ title, file, lines, note }: Source) {
         {shown.map(({ number, text: words }) => {
           const line = timed.get(number);
           return (
-            <div class={`code-line${number === wanted ? " wanted" : ""}`} role="row" key={number} data-tip={line?.detail || undefined}>
+            <div
+              class={`code-line${number === wanted ? " wanted" : ""}`}
+              role="row"
+              key={number}
+              data-tip={line?.detail || undefined}
+            >
               <span role="cell">{line ? inScale(by, line.self_time) : ""}</span>
-              <span role="cell" style={line ? { background: `linear-gradient(to left, color-mix(in srgb, ${colour("host", dark)} 40%, transparent) ${(100 * line.total_time) / most}%, transparent 0)` } : {}}>
+              <span
+                role="cell"
+                style={
+                  line
+                    ? {
+                        background: `linear-gradient(to left, color-mix(in srgb, ${colour("host", dark)} 40%, transparent) ${(100 * line.total_time) / most}%, transparent 0)`,
+                      }
+                    : {}
+                }
+              >
                 {line ? inScale(by, line.total_time) : ""}
               </span>
               <span role="cell">
@@ -77,7 +112,9 @@ export function SourceBlock({ title, file, lines, note }: Source) {
                   {number}
                 </a>
               </span>
-              <code role="cell" class={words === null ? "no-text" : ""}>{words === null ? (line?.detail ?? "") : printable(words.replaceAll("\t", "    "))}</code>
+              <code role="cell" class={words === null ? "no-text" : ""}>
+                {words === null ? (line?.detail ?? "") : printable(words.replaceAll("\t", "    "))}
+              </code>
             </div>
           );
         })}
@@ -100,7 +137,13 @@ function Editor() {
       <div class="editor">
         <label>
           Editor
-          <select value={editor} onChange={(event) => (setEditor(event.currentTarget.value), keep("kinetoscope.editor", event.currentTarget.value))}>
+          <select
+            value={editor}
+            onChange={(event) => (
+              setEditor(event.currentTarget.value),
+              keep("kinetoscope.editor", event.currentTarget.value)
+            )}
+          >
             <option value="">as the server says</option>
             <option value="vscode">VS Code</option>
             <option value="pycharm">PyCharm</option>
@@ -108,7 +151,12 @@ function Editor() {
         </label>
         <label>
           Paths of the trace = paths here, one a line
-          <textarea rows={3} value={map} placeholder="/workspace/train=/home/me/train" onInput={(event) => (setMap(event.currentTarget.value), keep("kinetoscope.map", event.currentTarget.value))} />
+          <textarea
+            rows={3}
+            value={map}
+            placeholder="/workspace/train=/home/me/train"
+            onInput={(event) => (setMap(event.currentTarget.value), keep("kinetoscope.map", event.currentTarget.value))}
+          />
         </label>
       </div>
     </Menu>

@@ -9,12 +9,33 @@ import { useProps } from "../base/props";
 import { DataTable, type TableState } from "../grid/table";
 import { linkOf, usualPlaces } from "./rowlinks";
 
-export function TableBlock({ title, analysis, params, columns, sort, filter, links, note, place }: Table & { place: number }) {
+export function TableBlock({
+  title,
+  analysis,
+  params,
+  columns,
+  sort,
+  filter,
+  links,
+  note,
+  place,
+}: Table & { place: number }) {
   const { server, state } = useProps();
   const allRanks = server.pages?.find((page) => page.name === state.view)?.all_ranks ?? true;
   return (
     <section class="block block-table">
-      <AnalysisTable id={`${analysis}${place}`} title={title} analysis={analysis} params={params} columns={columns} sort={sort} filter={filter} links={links} note={note} allRanks={allRanks} />
+      <AnalysisTable
+        id={`${analysis}${place}`}
+        title={title}
+        analysis={analysis}
+        params={params}
+        columns={columns}
+        sort={sort}
+        filter={filter}
+        links={links}
+        note={note}
+        allRanks={allRanks}
+      />
     </section>
   );
 }
@@ -42,7 +63,19 @@ const FORMATS = [
   ["json", "JSON"],
 ] as const;
 
-export function AnalysisTable({ id, title, analysis, params, columns, sort, filter, links, note = "", tallest, allRanks = false }: Props) {
+export function AnalysisTable({
+  id,
+  title,
+  analysis,
+  params,
+  columns,
+  sort,
+  filter,
+  links,
+  note = "",
+  tallest,
+  allRanks = false,
+}: Props) {
   const { run, version, about, state, api, go, follow } = useProps();
   const kept = (what: string) => state.tables[`${id}.${what}`];
   const now: TableState = {

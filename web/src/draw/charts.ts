@@ -36,12 +36,20 @@ type Spec = Readonly<Record<string, unknown>>;
 function untitled(spec: Spec): Spec {
   const encoding = spec["encoding"] as Record<string, Spec> | undefined;
   const y = encoding?.["y"];
-  return y?.["type"] === "nominal" || y?.["type"] === "ordinal" ? { ...spec, encoding: { ...encoding, y: { ...y, title: null } } } : spec;
+  return y?.["type"] === "nominal" || y?.["type"] === "ordinal"
+    ? { ...spec, encoding: { ...encoding, y: { ...y, title: null } } }
+    : spec;
 }
 
-export async function chart(element: HTMLElement, spec: Readonly<Record<string, unknown>>, dark: boolean): Promise<Drawn> {
+export async function chart(
+  element: HTMLElement,
+  spec: Readonly<Record<string, unknown>>,
+  dark: boolean,
+): Promise<Drawn> {
   const { draw } = await vega();
-  return draw(element, untitled(readable(spec, dark) as Spec), config(dark), (text, event) => (text ? showTip(event.clientX, event.clientY, text) : hideTip()));
+  return draw(element, untitled(readable(spec, dark) as Spec), config(dark), (text, event) =>
+    text ? showTip(event.clientX, event.clientY, text) : hideTip(),
+  );
 }
 
 const DARK = new Map(Object.values(KINDS).map(({ light, dark }) => [light, dark]));
@@ -51,7 +59,9 @@ function readable(thing: unknown, dark: boolean): unknown {
   if (typeof thing === "string") return (dark && DARK.get(thing.toLowerCase())) || printable(thing);
   if (Array.isArray(thing)) return thing.map((each) => readable(each, dark));
   if (thing === null || typeof thing !== "object") return thing;
-  return Object.fromEntries(Object.entries(thing).map(([key, value]) => [key, key === "link" ? value : readable(value, dark)]));
+  return Object.fromEntries(
+    Object.entries(thing).map(([key, value]) => [key, key === "link" ? value : readable(value, dark)]),
+  );
 }
 
 function config(dark: boolean): object {
@@ -75,7 +85,16 @@ function config(dark: boolean): object {
     },
     axisX: { grid: false, labelFlush: false },
     axisY: { domain: false, ticks: false },
-    legend: { labelColor: ink.ink, titleColor: ink.soft, labelFontSize: 12, titleFontSize: 12, titleFontWeight: 400, orient: "top", symbolType: "square", symbolSize: 90 },
+    legend: {
+      labelColor: ink.ink,
+      titleColor: ink.soft,
+      labelFontSize: 12,
+      titleFontSize: 12,
+      titleFontWeight: 400,
+      orient: "top",
+      symbolType: "square",
+      symbolSize: 90,
+    },
     header: { labelColor: ink.ink, titleColor: ink.soft, labelFontSize: 12, titleFontSize: 12 },
     title: { color: ink.soft, fontSize: 12, fontWeight: 400, anchor: "start" },
     text: { color: ink.ink },

@@ -5,8 +5,14 @@ import { logger, None, parse, View, type Spec } from "vega";
 import { compile, type TopLevelSpec } from "vega-lite";
 
 /** Draws `spec` into `element`. Nothing is loaded from anywhere, no code is made of text, tips are the page's own. */
-export async function draw(element: HTMLElement, spec: unknown, config: object, tip: (text: string, event: MouseEvent) => void): Promise<View> {
-  const compiled = compile(spec as TopLevelSpec, { config: config as never, logger: logger(None) as never }).spec as Spec;
+export async function draw(
+  element: HTMLElement,
+  spec: unknown,
+  config: object,
+  tip: (text: string, event: MouseEvent) => void,
+): Promise<View> {
+  const compiled = compile(spec as TopLevelSpec, { config: config as never, logger: logger(None) as never })
+    .spec as Spec;
   const refuse = () => Promise.reject(new Error("a chart may load nothing"));
   const view = new View(parse(compiled, undefined, { ast: true }), {
     expr: expressionInterpreter,

@@ -28,10 +28,15 @@ export function App() {
   const runs = useAnswer<{ runs: readonly Listed[] }>("runs");
   const listed = runs.data?.runs ?? [];
   const chosen = listed.find((run) => run.id === state.run);
-  const about = useAnswer<Run>(chosen && chosen.state !== "error" ? runPath(chosen.id) : null, {
-    rank: state.select.rank,
-    steps_by: state.select.steps_by,
-  }, chosen?.version);
+  const about = useAnswer<Run>(
+    chosen && chosen.state !== "error" ? runPath(chosen.id) : null,
+    {
+      rank: state.select.rank,
+      cycle: state.select.cycle,
+      steps_by: state.select.steps_by,
+    },
+    chosen?.version,
+  );
   const [help, setHelp] = useState(false);
   const [menu, setMenu] = useState(false);
 
@@ -90,10 +95,21 @@ export function App() {
 
   return (
     <>
-      <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>
+      <a
+        class="skip"
+        href="#main"
+        onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}
+      >
         Skip to the view
       </a>
-      <Header state={state} runs={listed} about={about.data} toggle={() => setMenu(!menu)} menu={menu} help={() => setHelp(true)} />
+      <Header
+        state={state}
+        runs={listed}
+        about={about.data}
+        toggle={() => setMenu(!menu)}
+        menu={menu}
+        help={() => setHelp(true)}
+      />
       <Progress run={state.run} />
       <div class="body">
         <Nav state={state} pages={pages} open={menu} close={() => setMenu(false)} />
@@ -105,7 +121,10 @@ export function App() {
           ) : runs.data && state.run && !chosen ? (
             <Unknown run={state.run} runs={listed} />
           ) : chosen?.state === "error" ? (
-            <Failed error={{ message: chosen.error, hint: "The page shows it as soon as it can be read." }} title={`${chosen.name} cannot be read`} />
+            <Failed
+              error={{ message: chosen.error, hint: "The page shows it as soon as it can be read." }}
+              title={`${chosen.name} cannot be read`}
+            />
           ) : about.error ? (
             <Failed error={about.error} again={about.again} />
           ) : props ? (
@@ -141,7 +160,8 @@ function Empty() {
     <section class="page">
       <h1>No run is here yet.</h1>
       <p class="sub">
-        New ones appear by themselves: record a few steps with <code>torch.profiler</code> and write them below the folder that
+        New ones appear by themselves: record a few steps with <code>torch.profiler</code> and write them below the
+        folder that
         <code>kinetoscope view</code> was started with.
       </p>
     </section>

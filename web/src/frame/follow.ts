@@ -36,7 +36,8 @@ export const follower =
 export function editorAddress(file: string, line: number, server: Server): string {
   const editor = recall("kinetoscope.editor") || server.features.editor || "vscode";
   let path = file;
-  for (const [from, to] of [...(server.maps ?? []), ...kept()]) if (path.startsWith(from)) path = to + path.slice(from.length);
+  for (const [from, to] of [...(server.maps ?? []), ...kept()])
+    if (path.startsWith(from)) path = to + path.slice(from.length);
   const safe = path.split("/").map(encodeURIComponent).join("/");
   if (editor === "pycharm") return `pycharm://open?file=${encodeURIComponent(path)}&line=${line}`;
   return `vscode://file/${safe.replace(/^\//, "")}:${line}`;

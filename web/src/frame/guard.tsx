@@ -12,6 +12,10 @@ export class Guard extends Component<{ children: ComponentChildren }, { error: E
   }
 
   override render() {
-    return this.state.error ? <FailedHere error={{ message: "This could not be drawn.", hint: this.state.error.message }} /> : this.props.children;
+    return this.state.error ? (
+      <FailedHere error={{ message: "This could not be drawn.", hint: this.state.error.message }} />
+    ) : (
+      this.props.children
+    );
   }
 }

@@ -7,7 +7,7 @@ import { shown } from "../base/numbers";
 import { printable } from "../base/text";
 import { setTheme, useDark } from "../base/theme";
 import { go, type State } from "../base/url";
-import { Only, Ranks, Runs, Steps, TimeRange } from "./pickers";
+import { Cycles, Only, Ranks, Runs, Steps, TimeRange } from "./pickers";
 import { Pill } from "./popover";
 import { few } from "./ranges";
 
@@ -27,7 +27,12 @@ export function Header({ state, runs, about, menu, toggle, help }: Props) {
   const nameOf = (id: string) => printable(runs.find((run) => run.id === id)?.name ?? id);
   const swap = () => setTheme(dark ? "light" : "dark");
   useKeys({ "Shift+D": { does: dark ? "light page" : "dark page", run: swap } }, "Everywhere");
-  const only = [select.device && `device ${select.device}`, select.stream && `stream ${select.stream}`, select.thread && `thread ${select.thread}`, select.annotation && `in ${printable(select.annotation)}`].filter(Boolean);
+  const only = [
+    select.device && `device ${select.device}`,
+    select.stream && `stream ${select.stream}`,
+    select.thread && `thread ${select.thread}`,
+    select.annotation && `in ${printable(select.annotation)}`,
+  ].filter(Boolean);
   const ranks = about?.ranks.length ?? 0;
   const [from, to] = (select.time ?? "").split("-").map(Number);
   return (
@@ -42,21 +47,83 @@ export function Header({ state, runs, about, menu, toggle, help }: Props) {
       </a>
       <div class="pills">
         <Pill label="run" value={state.run ? nameOf(state.run) : "none"} title="Run" fixed={fixed} class="of-run">
-          {(close) => <Runs runs={runs} chosen={state.run} choose={(id) => (go({ run: id, view: state.view }), close())} />}
+          {(close) => (
+            <Runs runs={runs} chosen={state.run} choose={(id) => (go({ run: id, view: state.view }), close())} />
+          )}
         </Pill>
         {(!fixed || state.base) && (
-          <Pill label="compare with" value={state.base ? nameOf(state.base) : "none"} title="Compare with" fixed={fixed} set={!!state.base} class="of-base">
+          <Pill
+            label="compare with"
+            value={state.base ? nameOf(state.base) : "none"}
+            title="Compare with"
+            fixed={fixed}
+            set={!!state.base}
+            class="of-base"
+          >
             {(close) => (
-              <Runs runs={runs.filter((run) => run.id !== state.run)} chosen={state.base} none choose={(id) => (go({ base: id, ...(id ? { view: "compare" } : {}) }), close())} />
+              <Runs
+                runs={runs.filter((run) => run.id !== state.run)}
+                chosen={state.base}
+                none
+                choose={(id) => (go({ base: id, ...(id ? { view: "compare" } : {}) }), close())}
+              />
             )}
           </Pill>
         )}
         <span class="gap" />
-        <Pill label="rank" value={ranks ? `${select.ranks ? few(select.ranks) : (select.rank ?? String(about?.ranks[0] ?? 0))} of ${ranks}` : "–"} title="Rank" fixed={fixed || ranks < 2} right class="of-rank">
-          {(close) => <Ranks ranks={about?.ranks ?? []} chosen={select.ranks ?? select.rank ?? ""} choose={(change) => (go({ select: change }), close())} />}
+        <Pill
+          label="rank"
+          value={
+            ranks
+              ? `${select.ranks ? few(select.ranks) : (select.rank ?? String(about?.ranks[0] ?? 0))} of ${ranks}`
+              : "–"
+          }
+          title="Rank"
+          fixed={fixed || ranks < 2}
+          right
+          class="of-rank"
+        >
+          {(close) => (
+            <Ranks
+              ranks={about?.ranks ?? []}
+              chosen={select.ranks ?? select.rank ?? ""}
+              choose={(change) => (go({ select: change }), close())}
+            />
+          )}
         </Pill>
-        <Pill label="steps" value={stepsText(select.steps, about)} title="Steps" fixed={fixed || !about?.steps.length} right set={!!select.steps}>
-          {(close) => <Steps steps={about?.steps ?? []} chosen={select.steps ?? ""} choose={(steps) => (go({ select: { steps } }), close())} />}
+        {(about?.cycles ?? 1) > 1 && (
+          <Pill
+            label="cycle"
+            value={`${select.cycle ?? 0} of ${about?.cycles}`}
+            title="Cycle of the profiler"
+            fixed={fixed}
+            right
+            set={!!select.cycle}
+          >
+            {(close) => (
+              <Cycles
+                cycles={about?.cycles ?? 1}
+                chosen={select.cycle ?? ""}
+                choose={(cycle) => (go({ select: { cycle, steps: null, time: null } }), close())}
+              />
+            )}
+          </Pill>
+        )}
+        <Pill
+          label="steps"
+          value={stepsText(select.steps, about)}
+          title="Steps"
+          fixed={fixed || !about?.steps.length}
+          right
+          set={!!select.steps}
+        >
+          {(close) => (
+            <Steps
+              steps={about?.steps ?? []}
+              chosen={select.steps ?? ""}
+              choose={(steps) => (go({ select: { steps } }), close())}
+            />
+          )}
         </Pill>
         <Pill
           label="time"
@@ -66,21 +133,48 @@ export function Header({ state, runs, about, menu, toggle, help }: Props) {
           right
           set={!!select.time}
         >
-          {(close) => <TimeRange duration={about?.duration ?? 0} steps={about?.steps ?? []} chosen={select.time ?? ""} choose={(time) => (go({ select: { time } }), close())} />}
+          {(close) => (
+            <TimeRange
+              duration={about?.duration ?? 0}
+              steps={about?.steps ?? []}
+              chosen={select.time ?? ""}
+              choose={(time) => (go({ select: { time } }), close())}
+            />
+          )}
         </Pill>
         {(!fixed || only.length > 0) && (
-          <Pill label="filter" value={only.length ? only.join(", ") : "none"} title="Only these" fixed={fixed} right set={only.length > 0}>
+          <Pill
+            label="filter"
+            value={only.length ? only.join(", ") : "none"}
+            title="Only these"
+            fixed={fixed}
+            right
+            set={only.length > 0}
+          >
             {(close) => <Only select={select} about={about} choose={(change) => (go({ select: change }), close())} />}
           </Pill>
         )}
       </div>
       <button class="icon" aria-label="Keys" data-tip="Keys (?)" onClick={help}>
-        <svg width="18" height="18" viewBox="0 0 18 18" aria-hidden="true" fill="none" stroke="currentColor" stroke-width="1.4">
+        <svg
+          width="18"
+          height="18"
+          viewBox="0 0 18 18"
+          aria-hidden="true"
+          fill="none"
+          stroke="currentColor"
+          stroke-width="1.4"
+        >
           <rect x="1.5" y="4" width="15" height="10" rx="2" />
           <path d="M4.5 7h.01M7.5 7h.01M10.5 7h.01M13.5 7h.01M5.5 11h7" stroke-linecap="round" />
         </svg>
       </button>
-      <button class="icon" aria-label={dark ? "Light page" : "Dark page"} data-tip={dark ? "Light page" : "Dark page"} onClick={swap}>
+      <button
+        class="icon"
+        aria-label={dark ? "Light page" : "Dark page"}
+        data-tip={dark ? "Light page" : "Dark page"}
+        onClick={swap}
+      >
         <svg width="18" height="18" viewBox="0 0 18 18" aria-hidden="true">
           <circle cx="9" cy="9" r="6.2" fill="none" stroke="currentColor" stroke-width="1.4" />
           <path d="M9 2.8a6.2 6.2 0 0 1 0 12.4z" fill="currentColor" />

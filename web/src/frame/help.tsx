@@ -3,7 +3,14 @@
 import { useEffect, useRef } from "preact/hooks";
 import { listed, useKeys } from "../base/keyboard";
 
-const SHOWN: Readonly<Record<string, string>> = { ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→", Escape: "Esc", " ": "space" };
+const SHOWN: Readonly<Record<string, string>> = {
+  ArrowUp: "↑",
+  ArrowDown: "↓",
+  ArrowLeft: "←",
+  ArrowRight: "→",
+  Escape: "Esc",
+  " ": "space",
+};
 const spelled = (key: string) => SHOWN[key] ?? key.replace("Shift+", "⇧ ");
 
 export function Help({ close }: { close: () => void }) {
@@ -11,7 +18,13 @@ export function Help({ close }: { close: () => void }) {
   useEffect(() => dialog.current?.showModal(), []);
   useKeys({ Escape: close, "?": close });
   return (
-    <dialog ref={dialog} class="help" aria-label="Keys" onClose={close} onClick={(event) => event.target === dialog.current && close()}>
+    <dialog
+      ref={dialog}
+      class="help"
+      aria-label="Keys"
+      onClose={close}
+      onClick={(event) => event.target === dialog.current && close()}
+    >
       <div>
         <h1>Keys</h1>
         {listed().map(({ title, keys }) => (
@@ -32,12 +45,29 @@ export function Help({ close }: { close: () => void }) {
         <section>
           <h2>Tables</h2>
           <dl>
-            <div><dt><kbd>↑</kbd> <kbd>↓</kbd></dt><dd>previous and next row</dd></div>
-            <div><dt><kbd>⇞</kbd> <kbd>⇟</kbd></dt><dd>a screen of rows</dd></div>
-            <div><dt><kbd>Enter</kbd></dt><dd>to where the row is</dd></div>
+            <div>
+              <dt>
+                <kbd>↑</kbd> <kbd>↓</kbd>
+              </dt>
+              <dd>previous and next row</dd>
+            </div>
+            <div>
+              <dt>
+                <kbd>⇞</kbd> <kbd>⇟</kbd>
+              </dt>
+              <dd>a screen of rows</dd>
+            </div>
+            <div>
+              <dt>
+                <kbd>Enter</kbd>
+              </dt>
+              <dd>to where the row is</dd>
+            </div>
           </dl>
         </section>
-        <button class="button" onClick={close}>Close</button>
+        <button class="button" onClick={close}>
+          Close
+        </button>
       </div>
     </dialog>
   );

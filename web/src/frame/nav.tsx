@@ -29,7 +29,8 @@ const USUAL: readonly PageName[] = [
 /** Views of one run first; those that stand apart come after a line. */
 const APART = ["compare", "analyses", "sql"];
 
-export const pagesOf = (server: Server | undefined): readonly PageName[] => (server?.pages?.length ? server.pages : USUAL);
+export const pagesOf = (server: Server | undefined): readonly PageName[] =>
+  server?.pages?.length ? server.pages : USUAL;
 
 /** What a view asks first: a report without the answer does not list the view. */
 function askedBy(run: string, view: string): string {
@@ -38,7 +39,17 @@ function askedBy(run: string, view: string): string {
   return view === "sql" ? runPath(run, "sql") : runPath(run, "pages", view);
 }
 
-export function Nav({ state, pages, open, close }: { state: State; pages: readonly PageName[]; open: boolean; close: () => void }) {
+export function Nav({
+  state,
+  pages,
+  open,
+  close,
+}: {
+  state: State;
+  pages: readonly PageName[];
+  open: boolean;
+  close: () => void;
+}) {
   const shown = pages.filter((page) => api.holds(askedBy(state.run, page.name)));
   const step = (by: number) => {
     const at = shown.findIndex((page) => page.name === state.view);
@@ -55,7 +66,11 @@ export function Nav({ state, pages, open, close }: { state: State; pages: readon
   );
   const item = (page: PageName) => (
     <li key={page.name}>
-      <a href={hashOf(changed(state, { view: page.name }))} aria-current={page.name === state.view ? "page" : undefined} onClick={close}>
+      <a
+        href={hashOf(changed(state, { view: page.name }))}
+        aria-current={page.name === state.view ? "page" : undefined}
+        onClick={close}
+      >
         {page.title}
       </a>
     </li>

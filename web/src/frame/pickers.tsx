@@ -19,7 +19,15 @@ export function Runs({ runs, chosen, none = false, choose }: RunsProps) {
   const found = runs.filter((run) => `${run.name} ${run.path}`.toLowerCase().includes(search.toLowerCase()));
   return (
     <>
-      {runs.length > 8 && <input type="search" placeholder="Search" aria-label="Search runs" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />}
+      {runs.length > 8 && (
+        <input
+          type="search"
+          placeholder="Search"
+          aria-label="Search runs"
+          value={search}
+          onInput={(event) => setSearch(event.currentTarget.value)}
+        />
+      )}
       {!runs.length && <p>There is no other run in this folder.</p>}
       <ul class="choices">
         {none && chosen && (
@@ -29,9 +37,21 @@ export function Runs({ runs, chosen, none = false, choose }: RunsProps) {
         )}
         {found.slice(0, 500).map((run) => (
           <li key={run.id}>
-            <button aria-current={run.id === chosen} onClick={() => choose(run.id)} data-tip={printable(run.error || run.path)}>
+            <button
+              aria-current={run.id === chosen}
+              onClick={() => choose(run.id)}
+              data-tip={printable(run.error || run.path)}
+            >
               <Name text={run.name} />
-              <small class={run.state}>{run.state === "ready" ? (run.bytes == null ? "" : shown(run.bytes, "bytes")) : run.state === "growing" ? "growing" : "cannot be read"}</small>
+              <small class={run.state}>
+                {run.state === "ready"
+                  ? run.bytes == null
+                    ? ""
+                    : shown(run.bytes, "bytes")
+                  : run.state === "growing"
+                    ? "growing"
+                    : "cannot be read"}
+              </small>
             </button>
           </li>
         ))}
@@ -48,7 +68,10 @@ interface RanksProps {
 
 export function Ranks({ ranks, chosen, choose }: RanksProps) {
   const [text, setText] = useState(chosen);
-  const one = (text: string) => choose(/^\d+$/.test(text.trim()) ? { rank: text.trim(), ranks: null } : { rank: null, ranks: text.replace(/\s/g, "") });
+  const one = (text: string) =>
+    choose(
+      /^\d+$/.test(text.trim()) ? { rank: text.trim(), ranks: null } : { rank: null, ranks: text.replace(/\s/g, "") },
+    );
   const marked = numbersOf(chosen || String(ranks[0] ?? 0));
   return (
     <form onSubmit={(event) => (event.preventDefault(), one(text))}>
@@ -56,17 +79,63 @@ export function Ranks({ ranks, chosen, choose }: RanksProps) {
         <span>
           Rank, or ranks as in <code>0,8-15</code>
         </span>
-        <input value={text} onInput={(event) => setText(event.currentTarget.value)} placeholder={String(ranks[0] ?? 0)} inputMode="numeric" />
+        <input
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+          placeholder={String(ranks[0] ?? 0)}
+          inputMode="numeric"
+        />
       </label>
       <div class="cells">
         {ranks.slice(0, 512).map((rank) => (
-          <button type="button" key={rank} aria-pressed={marked.has(rank)} onClick={() => choose({ rank: String(rank), ranks: null })}>
+          <button
+            type="button"
+            key={rank}
+            aria-pressed={marked.has(rank)}
+            onClick={() => choose({ rank: String(rank), ranks: null })}
+          >
             {rank}
           </button>
         ))}
       </div>
+      <div class="row">
+        <button
+          type="button"
+          class="button"
+          aria-pressed={chosen === "all"}
+          onClick={() => choose({ rank: null, ranks: "all" })}
+        >
+          All ranks
+        </button>
+        <button class="button strong">Show</button>
+      </div>
       {ranks.length > 512 && <p>and {ranks.length - 512} more</p>}
     </form>
+  );
+}
+
+/** Cycles of the profiler, where a rank recorded several: each is a file of its own. */
+export function Cycles({
+  cycles,
+  chosen,
+  choose,
+}: {
+  cycles: number;
+  chosen: string;
+  choose: (cycle: string | null) => void;
+}) {
+  return (
+    <div class="cells">
+      {Array.from({ length: Math.min(cycles, 256) }, (_, cycle) => (
+        <button
+          key={cycle}
+          aria-pressed={String(cycle) === (chosen || "0")}
+          onClick={() => choose(cycle ? String(cycle) : null)}
+        >
+          {cycle}
+        </button>
+      ))}
+    </div>
   );
 }
 
@@ -81,10 +150,14 @@ export function Steps({ steps, chosen, choose }: StepsProps) {
   const [text, setText] = useState(chosen);
   const [anchor, setAnchor] = useState<number | null>(null);
   const marked = text === "" ? null : text === "steady" ? null : numbersOf(text);
-  const unit = scale(steps.map((step) => step.end - step.start), "ns");
+  const unit = scale(
+    steps.map((step) => step.end - step.start),
+    "ns",
+  );
   const longest = Math.max(1, ...steps.map((step) => step.end - step.start));
   const take = (step: number, range: boolean) => {
-    if (range && anchor !== null) setText(textOf(Array.from({ length: Math.abs(step - anchor) + 1 }, (_, at) => Math.min(step, anchor) + at)));
+    if (range && anchor !== null)
+      setText(textOf(Array.from({ length: Math.abs(step - anchor) + 1 }, (_, at) => Math.min(step, anchor) + at)));
     else {
       setText(String(step));
       setAnchor(step);
@@ -96,10 +169,21 @@ export function Steps({ steps, chosen, choose }: StepsProps) {
         <button type="button" class="button" aria-pressed={!chosen} onClick={() => choose(null)}>
           All
         </button>
-        <button type="button" class="button" aria-pressed={chosen === "steady"} data-tip="All but those that warm up" onClick={() => choose("steady")}>
+        <button
+          type="button"
+          class="button"
+          aria-pressed={chosen === "steady"}
+          data-tip="All but those that warm up"
+          onClick={() => choose("steady")}
+        >
           Steady
         </button>
-        <input value={text} aria-label="Steps" placeholder="3-5" onInput={(event) => setText(event.currentTarget.value)} />
+        <input
+          value={text}
+          aria-label="Steps"
+          placeholder="3-5"
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
         <button class="button strong">Show</button>
       </div>
       <div class="step-bars" role="group" aria-label="Steps by duration">
@@ -118,7 +202,10 @@ export function Steps({ steps, chosen, choose }: StepsProps) {
           </button>
         ))}
       </div>
-      <p>Click takes a step, Shift-click a range.</p>
+      <p>
+        Click takes a step, Shift-click a range.
+        {steps.length > 400 && ` The first 400 of ${steps.length} are drawn.`}
+      </p>
     </form>
   );
 }
@@ -163,10 +250,10 @@ export function TimeRange({ duration, chosen, choose }: TimeProps) {
 }
 
 const FIELDS = [
-  ["device", "Devices", "0,1"],
-  ["stream", "Streams", "7"],
-  ["thread", "Host threads", ""],
-  ["annotation", "Inside the annotation", ""],
+  ["device", "Devices", "all"],
+  ["stream", "Streams", "all"],
+  ["thread", "Host threads", "all"],
+  ["annotation", "Inside the annotation", "name"],
   ["steps_by", "Annotation that is a step", "ProfilerStep"],
 ] as const;
 
@@ -177,19 +264,62 @@ interface OnlyProps {
 }
 
 export function Only({ select, about, choose }: OnlyProps) {
-  const [values, setValues] = useState<Record<string, string>>(Object.fromEntries(FIELDS.map(([key]) => [key, select[key] ?? ""])));
-  const known: Record<string, readonly unknown[] | undefined> = { device: about?.devices, stream: about?.streams };
+  const [values, setValues] = useState<Record<string, string>>(
+    Object.fromEntries(FIELDS.map(([key]) => [key, select[key] ?? ""])),
+  );
+  const known: Record<string, readonly (readonly [number, string])[]> = {
+    device: (about?.devices ?? []).map(({ device, name }) => [device, name]),
+    stream: [...new Set((about?.streams ?? []).map(({ stream }) => stream))].map((stream) => [
+      stream,
+      `stream ${stream}`,
+    ]),
+    thread: (about?.threads ?? []).map(({ thread, name }) => [thread, name]),
+  };
+  const toggle = (key: string, number: number) => {
+    const chosen = numbersOf(values[key] ?? "");
+    if (!chosen.delete(number)) chosen.add(number);
+    setValues({ ...values, [key]: textOf(chosen) });
+  };
   return (
-    <form onSubmit={(event) => (event.preventDefault(), choose(Object.fromEntries(FIELDS.map(([key]) => [key, values[key]?.trim() || null]))))}>
+    <form
+      onSubmit={(event) => (
+        event.preventDefault(),
+        choose(Object.fromEntries(FIELDS.map(([key]) => [key, values[key]?.trim() || null])))
+      )}
+    >
       {FIELDS.map(([key, label, example]) => (
-        <label key={key}>
-          {label}
-          {known[key]?.length ? <small> of {known[key].slice(0, 12).map(String).join(", ")}</small> : ""}
-          <input value={values[key]} placeholder={example} onInput={(event) => setValues({ ...values, [key]: event.currentTarget.value })} />
-        </label>
+        <div key={key} class="field">
+          <label>
+            {label}
+            <input
+              value={values[key]}
+              placeholder={example}
+              onInput={(event) => setValues({ ...values, [key]: event.currentTarget.value })}
+            />
+          </label>
+          {(known[key]?.length ?? 0) > 1 && (
+            <div class="cells">
+              {known[key]?.slice(0, 16).map(([number, name]) => (
+                <button
+                  type="button"
+                  key={number}
+                  aria-pressed={numbersOf(values[key] ?? "").has(number)}
+                  data-tip={name}
+                  onClick={() => toggle(key, number)}
+                >
+                  {number}
+                </button>
+              ))}
+            </div>
+          )}
+        </div>
       ))}
       <div class="row">
-        <button type="button" class="button" onClick={() => choose(Object.fromEntries(FIELDS.map(([key]) => [key, null])))}>
+        <button
+          type="button"
+          class="button"
+          onClick={() => choose(Object.fromEntries(FIELDS.map(([key]) => [key, null])))}
+        >
           Everything
         </button>
         <button class="button strong">Show</button>

@@ -14,7 +14,16 @@ interface Props {
   readonly children: (close: () => void) => ComponentChildren;
 }
 
-export function Pill({ label, value, title, fixed = false, right = false, set = false, class: name = "", children }: Props) {
+export function Pill({
+  label,
+  value,
+  title,
+  fixed = false,
+  right = false,
+  set = false,
+  class: name = "",
+  children,
+}: Props) {
   const [open, setOpen] = useState(false);
   const box = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
@@ -24,7 +33,8 @@ export function Pill({ label, value, title, fixed = false, right = false, set = 
   };
   useEffect(() => {
     if (!open) return;
-    const outside = (event: Event) => event.target instanceof Node && !box.current?.contains(event.target) && setOpen(false);
+    const outside = (event: Event) =>
+      event.target instanceof Node && !box.current?.contains(event.target) && setOpen(false);
     addEventListener("pointerdown", outside);
     addEventListener("focusin", outside);
     box.current?.querySelector<HTMLElement>("[autofocus], .panel input, .panel button, .panel a")?.focus();
@@ -41,8 +51,18 @@ export function Pill({ label, value, title, fixed = false, right = false, set = 
   );
   if (fixed) return <span class={`pill fixed ${name}`}>{shown}</span>;
   return (
-    <div class={`pill-box ${name}`} ref={box} onKeyDown={(event) => event.key === "Escape" && open && (event.stopPropagation(), close())}>
-      <button ref={button} class={`pill${set ? " set" : ""}`} aria-expanded={open} aria-haspopup="dialog" onClick={() => setOpen(!open)}>
+    <div
+      class={`pill-box ${name}`}
+      ref={box}
+      onKeyDown={(event) => event.key === "Escape" && open && (event.stopPropagation(), close())}
+    >
+      <button
+        ref={button}
+        class={`pill${set ? " set" : ""}`}
+        aria-expanded={open}
+        aria-haspopup="dialog"
+        onClick={() => setOpen(!open)}
+      >
         {shown}
       </button>
       {open && (

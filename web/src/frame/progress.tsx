@@ -32,9 +32,16 @@ export function Progress({ run }: { run: string }) {
   }, [run]);
   if (!busy) return <div class="progress" />;
   const known = read && read.total > 0 && read.done < read.total;
-  const said = known ? `${read.what || "reading"}: ${shown(read.done, "bytes")} of ${shown(read.total, "bytes")}` : read?.what || "working";
+  const said = known
+    ? `${read.what || "reading"}: ${shown(read.done, "bytes")} of ${shown(read.total, "bytes")}`
+    : read?.what || "working";
   return (
-    <div class="progress busy" role="progressbar" aria-label={said} {...(known ? { "aria-valuenow": Math.round((100 * read.done) / read.total) } : {})}>
+    <div
+      class="progress busy"
+      role="progressbar"
+      aria-label={said}
+      {...(known ? { "aria-valuenow": Math.round((100 * read.done) / read.total) } : {})}
+    >
       <i class={known ? "" : "unknown"} style={known ? { width: `${(100 * read.done) / read.total}%` } : {}} />
       <span>{said}</span>
     </div>

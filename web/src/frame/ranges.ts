@@ -4,7 +4,8 @@ export function numbersOf(text: string): Set<number> {
   const found = new Set<number>();
   for (const part of text.split(",")) {
     const [from, to = from] = part.split("-").map(Number) as [number, number?];
-    if (Number.isInteger(from) && Number.isInteger(to)) for (let each = from; each <= (to as number) && found.size < 1e5; each += 1) found.add(each);
+    if (Number.isInteger(from) && Number.isInteger(to))
+      for (let each = from; each <= (to as number) && found.size < 1e5; each += 1) found.add(each);
   }
   return found;
 }
@@ -25,4 +26,5 @@ export function textOf(numbers: Iterable<number>): string {
   return parts.join(",");
 }
 
-export const few = (text: string): string => (text.length > 14 ? `${text.slice(0, 12)}…` : text).replaceAll("-", "–").replaceAll(",", ", ");
+export const few = (text: string): string =>
+  (text.length > 14 ? `${text.slice(0, 12)}…` : text).replaceAll("-", "–").replaceAll(",", ", ");

@@ -5,7 +5,18 @@ import { grouped, inScale, instant, MISSING, significant, type Scale } from "../
 import { anything } from "../base/text";
 
 /** Numbers that name something are not grouped: thread 12345 is not 12 345 of anything. As views/columns.py. */
-const NAMES_SOMETHING = new Set(["rank", "device", "stream", "step", "pid", "tid", "thread", "correlation", "row", "line"]);
+const NAMES_SOMETHING = new Set([
+  "rank",
+  "device",
+  "stream",
+  "step",
+  "pid",
+  "tid",
+  "thread",
+  "correlation",
+  "row",
+  "line",
+]);
 
 export interface Shown {
   readonly column: Column;
@@ -27,7 +38,8 @@ function numberText(column: Column, by: Scale): (value: unknown) => string {
   const missing = (value: unknown): value is null => typeof value !== "number";
   if (NAMES_SOMETHING.has(column.name) && !column.unit) return (value) => (missing(value) ? MISSING : String(value));
   if (column.instant) return (value) => (missing(value) ? MISSING : instant(by, value as number));
-  if (column.dtype.startsWith("Float")) return (value) => (missing(value) ? MISSING : significant((value as number) / by.divisor));
+  if (column.dtype.startsWith("Float"))
+    return (value) => (missing(value) ? MISSING : significant((value as number) / by.divisor));
   if (by.divisor === 1) return (value) => (missing(value) ? MISSING : grouped(value as number));
   return (value) => (missing(value) ? MISSING : inScale(by, value as number));
 }

@@ -81,7 +81,14 @@ export function Grid({ rows, label, columns, sort, setSort, open, tallest = 560,
     reveal(row);
   };
   const screen = Math.max(1, Math.floor(view / ROW) - 1);
-  const steps: Record<string, number> = { ArrowDown: active + 1, ArrowUp: active - 1, PageDown: active + screen, PageUp: active - screen, Home: 0, End: total - 1 };
+  const steps: Record<string, number> = {
+    ArrowDown: active + 1,
+    ArrowUp: active - 1,
+    PageDown: active + screen,
+    PageUp: active - screen,
+    Home: 0,
+    End: total - 1,
+  };
   const press = (event: KeyboardEvent) => {
     if (event.target !== box.current || event.ctrlKey || event.metaKey || event.altKey) return;
     const to = steps[event.key];
@@ -93,7 +100,9 @@ export function Grid({ rows, label, columns, sort, setSort, open, tallest = 560,
     event.stopPropagation();
   };
   const wide = widths.reduce((sum, each) => sum + each.least, 0);
-  const template = widths.map((each) => (each.grows ? `minmax(${each.least}px, ${each.grows}fr)` : `${each.least}px`)).join(" ");
+  const template = widths
+    .map((each) => (each.grows ? `minmax(${each.least}px, ${each.grows}fr)` : `${each.least}px`))
+    .join(" ");
   const style = { "--columns": template, minWidth: `${wide}px` };
   const drawn = Array.from({ length: Math.max(0, last - first + 1) }, (_, at) => first + at);
 
@@ -111,7 +120,12 @@ export function Grid({ rows, label, columns, sort, setSort, open, tallest = 560,
       style={{ maxHeight: `${tallest + HEAD}px` }}
       onScroll={(event) => setTop(event.currentTarget.scrollTop)}
       onKeyDown={press}
-      onFocus={(event) => event.target === box.current && event.currentTarget.matches(":focus-visible") && active < 0 && setActive(Math.ceil(place))}
+      onFocus={(event) =>
+        event.target === box.current &&
+        event.currentTarget.matches(":focus-visible") &&
+        active < 0 &&
+        setActive(Math.ceil(place))
+      }
     >
       <div class="grid-head" role="rowgroup" style={style}>
         <div class="grid-row" role="row" aria-rowindex={1}>
@@ -122,7 +136,17 @@ export function Grid({ rows, label, columns, sort, setSort, open, tallest = 560,
       </div>
       <div class="grid-body" role="rowgroup" style={{ ...style, height: `${tall}px` }}>
         {drawn.map((row, at) => (
-          <Row key={row} row={row} id={`${id}-${row}`} cells={rows.at(row)} shown={shown} places={places} top={start + at * ROW} active={row === active} latest={latest} />
+          <Row
+            key={row}
+            row={row}
+            id={`${id}-${row}`}
+            cells={rows.at(row)}
+            shown={shown}
+            places={places}
+            top={start + at * ROW}
+            active={row === active}
+            latest={latest}
+          />
         ))}
       </div>
     </div>
@@ -149,7 +173,9 @@ interface Latest {
 class Row extends Component<RowProps> {
   override shouldComponentUpdate(next: RowProps) {
     const { props } = this;
-    return next.cells !== props.cells || next.top !== props.top || next.active !== props.active || next.shown !== props.shown;
+    return (
+      next.cells !== props.cells || next.top !== props.top || next.active !== props.active || next.shown !== props.shown
+    );
   }
 
   override render({ row, id, cells, shown, places, top, active, latest }: RowProps) {
@@ -160,7 +186,15 @@ class Row extends Component<RowProps> {
       if (cells) latest.current.follow(cells)?.();
     };
     return (
-      <div id={id} role="row" aria-rowindex={row + 2} aria-selected={active} class={`grid-row${active ? " active" : ""}${leads ? " leads" : ""}`} style={{ top: `${top}px` }} onClick={click}>
+      <div
+        id={id}
+        role="row"
+        aria-rowindex={row + 2}
+        aria-selected={active}
+        class={`grid-row${active ? " active" : ""}${leads ? " leads" : ""}`}
+        style={{ top: `${top}px` }}
+        onClick={click}
+      >
         {shown.map((each, at) => (
           <Cell key={each.column.name} shown={each} value={cells?.[places[at] as number]} there={cells !== undefined} />
         ))}
@@ -169,10 +203,28 @@ class Row extends Component<RowProps> {
   }
 }
 
-function Head({ shown: { column, unit, number }, sort, setSort }: { shown: Shown; sort: string; setSort?: (sort: string) => void }) {
+function Head({
+  shown: { column, unit, number },
+  sort,
+  setSort,
+}: {
+  shown: Shown;
+  sort: string;
+  setSort?: (sort: string) => void;
+}) {
   const down = sort === `-${column.name}`;
   const up = sort === column.name;
-  const next = number ? (down ? column.name : up ? "" : `-${column.name}`) : up ? `-${column.name}` : down ? "" : column.name;
+  const next = number
+    ? down
+      ? column.name
+      : up
+        ? ""
+        : `-${column.name}`
+    : up
+      ? `-${column.name}`
+      : down
+        ? ""
+        : column.name;
   const words = (
     <>
       <span class="head-name">{inWords(printable(column.name))}</span>
@@ -181,7 +233,11 @@ function Head({ shown: { column, unit, number }, sort, setSort }: { shown: Shown
     </>
   );
   return (
-    <div class={`grid-cell head${number ? " number" : ""}`} role="columnheader" aria-sort={down ? "descending" : up ? "ascending" : "none"}>
+    <div
+      class={`grid-cell head${number ? " number" : ""}`}
+      role="columnheader"
+      aria-sort={down ? "descending" : up ? "ascending" : "none"}
+    >
       {setSort ? (
         <button onClick={() => setSort(next)} data-tip={tipOf(column)}>
           {words}
@@ -195,7 +251,8 @@ function Head({ shown: { column, unit, number }, sort, setSort }: { shown: Shown
   );
 }
 
-const tipOf = (column: Column): string => printable(column.doc ? `${column.name}\n${column.doc}` : column.name).replaceAll("\\n", "\n");
+const tipOf = (column: Column): string =>
+  printable(column.doc ? `${column.name}\n${column.doc}` : column.name).replaceAll("\\n", "\n");
 
 function Cell({ shown, value, there }: { shown: Shown; value: unknown; there: boolean }) {
   if (!there) return <div class={`grid-cell${shown.number ? " number" : ""} coming`} role="gridcell" />;
@@ -208,7 +265,9 @@ function Cell({ shown, value, there }: { shown: Shown; value: unknown; there: bo
 }
 
 function chosen(head: Answer, columns: readonly string[]): Shown[] {
-  const found = columns.map((name) => head.columns.find((column) => column.name === name)).filter((column): column is Column => !!column);
+  const found = columns
+    .map((name) => head.columns.find((column) => column.name === name))
+    .filter((column): column is Column => !!column);
   return (found.length ? found : head.columns).map((column) => shownAs(column, head.scales[column.name]));
 }
 
@@ -232,7 +291,9 @@ const WIDEST = 440;
 function widthsOf(shown: readonly Shown[], head: Answer): Wide[] {
   return shown.map(({ column, number, unit, text }) => {
     const place = head.columns.indexOf(column);
-    const needed = head.rows.slice(0, 100).reduce((most, row) => Math.max(most, measured(text(row[place]).slice(0, 120))), 0);
+    const needed = head.rows
+      .slice(0, 100)
+      .reduce((most, row) => Math.max(most, measured(text(row[place]).slice(0, 120))), 0);
     const own = measured(`${inWords(column.name)}  (${unit})`, 12, 500) + 16;
     if (number) return { least: Math.ceil(Math.max(needed + 4, own, 48) + PAD), grows: 0 };
     const least = Math.max(own, Math.min(needed + 8, innerWidth > 860 ? 320 : 180)) + PAD;

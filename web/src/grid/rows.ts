@@ -44,7 +44,8 @@ class Windows {
 
   want(first: number, last: number): void {
     const wanted = new Set<number>();
-    for (let place = Math.floor(first / SIZE); place <= Math.floor(Math.max(first, last) / SIZE); place += 1) wanted.add(place);
+    for (let place = Math.floor(first / SIZE); place <= Math.floor(Math.max(first, last) / SIZE); place += 1)
+      wanted.add(place);
     for (const [place, stop] of this.asked) if (!wanted.has(place) && place !== 0) stop.abort();
     for (const place of wanted) {
       const kept = this.answers.get(place);

@@ -36,7 +36,21 @@ interface Props {
   readonly note?: string;
 }
 
-export function DataTable({ source, title, label, state, set, usual, oneRank = false, canSort = true, canSearch = true, tallest, exports, open, note }: Props) {
+export function DataTable({
+  source,
+  title,
+  label,
+  state,
+  set,
+  usual,
+  oneRank = false,
+  canSort = true,
+  canSearch = true,
+  tallest,
+  exports,
+  open,
+  note,
+}: Props) {
   const rows = useRows(source);
   const { head } = rows;
   const said = useContext(Said);
@@ -52,7 +66,9 @@ export function DataTable({ source, title, label, state, set, usual, oneRank = f
         {title && <h2>{words(title)}</h2>}
         <span class="count">{head?.all ? counted(head) : ""}</span>
         <div class="tools">
-          {canSearch && !few && <Search value={state.search} set={(search) => set({ search })} label={`Search ${label}`} />}
+          {canSearch && !few && (
+            <Search value={state.search} set={(search) => set({ search })} label={`Search ${label}`} />
+          )}
           {head && head.all > 0 && <Choose head={head} columns={columns} set={(chosen) => set({ columns: chosen })} />}
           {head && head.all > 0 && <Export exports={exports} head={head} />}
         </div>
@@ -73,16 +89,33 @@ export function DataTable({ source, title, label, state, set, usual, oneRank = f
           empty={state.search && head.all ? `No row contains “${state.search}”.` : emptyWords(head)}
         />
       )}
-      {head && head.total > 0 && head.notes.filter((each) => !said.includes(each)).map((each) => <p class="note" key={each}>{words(each)}</p>)}
+      {head &&
+        head.total > 0 &&
+        head.notes
+          .filter((each) => !said.includes(each))
+          .map((each) => (
+            <p class="note" key={each}>
+              {words(each)}
+            </p>
+          ))}
       {note && <p class="note">{words(note)}</p>}
     </section>
   );
 }
 
-const counted = (head: Answer): string => (head.total === head.all ? (head.all === 1 ? "1 row" : `${grouped(head.all)} rows`) : `${grouped(head.total)} of ${grouped(head.all)} rows`);
+const counted = (head: Answer): string =>
+  head.total === head.all
+    ? head.all === 1
+      ? "1 row"
+      : `${grouped(head.all)} rows`
+    : `${grouped(head.total)} of ${grouped(head.all)} rows`;
 
 const emptyWords = (head: Answer): ComponentChildren =>
-  head.notes.length ? head.notes.map((each) => <p key={each}>{words(each)}</p>) : <p>There is none in what is selected.</p>;
+  head.notes.length ? (
+    head.notes.map((each) => <p key={each}>{words(each)}</p>)
+  ) : (
+    <p>There is none in what is selected.</p>
+  );
 
 function Search({ value, set, label }: { value: string; set: (text: string) => void; label: string }) {
   const [text, setText] = useState(value);
@@ -106,7 +139,17 @@ function Search({ value, set, label }: { value: string; set: (text: string) => v
 }
 
 /** A small panel beneath a button; closes on Escape and outside. */
-export function Menu({ label, tip, children, end = true }: { label: ComponentChildren; tip: string; children: ComponentChildren; end?: boolean }) {
+export function Menu({
+  label,
+  tip,
+  children,
+  end = true,
+}: {
+  label: ComponentChildren;
+  tip: string;
+  children: ComponentChildren;
+  end?: boolean;
+}) {
   const box = useRef<HTMLDetailsElement>(null);
   useEffect(() => {
     const close = (event: Event) => {
@@ -128,15 +171,21 @@ export function Menu({ label, tip, children, end = true }: { label: ComponentChi
   };
   return (
     <details class="menu-box" ref={box} onKeyDown={escape}>
-      <summary data-tip={tip}>
-        {label}
-      </summary>
+      <summary data-tip={tip}>{label}</summary>
       <div class={`panel${end ? " right" : ""}`}>{children}</div>
     </details>
   );
 }
 
-function Choose({ head, columns, set }: { head: Answer; columns: readonly string[]; set: (columns: string[]) => void }) {
+function Choose({
+  head,
+  columns,
+  set,
+}: {
+  head: Answer;
+  columns: readonly string[];
+  set: (columns: string[]) => void;
+}) {
   const all = head.columns.map((column) => column.name);
   const shown = columns.length ? columns : all;
   const toggle = (name: string) => set(shown.includes(name) ? shown.filter((each) => each !== name) : [...shown, name]);
@@ -145,7 +194,12 @@ function Choose({ head, columns, set }: { head: Answer; columns: readonly string
       <div class="column-list">
         {head.columns.map((column) => (
           <label key={column.name} data-tip={column.doc}>
-            <input type="checkbox" checked={shown.includes(column.name)} disabled={shown.length === 1 && shown.includes(column.name)} onChange={() => toggle(column.name)} />
+            <input
+              type="checkbox"
+              checked={shown.includes(column.name)}
+              disabled={shown.length === 1 && shown.includes(column.name)}
+              onChange={() => toggle(column.name)}
+            />
             {inWords(column.name)}
           </label>
         ))}
@@ -166,7 +220,11 @@ function Export({ exports, head }: { exports: Props["exports"]; head: Answer }) 
   const kept = exports.filter((each) => each.href);
   if (!kept.length)
     return (
-      <button class="tool" data-tip="The rows that are here" onClick={() => save(csv(head), `${head.analysis ?? "table"}.csv`)}>
+      <button
+        class="tool"
+        data-tip="The rows that are here"
+        onClick={() => save(csv(head), `${head.analysis ?? "table"}.csv`)}
+      >
         CSV
       </button>
     );
@@ -194,7 +252,9 @@ function csv(head: Answer): string {
     const text = value == null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
-  return [head.columns.map((column) => column.name), ...head.rows].map((row) => `${row.map(quoted).join(",")}\r\n`).join("");
+  return [head.columns.map((column) => column.name), ...head.rows]
+    .map((row) => `${row.map(quoted).join(",")}\r\n`)
+    .join("");
 }
 
 function save(text: string, name: string): void {

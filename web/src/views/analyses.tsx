@@ -23,13 +23,28 @@ export function AllAnalyses(props: ViewProps) {
   if (facts) return <One key={name} {...props} name={name} facts={facts} />;
   const found = (each: string) => {
     const of = data.analyses[each];
-    return of && `${each} ${of.title} ${of.question}`.toLowerCase().replaceAll("_", " ").includes(search.toLowerCase().replaceAll("_", " "));
+    return (
+      of &&
+      `${each} ${of.title} ${of.question}`
+        .toLowerCase()
+        .replaceAll("_", " ")
+        .includes(search.toLowerCase().replaceAll("_", " "))
+    );
   };
   return (
     <article class="page">
       <h1>Everything that can be asked of this run.</h1>
-      <p class="sub">{Object.keys(data.analyses).length} analyses, each with its method and its limits. All obey the selection above.</p>
-      <input type="search" class="search large" placeholder="Search questions" aria-label="Search questions" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
+      <p class="sub">
+        {Object.keys(data.analyses).length} analyses, each with its method and its limits. All obey the selection above.
+      </p>
+      <input
+        type="search"
+        class="search large"
+        placeholder="Search questions"
+        aria-label="Search questions"
+        value={search}
+        onInput={(event) => setSearch(event.currentTarget.value)}
+      />
       <div class="catalogue">
         {data.groups.map((group) => {
           const names = group.names.filter(found);
@@ -56,15 +71,38 @@ export function AllAnalyses(props: ViewProps) {
   );
 }
 
-function One({ name, facts, run, version, select, params, state, api, go }: ViewProps & { name: string; facts: AnalysisFacts }) {
+function One({
+  name,
+  facts,
+  run,
+  version,
+  select,
+  params,
+  state,
+  api,
+  go,
+}: ViewProps & { name: string; facts: AnalysisFacts }) {
   const own = Object.fromEntries(Object.entries(params).filter(([key]) => key !== "name"));
   const asked = { ...select, ...Object.fromEntries(Object.entries(own).map(([key, value]) => [`p.${key}`, value])) };
-  const chart = useAnswer<Record<string, unknown>>(facts.chart ? runPath(run, "analyses", name, "chart") : null, asked, version);
+  const chart = useAnswer<Record<string, unknown>>(
+    facts.chart ? runPath(run, "analyses", name, "chart") : null,
+    asked,
+    version,
+  );
   const [, ...paragraphs] = facts.doc.split(/\n\s*\n/);
   return (
     <article class="page">
       <p class="crumb">
-        <a href={hashOf(changed(state, { params: Object.fromEntries(Object.keys(params).map((key) => [key, null])), tables: Object.fromEntries(Object.keys(state.tables).map((key) => [key, null])) }))}>All analyses</a>
+        <a
+          href={hashOf(
+            changed(state, {
+              params: Object.fromEntries(Object.keys(params).map((key) => [key, null])),
+              tables: Object.fromEntries(Object.keys(state.tables).map((key) => [key, null])),
+            }),
+          )}
+        >
+          All analyses
+        </a>
       </p>
       <h1>{words(facts.question)}</h1>
       <p class="sub">
@@ -74,7 +112,13 @@ function One({ name, facts, run, version, select, params, state, api, go }: View
         <section class="block block-controls">
           <div class="controls">
             {facts.parameters.map((parameter) => (
-              <Field key={parameter.name} parameter={parameter} value={own[parameter.name]} set={(value) => go({ params: { [parameter.name]: value } })} off={api.embedded} />
+              <Field
+                key={parameter.name}
+                parameter={parameter}
+                value={own[parameter.name]}
+                set={(value) => go({ params: { [parameter.name]: value } })}
+                off={api.embedded}
+              />
             ))}
           </div>
         </section>
@@ -82,7 +126,18 @@ function One({ name, facts, run, version, select, params, state, api, go }: View
       {chart.data && !chart.error && drawable(chart.data) && <ChartOf title="" spec={chart.data} />}
       {chart.error && chart.error.status !== 404 && <FailedHere error={chart.error} again={chart.again} />}
       <section class="block block-table">
-        <AnalysisTable id={name} title="Answer" analysis={name} params={own} columns={[]} sort="" filter="" links={{}} tallest={640} allRanks={facts.all_ranks === true} />
+        <AnalysisTable
+          id={name}
+          title="Answer"
+          analysis={name}
+          params={own}
+          columns={[]}
+          sort=""
+          filter=""
+          links={{}}
+          tallest={640}
+          allRanks={facts.all_ranks === true}
+        />
       </section>
       <section class="block doc">
         {paragraphs.map((paragraph) => (
@@ -111,7 +166,11 @@ function drawable(spec: Readonly<Record<string, unknown>>): boolean {
 }
 
 function Paragraph({ text }: { text: string }) {
-  const [, heading, rest] = /^(Method|How to read it|Limits|Args|Raises)[.:]\s*([\s\S]*)$/.exec(text.trim()) ?? ["", "", text];
+  const [, heading, rest] = /^(Method|How to read it|Limits|Args|Raises)[.:]\s*([\s\S]*)$/.exec(text.trim()) ?? [
+    "",
+    "",
+    text,
+  ];
   if (heading === "Args" || heading === "Raises") return null;
   const plain = (rest ?? "").replaceAll("``", "`").replace(/\s*\n\s*/g, " ");
   return (
@@ -143,7 +202,12 @@ function Field({ parameter, value, set, off }: FieldProps) {
     const on = (value ?? usual).toLowerCase() === "true";
     return (
       <label class="control check" data-tip={doc}>
-        <input type="checkbox" checked={on} disabled={off} onChange={() => set(String(on) === usual.toLowerCase() ? String(!on) : String(!on))} />
+        <input
+          type="checkbox"
+          checked={on}
+          disabled={off}
+          onChange={() => set(String(on) === usual.toLowerCase() ? String(!on) : String(!on))}
+        />
         {label}
       </label>
     );
@@ -152,7 +216,11 @@ function Field({ parameter, value, set, off }: FieldProps) {
     return (
       <label class="control" data-tip={doc}>
         {label}
-        <select value={value ?? usual} disabled={off} onChange={(event) => set(event.currentTarget.value === usual ? "" : event.currentTarget.value)}>
+        <select
+          value={value ?? usual}
+          disabled={off}
+          onChange={(event) => set(event.currentTarget.value === usual ? "" : event.currentTarget.value)}
+        >
           {choices.map((choice) => (
             <option key={choice}>{choice}</option>
           ))}
@@ -160,7 +228,8 @@ function Field({ parameter, value, set, off }: FieldProps) {
       </label>
     );
   const number = type === "int" || type === "float";
-  const shown = (text: string | undefined) => (number && text && by.divisor !== 1 ? String(+(Number(text) / by.divisor).toPrecision(12)) : (text ?? ""));
+  const shown = (text: string | undefined) =>
+    number && text && by.divisor !== 1 ? String(+(Number(text) / by.divisor).toPrecision(12)) : (text ?? "");
   const entered = (text: string) => {
     const typed = text.trim().replace(",", number ? "." : ",");
     if (!number || !typed || by.divisor === 1) return typed;
@@ -170,7 +239,13 @@ function Field({ parameter, value, set, off }: FieldProps) {
   return (
     <label class="control" data-tip={doc}>
       {label}
-      <input value={shown(value)} placeholder={shown(usual) || "any"} disabled={off} inputMode={number ? "decimal" : "text"} onChange={(event) => set(entered(event.currentTarget.value))} />
+      <input
+        value={shown(value)}
+        placeholder={shown(usual) || "any"}
+        disabled={off}
+        inputMode={number ? "decimal" : "text"}
+        onChange={(event) => set(entered(event.currentTarget.value))}
+      />
     </label>
   );
 }

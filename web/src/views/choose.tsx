@@ -12,7 +12,9 @@ export function ChooseBase({ run, go }: ViewProps) {
     <article class="page">
       <h1>Which run is this one compared with?</h1>
       <p class="sub">The one from before the change. It stands in the header, and can be changed there.</p>
-      <section class="block chooser">{data && <Runs runs={others} chosen="" choose={(base) => go({ base })} />}</section>
+      <section class="block chooser">
+        {data && <Runs runs={others} chosen="" choose={(base) => go({ base })} />}
+      </section>
     </article>
   );
 }

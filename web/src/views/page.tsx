@@ -11,7 +11,12 @@ import { Failed, Waiting } from "../frame/states";
 import { BlockView } from "../blocks/block";
 
 export function BlockPage({ run, version, state }: ViewProps) {
-  const { data: page, error, loading, again } = useAnswer<Page>(runPath(run, "pages", state.view), queryOfState(state), version);
+  const {
+    data: page,
+    error,
+    loading,
+    again,
+  } = useAnswer<Page>(runPath(run, "pages", state.view), queryOfState(state), version);
   if (error) return <Failed error={error} again={again} />;
   if (!page || (loading && page.name !== state.view)) return <Waiting what="Working it out" />;
   return (
@@ -19,17 +24,17 @@ export function BlockPage({ run, version, state }: ViewProps) {
       <h1>{words(page.sentence || page.title)}</h1>
       {page.facts.length > 0 && <p class="sub">{page.facts.map(printable).join(" · ")}</p>}
       <Said.Provider value={page.cannot}>
-      {rowsOf(page.blocks).map((row) => (
-        <div class={`blocks ${row.kind}`} key={row.first}>
-          {row.columns.map((column, place) => (
-            <div class="column" key={place}>
-              {column.map(([block, at]) => (
-                <BlockView block={block} place={at} key={`${block.block}${at}`} />
-              ))}
-            </div>
-          ))}
-        </div>
-      ))}
+        {rowsOf(page.blocks).map((row) => (
+          <div class={`blocks ${row.kind}`} key={row.first}>
+            {row.columns.map((column, place) => (
+              <div class="column" key={place}>
+                {column.map(([block, at]) => (
+                  <BlockView block={block} place={at} key={`${block.block}${at}`} />
+                ))}
+              </div>
+            ))}
+          </div>
+        ))}
       </Said.Provider>
       {page.cannot.length > 0 && (
         <section class="block cannot">
@@ -45,7 +50,11 @@ export function BlockPage({ run, version, state }: ViewProps) {
 
 /** Selection, parameters of the page, and the run to compare with. */
 export function queryOfState({ select, params, base }: State, own: Readonly<Record<string, string>> = params): Query {
-  return { ...select, ...Object.fromEntries(Object.entries(own).map(([key, value]) => [`p.${key}`, value])), base: base || undefined };
+  return {
+    ...select,
+    ...Object.fromEntries(Object.entries(own).map(([key, value]) => [`p.${key}`, value])),
+    base: base || undefined,
+  };
 }
 
 type Placed = readonly [Block, number];

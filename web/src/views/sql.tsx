@@ -1,6 +1,6 @@
 /** Questions of one's own: SQL over the tables of the run. */
 
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { tracked, useAnswer } from "../api/ask";
 import { runPath } from "../api/client";
 import type { Answer, SqlTable } from "../api/types";
@@ -10,7 +10,8 @@ import { linkOf, usualPlaces } from "../blocks/rowlinks";
 import { download } from "../blocks/picture";
 import { DataTable, type TableState } from "../grid/table";
 
-const EXAMPLE = "SELECT name, count(*) AS calls, sum(duration) AS total\nFROM events\nGROUP BY name\nORDER BY total DESC\nLIMIT 100";
+const EXAMPLE =
+  "SELECT name, count(*) AS calls, sum(duration) AS total\nFROM events\nGROUP BY name\nORDER BY total DESC\nLIMIT 100";
 const FORMATS = [
   ["csv", "CSV"],
   ["parquet", "Parquet"],
@@ -24,6 +25,9 @@ export function Sql({ run, select, params, api, go, follow }: ViewProps) {
   const [turn, setTurn] = useState(0);
   const [state, set] = useState<TableState>({ sort: "", search: "", columns: [] });
   const editor = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    if (asked) setText(asked);
+  }, [asked]);
   const ask = () => {
     set({ sort: "", search: "", columns: [] });
     setTurn(turn + 1);
@@ -37,7 +41,11 @@ export function Sql({ run, select, params, api, go, follow }: ViewProps) {
     element.focus();
   };
   const exported = async (format: string) => {
-    const answer = await fetch(api.href(path, { ...select }), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ query: asked, sort: state.sort, search: state.search, format }) });
+    const answer = await fetch(api.href(path, { ...select }), {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ query: asked, sort: state.sort, search: state.search, format }),
+    });
     if (answer.ok) download(await answer.blob(), `query.${format}`);
   };
   return (
@@ -53,7 +61,9 @@ export function Sql({ run, select, params, api, go, follow }: ViewProps) {
             rows={Math.min(20, Math.max(7, text.split("\n").length + 1))}
             value={text}
             onInput={(event) => setText(event.currentTarget.value)}
-            onKeyDown={(event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && (event.preventDefault(), ask())}
+            onKeyDown={(event) =>
+              event.key === "Enter" && (event.ctrlKey || event.metaKey) && (event.preventDefault(), ask())
+            }
           />
           <div class="row">
             <button class="button strong">Run</button>
@@ -68,7 +78,10 @@ export function Sql({ run, select, params, api, go, follow }: ViewProps) {
               <ul>
                 {table.columns.map((column) => (
                   <li key={column.name}>
-                    <button data-tip={`${column.doc}${column.unit ? ` (${column.unit})` : ""}`} onClick={() => put(column.name)}>
+                    <button
+                      data-tip={`${column.doc}${column.unit ? ` (${column.unit})` : ""}`}
+                      onClick={() => put(column.name)}
+                    >
                       {printable(column.name)} <small>{column.dtype}</small>
                     </button>
                   </li>
@@ -84,7 +97,15 @@ export function Sql({ run, select, params, api, go, follow }: ViewProps) {
             key={`${turn} ${asked}`}
             source={{
               key: JSON.stringify([path, asked, select, turn, state.sort, state.search]),
-              ask: (window, signal) => tracked(api.post<Answer>(path, { ...select }, { query: asked, ...window, sort: state.sort, search: state.search }, signal)),
+              ask: (window, signal) =>
+                tracked(
+                  api.post<Answer>(
+                    path,
+                    { ...select },
+                    { query: asked, ...window, sort: state.sort, search: state.search },
+                    signal,
+                  ),
+                ),
             }}
             title="Answer"
             label="Answer"
@@ -92,7 +113,11 @@ export function Sql({ run, select, params, api, go, follow }: ViewProps) {
             set={(change) => set({ ...state, ...change })}
             usual={[]}
             tallest={640}
-            exports={FORMATS.map(([format, label]) => ({ label, href: "#", act: () => void exported(format) }))}
+            exports={FORMATS.map(([format, label]) => ({
+              label,
+              href: "#",
+              act: () => void exported(format),
+            }))}
             open={(row, head) => {
               const link = linkOf(row, head, usualPlaces(head.columns));
               return link && (() => follow(link));

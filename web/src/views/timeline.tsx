@@ -25,12 +25,12 @@ import { Failed, Waiting } from "../frame/states";
 type Query = Record<string, string>;
 
 export function Timeline(props: ViewProps) {
-  const { run, about, select } = props;
+  const { run, version, about, select } = props;
   const ranks = select.rank ?? select.ranks ?? String(about.ranks[0] ?? 0);
   const path = runPath(run, "timeline");
-  const cycle = (select as { cycle?: string }).cycle;
+  const { cycle } = select;
   const query = useMemo<Query>(() => (cycle ? { cycle } : {}), [cycle]);
-  const lanes = useAnswer<Lanes>(`${path}/lanes`, { ...query, rank: ranks });
+  const lanes = useAnswer<Lanes>(`${path}/lanes`, { ...query, rank: ranks }, version);
   const question = `${path} ${ranks} ${cycle ?? ""}`;
   const held = useRef({ question: "", lanes: null as Lanes | null });
   if (lanes.data && !lanes.loading) held.current = { question, lanes: lanes.data };
@@ -46,7 +46,15 @@ export function Timeline(props: ViewProps) {
       </section>
     );
   }
-  return <Drawn key={question} {...props} lanes={held.current.lanes} path={path} query={query} />;
+  return (
+    <Drawn
+      key={`${question} ${held.current.lanes.version ?? ""}`}
+      {...props}
+      lanes={held.current.lanes}
+      path={path}
+      query={query}
+    />
+  );
 }
 
 interface DrawnProps extends ViewProps {
@@ -76,7 +84,7 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   const begun = useRef(false);
   const drawn = useRef("");
   const [how, arrange] = useState<Arrangement>(() => startOf(lanes));
-  const [settled, settle] = useState<Span | null>(null);
+  const [settled, settle] = useState<Span>(() => startView(lanes, params, select.time, select.steps) ?? lanes);
   const [measures, setMeasures] = useState<Span[]>([]);
   const [said, say] = useState("");
   const [trouble, setTrouble] = useState("");
@@ -89,7 +97,10 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   const first = lanes.ranks[0]?.rank ?? 0;
   const range = useMemo(() => spanOf(select.time), [select.time]);
   const chosen = useMemo<Chosen | null>(
-    () => (params["row"] && /^\d+$/.test(params["row"]) ? { row: Number(params["row"]), rank: Number(params["of"] ?? first) } : null),
+    () =>
+      params["row"] && /^\d+$/.test(params["row"])
+        ? { row: Number(params["row"]), rank: Number(params["of"] ?? first) }
+        : null,
     [params["row"], params["of"], first],
   );
 
@@ -104,7 +115,15 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
     select: (mark) => {
       clicked.current = mark;
       stage.current?.setSelected(mark, []);
-      go({ params: { row: mark ? String(mark.row) : null, of: mark && mark.rank !== first ? String(mark.rank) : null } }, { replace: true });
+      go(
+        {
+          params: {
+            row: mark ? String(mark.row) : null,
+            of: mark && mark.rank !== first ? String(mark.rank) : null,
+          },
+        },
+        { replace: true },
+      );
     },
     range: (span) => {
       const within = span && { start: Math.max(0, lanes.start, span.start), end: Math.min(lanes.end, span.end) };
@@ -118,7 +137,9 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
       else
         void tip.current
           ?.called(mark)
-          .then((name) => say(`${printable(name)}, ${shown(mark.end - mark.start, "ns")}, ${kindWords(mark.kind)}, ${lane}`));
+          .then((name) =>
+            say(`${printable(name)}, ${shown(mark.end - mark.start, "ns")}, ${kindWords(mark.kind)}, ${lane}`),
+          );
     },
     trouble: setTrouble,
     height: setTall,
@@ -144,7 +165,10 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
       tile: (wanted) => latest.current.tile(wanted),
     });
     stage.current = made;
-    tip.current = new Hovering(element, async (rank, row) => (await api.json<EventFacts>(`${path}/event`, { ...query, rank, row })).name);
+    tip.current = new Hovering(
+      element,
+      async (rank, row) => (await api.json<EventFacts>(`${path}/event`, { ...query, rank, row })).name,
+    );
     made.setTheme(themeOf(element, dark));
     made.arrange(how);
     made.setLanes(lanes, startView(lanes, params, select.time, select.steps));
@@ -198,7 +222,10 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
 
   useEffect(() => stage.current?.setRoom(narrow ? 0 : room - AROUND), [room]);
 
-  const event = useAnswer<EventFacts>(chosen ? `${path}/event` : null, chosen ? { ...query, rank: chosen.rank, row: chosen.row } : {});
+  const event = useAnswer<EventFacts>(
+    chosen ? `${path}/event` : null,
+    chosen ? { ...query, rank: chosen.rank, row: chosen.row } : {},
+  );
   const facts = chosen && event.data?.row === chosen.row ? event.data : null;
   useEffect(() => {
     const at = stage.current;
@@ -219,7 +246,8 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   }, [chosen, facts]);
 
   const pick = useCallback(
-    (rank: number, row: number) => go({ params: { row: String(row), of: rank !== first ? String(rank) : null } }, { replace: true }),
+    (rank: number, row: number) =>
+      go({ params: { row: String(row), of: rank !== first ? String(rank) : null } }, { replace: true }),
     [go, first],
   );
 
@@ -241,14 +269,20 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
     keep: (q) => go({ params: { q: q || null } }, { replace: true }),
   });
   useEffect(() => {
-    stage.current?.setMatches(text && found ? { codes: found.codes ?? null, buckets: found.matches_by_bucket ?? [] } : null);
+    stage.current?.setMatches(
+      text && found ? { codes: found.codes ?? null, buckets: found.matches_by_bucket ?? [] } : null,
+    );
   }, [found, text]);
 
-  const seen = range ?? (settled && within(settled, lanes));
+  const seen = range ?? within(settled, lanes);
   // The numbers are of one rank, in its own time: that of the selected event, else the first.
   const spoken = chosen?.rank ?? first;
-  const asked = seen ? textOf(ownTime(lanes, spoken, seen)) : "";
-  const about = useAnswer<RangeFacts>(spanOf(asked) ? `${path}/range` : null, { ...query, rank: spoken, time: asked });
+  const asked = textOf(ownTime(lanes, spoken, seen));
+  const about = useAnswer<RangeFacts>(spanOf(asked) ? `${path}/range` : null, {
+    ...query,
+    rank: spoken,
+    time: asked,
+  });
 
   const clear = () => {
     if (text) clearSearch();
@@ -279,7 +313,10 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
       s: { does: "zoom out", run: hold("s") },
       a: { does: "pan left", run: hold("a") },
       d: { does: "pan right", run: hold("d") },
-      f: { does: "fit the selected range or event, else the whole run", run: () => stage.current?.fit(range ?? stage.current.current) },
+      f: {
+        does: "fit the selected range or event, else the whole run",
+        run: () => stage.current?.fit(range ?? stage.current.current),
+      },
       "0": { does: "the whole run", run: () => stage.current?.fit(null) },
       m: { does: "measure the selection, or from here to there", run: () => stage.current?.measureHere() },
       r: {
@@ -313,8 +350,7 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   };
 
   const open = async () => {
-    const span = seen ?? lanes;
-    const cut = { ...query, rank: spoken, time: textOf(ownTime(lanes, spoken, span)) };
+    const cut = { ...query, rank: spoken, time: textOf(ownTime(lanes, spoken, seen)) };
     const cutPath = path.replace(/\/timeline$/, "/cut");
     if (server.features.perfetto) openOwn(api.href(cutPath, cut));
     else await openPublic(api.bytes(cutPath, cut), `Kinetoscope: rank ${spoken}`);
@@ -329,14 +365,14 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   };
 
-  const long = seen ? shown(seen.end - seen.start, "ns") : "";
+  const long = shown(seen.end - seen.start, "ns");
   const rankWords = lanes.ranks.length > 1 ? `${lanes.ranks.length} ranks` : `rank ${first}`;
   const answer = about.data;
   return (
     <section class="tl" ref={section} style={narrow ? {} : { height: `${room}px` }}>
       <div class="tl-head">
         <h1 ref={heading}>
-          {answer ? words(answer.sentence) : seen ? `${range ? "Selected" : "In view"}: ${long} of ${rankWords}.` : "The run in time."}
+          {answer ? words(answer.sentence) : `${range ? "Selected" : "In view"}: ${long} of ${rankWords}.`}
         </h1>
         <p class="tl-facts">
           <span>
@@ -373,7 +409,9 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
           <button class="pill" data-tip="The picture as PNG" onClick={() => void save()}>
             Save PNG
           </button>
-          {!api.embedded && <Perfetto own={!!server.features.perfetto} what={`${long} of rank ${spoken}`} open={open} />}
+          {!api.embedded && (
+            <Perfetto own={!!server.features.perfetto} what={`${long} of rank ${spoken}`} open={open} />
+          )}
         </div>
       </div>
       <div
@@ -400,7 +438,9 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
       )}
       <p class="tl-unseen" aria-live="polite">
         {said}
-        {measures.length > 0 ? `, ${measures.length} measured: ${measures.map((one) => shown(one.end - one.start, "ns")).join(", ")}` : ""}
+        {measures.length > 0
+          ? `, ${measures.length} measured: ${measures.map((one) => shown(one.end - one.start, "ns")).join(", ")}`
+          : ""}
       </p>
       {facts && chosen && (
         <Panel
@@ -420,10 +460,13 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
           close={() => told.select(null)}
         />
       )}
-      {!chosen && answer?.top && answer.top.length > 0 && <Summary top={answer.top} dark={dark} pick={(row) => pick(spoken, row)} find={type} />}
+      {!chosen && answer?.top && answer.top.length > 0 && (
+        <Summary top={answer.top} dark={dark} pick={(row) => pick(spoken, row)} find={type} />
+      )}
       {chosen && event.error && (
         <p class="tl-trouble" role="status">
-          {clicked.current?.name && `${printable(clicked.current.name)}, ${shown(clicked.current.end - clicked.current.start, "ns")}. `}
+          {clicked.current?.name &&
+            `${printable(clicked.current.name)}, ${shown(clicked.current.end - clicked.current.start, "ns")}. `}
           {words(`${event.error.message} ${event.error.hint}`)}
         </p>
       )}
@@ -454,7 +497,13 @@ function useSearch({ api, path, query, rank, start, from, pick, keep }: SearchSt
     const mine = ++turn.current;
     fail("");
     try {
-      const answer = await api.json<Found>(`${path}/search`, { ...query, rank, q, direction, ...(after != null && { after }) });
+      const answer = await api.json<Found>(`${path}/search`, {
+        ...query,
+        rank,
+        q,
+        direction,
+        ...(after != null && { after }),
+      });
       if (mine !== turn.current) return;
       setFound(go ? answer : { ...answer, row: null });
       if (go && answer.row != null) pick(rank, answer.row);
@@ -505,7 +554,12 @@ const MANY_STEPS = 24;
 const FEW_STEPS = 3;
 
 /** What is shown at first: as the address says, else the selected range or steps, else all, or a few steps of many. */
-function startView(lanes: Lanes, params: Readonly<Record<string, string>>, time: string | undefined, steps: string | undefined): Span | null {
+function startView(
+  lanes: Lanes,
+  params: Readonly<Record<string, string>>,
+  time: string | undefined,
+  steps: string | undefined,
+): Span | null {
   const asked = spanOf(params["in"] ?? params["view"]);
   if (asked) return asked;
   const range = spanOf(time);
@@ -525,7 +579,9 @@ function stepsSpan(lanes: Lanes, steps: string | undefined): Span | null {
 }
 
 const extent = (steps: readonly Span[]): Span | null =>
-  steps.length ? { start: Math.min(...steps.map(({ start }) => start)), end: Math.max(...steps.map(({ end }) => end)) } : null;
+  steps.length
+    ? { start: Math.min(...steps.map(({ start }) => start)), end: Math.max(...steps.map(({ end }) => end)) }
+    : null;
 
 function markOf(lanes: Lanes, { rank, row }: Chosen, facts: EventFacts): Mark {
   const offset = lanes.ranks.find((one) => one.rank === rank)?.offset ?? 0;
@@ -543,7 +599,10 @@ function markOf(lanes: Lanes, { rank, row }: Chosen, facts: EventFacts): Mark {
   };
 }
 
-const within = (view: Span, lanes: Lanes): Span => ({ start: Math.max(lanes.start, view.start), end: Math.min(lanes.end, view.end) });
+const within = (view: Span, lanes: Lanes): Span => ({
+  start: Math.max(lanes.start, view.start),
+  end: Math.min(lanes.end, view.end),
+});
 
 /** A displayed range as the rank's own clock has it, from its first event on. */
 function ownTime(lanes: Lanes, rank: number, span: Span): Span {

@@ -13,7 +13,12 @@ export interface DrawnMark {
   readonly cover?: number;
 }
 
-export function packed(z: number, i: number, marks: readonly DrawnMark[], level: readonly [number, number][] = []): ArrayBuffer {
+export function packed(
+  z: number,
+  i: number,
+  marks: readonly DrawnMark[],
+  level: readonly [number, number][] = [],
+): ArrayBuffer {
   const sorted = [...marks].sort((a, b) => a.lane.localeCompare(b.lane) || a.depth - b.depth || a.start - b.start);
   const lanes = [...new Set(sorted.map(({ lane }) => lane))].map((id) => ({
     id,
@@ -58,7 +63,10 @@ export function packed(z: number, i: number, marks: readonly DrawnMark[], level:
   new DataView(bytes.buffer).setUint32(0, header.length, true);
   bytes.set(header, 4);
   for (const [name, column] of Object.entries(columns)) {
-    bytes.set(new Uint8Array(column.buffer, column.byteOffset, column.byteLength), 4 + header.length + (arrays[name]?.offset ?? 0));
+    bytes.set(
+      new Uint8Array(column.buffer, column.byteOffset, column.byteLength),
+      4 + header.length + (arrays[name]?.offset ?? 0),
+    );
   }
   return bytes.buffer;
 }

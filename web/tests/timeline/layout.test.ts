@@ -8,7 +8,12 @@ const rank = (number: number): RankLanes => ({
   steps: [{ step: 1, start: 0, end: 10 }],
   groups: [
     { id: "steps", title: "steps", kind: "steps", lanes: [] },
-    { id: "c", title: "counters", kind: "counter", lanes: ["busy.0", "busy.1", "queue.0"].map((id) => ({ id, title: id, depth: 1 })) },
+    {
+      id: "c",
+      title: "counters",
+      kind: "counter",
+      lanes: ["busy.0", "busy.1", "queue.0"].map((id) => ({ id, title: id, depth: 1 })),
+    },
     {
       id: "h",
       title: "python",
@@ -23,7 +28,8 @@ const rank = (number: number): RankLanes => ({
 });
 const one: Lanes = { ranks: [rank(0)], start: 0, end: 100 };
 const two: Lanes = { ranks: [rank(0), rank(1)], start: 0, end: 100 };
-const shownLanes = (of: ReturnType<typeof layout>) => of.scrolled.filter(({ what }) => what === "lane").map(({ lane }) => lane);
+const shownLanes = (of: ReturnType<typeof layout>) =>
+  of.scrolled.filter(({ what }) => what === "lane").map(({ lane }) => lane);
 
 test("the ruler of the only rank stays in sight", () => {
   expect(layout(one, PLAIN, 1200).pinned.map(({ lane }) => lane)).toEqual(["steps"]);

@@ -39,7 +39,14 @@ function drawn(tiles: readonly [number, readonly DrawnMark[]][], { z = 0, scale 
   return { rects: rects.all, labels };
 }
 
-const mark = (start: number, end: number, row = 1, more: Partial<DrawnMark> = {}): DrawnMark => ({ lane: "0", depth: 0, start, end, row, ...more });
+const mark = (start: number, end: number, row = 1, more: Partial<DrawnMark> = {}): DrawnMark => ({
+  lane: "0",
+  depth: 0,
+  start,
+  end,
+  row,
+  ...more,
+});
 
 test("a wide mark is a rectangle with its name, a hair short of its neighbour", () => {
   const { rects, labels } = drawn([[0, [mark(100, 200, 1, { name: "aten::mm" }), mark(200, 300, 2)]]]);

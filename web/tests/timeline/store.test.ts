@@ -4,7 +4,8 @@ import { decode } from "../../src/draw/timeline/tile";
 import type { Wanted } from "../../src/draw/timeline/types";
 import { packed } from "./drawn";
 
-const bytesOf = ({ z, i }: Wanted) => packed(z, i, [{ lane: "0", depth: 0, start: 0, end: 9, row: i, name: `${z}/${i}` }]);
+const bytesOf = ({ z, i }: Wanted) =>
+  packed(z, i, [{ lane: "0", depth: 0, start: 0, end: 9, row: i, name: `${z}/${i}` }]);
 const wanted = (z: number, i: number): Wanted => ({ rank: 0, share: "marks", z, i });
 const settled = () => new Promise((done) => setTimeout(done, 60));
 
@@ -23,7 +24,10 @@ test("tiles come, and their names are remembered", async () => {
 test("what is no longer wanted is cancelled", async () => {
   const cancelled: number[] = [];
   const store = new Store(
-    ({ i }, signal) => new Promise((_, fail) => signal.addEventListener("abort", () => (cancelled.push(i), fail(new Error("cancelled"))))),
+    ({ i }, signal) =>
+      new Promise((_, fail) =>
+        signal.addEventListener("abort", () => (cancelled.push(i), fail(new Error("cancelled")))),
+      ),
     () => undefined,
   );
   store.want([wanted(4, 0), wanted(4, 1)], 4);

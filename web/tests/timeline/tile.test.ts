@@ -57,7 +57,9 @@ test("counters come with their levels", () => {
 
 test("bytes that are no tile are refused", () => {
   expect(() => decode(new ArrayBuffer(2))).toThrow("empty");
-  expect(() => decode(packed(0, 0, [{ lane: "0", depth: 0, start: 0, end: 1, row: 0 }]).slice(0, 40))).toThrow("cut short");
+  expect(() => decode(packed(0, 0, [{ lane: "0", depth: 0, start: 0, end: 1, row: 0 }]).slice(0, 40))).toThrow(
+    "cut short",
+  );
 });
 
 test("a unit is half a pixel to one pixel wide, and never less than a nanosecond", () => {

@@ -5,11 +5,11 @@
  * it runs on the page, spoken to in the same words.
  */
 
-import type { Brush } from "./inks";
+import { queryOf } from "../../base/url";
+import { type Brush, pngOf, sheet } from "./inks";
 import { Overlay } from "./overlay";
 import { Painter } from "./paint";
 import { AGAIN, keyOf, Store } from "./store";
-import { queryOf } from "../../base/url";
 import { firstAfter, markAt, type Tile, tilesIn, UNITS } from "./tile";
 import type { FromPainter, Lanes, Mark, RankLanes, Scene, Share, Side, ToPainter, Wanted } from "./types";
 
@@ -54,7 +54,8 @@ export class Engine {
     else if (message.say === "hit") {
       const { id, rank, lane, depth, time, slack } = message;
       this.reply({ say: "answer", id, mark: this.hit(rank, lane, depth, time, slack) });
-    } else if (message.say === "beside") this.reply({ say: "answer", id: message.id, mark: this.beside(message.mark, message.side) });
+    } else if (message.say === "beside")
+      this.reply({ say: "answer", id: message.id, mark: this.beside(message.mark, message.side) });
     else if (message.say === "tile") {
       const asked = this.asked.get(message.key);
       this.asked.delete(message.key);
@@ -95,7 +96,8 @@ export class Engine {
 
   private draw(): void {
     const { scene, lanes, base, over, painter, overlay } = this;
-    if (!whole(scene) || !lanes || !base || !over || !painter || !overlay || scene.width < 1 || scene.height < 1) return;
+    if (!whole(scene) || !lanes || !base || !over || !painter || !overlay || scene.width < 1 || scene.height < 1)
+      return;
     const began = performance.now();
     const width = Math.round(scene.width * scene.dpr);
     const height = Math.round(scene.height * scene.dpr);
@@ -142,7 +144,8 @@ export class Engine {
       const end = lanes.end - offset;
       const add = (list: Wanted[], deep: number, from: number, to: number) => {
         const [first, last] = tilesIn(Math.max(begin, from), Math.max(begin + 1, Math.min(end, to)), deep);
-        for (const share of shares) for (let i = first; i <= Math.min(last, first + 24); i++) list.push({ rank, share, z: deep, i });
+        for (const share of shares)
+          for (let i = first; i <= Math.min(last, first + 24); i++) list.push({ rank, share, z: deep, i });
       };
       const start = view.start - offset;
       add(seen, z, start, start + width);
@@ -229,7 +232,10 @@ export class Engine {
     const z = Painter.depth(this.scene);
     const i = Math.floor((time - rank.offset) / (UNITS * 2 ** z)) + around;
     const pieces = this.store.standing({ rank: rank.rank, share: "marks", z, i }, Painter.top(this.lanes));
-    return pieces.find(({ start, end }) => around !== 0 || (time - rank.offset >= start && time - rank.offset < end))?.tile ?? null;
+    return (
+      pieces.find(({ start, end }) => around !== 0 || (time - rank.offset >= start && time - rank.offset < end))
+        ?.tile ?? null
+    );
   }
 
   private hit(rank: number, lane: string, depth: number, time: number, slack: number): Mark | null {
@@ -270,14 +276,14 @@ export class Engine {
   private async picture(id: number): Promise<void> {
     const { base, over } = this;
     let blob: Blob | null = null;
-    if (base && over && typeof OffscreenCanvas !== "undefined") {
-      const both = new OffscreenCanvas(base.width, base.height);
-      const on = both.getContext("2d");
+    if (base && over) {
       this.stale = { base: true, over: true };
       this.draw();
+      const both = sheet(base.width, base.height);
+      const on = both.getContext("2d") as Brush | null;
       on?.drawImage(base, 0, 0);
       on?.drawImage(over, 0, 0);
-      blob = await both.convertToBlob({ type: "image/png" });
+      blob = await pngOf(both);
     }
     this.reply({ say: "picture", id, blob });
   }
@@ -299,5 +305,7 @@ export function wholeTile(lanes: Lanes | null, { rank, z, i }: Wanted): [string,
 }
 
 function whole(scene: Partial<Scene>): scene is Scene {
-  return scene.view !== undefined && scene.layout !== undefined && scene.theme !== undefined && scene.width !== undefined;
+  return (
+    scene.view !== undefined && scene.layout !== undefined && scene.theme !== undefined && scene.width !== undefined
+  );
 }

@@ -52,7 +52,10 @@ export class Hovering {
   }
 
   private write(mark: Mark, name: string): void {
-    const words = [mark.cut ? `more than ${shown(mark.end - mark.start, "ns")}` : shown(mark.end - mark.start, "ns"), kindWords(mark.kind)];
+    const words = [
+      mark.cut ? `more than ${shown(mark.end - mark.start, "ns")}` : shown(mark.end - mark.start, "ns"),
+      kindWords(mark.kind),
+    ];
     if (mark.count > 1) {
       this.name.textContent = `${mark.count} marks too narrow to tell apart here`;
       words.unshift(name ? `longest: ${printable(name)}` : "…");

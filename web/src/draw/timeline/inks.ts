@@ -56,7 +56,11 @@ export class Inks {
     if (known !== undefined) return known;
     const place = this.css.length;
     const { kinds, ground } = this.theme;
-    const pure = mix(kinds[kind] ?? kinds[host ? "host" : "other"] ?? kinds.host ?? "#8a94a6", ground, SHADES[shade] ?? 1);
+    const pure = mix(
+      kinds[kind] ?? kinds[host ? "host" : "other"] ?? kinds.host ?? "#8a94a6",
+      ground,
+      SHADES[shade] ?? 1,
+    );
     for (let level = 1; level <= LEVELS; level++) {
       const colour = mix(pure, ground, 0.16 + (0.84 * level) / LEVELS);
       this.css.push(colour);
@@ -95,11 +99,23 @@ export class Rects {
       const used = this.used[ink] ?? 0;
       if (!bin || !used) continue;
       on.fillStyle = css[ink] ?? "#888888";
-      for (let at = 0; at < used; at += 4) on.fillRect(bin[at] ?? 0, bin[at + 1] ?? 0, bin[at + 2] ?? 0, bin[at + 3] ?? 0);
+      for (let at = 0; at < used; at += 4)
+        on.fillRect(bin[at] ?? 0, bin[at + 1] ?? 0, bin[at + 2] ?? 0, bin[at + 3] ?? 0);
       this.used[ink] = 0;
     }
     this.count = 0;
   }
+}
+
+/** A picture that is not on the page: in a worker, or on a page that knows no other way. */
+export function sheet(width: number, height: number): OffscreenCanvas | HTMLCanvasElement {
+  if (typeof OffscreenCanvas !== "undefined") return new OffscreenCanvas(width, height);
+  return Object.assign(document.createElement("canvas"), { width, height });
+}
+
+export function pngOf(picture: OffscreenCanvas | HTMLCanvasElement): Promise<Blob | null> {
+  if ("convertToBlob" in picture) return picture.convertToBlob({ type: "image/png" });
+  return new Promise((done) => picture.toBlob(done, "image/png"));
 }
 
 export type Brush = OffscreenCanvasRenderingContext2D | CanvasRenderingContext2D;

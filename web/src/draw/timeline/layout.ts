@@ -68,7 +68,15 @@ function laneItem(rank: number, offset: number, group: Group, lane: Lane, how: A
   };
 }
 
-function header(what: "rank" | "group", key: string, rank: number, offset: number, kind: GroupKind | "rank", title: string, folded: boolean): Item {
+function header(
+  what: "rank" | "group",
+  key: string,
+  rank: number,
+  offset: number,
+  kind: GroupKind | "rank",
+  title: string,
+  folded: boolean,
+): Item {
   const height = what === "rank" ? RANK : GROUP;
   return {
     key,
@@ -122,7 +130,10 @@ export function items(lanes: Lanes, how: Arrangement, narrow: boolean): Item[] {
       }
       for (const lane of group.kind === "steps" ? (steps?.length ? [RULER] : []) : group.lanes) {
         const item = laneItem(rank, offset, group, lane, how, narrow);
-        const titled = !headed && group.kind === "device" && group.title !== lane.title ? { title: `${group.title} · ${lane.title}` } : {};
+        const titled =
+          !headed && group.kind === "device" && group.title !== lane.title
+            ? { title: `${group.title} · ${lane.title}` }
+            : {};
         if (item.pinned || !(shut && (headed || folded)) || (!folded && lead.has(lane.id)))
           found.push({ ...item, ...titled, indent: headed ? 8 : 0 });
       }
@@ -164,7 +175,9 @@ export function layout(lanes: Lanes, how: Arrangement, width: number, room = 0):
   // The ruler of steps of a single rank stays in sight.
   const stays = (item: Item) => item.what === "lane" && (item.pinned || (sole && item.kind === "steps"));
   const label = (item: Item): Item =>
-    item.pinned && !sole ? { ...item, title: `${item.title} · rank ${item.rank}`, indent: 0 } : { ...item, indent: item.pinned ? 0 : item.indent };
+    item.pinned && !sole
+      ? { ...item, title: `${item.title} · rank ${item.rank}`, indent: 0 }
+      : { ...item, indent: item.pinned ? 0 : item.indent };
   const [pinned, pinnedHeight] = placed(all.filter(stays).map(label));
   const [scrolled, height] = placed(all.filter((item) => !stays(item)));
   const minimapHeight = narrow ? 28 : 34;
@@ -187,11 +200,18 @@ export function layout(lanes: Lanes, how: Arrangement, width: number, room = 0):
 }
 
 /** The arrangement with the row of a mark unfolded; the same one if it is shown already. */
-export function unfolded(lanes: Lanes, how: Arrangement, at: Layout, mark: { rank: number; lane: string; depth: number }): Arrangement {
+export function unfolded(
+  lanes: Lanes,
+  how: Arrangement,
+  at: Layout,
+  mark: { rank: number; lane: string; depth: number },
+): Arrangement {
   const key = keyOf.lane(mark.rank, mark.lane);
   const item = [...at.pinned, ...at.scrolled].find((one) => one.key === key);
   if (item && mark.depth >= item.skip && mark.depth < item.skip + item.rows) return how;
-  const group = lanes.ranks.find(({ rank }) => rank === mark.rank)?.groups.find((one) => one.lanes.some(({ id }) => id === mark.lane));
+  const group = lanes.ranks
+    .find(({ rank }) => rank === mark.rank)
+    ?.groups.find((one) => one.lanes.some(({ id }) => id === mark.lane));
   if (!group) return how;
   const folded = new Set(how.folded);
   for (const shut of [keyOf.rank(mark.rank), keyOf.group(mark.rank, group.id), key]) folded.delete(shut);
@@ -208,9 +228,23 @@ export interface Spot {
   top: number;
 }
 
+/** The header of the rank whose lanes are at the top, where it is scrolled out of sight: it stays there. */
+export function stuckRank(at: Layout, scroll: number): Item | null {
+  const rank = at.scrolled.findLast((item) => item.what === "rank" && item.top <= scroll);
+  return rank && rank.top < scroll ? rank : null;
+}
+
+/** Where the label of a lane stands: at its top, or at the top of what is seen of it. */
+export function labelTop(at: Layout, item: Item, top: number, scroll: number): number {
+  const edge = item.pinned ? at.lanesTop : at.scrollTop + (stuckRank(at, scroll)?.height ?? 0);
+  return Math.max(top, Math.min(edge, top + item.height - 30));
+}
+
 /** What stands at `y` of the canvas. */
 export function spotAt(at: Layout, y: number, scroll: number): Spot | null {
   const upper = y < at.scrollTop;
+  const stuck = upper ? null : stuckRank(at, scroll);
+  if (stuck && y < at.scrollTop + stuck.height) return { item: stuck, depth: -1, more: false, top: at.scrollTop };
   const inside = upper ? y - at.lanesTop : y - at.scrollTop + scroll;
   const list = upper ? at.pinned : at.scrolled;
   const item = list.find((one) => inside >= one.top && inside < one.top + one.height);
@@ -219,7 +253,12 @@ export function spotAt(at: Layout, y: number, scroll: number): Spot | null {
   const within = inside - item.top - item.inset;
   const depth = item.what === "lane" && within >= 0 ? Math.floor(within / item.pitch) : -1;
   const marked = depth >= 0 && depth < item.rows && within - depth * item.pitch < item.bar + 1;
-  return { item, depth: marked ? depth + item.skip : -1, more: item.hidden > 0 && !item.folded && within >= item.rows * item.pitch, top };
+  return {
+    item,
+    depth: marked ? depth + item.skip : -1,
+    more: item.hidden > 0 && !item.folded && within >= item.rows * item.pitch,
+    top,
+  };
 }
 
 /** Where the row of a lane is drawn, in canvas pixels; null if the lane is not shown. Rows folded away: the last one shown. */

@@ -56,7 +56,13 @@ export class PainterLink {
       const { key, wanted } = message;
       this.heard.tile(wanted).then(
         (bytes) => this.tell({ say: "tile", key, bytes, error: "" }, [bytes]),
-        (error: unknown) => this.tell({ say: "tile", key, bytes: null, error: error instanceof Error ? error.message : String(error) }),
+        (error: unknown) =>
+          this.tell({
+            say: "tile",
+            key,
+            bytes: null,
+            error: error instanceof Error ? error.message : String(error),
+          }),
       );
     }
   }

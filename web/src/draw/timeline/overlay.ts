@@ -1,7 +1,7 @@
 /** What lies over the lanes: the pointer's line, the marks hovered and selected, arrows, the range, measures. */
 
 import { type Brush, mix } from "./inks";
-import { rowAt, spotAt } from "./layout";
+import { labelTop, rowAt, spotAt } from "./layout";
 import { shown } from "../../base/numbers";
 import { printable } from "../../base/text";
 import type { Arrow, Lanes, Mark, Place, Scene } from "./types";
@@ -68,7 +68,13 @@ export class Overlay {
     on.globalAlpha = 0.9;
     for (const x of [x0, x1]) on.fillRect(Math.round(x) - 0.5, top, 1, scene.height - top);
     on.globalAlpha = 1;
-    this.tag(scene, (x0 + x1) / 2, top + layout.axisHeight / 2, shown(scene.range.end - scene.range.start, "ns"), theme.accent);
+    this.tag(
+      scene,
+      (x0 + x1) / 2,
+      top + layout.axisHeight / 2,
+      shown(scene.range.end - scene.range.start, "ns"),
+      theme.accent,
+    );
   }
 
   private marks(scene: Scene): void {
@@ -107,12 +113,18 @@ export class Overlay {
     const { arrows } = scene;
     const every = Math.max(1, arrows.length / MOST_ARROWS);
     on.globalAlpha = arrows.length > 12 ? 0.45 : 1;
-    for (let at = 0; at < arrows.length; at += every) this.arrow(scene, arrows[Math.floor(at)] as Arrow, point, arrows.length <= 12);
+    for (let at = 0; at < arrows.length; at += every)
+      this.arrow(scene, arrows[Math.floor(at)] as Arrow, point, arrows.length <= 12);
     on.globalAlpha = 1;
     on.setLineDash([]);
   }
 
-  private arrow(scene: Scene, arrow: Arrow, point: (place: Place) => { x: number; y: number; height: number } | null, few: boolean): void {
+  private arrow(
+    scene: Scene,
+    arrow: Arrow,
+    point: (place: Place) => { x: number; y: number; height: number } | null,
+    few: boolean,
+  ): void {
     const { on } = this;
     const from = point(arrow.from);
     const to = point(arrow.to);
@@ -126,7 +138,14 @@ export class Overlay {
     const path = () => {
       on.beginPath();
       on.moveTo(from.x, y0);
-      on.bezierCurveTo(from.x + ahead * 0.2, y0 + way * reach, to.x - ahead * 0.2, y1 - way * reach, to.x, y1 - way * 4);
+      on.bezierCurveTo(
+        from.x + ahead * 0.2,
+        y0 + way * reach,
+        to.x - ahead * 0.2,
+        y1 - way * reach,
+        to.x,
+        y1 - way * 4,
+      );
     };
     on.setLineDash([]);
     if (few) {
@@ -179,7 +198,13 @@ export class Overlay {
     on.moveTo(x1, y - 5);
     on.lineTo(x1, y + 5);
     on.stroke();
-    this.tag(scene, (Math.max(x0, layout.gutter) + Math.min(x1, scene.width)) / 2, y, shown(Math.abs(end - start), "ns"), colour);
+    this.tag(
+      scene,
+      (Math.max(x0, layout.gutter) + Math.min(x1, scene.width)) / 2,
+      y,
+      shown(Math.abs(end - start), "ns"),
+      colour,
+    );
   }
 
   /** Words on the ground colour, in the middle of something; kept within the picture. */
@@ -227,7 +252,7 @@ export class Overlay {
     if (spot?.item.what !== "lane" || spot.item.pinned || spot.item.kind === "steps") return;
     const { on } = this;
     const x = layout.gutter - 14;
-    const y = spot.top + Math.min(spot.item.bar, 20) / 2;
+    const y = labelTop(layout, spot.item, spot.top, scene.scroll) + Math.min(spot.item.bar, 20) / 2;
     on.strokeStyle = pointer.x > layout.gutter - 22 ? theme.ink : theme.soft;
     on.lineWidth = 1.25;
     on.beginPath();

@@ -1,12 +1,13 @@
 /** The picture beneath the pointer: lanes, ruler, labels, the run as a whole. In device pixels throughout. */
 
-import { type Brush, Inks, mix, Rects } from "./inks";
-import { type Frame, type Label, Rows } from "./marks";
+import type { Unit } from "../../api/blocks";
 import { shown } from "../../base/numbers";
+import { printable } from "../../base/text";
+import { type Brush, Inks, mix, Rects, sheet } from "./inks";
+import { labelTop, stuckRank } from "./layout";
+import { type Frame, type Label, Rows } from "./marks";
 import { ticks } from "./ruler";
 import type { Piece, Store } from "./store";
-import type { Unit } from "../../api/blocks";
-import { printable } from "../../base/text";
 import { Measure } from "./text";
 import { tilesIn, UNITS, zFor } from "./tile";
 import type { Item, Lanes, RankLanes, Scene, Share, Theme } from "./types";
@@ -21,7 +22,7 @@ export class Painter {
   private measure: Measure;
   private theme: Theme | null = null;
   private dpr = 0;
-  private whole: OffscreenCanvas | null = null;
+  private whole: OffscreenCanvas | HTMLCanvasElement | null = null;
   private wholeKey = "";
 
   constructor(
@@ -142,6 +143,8 @@ export class Painter {
     this.rects.draw(this.on, this.inks.css);
     this.labels(labels);
     for (const item of list) this.title(scene, item, from + item.top, left, width);
+    const stuck = pinned ? null : stuckRank(layout, scene.scroll);
+    if (stuck) this.header(scene, stuck, layout.scrollTop, width, true);
   }
 
   private labels(labels: readonly Label[]): void {
@@ -162,46 +165,77 @@ export class Painter {
   }
 
   private title(scene: Scene, item: Item, y: number, left: number, width: number): void {
-    const { on, dpr, theme } = { on: this.on, dpr: scene.dpr, theme: scene.theme };
+    if (item.what === "lane") this.laneTitle(scene, item, y, left, width);
+    else this.header(scene, item, y, width);
+  }
+
+  private header(scene: Scene, item: Item, y: number, width: number, ground = false): void {
+    const { on, dpr } = this;
+    const { theme } = scene;
+    const rank = item.what === "rank";
     const top = Math.round(y * dpr);
-    const header = item.what !== "lane";
-    if (header && item.what === "rank") {
+    if (ground) {
+      on.fillStyle = theme.ground;
+      on.fillRect(0, top, width, Math.round((item.height - 2) * dpr));
+    }
+    if (rank) {
       on.fillStyle = theme.line;
       on.fillRect(0, top + Math.round(2 * dpr), width, Math.max(1, Math.round(dpr)));
     }
-    if (left && !header) {
+    this.words(item, y + item.height / 2 + (rank ? 2 : 3), rank ? theme.ink : theme.soft, theme.soft, width / dpr - 30);
+  }
+
+  private laneTitle(scene: Scene, item: Item, y: number, left: number, width: number): void {
+    const { on, dpr } = this;
+    const { theme, layout } = scene;
+    if (left) {
       on.fillStyle = theme.ground;
-      on.fillRect(0, top, left - Math.round(2 * dpr), Math.ceil(item.height * dpr));
-    }
-    const middle = header ? y + item.height / 2 + (item.what === "rank" ? 2 : 3) : left ? y + Math.min(item.bar, 20) / 2 : y + 8;
-    if (!left && item.kind === "steps") return;
-    let x = 4 + item.indent;
-    if (item.foldable) this.chevron((x + 4) * dpr, middle * dpr, item.folded, theme.soft);
-    x += 14;
-    on.font = this.font(12, item.what === "rank" ? "600" : "");
-    on.fillStyle = item.what === "rank" ? theme.ink : theme.soft;
-    on.textAlign = "left";
-    const room = (header || !left ? width / dpr - x - 8 : left / dpr - x - 10 - (item.pinned ? 12 : 0)) * dpr;
-    const text = this.titles.fit(printable(item.title), room);
-    if (!left) {
+      on.fillRect(0, Math.round(y * dpr), left - Math.round(2 * dpr), Math.ceil(item.height * dpr));
+      const middle = labelTop(layout, item, y, scene.scroll) + Math.min(item.bar, 20) / 2;
+      this.words(item, middle, theme.soft, theme.soft, left / dpr - 28 - item.indent - (item.pinned ? 12 : 0));
+      if (item.pinned) this.pin(left - 14 * dpr, middle * dpr, theme.soft);
+      if (item.kind === "counter") this.extent(item, middle + 15, theme.soft);
+    } else if (item.kind !== "steps") {
+      const room = width / dpr - 30;
+      on.font = this.font(12);
       on.fillStyle = theme.ground;
-      on.fillRect((x - 2) * dpr, top + dpr, this.titles.width(text) + 4 * dpr, 15 * dpr);
-      on.fillStyle = item.what === "rank" ? theme.ink : theme.soft;
+      on.fillRect(
+        (16 + item.indent) * dpr,
+        Math.round((y + 1) * dpr),
+        this.titles.width(this.titles.fit(printable(item.title), room * dpr)) + 4 * dpr,
+        15 * dpr,
+      );
+      this.words(item, y + 8, theme.soft, theme.soft, room);
     }
-    on.fillText(text, x * dpr, middle * dpr);
-    if (item.pinned && left) this.pin(left - 14 * dpr, middle * dpr, theme.soft);
-    if (item.kind === "counter" && item.what === "lane" && left) {
-      on.font = this.font(11);
-      on.fillStyle = theme.soft;
-      on.globalAlpha = 0.8;
-      on.fillText(`0 to ${level(this.tops.get(item.key) ?? item.max, item.unit)}`, x * dpr, (middle + 15) * dpr);
-      on.globalAlpha = 1;
-    }
-    if (item.hidden > 0 && !item.folded && item.what === "lane") {
+    if (item.hidden > 0 && !item.folded) {
       on.font = this.font(11);
       on.fillStyle = theme.accent;
-      on.fillText(`${item.hidden} more rows`, Math.max(left + 4 * dpr, x * dpr), (y + item.inset + item.rows * item.pitch + 9) * dpr);
+      const x = Math.max(left + 4 * dpr, (18 + item.indent) * dpr);
+      on.fillText(`${item.hidden} more rows`, x, (y + item.inset + item.rows * item.pitch + 9) * dpr);
     }
+  }
+
+  /** The chevron and the title of an item. */
+  private words(item: Item, middle: number, colour: string, soft: string, room: number): void {
+    const { on, dpr } = this;
+    const x = 4 + item.indent;
+    if (item.foldable) this.chevron((x + 4) * dpr, middle * dpr, item.folded, soft);
+    on.font = this.font(12, item.what === "rank" ? "600" : "");
+    on.fillStyle = colour;
+    on.textAlign = "left";
+    on.fillText(this.titles.fit(printable(item.title), room * dpr), (x + 14) * dpr, middle * dpr);
+  }
+
+  /** Of a counter: what its height means. */
+  private extent(item: Item, middle: number, colour: string): void {
+    const { on, dpr } = this;
+    on.font = this.font(11);
+    on.fillStyle = colour;
+    on.fillText(
+      `0 to ${level(this.tops.get(item.key) ?? item.max, item.unit)}`,
+      (18 + item.indent) * dpr,
+      middle * dpr,
+    );
   }
 
   private get titles(): Measure {
@@ -303,7 +337,16 @@ export class Painter {
     }
   }
 
-  private counter(scene: Scene, item: Item, pieces: readonly Piece[], y: number, left: number, right: number, zero: number, scale: number): void {
+  private counter(
+    scene: Scene,
+    item: Item,
+    pieces: readonly Piece[],
+    y: number,
+    left: number,
+    right: number,
+    zero: number,
+    scale: number,
+  ): void {
     const { on } = this;
     const { dpr, theme } = scene;
     const base = Math.round((y + item.bar) * dpr);
@@ -433,10 +476,15 @@ export function level(value: number, unit: string): string {
 const KNOWN: ReadonlySet<Unit> = new Set<Unit>(["ns", "bytes", "bytes/s", "flop", "flop/s", "fraction"]);
 
 /** The run from start to end: what the device did, stacked by kind; idle is white. */
-function wholeRun(lanes: Lanes, wide: number, tall: number, theme: Theme, dpr: number): OffscreenCanvas | null {
-  if (typeof OffscreenCanvas === "undefined") return null;
-  const canvas = new OffscreenCanvas(wide, tall);
-  const on = canvas.getContext("2d");
+function wholeRun(
+  lanes: Lanes,
+  wide: number,
+  tall: number,
+  theme: Theme,
+  dpr: number,
+): OffscreenCanvas | HTMLCanvasElement | null {
+  const canvas = sheet(wide, tall);
+  const on = canvas.getContext("2d") as Brush | null;
   if (!on) return null;
   on.fillStyle = theme.panel;
   on.fillRect(0, 0, wide, tall);

@@ -70,7 +70,11 @@ function About({ facts, rank, lanes }: Props) {
       <dl>
         <Line
           name={device ? "Device" : "Host"}
-          tip={device ? "From its start to its end on the device." : "From its start to its end; self: without what it called."}
+          tip={
+            device
+              ? "From its start to its end on the device."
+              : "From its start to its end; self: without what it called."
+          }
         >
           {shown(facts.duration, "ns")}
           {self}
@@ -82,7 +86,10 @@ function About({ facts, rank, lanes }: Props) {
           </Line>
         )}
         {facts.launch_delay != null && facts.launch_delay > 0 && (
-          <Line name="Launch delay" tip="From the start of the launch on the host to the start of the work on the device.">
+          <Line
+            name="Launch delay"
+            tip="From the start of the launch on the host to the start of the work on the device."
+          >
             {shown(facts.launch_delay, "ns")}
           </Line>
         )}
@@ -92,7 +99,11 @@ function About({ facts, rank, lanes }: Props) {
         </Line>
         <Line name="Where">{printable(where)}</Line>
         {(facts.kind || facts.category) && (
-          <Line name="Kind">{[facts.kind && kindWords(facts.kind), facts.category && printable(facts.category)].filter(Boolean).join(" · ")}</Line>
+          <Line name="Kind">
+            {[facts.kind && kindWords(facts.kind), facts.category && printable(facts.category)]
+              .filter(Boolean)
+              .join(" · ")}
+          </Line>
         )}
       </dl>
       <Arguments values={facts.arguments ?? {}} />
@@ -161,12 +172,21 @@ function Where({ frame, server, embedded, follow }: { frame: Frame } & Pick<Prop
   const place = line ? `${short}:${line}` : short;
   return (
     <>
-      <button class="link" data-tip={`${printable(file)}${line ? `:${line}` : ""}`} onClick={() => follow({ view: "sources", file, line })}>
+      <button
+        class="link"
+        data-tip={`${printable(file)}${line ? `:${line}` : ""}`}
+        onClick={() => follow({ view: "sources", file, line })}
+      >
         <code>{place}</code>
       </button>{" "}
       <code>{name}</code>
       {!embedded && (
-        <a class="tl-editor" href={editorAddress(file, line || 1, server)} data-tip="Open in the editor" aria-label={`Open ${place} in the editor`}>
+        <a
+          class="tl-editor"
+          href={editorAddress(file, line || 1, server)}
+          data-tip="Open in the editor"
+          aria-label={`Open ${place} in the editor`}
+        >
           ↗
         </a>
       )}
@@ -177,7 +197,10 @@ function Where({ frame, server, embedded, follow }: { frame: Frame } & Pick<Prop
 function Same({ facts, find }: Props) {
   const { same } = facts;
   if (!same) return <p class="soft">There is none.</p>;
-  const total = same.total != null ? `${shown(same.total, "ns")}${same.share != null ? `, ${shown(same.share, "fraction")} of all` : ""}` : "";
+  const total =
+    same.total != null
+      ? `${shown(same.total, "ns")}${same.share != null ? `, ${shown(same.share, "fraction")} of all` : ""}`
+      : "";
   return (
     <>
       <dl>
@@ -186,7 +209,10 @@ function Same({ facts, find }: Props) {
           {same.per_step != null ? ` (${shown(same.per_step, "")} a step)` : ""}
         </Line>
         {total && (
-          <Line name={same.on_device ? "Device total" : "Host total"} tip="Of all calls of this name; the share is of all such time in the trace.">
+          <Line
+            name={same.on_device ? "Device total" : "Host total"}
+            tip="Of all calls of this name; the share is of all such time in the trace."
+          >
             {total}
           </Line>
         )}
@@ -216,7 +242,7 @@ export function Summary({ top, dark, pick, find }: SummaryProps) {
     ["host", "Most host time in this range"],
   ] as const;
   return (
-    <section class="tl-panel tl-summary" aria-label="What took the most time in this range">
+    <section class="tl-summary" aria-label="What took the most time in this range">
       {sides.map(([side, title]) => {
         const rows = top.filter((one) => (one.side ?? "device") === side);
         if (!rows.length) return null;
@@ -229,12 +255,21 @@ export function Summary({ top, dark, pick, find }: SummaryProps) {
                 {rows.map(({ name, kind, ns, calls, row }) => (
                   <tr key={name}>
                     <th scope="row">
-                      <button class="link tl-row" data-tip={printable(name)} onClick={() => (row != null && row >= 0 ? pick(row) : find(name))}>
+                      <button
+                        class="link tl-row"
+                        data-tip={printable(name)}
+                        onClick={() => (row != null && row >= 0 ? pick(row) : find(name))}
+                      >
                         <span>{printable(name)}</span>
                       </button>
                     </th>
                     <td class="tl-share" aria-hidden="true">
-                      <i style={{ width: `${(100 * ns) / most}%`, background: colour(kind, dark) }} />
+                      <i
+                        style={{
+                          width: `${(100 * ns) / most}%`,
+                          background: colour(kind, dark),
+                        }}
+                      />
                     </td>
                     <td>{shown(ns, "ns")}</td>
                     <td class="soft">{counted(calls, "call")}</td>

@@ -6,7 +6,10 @@ const PATIENCE = 20000;
 /** The server's own copy fetches the cut by itself. */
 export function openOwn(cut: string): void {
   const address = new URL(cut, document.baseURI).href;
-  window.open(`${new URL("perfetto/index.html", document.baseURI).href}#!/?url=${encodeURIComponent(address)}`, "_blank");
+  window.open(
+    `${new URL("perfetto/index.html", document.baseURI).href}#!/?url=${encodeURIComponent(address)}`,
+    "_blank",
+  );
 }
 
 /** Hands `bytes` to the public page by a message, as soon as it says that it listens. Call it from a click. */

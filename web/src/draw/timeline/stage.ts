@@ -269,7 +269,8 @@ export class Stage {
     if (!this.lanes) return;
     const view = this.target;
     const way = key === "d" || key === "s" ? 1 : -1;
-    if (key === "a" || key === "d") this.target = panned(view, way * (view.end - view.start) * RATE.pan * ms, this.lanes);
+    if (key === "a" || key === "d")
+      this.target = panned(view, way * (view.end - view.start) * RATE.pan * ms, this.lanes);
     else this.target = zoomed(view, this.middle(), Math.exp(way * RATE.zoom * ms), this.lanes);
   }
 
@@ -309,7 +310,9 @@ export class Stage {
     const found = await this.link.beside(from, side);
     if (found) return this.reached(found);
     if (side === "next" || side === "previous") {
-      this.move(panned(this.target, (this.target.end - this.target.start) * (side === "next" ? 0.5 : -0.5), this.lanes));
+      this.move(
+        panned(this.target, (this.target.end - this.target.start) * (side === "next" ? 0.5 : -0.5), this.lanes),
+      );
       return;
     }
     const order = this.marksOf();
@@ -326,14 +329,22 @@ export class Stage {
 
   private marksOf(): Item[] {
     return this.at
-      ? [...this.at.pinned, ...this.at.scrolled].filter((item) => item.what === "lane" && (item.kind === "host" || item.kind === "device"))
+      ? [...this.at.pinned, ...this.at.scrolled].filter(
+          (item) => item.what === "lane" && (item.kind === "host" || item.kind === "device"),
+        )
       : [];
   }
 
   private async first(): Promise<void> {
     const middle = (this.target.start + this.target.end) / 2;
     for (const item of this.marksOf()) {
-      const mark = await this.link.hit(item.rank, item.lane, item.skip, middle, (this.target.end - this.target.start) / 2);
+      const mark = await this.link.hit(
+        item.rank,
+        item.lane,
+        item.skip,
+        middle,
+        (this.target.end - this.target.start) / 2,
+      );
       if (mark) return this.reached(mark);
     }
   }
@@ -393,7 +404,11 @@ export class Stage {
     if (this.view !== this.target || this.scroll !== this.scrollTarget || this.held.size) this.ask();
     else this.last = 0;
     const ended = performance.now();
-    performance.measure("timeline-frame", { start: Math.max(0, began - this.spent), end: ended });
+    performance.measure("timeline-frame", {
+      start: Math.max(0, began - this.spent),
+      end: ended,
+      detail: { events: this.spent },
+    });
     this.spent = 0;
     if (++this.frames % KEPT_MEASURES === 0) performance.clearMeasures("timeline-frame");
   }
@@ -496,7 +511,14 @@ export class Stage {
     if (event.ctrlKey || event.metaKey) {
       event.preventDefault();
       const speed = event.deltaMode === 0 && Math.abs(event.deltaY) < 40 ? 0.01 : 0.0022;
-      this.move(zoomed(this.target, this.timeIn(this.target, Math.max(at.gutter, x)), Math.exp(event.deltaY * lines * speed), lanes));
+      this.move(
+        zoomed(
+          this.target,
+          this.timeIn(this.target, Math.max(at.gutter, x)),
+          Math.exp(event.deltaY * lines * speed),
+          lanes,
+        ),
+      );
       return;
     }
     if (Math.abs(across) > Math.abs(event.shiftKey ? 0 : event.deltaY) * 0.5) {
@@ -542,7 +564,10 @@ export class Stage {
     else if (wide && Math.abs(x - right) < 6) this.drag = { what: "edge", side: "end" };
     else {
       const inside = x > left - 4 && x < right + 4;
-      this.drag = { what: "window", grip: inside ? this.whole(x) - this.target.start : (this.target.end - this.target.start) / 2 };
+      this.drag = {
+        what: "window",
+        grip: inside ? this.whole(x) - this.target.start : (this.target.end - this.target.start) / 2,
+      };
       if (!inside) this.draggedWindow(x, false);
     }
   }
@@ -646,9 +671,21 @@ export class Stage {
     if (!at) return;
     const spot = spotAt(at, y, this.scroll);
     const onLabel =
-      spot && (x < at.gutter || (!at.gutter && spot.item.what !== "lane") || (spot.item.inset > 0 && y < spot.top + spot.item.inset) || spot.more);
+      spot &&
+      (x < at.gutter ||
+        (!at.gutter && spot.item.what !== "lane") ||
+        (spot.item.inset > 0 && y < spot.top + spot.item.inset) ||
+        spot.more);
     const style =
-      y < at.axisTop ? (x < at.gutter ? "default" : "grab") : y < at.axisTop + at.axisHeight ? "ew-resize" : onLabel ? "pointer" : "crosshair";
+      y < at.axisTop
+        ? x < at.gutter
+          ? "default"
+          : "grab"
+        : y < at.axisTop + at.axisHeight
+          ? "ew-resize"
+          : onLabel
+            ? "pointer"
+            : "crosshair";
     if (this.root.style.cursor !== style) this.root.style.cursor = style;
   }
 
@@ -676,7 +713,9 @@ export class Stage {
 
   private clickStep(item: Item, x: number, again: boolean): void {
     const time = this.time(x) - item.offset;
-    const step = this.lanes?.ranks.find((one) => one.rank === item.rank)?.steps?.find((one) => time >= one.start && time < one.end);
+    const step = this.lanes?.ranks
+      .find((one) => one.rank === item.rank)
+      ?.steps?.find((one) => time >= one.start && time < one.end);
     if (!step) return;
     const span = { start: step.start + item.offset, end: step.end + item.offset };
     if (again) this.fit(span);
@@ -734,7 +773,12 @@ export class Stage {
   }
 
   private hovering(mark: Mark | null, spot: Spot | null): void {
-    const same = mark && this.hover && mark.row === this.hover.row && mark.lane === this.hover.lane && mark.start === this.hover.start;
+    const same =
+      mark &&
+      this.hover &&
+      mark.row === this.hover.row &&
+      mark.lane === this.hover.lane &&
+      mark.start === this.hover.start;
     if (!same && mark !== this.hover) this.put({ hover: mark });
     this.hover = mark;
     if (this.pointer) this.told.hover(mark, this.pointer.x, this.pointer.y, spot);

@@ -69,7 +69,11 @@ export class Store {
     const now = Date.now();
     this.queue = list.filter((one) => {
       const key = keyOf(one);
-      return !this.held.has(key) && !this.under.has(key) && (!this.failed.has(key) || now - (this.failed.get(key) ?? 0) >= this.again);
+      return (
+        !this.held.has(key) &&
+        !this.under.has(key) &&
+        (!this.failed.has(key) || now - (this.failed.get(key) ?? 0) >= this.again)
+      );
     });
     // While zooming, depths pass by: none of them is asked for before it stays.
     const passing = z !== this.depth && this.depth >= 0;

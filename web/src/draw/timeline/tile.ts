@@ -30,7 +30,8 @@ interface Header {
   arrays: Record<string, Column>;
 }
 
-type Numbers = Float32Array | Float64Array | Int32Array | Uint32Array | Uint16Array | Int16Array | Uint8Array | Int8Array;
+type Numbers =
+  Float32Array | Float64Array | Int32Array | Uint32Array | Uint16Array | Int16Array | Uint8Array | Int8Array;
 
 const MADE: Record<string, (bytes: ArrayBuffer, at: number, count: number) => Numbers> = {
   float32: (bytes, at, count) => new Float32Array(bytes, at, count),

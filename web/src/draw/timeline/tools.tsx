@@ -21,7 +21,12 @@ interface SearchProps {
 
 export function Search({ text, found, failed, box, type, find, clear, leave }: SearchProps) {
   const words =
-    failed || (found ? (found.total ? `${found.row != null ? `${shown(found.at + 1, "")} of ` : ""}${shown(found.total, "")}` : "none") : "");
+    failed ||
+    (found
+      ? found.total
+        ? `${found.row != null ? `${shown(found.at + 1, "")} of ` : ""}${shown(found.total, "")}`
+        : "none"
+      : "");
   return (
     <div class="tl-search" role="search">
       <input
@@ -46,7 +51,13 @@ export function Search({ text, found, failed, box, type, find, clear, leave }: S
       <output aria-live="polite">{text && words}</output>
       {text && (
         <>
-          <button class="tl-tool" aria-label="Previous" data-tip="P" disabled={!found?.total} onClick={() => find("previous")}>
+          <button
+            class="tl-tool"
+            aria-label="Previous"
+            data-tip="P"
+            disabled={!found?.total}
+            onClick={() => find("previous")}
+          >
             ‹
           </button>
           <button class="tl-tool" aria-label="Next" data-tip="N" disabled={!found?.total} onClick={() => find("next")}>
@@ -66,7 +77,10 @@ interface LanesProps {
 
 /** Every lane by name, to show and to pin: what the labels do, for the keyboard and for screen readers. */
 export function LanesMenu({ lanes, how, set }: LanesProps) {
-  const count = lanes.ranks.reduce((sum, { groups }) => sum + groups.reduce((all, group) => all + group.lanes.length, 0), 0);
+  const count = lanes.ranks.reduce(
+    (sum, { groups }) => sum + groups.reduce((all, group) => all + group.lanes.length, 0),
+    0,
+  );
   const flip = (what: keyof Arrangement, key: string) => {
     const next = new Set(how[what]);
     if (!next.delete(key)) next.add(key);
@@ -80,7 +94,11 @@ export function LanesMenu({ lanes, how, set }: LanesProps) {
             <fieldset key={rank}>
               {lanes.ranks.length > 1 && (
                 <legend>
-                  <Check on={!how.folded.has(keyOf.rank(rank))} flip={() => flip("folded", keyOf.rank(rank))} text={`Rank ${rank}`} />
+                  <Check
+                    on={!how.folded.has(keyOf.rank(rank))}
+                    flip={() => flip("folded", keyOf.rank(rank))}
+                    text={`Rank ${rank}`}
+                  />
                 </legend>
               )}
               {groups.map((group) => (
@@ -101,7 +119,11 @@ export function LanesMenu({ lanes, how, set }: LanesProps) {
                           <Check on={!how.folded.has(key)} flip={() => flip("folded", key)} text={lane.title} />
                         ) : (
                           <span class="tl-alone">
-                            {printable(group.kind === "device" && group.lanes.length === 1 ? `${group.title} · ${lane.title}` : lane.title)}
+                            {printable(
+                              group.kind === "device" && group.lanes.length === 1
+                                ? `${group.title} · ${lane.title}`
+                                : lane.title,
+                            )}
                           </span>
                         )}
                         <button

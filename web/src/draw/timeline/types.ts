@@ -124,7 +124,13 @@ export interface EventFacts {
   device_total?: number | null;
   device_kernels?: number | null;
   launch_delay?: number | null;
-  same?: { calls: number; per_step?: number | null; total?: number | null; share?: number | null; on_device?: boolean } | null;
+  same?: {
+    calls: number;
+    per_step?: number | null;
+    total?: number | null;
+    share?: number | null;
+    on_device?: boolean;
+  } | null;
   arrows?: Arrow[];
   stack_note?: string;
 }
@@ -240,7 +246,12 @@ export interface Wanted {
 export type Side = "next" | "previous" | "up" | "down";
 
 export type ToPainter =
-  | { say: "open"; base: OffscreenCanvas | HTMLCanvasElement; over: OffscreenCanvas | HTMLCanvasElement; tiles: string | null }
+  | {
+      say: "open";
+      base: OffscreenCanvas | HTMLCanvasElement;
+      over: OffscreenCanvas | HTMLCanvasElement;
+      tiles: string | null;
+    }
   | { say: "lanes"; lanes: Lanes }
   | { say: "scene"; scene: Partial<Scene> }
   | { say: "hit"; id: number; rank: number; lane: string; depth: number; time: number; slack: number }
