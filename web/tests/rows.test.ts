@@ -23,6 +23,12 @@ test("a row leads to its place on the timeline, with room around", () => {
   });
 });
 
+test("instants of a query count by the clock of the file", () => {
+  const head = { columns: [column("row"), column("start", true)] } as unknown as Answer;
+  const link = linkOf([1, "1623142623460111000"], head, usualPlaces(head.columns), "1623142623460016000");
+  expect(link).toMatchObject({ row: 1, time: [45_000, 145_000] });
+});
+
 test("a row that tells no place leads nowhere", () => {
   const head = { columns: [column("calls")] } as unknown as Answer;
   expect(linkOf([1], head, usualPlaces(head.columns))).toBeNull();

@@ -36,6 +36,8 @@ export interface Run {
   readonly steps: readonly Step[];
   readonly duration: number | null;
   readonly base: string | null;
+  /** What the clock of the file showed at the time 0 of the page, in ns. */
+  readonly origin?: string;
   /** How many cycles of the profiler this rank recorded. */
   readonly cycles?: number;
   readonly devices: readonly { readonly device: number; readonly name: string }[];

@@ -19,10 +19,17 @@ export function usualPlaces(columns: readonly Column[]): Places {
 }
 
 const AROUND = 0.5;
-const SINCE_1970 = 1e16; // ns: four months
 
-/** The link of a row; null if it tells no place. */
-export function linkOf(row: readonly unknown[], head: Answer, places: Places): Partial<Link> | null {
+/** Those that JavaScript cannot hold come as text. */
+const wholeNumber = (value: unknown): value is number | string =>
+  Number.isInteger(value) || (typeof value === "string" && /^-?\d+$/.test(value));
+
+/**
+ * The link of a row; null if it tells no place.
+ *
+ * `origin` is what the clock of the file showed at the time 0 of the page: instants of a query count by that clock.
+ */
+export function linkOf(row: readonly unknown[], head: Answer, places: Places, origin = "0"): Partial<Link> | null {
   const value = (what: string): unknown => {
     const name = places[what];
     return name === undefined ? undefined : row[head.columns.findIndex((column) => column.name === name)];
@@ -31,9 +38,12 @@ export function linkOf(row: readonly unknown[], head: Answer, places: Places): P
     const found = value(what);
     return typeof found === "number" ? found : null;
   };
-  const [event, from, to, step, line] = [number("row"), number("start"), number("end"), number("step"), number("line")];
-  // A query may give times since 1970, which are no place on the axis of the page.
-  const [start, end] = from !== null && from < SINCE_1970 ? [from, to] : [null, null];
+  const instant = (what: string): number | null => {
+    const found = value(what);
+    return wholeNumber(found) ? Number(BigInt(found) - BigInt(origin)) : null;
+  };
+  const [event, start, end] = [number("row"), instant("start"), instant("end")];
+  const [step, line] = [number("step"), number("line")];
   const rank = number("rank");
   const at = rank === null ? {} : { rank };
   const file = value("file");

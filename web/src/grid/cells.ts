@@ -35,13 +35,20 @@ export function shownAs(column: Column, scale: Scale | undefined): Shown {
 }
 
 function numberText(column: Column, by: Scale): (value: unknown) => string {
-  const missing = (value: unknown): value is null => typeof value !== "number";
-  if (NAMES_SOMETHING.has(column.name) && !column.unit) return (value) => (missing(value) ? MISSING : String(value));
-  if (column.instant) return (value) => (missing(value) ? MISSING : instant(by, value as number));
-  if (column.dtype.startsWith("Float"))
-    return (value) => (missing(value) ? MISSING : significant((value as number) / by.divisor));
-  if (by.divisor === 1) return (value) => (missing(value) ? MISSING : grouped(value as number));
-  return (value) => (missing(value) ? MISSING : inScale(by, value as number));
+  const shown = numberShown(column, by);
+  return (value) => {
+    if (typeof value === "number") return shown(value);
+    // Whole numbers that JavaScript cannot hold come as text.
+    if (typeof value !== "string" || !/^-?\d+$/.test(value)) return MISSING;
+    return by.divisor === 1 ? value.replace(/\B(?=(\d{3})+$)/g, "\u202f") : shown(Number(value));
+  };
+}
+
+function numberShown(column: Column, by: Scale): (value: number) => string {
+  if (NAMES_SOMETHING.has(column.name) && !column.unit) return String;
+  if (column.instant) return (value) => instant(by, value);
+  if (column.dtype.startsWith("Float")) return (value) => significant(value / by.divisor);
+  return by.divisor === 1 ? grouped : (value) => inScale(by, value);
 }
 
 /** The name of a column in words. */

@@ -17,7 +17,7 @@ const FORMATS = [
   ["parquet", "Parquet"],
 ] as const;
 
-export function Sql({ run, select, params, api, go, follow }: ViewProps) {
+export function Sql({ run, about, select, params, api, go, follow }: ViewProps) {
   const path = runPath(run, "sql");
   const tables = useAnswer<{ tables: readonly SqlTable[] }>(api.embedded ? null : path, { rank: select.rank });
   const asked = params["q"] ?? "";
@@ -119,7 +119,7 @@ export function Sql({ run, select, params, api, go, follow }: ViewProps) {
               act: () => void exported(format),
             }))}
             open={(row, head) => {
-              const link = linkOf(row, head, usualPlaces(head.columns));
+              const link = linkOf(row, head, usualPlaces(head.columns), about.origin);
               return link && (() => follow(link));
             }}
           />
