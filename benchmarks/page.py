@@ -110,7 +110,7 @@ def timeline(browser: Any, trace: Path) -> Iterator[Row]:
     path = large(trace, repeat=max(1, _EVENTS // events))
     with opened(browser, path) as opened_:
         page = opened_.page
-        page.wait_for_function("document.querySelector('h1')", timeout=_WAIT)
+        page.wait_for_function("() => !!document.querySelector('h1')", timeout=_WAIT)
         opened_.go("timeline")
         page.wait_for_selector("canvas", timeout=_WAIT)
         page.wait_for_timeout(5_000)
@@ -148,7 +148,7 @@ def gigabyte(browser: Any, trace: Path) -> Iterator[Row]:
             if view == "timeline":
                 opened_.go("timeline")
                 page.wait_for_selector("canvas", timeout=_WAIT)
-                page.wait_for_function("document.querySelector('h1')?.textContent.includes('In view')", timeout=_WAIT)
+                page.wait_for_function("() => document.querySelector('h1')?.textContent.includes('In view')", timeout=_WAIT)
             else:
                 drawn(page, "step")
             seconds = time.perf_counter() - opened_.began

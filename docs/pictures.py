@@ -30,7 +30,7 @@ SHOTS = {
 """Of each picture: run, view, the rest of the address, light or dark."""
 
 _SIZE = {"width": 1280, "height": 800}
-_SETTLED = "document.querySelector('h1')?.textContent && !document.querySelector('main [aria-busy=true]')"
+_SETTLED = "() => !!document.querySelector('h1')?.textContent && !document.querySelector('main [aria-busy=true]')"
 
 
 def main() -> None:

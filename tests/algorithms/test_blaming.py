@@ -22,6 +22,8 @@ def asked(rows: list[tuple[int, int, list[int]]], **changed: Any) -> Blamed:
         "pairwise": np.zeros(len(rows), np.bool_),
         "stage": np.zeros(len(rows), np.int32),
         "did": np.array([row[2] for row in rows], np.int64),
+        "held": np.zeros((len(rows), len(rows[0][2])), np.int64),
+        "transfer": 1,
         "before": before,
         "waited": np.zeros(len(rows), np.int64),
         "barrier": np.ones(len(rows), np.bool_),

@@ -64,6 +64,9 @@ def drawn(
         barrier=np.array([not each for each in spans], np.bool_),
         computed=Intervals(np.array([a for a, _ in flat], np.int64), np.array([b for _, b in flat], np.int64)),
         offsets=np.concatenate([[0], np.cumsum([len(each) for each in spans])]).astype(np.int64),
+        held=Intervals(np.empty(0, np.int64), np.empty(0, np.int64)),
+        held_row=np.empty(0, np.int64),
+        held_by=np.empty(0, np.int64),
     )
 
 

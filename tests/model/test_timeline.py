@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kinetoscope.algorithms.intervals import Intervals
 from kinetoscope.algorithms.pyramid import DEEPEST, UNITS, marks
 from kinetoscope.algorithms.sampling import sample
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.scope import scope
+from kinetoscope.model.selection import ALL
 from kinetoscope.model.timeline import CALLS, timeline, times
 from kinetoscope.model.timeline_alignment import offsets
 from kinetoscope.model.timeline_counters import counter_curve, counter_lanes
 from kinetoscope.model.timeline_kinds import MARK_KINDS, mark_kinds
 from kinetoscope.model.timeline_minimap import BUCKETS, shares
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.utilization import kernels_of, use_of
 from kinetoscope.reading import read
 from tests.conftest import OURS
 from tests.drawn import Event, annotation, event, job, kernel, launch, memory, op, python, written
@@ -59,6 +65,16 @@ def test_lanes_in_the_order_in_which_they_are_read(tmp_path: Path) -> None:
         ("python", "thread 2", 1),
         ("GPU 0", "stream 7", 1),
     ]
+
+
+def test_a_process_that_is_a_number_here_and_a_text_there_is_two_groups(tmp_path: Path) -> None:
+    other = {**op("b", 0, 10), "pid": "1"}
+    third = {**op("c", 0, 10, tid=5), "pid": 2}
+    found = job(tmp_path, op("a", 0, 10), other, third, op("d", 5, 10, tid=3)).trace().of(timeline)
+    ids = [lane.group.id for lane in found.lanes]
+    assert [each for each, _ in groupby(ids)] == sorted(set(ids), key=ids.index), "the lanes of a group stand together"
+    assert len(set(ids)) == 3
+    assert len({lane.id for lane in found.lanes}) == 4
 
 
 def test_work_that_overlaps_on_a_stream_has_rows_of_its_own(tmp_path: Path) -> None:
@@ -250,6 +266,21 @@ def test_counters_say_what_the_analyses_say(tmp_path: Path) -> None:
     assert levels(trace, "bandwidth", 0, [305]) == [1000 / 10e-9]
     assert levels(trace, "memory", 0, [100, 130]) == [904, 5000]
     assert levels(trace, "memory", 1, [130]) == [8192]
+
+
+@pytest.mark.parametrize("name", ["owlv2_h100", "ddp_nccl_a100", "resnet_ddp_mi300"])
+def test_counters_of_real_traces_are_those_of_the_analyses(shared_traces: Path, name: str) -> None:
+    trace = read(shared_traces / name).trace()
+    origin = trace.of(timeline).origin
+    windows = Intervals(origin + np.arange(7) * 10_000_000, origin + np.arange(1, 8) * 10_000_000)
+    device = int(trace.of(device_work).device[0])
+    use = use_of(kernels_of(scope(trace, ALL), device), windows)
+    by_title = {counter.title.split(" · ")[-1]: counter for counter in trace.of(counter_lanes)[:2]}
+    for title, expected in (("utilization", use.busy), ("SM efficiency", use.filled)):
+        if counter := by_title.get(title):
+            curve = trace.of(counter_curve, counter.source, counter.place)
+            assert sample(curve, origin, 10_000_000, 7)[0] == pytest.approx(expected / 10_000_000)
+    assert "utilization" in by_title
 
 
 def test_counters_of_the_file(tmp_path: Path) -> None:

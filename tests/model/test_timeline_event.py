@@ -164,6 +164,16 @@ def test_the_next_and_the_one_before_in_order_of_time(trace: Trace) -> None:
     assert near(trace, hits(trace, "nowhere"), first, "next") == -1
 
 
+@pytest.mark.parametrize("text", ["a", "aten::", "aten::addmm", "at::native", "forward", "no such name"])
+def test_hits_are_those_of_a_look_at_every_name(text: str) -> None:
+    trace = read(OURS / "mlp.pt.trace.json.gz").trace()
+    drawn = np.flatnonzero(trace.of(timeline).layer >= 0).tolist()
+    fits = [row for row in drawn if text in trace.strings.label(int(trace.name[row])).lower()]
+    found = hits(trace, text)
+    assert found.rows.tolist() == sorted(fits, key=lambda row: (int(trace.start[row]), row))
+    assert set(found.codes.tolist()) == {int(trace.name[row]) for row in fits}
+
+
 def test_hits_of_one_instant_are_all_visited(tmp_path: Path) -> None:
     trace = job(tmp_path, *(op("same", 100, 10, tid=thread) for thread in range(5))).trace()
     found = hits(trace, "same")
@@ -180,7 +190,7 @@ def test_hits_by_bucket_and_within_a_range(trace: Trace) -> None:
     assert (len(counts), counts.sum()) == (BUCKETS, 2)
     bucket = -(-trace.of(timeline).end // BUCKETS)
     assert np.flatnonzero(counts).tolist() == [2_000 // bucket, 5_900 // bucket]
-    assert within(found, origin + 2_001, origin + 6_000).rows.tolist() == found.rows[1:].tolist()
+    assert within(trace, found, origin + 2_001, origin + 6_000).rows.tolist() == found.rows[1:].tolist()
 
 
 # --- a range
@@ -201,6 +211,13 @@ def test_a_range_cuts_what_reaches_into_it(trace: Trace) -> None:
     (gemm,) = found.device_top
     assert (gemm.time, gemm.row) == (100, ROWS["gemm"])
     assert [(top.time, top.row) for top in found.host_top] == [(100, ROWS["main"])]
+
+
+def test_of_a_range_what_was_recorded_counts(trace: Trace) -> None:
+    wider, whole = in_range(trace, -5_000, 15_000), in_range(trace, 0, 10_000)
+    assert (wider.length, wider.busy, wider.longest) == (whole.length, whole.busy, whole.longest)
+    assert in_range(trace, 20_000, 30_000).length == 0
+    assert in_range(trace, -20, -10).length == 0
 
 
 def test_self_times_of_a_range_sum_to_the_time_of_threads(shared_traces: Path) -> None:

@@ -143,6 +143,8 @@ def test_a_range(device: Client) -> None:
     sides = [top["side"] for top in whole["top"]]
     assert sides == sorted(sides)
     assert whole["top"][0] == {**whole["top"][0], "name": "gemm1", "calls": 6, "ns": 24_018}
+    beyond = device.get(path, {"time": "500000-600000"})
+    assert (beyond["sentence"], beyond["top"]) == ("In view, 100\u00a0µs: nothing was recorded.", [])
     part = device.get(path, {"time": "4000-6000"})
     assert part["sentence"] == "In view, part of step 1: device 0 is busy 100% of the time."
 

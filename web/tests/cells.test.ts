@@ -13,7 +13,8 @@ test("numbers that name something are not grouped", () => {
 });
 
 test("what is missing is a dash, in any column", () => {
-  for (const dtype of ["Int64", "Float64", "String", "List(Int64)"]) expect(shownAs(column(dtype), undefined).text(null)).toBe("–");
+  for (const dtype of ["Int64", "Float64", "String", "List(Int64)"])
+    expect(shownAs(column(dtype), undefined).text(null)).toBe("–");
 });
 
 test("a column is in one unit", () => {

@@ -8,7 +8,7 @@ intervals overlap once the clocks agree. What cannot be told stays unpaired; tha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +82,7 @@ class Witness:
         signature: int64 [events], equal numbers for like events.
         binding: bool [events], see above; the same for all events of a signature.
         step: int64 [events], number of the part of the sequence that each is of, as all witnesses count; −1 unknown.
+        vague: bool [events], those whose signature says too little: they may be any.
     """
 
     start: Int64s
@@ -89,6 +90,7 @@ class Witness:
     signature: Int64s
     binding: Bools
     step: Int64s | None = None
+    vague: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -96,7 +98,17 @@ class Witness:
     def at(self, places: NDArray[np.int64]) -> Witness:
         """Some of the events."""
         step = None if self.step is None else self.step[places]
-        return Witness(self.start[places], self.end[places], self.signature[places], self.binding[places], step)
+        vague = None if self.vague is None else self.vague[places]
+        return Witness(self.start[places], self.end[places], self.signature[places], self.binding[places], step, vague)
+
+
+def _like(one: Witness, other: Witness, mine: Any, theirs: Any) -> Bools:
+    """Whether signatures agree, as far as they say anything."""
+    like = one.signature[mine] == other.signature[theirs]
+    for witness, places in ((one, mine), (other, theirs)):
+        if witness.vague is not None:
+            like = like | witness.vague[places]
+    return np.asarray(like)
 
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -153,7 +165,7 @@ def _judged_lag(one: Witness, other: Witness, offset: int | None) -> tuple[int |
     if not len(lags):
         return None, False
     places = first[:, None] + (np.arange(_SAMPLE)[None, :] * count[:, None]) // _SAMPLE
-    like = one.signature[places + lags[:, None]] == other.signature[places]
+    like = _like(one, other, places + lags[:, None], places)
     timed = _timed(other, first, first + count)
     difference = other.end[timed] - one.end[timed + lags[:, None]]
     middle = np.sort(difference, axis=1)[:, _SAMPLE // 2]
@@ -186,7 +198,7 @@ def _agreement(one: Witness, other: Witness, lag: int) -> tuple[float, float]:
     """Shares of the events whose signatures, and whose step numbers, agree at a lag; −1 if steps tell nothing."""
     first, last = max(0, -lag), min(len(other), len(one) - lag)
     mine, theirs = slice(first + lag, last + lag), slice(first, last)
-    like = float((one.signature[mine] == other.signature[theirs]).mean())
+    like = float(_like(one, other, mine, theirs).mean())
     if one.step is None or other.step is None:
         return like, -1.0
     known = (one.step[mine] >= 0) & (other.step[theirs] >= 0)
@@ -238,7 +250,7 @@ def _distance(witness: Witness) -> float:
 
 def _shifted(one: Witness, other: Witness, lag: int) -> Pairs:
     places = np.arange(max(0, -lag), min(len(other), len(one) - lag), dtype=np.int64)
-    like = one.signature[places + lag] == other.signature[places]
+    like = _like(one, other, places + lag, places)
     return places[like] + lag, places[like]
 
 

@@ -3,7 +3,8 @@
 See `model.straggling` for the words. A walk begins with the last row of a collective and one that it is compared with,
 and goes back with both, row by row, to where both stood still: a *barrier* in which neither computed. Between barriers
 what the one did more is counted net: a rank that waits in a collective without standing still works ahead meanwhile.
-What the late one did more is charged to it. If it left the barrier later than the other one, or had to wait longer on
+What the late one did more is charged to it; transfer that both share is no such thing, but what left it in the open.
+If it left the barrier later than the other one, or had to wait longer on
 the way, that part goes on: to the rows before, or to the rows that it waited for.
 """
 
@@ -53,6 +54,8 @@ def blame(
     pairwise: Bools,
     stage: Int32s,
     did: Int64s,
+    held: Int64s,
+    transfer: int,
     before: Int32s,
     waited: Int64s,
     barrier: Bools,
@@ -69,6 +72,9 @@ def blame(
         pairwise: bool [rows], sending or receiving.
         stage: int32 [rows]; where a walk would come to rows of different stages, it follows from sending and receiving.
         did: int64 [rows, activities], time of each since the row before.
+        held: int64 [rows, activities], what of activity `transfer` was so because of another one. Where the rows before
+            are of one collective, a difference of transfer is charged to that.
+        transfer: an activity.
         before: int32 [rows], the row before of the same rank, negative for none.
         waited: int64 [rows], time that the rank waited between the arrivals at that row and at this one.
         barrier: bool [rows], whether the rank computed nothing while it was in the collective.
@@ -83,6 +89,8 @@ def blame(
     require_rows(
         rows, arrival=arrival, role=role, pairwise=pairwise, stage=stage, before=before, waited=waited, barrier=barrier
     )
+    if held.shape != did.shape:
+        raise ValueError(f"held has the shape {held.shape}, expected {did.shape}")
     require_rows(lost.size, last=last, middle=middle)
     charged, carried = np.zeros(rows * causes, np.int64), np.zeros(lost.size, np.int64)
     first, cause = last.astype(np.int32), np.full(lost.size, causes - 1, np.int32)
@@ -93,6 +101,8 @@ def blame(
         frozen(pairwise, np.bool_),
         frozen(stage, np.int32),
         frozen(did.reshape(-1), np.int64),
+        frozen(held.reshape(-1), np.int64),
+        transfer,
         frozen(before, np.int32),
         frozen(waited, np.int64),
         frozen(barrier, np.bool_),
@@ -103,7 +113,7 @@ def blame(
         carried,
         first,
         cause,
-        np.zeros(2 * did.shape[1], np.int64),
+        np.zeros(3 * did.shape[1], np.int64),
         np.zeros(did.shape[1], np.int32),
         np.zeros(8, np.int64),
     )
@@ -111,12 +121,32 @@ def blame(
 
 
 @inlined
+def _open(net: Int64s, most: Int32s, transfer: int) -> None:
+    """Charge what there is more of transfer to what left it in the open."""
+    activities, total = most.size, 0
+    for k in range(activities):
+        total += max(net[2 * activities + k], 0)
+    amount = min(net[transfer], total)
+    if amount <= 0:
+        return
+    for k in range(activities):
+        part = int(amount * (max(net[2 * activities + k], 0) / total))
+        net[k] += part
+        net[transfer] -= part
+        if part > net[activities + k]:
+            net[activities + k], most[k] = part, most[transfer]
+
+
+@inlined
 def _window(
     late: int,
     other: int,
     beyond: int,
+    match: Int32s,
     role: Int32s,
     did: Int64s,
+    held: Int64s,
+    transfer: int,
     before: Int32s,
     waited: Int64s,
     barrier: Bools,
@@ -126,7 +156,8 @@ def _window(
 ) -> None:
     """Go back to a barrier, or so many beyond it.
 
-    net: gets what the one did more, by activity, and behind that the greatest such difference of one pair of rows;
+    net: gets what the one did more, by activity, and behind that the greatest such difference of one pair of rows, and
+    the difference of `held`;
     most: the row of the late rank that it is of; found: the rows where it ends, those before them, how much longer the
     one waited, the rows before where that was most, why it ends.
     """
@@ -146,6 +177,9 @@ def _window(
         if a < 0 or b < 0:
             why = _BEFORE
             break
+        if match[a] == match[b]:
+            for k in range(activities):
+                net[2 * activities + k] += held[one * activities + k] - held[two * activities + k]
         more = waited[one] - waited[two]
         longer += more
         if more > longest:
@@ -158,6 +192,7 @@ def _window(
                 break
             beyond -= 1
         one, two = a, b
+    _open(net, most, transfer)
     found[0], found[1], found[2], found[3] = one, two, a, b
     found[4], found[5], found[6], found[7] = longer, waited_one, waited_two, why
 
@@ -221,6 +256,8 @@ def _walk(
     pairwise: Bools,
     stage: Int32s,
     did: Int64s,
+    held: Int64s,
+    transfer: int,
     before: Int32s,
     waited: Int64s,
     barrier: Bools,
@@ -242,14 +279,16 @@ def _walk(
         for episode in range(_EPISODES):
             if amount <= 0:
                 break
-            _window(late, other, 0, role, did, before, waited, barrier, net, most, found)
+            _window(late, other, 0, match, role, did, held, transfer, before, waited, barrier, net, most, found)
             if _greatest(net, activities) == 0:
                 seemed, beyond = net[0], 0
                 while beyond < _BEYOND and found[7] == _OVER and not (beyond and 2 * net[0] <= seemed):
                     beyond += 1
-                    _window(late, other, beyond, role, did, before, waited, barrier, net, most, found)
+                    _window(
+                        late, other, beyond, match, role, did, held, transfer, before, waited, barrier, net, most, found
+                    )
                 if not (beyond and 2 * net[0] <= seemed and _greatest(net, activities) < activities):
-                    _window(late, other, 0, role, did, before, waited, barrier, net, most, found)
+                    _window(late, other, 0, match, role, did, held, transfer, before, waited, barrier, net, most, found)
             longer, why = found[4], found[7]
             gap = max(arrival[late] - arrival[other], 0)
             earlier = arrival[found[2]] - arrival[found[3]] if why != _BEFORE else 0

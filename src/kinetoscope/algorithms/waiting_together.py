@@ -31,6 +31,18 @@ TWICE: Final = 2
 
 _ROUNDS: Final = 32
 
+_OFTEN: Final = 0.75
+_OF_OFTEN: Final = 1.15
+_OF_MOST: Final = 1.96
+"""Share of the events in which arrivals are nearer; and what that and nearly all of a normal distribution are within,
+standard deviations. Often one may come just when the one before has left, as the others do."""
+
+_LEAST: Final = 500.0
+"""Standard deviation of ends that is believed, ns."""
+
+_COMPARED: Final = 1 << 22
+"""Pairs of arrivals that are looked at, about."""
+
 
 class Ends(NamedTuple):
     """How the ends of all compare with those of one.
@@ -65,6 +77,33 @@ def compared_ends(end: Float64s, one: int) -> Ends:
     offset = _median(later)
     residual = later - offset
     return Ends(offset, residual, _SIGMA * _median(np.abs(residual)), doubt)
+
+
+def leave_nearer_than_they_come(end: Float64s, come: Float64s, times: float, share: float = 0.95) -> bool:
+    """Whether all leave so many times nearer together than any two of them come: who does is at the same events.
+
+    Of several who have nothing to do with one another the ends vary as their arrivals do. Of all pairs the arrivals
+    must vary: two who do everything at the same times would leave together too.
+
+    Args:
+        end: float64 [events, witnesses], when each left; NaN where one was not there.
+        come: float64 [events, witnesses], when each came.
+        times: how many times.
+        share: of the events that is asked of; of others they may leave astray.
+    """
+    count = end.shape[1]
+    places = np.unique(np.linspace(0, len(end) - 1, min(len(end), _COMPARED // count**2)).astype(np.int64))
+    end, come = end[places], come[places]
+    if ((~np.isnan(end)).sum(axis=0) < _FOR_A_LINE).any():
+        return False
+    residual = np.abs(compared_ends(end, 0).residual)
+    leave = float(np.nanquantile(residual, share, axis=0).max()) / _OF_MOST
+    limit = times * max(leave, _LEAST)
+    for one in range(count):
+        arrivals = np.nanquantile(np.abs(compared_ends(come, one).residual), _OFTEN, axis=0) / _OF_OFTEN
+        if not (np.delete(arrivals, one) >= limit).all():
+            return False
+    return True
 
 
 def _median(values: Float64s) -> Float64s:

@@ -14,6 +14,7 @@ from kinetoscope.model.before_collectives import ACTIVITIES, COVERED, before_col
 from kinetoscope.model.collective_calls import selected_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.joined_ranks import joined
+from kinetoscope.model.late_launches import HELD, held_lists
 from kinetoscope.model.naming import listed
 from kinetoscope.model.own_time import COLUMNS, OWN, OwnTime, own_steps, own_time
 from kinetoscope.model.process_groups import host_of
@@ -111,7 +112,8 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     """The collectives, and the steps as rows of a kind of their own."""
     view = scope(trace, select)
     calls = selected_calls(view)
-    did = trace.of(before_collectives, select.steps_by).select("row", "place", *ACTIVITIES, *COVERED)
+    did = trace.of(before_collectives, select.steps_by)
+    did = did.select("row", "place", *ACTIVITIES, *COVERED, held_lists(trace, did).alias(HELD))
     marks = own_steps(view)
     frame = calls.join(did, on="row", how="left").join(marks.select("step", "step_time"), on="step", how="left")
     counts = calls.group_by("step").agg(calls=pl.len())
@@ -150,7 +152,7 @@ def _finished(frame: pl.DataFrame, *, by: By) -> Partial:
     if by == "collective":
         table = _by_collective(rows, calls, charges, least)
     else:
-        own = own_time(frame.filter("mark"), stages(found.frame), step)
+        own = own_time(frame.filter("mark"), stages(found.frame), step, _held(calls, charges))
         table = _by_rank(_costs(rows, calls, charges), own, least, by)
     return Partial(RESULT.conform(table.select(RESULT.names)), (*found.notes, *_notes(rows, calls, table, by)))
 
@@ -206,6 +208,12 @@ def _costs(rows: Rows, calls: pl.DataFrame, charges: Charges) -> pl.DataFrame:
         lost=pl.sum_horizontal(CAUSES).sum(),
         **{name: pl.col(name).sum() for name in (*CAUSES, *(DELAY + name for name in CAUSES))},
     )
+
+
+def _held(calls: pl.DataFrame, charges: Charges) -> pl.DataFrame:
+    """How long each rank's host left transfer in the open in each step, by what it did meanwhile."""
+    by = {name: charges.held[:, place] for name, place in zip(COLUMNS, _PLACES, strict=True)}
+    return calls.select("rank", "step").with_columns(**by).group_by("rank", "step").agg(pl.col(COLUMNS).sum())
 
 
 def _by_rank(costs: pl.DataFrame, own: OwnTime, least: int, by: By) -> pl.DataFrame:

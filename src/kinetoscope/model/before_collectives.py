@@ -129,8 +129,8 @@ def _is_mark(name: str) -> bool:
     return name.startswith(_MARKS)
 
 
-def _lists(spans: Intervals, covering: Intervals) -> tuple[pl.Series, pl.Series]:
-    """What of each span a union covers, as lists of starts and of ends after the start of the span."""
+def inside(spans: Intervals, covering: Intervals) -> tuple[Int64s, Int64s, Int64s]:
+    """What of each span a union covers: the place of the span, and from when until when after it starts, in order."""
     first = np.searchsorted(covering.end, spans.start, side="right")
     count = np.maximum(np.searchsorted(covering.start, spans.end, side="left") - first, 0)
     place = np.repeat(np.arange(len(count)), count)
@@ -138,8 +138,15 @@ def _lists(spans: Intervals, covering: Intervals) -> tuple[pl.Series, pl.Series]
     which = np.arange(int(count.sum())) - before[place] + first[place]
     begin = np.maximum(covering.start[which], spans.start[place]) - spans.start[place]
     finish = np.minimum(covering.end[which], spans.end[place]) - spans.start[place]
+    return place, begin, finish
+
+
+def _lists(spans: Intervals, covering: Intervals) -> tuple[pl.Series, pl.Series]:
+    """What of each span a union covers, as lists of starts and of ends after the start of the span."""
+    place, begin, finish = inside(spans, covering)
     some = pl.DataFrame({"place": place, COVERED[0]: begin, COVERED[1]: finish})
     lists = some.group_by("place", maintain_order=True).agg(pl.col(COVERED))
-    every = pl.DataFrame({"place": np.arange(len(count))}).join(lists, on="place", how="left", maintain_order="left")
+    every = pl.DataFrame({"place": np.arange(len(spans.start))})
+    every = every.join(lists, on="place", how="left", maintain_order="left")
     filled = every.select(pl.col(COVERED).fill_null(pl.lit([], pl.List(pl.Int64))))
     return filled[COVERED[0]], filled[COVERED[1]]

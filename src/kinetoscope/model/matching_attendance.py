@@ -9,13 +9,17 @@ wrong pair is worse than none.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.model.matching_listed import of_listed
 from kinetoscope.model.matching_order import Offsets
-from kinetoscope.model.matching_seen import Attendance, Seen, Table
+from kinetoscope.model.matching_seen import PIVOTS, Attendance, Seen, Table
+
+_WIDE: Final = 2.0
+"""How many times nearer together they leave than they come of whom some are less exact, but all seem to have waited."""
 
 
 def attended(known: Attendance, table: Table, offsets: Offsets) -> Iterator[list[int]]:
@@ -27,7 +31,7 @@ def attended(known: Attendance, table: Table, offsets: Offsets) -> Iterator[list
     if known.calls.on_host[first[0]] and all(
         known.groups[rank] is not None for rank in known.calls.rank[first].tolist()
     ):
-        yield from _of_listed(known, seen)
+        yield from of_listed(known, seen)
     else:
         yield from _of_any(known, seen)
 
@@ -37,21 +41,30 @@ def _of_any(known: Attendance, seen: Seen) -> Iterator[list[int]]:
     if not seen.binds:
         return
     count = seen.rows.shape[1]
-    ends = seen.ends(0)
-    widest = max(_TOGETHER, _LOOSE * float(np.nanmax(ends.jitter, initial=0.0))) + ends.doubt
-    if len(np.unique(seen.rank)) == count and seen.bound(0, widest).all():
-        yield list(range(count))
-        return
+    everyone = np.arange(count)
+    if len(np.unique(seen.rank)) == count and seen.bound(0, widest := seen.widest(0)).all():
+        same = widest <= seen.limit(0) and not seen.is_mixed(0, everyone)
+        if same or seen.leave_nearer(everyone, _WIDE):
+            yield everyone.tolist()
+            return
     done = np.zeros(count, np.bool_)
-    for one in range(min(count, max(4, _PIVOTS // max(seen.end.size, 1)))):
-        if not done[one]:
-            maybe = seen.together(one)
-            sure = seen.bound(one, seen.limit(one))
-            members = np.flatnonzero(sure if (sure >= maybe).all() else maybe)
-            several = len(np.unique(seen.rank[members])) == len(members) > 1
-            if several and not done[members].any() and ((sure >= maybe).all() or _is_alone(known, seen, one, members)):
-                done[members] = True
-                yield members.tolist()
+    for one in range(min(count, max(4, PIVOTS // max(seen.end.size, 1)))):
+        if not done[one] and len(members := _with(known, seen, one)) and not done[members].any():
+            done[members] = True
+            yield members.tolist()
+
+
+def _with(known: Attendance, seen: Seen, one: int) -> NDArray[np.int64]:
+    """Who is in one group with this one for certain; nobody if that is not certain."""
+    maybe, sure = seen.together(one), seen.bound(one, seen.limit(one))
+    waited = bool((sure >= maybe).all())
+    members = np.flatnonzero(sure if waited else maybe)
+    if not len(np.unique(seen.rank[members])) == len(members) > 1:
+        return np.empty(0, np.int64)
+    told = waited or _is_alone(known, seen, one, members)
+    if seen.on_host:  # who waited now for this one and now for that one is in several groups
+        told = told and bool((sure <= maybe).all()) and not seen.is_mixed(one, members)
+    return members if told or seen.leave_nearer(members) else np.empty(0, np.int64)
 
 
 def _is_alone(known: Attendance, seen: Seen, one: int, members: NDArray[np.int64]) -> bool:
@@ -59,5 +72,4 @@ def _is_alone(known: Attendance, seen: Seen, one: int, members: NDArray[np.int64
     if len(members) == 2 and seen.whole:
         other = int(members[members != one][0])
         return np.array_equal(np.flatnonzero(seen.together(other)), members)
-    on_host = known.calls.on_host[seen.some[one]]  # no stream tells of how many groups it is
-    return not on_host and known.sequences == 1 and len(members) == known.everyone
+    return not seen.on_host and known.sequences == 1 and len(members) == known.everyone

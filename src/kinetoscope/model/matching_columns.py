@@ -56,6 +56,13 @@ class Calls:
         return _has_gaps(self.facts)
 
     @cached_property
+    def unlaunched(self) -> NDArray[np.bool_]:
+        """Calls that were launched before the recording began: what they are about was not seen."""
+        missing = ~(self.facts["launched"] | self.facts["on_host"]).to_numpy() & ~self.recorded
+        few = not self.gaps and 2 * missing.sum() < len(missing)
+        return np.asarray(missing & few)
+
+    @cached_property
     def stream(self) -> Int64s:
         """The stream of each call, with its device."""
         device, stream = (arrays.integers(self.facts[each].fill_null(-1))[0] for each in ("device", "stream"))
@@ -112,7 +119,10 @@ class Calls:
 
     def witness(self, rows: Int64s) -> Witness:
         """What a rank saw of these calls of its own."""
-        return Witness(self.start[rows], self.end[rows], self.signature[rows], self.binding[rows], self.step[rows])
+        return Witness(
+            self.start[rows], self.end[rows], self.signature[rows], self.binding[rows], self.step[rows],
+            self.unlaunched[rows],
+        )  # fmt: skip
 
 
 def _has_gaps(facts: pl.DataFrame) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kinetoscope.model.matching_seen import PIVOTS, Attendance, Seen
 
 
-def _of_listed(known: Attendance, seen: Seen) -> Iterator[list[int]]:
+def of_listed(known: Attendance, seen: Seen) -> Iterator[list[int]]:
     """Where the groups of each rank are listed: those that alone fit what one of their ranks did."""
     left = _options(known, seen)
     tried = False
@@ -52,7 +52,7 @@ def _options(known: Attendance, seen: Seen) -> Options:
 
 def _strike_out(seen: Seen, options: Options) -> None:
     """Strike out the groups that cannot be."""
-    if not seen.binds or seen.calls.gaps or seen.rows.shape[1] * seen.end.size > _PIVOTS:
+    if not seen.binds or seen.calls.gaps or seen.rows.shape[1] * seen.end.size > PIVOTS:
         return
     place = {rank: each for each, rank in enumerate(seen.rank.tolist())}
     sure = {rank: seen.bound(each, seen.limit(each)) for rank, each in place.items()}

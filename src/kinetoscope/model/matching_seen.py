@@ -11,8 +11,12 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.waiting_together import (
-    TWICE, Ends, compared_ends, joined_by_waiting, leave_nearer_than_they_come,
-)  # fmt: skip
+    TWICE,
+    Ends,
+    compared_ends,
+    joined_by_waiting,
+    leave_nearer_than_they_come,
+)
 from kinetoscope.model.matching_columns import Calls, Int64s
 from kinetoscope.model.matching_order import Offsets
 from kinetoscope.model.process_groups import ranks_of, read_back
@@ -21,9 +25,22 @@ _SAMPLE: Final = 512
 """Collectives of a sequence by which it is judged."""
 
 _LOOSE: Final = 5.0
-_TOGETHER: Final = 5_000.0
-"""How far ends may vary of those who leave together: so many times as much as those of the two that vary least, or so
-many ns."""
+"""How many times as much as those of the two that vary least the ends of others in a group may vary."""
+
+TOGETHER: Final = 5_000.0
+"""How far ends may vary of those who leave together, ns, in any case."""
+
+_MOST: Final = 0.95
+"""Share of the collectives by which that is judged; others may have been disturbed."""
+
+_MIXED: Final = 0.05
+"""Share of collectives that may end astray, if all are of one group."""
+
+_NEARER: Final = 4.0
+"""How many times nearer together they leave than they come who are in a group, to be sure of it."""
+
+PIVOTS: Final = 1 << 22
+"""Ends that are compared, about, where it is hard to tell."""
 
 _SEVERAL: Final = 4
 """Collectives from which on variation says something."""
@@ -84,10 +101,9 @@ class Attendance:
         rows = np.flatnonzero(free & calls.binding)
         streams = rows[group(calls.rank[rows], calls.stream[rows])[1]] if len(rows) else rows
         each = np.bincount(calls.rank[streams], minlength=1)
-        here = int(calls.rank.max(initial=-1)) + 1
         least = _least(calls)
         most = int(each.max()) + bool(calls.single.any())  # sends and receives: not all ranks do the same
-        return cls(calls, free, _arrivals(calls), least, most, int((each > 0).sum()), calls.world <= here)
+        return cls(calls, free, _arrivals(calls), least, most, int((each > 0).sum()), _is_whole(calls))
 
     @cached_property
     def groups(self) -> dict[int, list[frozenset[int]] | None]:
@@ -127,6 +143,17 @@ class Attendance:
         return set().union(*(self._ranks.get(each, ()) for each in np.unique(signatures).tolist()))
 
 
+def _is_whole(calls: Calls) -> bool:
+    """Whether the files of all ranks are there; of a job that does not say how many there are, if it looks like that.
+
+    Machines hold 2, 4 or 8 devices: of another number the last are probably missing.
+    """
+    here = int(calls.rank.max(initial=-1)) + 1
+    if calls.world:
+        return calls.world <= here
+    return int(calls.number.max(initial=-1)) < here and here & (here - 1) == 0
+
+
 def _least(calls: Calls) -> Int64s:
     took = calls.end - calls.start
     codes, first = group(calls.rank, calls.stream, calls.signature) if len(took) else (took, took)
@@ -154,6 +181,7 @@ class Seen:
         self.calls = calls
         self.some = self.rows.max(axis=0)  # a call of each
         self.rank = calls.rank[self.some]
+        self.on_host = bool(calls.on_host[self.some[0]])
         any_ = self.rows.max(axis=1)
         # Who waits may wait for somebody who is not here.
         self.whole = known.whole and not calls.gaps and known.doing(calls.signature[any_]) <= set(self.rank.tolist())
@@ -166,9 +194,11 @@ class Seen:
         self.end = np.where(there, calls.end[sample] - origin, np.nan)
         self.least = np.where(there, known.least[sample], 0).astype(np.float64)
         self.wait = np.where(there, calls.end[sample] - known.arrival[sample] - self.least, 0.0)
+        self.come = np.where(there, known.arrival[sample] - origin, np.nan)
         self._ends: dict[int, Ends] = {}
 
     def ends(self, one: int) -> Ends:
+        """How the ends of all compare with this one's."""
         if one not in self._ends:
             self._ends[one] = compared_ends(self.end, one)
         return self._ends[one]
@@ -178,7 +208,7 @@ class Seen:
         ends = self.ends(one)
         several = (~np.isnan(ends.residual)).sum(axis=0) >= _SEVERAL
         least = np.delete(np.where(several, ends.jitter, np.inf), one).min(initial=np.inf)
-        return float(max(_TOGETHER, _LOOSE * least if np.isfinite(least) else 0.0) + ends.doubt)
+        return float(max(TOGETHER, _LOOSE * least if np.isfinite(least) else 0.0) + ends.doubt)
 
     def together(self, one: int) -> NDArray[np.bool_]:
         """Who may have left with this one, time after time: bool [sequences]."""
@@ -213,3 +243,21 @@ class Seen:
         waits, late = self.waits(one, self.limit(one))
         late &= ~np.isnan(self.end)
         return bool((waits[:, members].all(axis=1) & late.any(axis=1)).sum() >= TWICE)
+
+    def leave_nearer(self, members: NDArray[np.int64], times: float = _NEARER) -> bool:
+        """Whether these leave together and come one by one."""
+        share = 1.0 if self.on_host else _MOST  # no stream tells that all are of one group
+        return leave_nearer_than_they_come(self.end[:, members], self.come[:, members], times, share)
+
+    def is_mixed(self, one: int, members: NDArray[np.int64]) -> bool:
+        """Whether some of the events may be of other groups than the rest: on a host no stream divides them."""
+        if not self.on_host:
+            return False
+        residual = self.ends(one).residual[:, members]
+        astray = (np.abs(residual) > 3 * self.limit(one)).sum(axis=0)
+        return bool((astray > _MIXED * len(residual)).any()) or not self.calls.sized[self.some[one]]
+
+    def widest(self, one: int) -> float:
+        """How far the ends of all may vary if they are of one group and some are less exact, ns."""
+        ends = self.ends(one)
+        return max(TOGETHER, _LOOSE * float(np.nanmax(ends.jitter, initial=0.0))) + ends.doubt

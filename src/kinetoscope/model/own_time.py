@@ -59,16 +59,20 @@ def own_steps(view: Scope) -> pl.DataFrame:
     return pl.DataFrame({**facts, **{name: did[:, place] for place, name in enumerate(COLUMNS)}})
 
 
-def own_time(cells: pl.DataFrame, stages: pl.DataFrame, step_time: int) -> OwnTime:
+def own_time(cells: pl.DataFrame, stages: pl.DataFrame, step_time: int, held: pl.DataFrame | None = None) -> OwnTime:
     """Compare the ranks.
 
     Args:
         cells: `own_steps` of all ranks, with `rank`, and `calls`, the collectives that the rank had in the step.
         stages: `rank` and `stage`, a code; only ranks of one stage are compared.
         step_time: how long a step is, ns.
+        held: rank, step and COLUMNS: what is to be added, as the rank's host left transfer in the open (`straggling`).
     """
     cells = cells.filter(pl.col("calls") >= _WHOLE * pl.col("calls").median().over("rank"))
     cells = cells.group_by("rank", "step").agg(pl.col(COLUMNS).sum())
+    if held is not None:
+        more = held.join(cells, on=["rank", "step"], how="semi").select("rank", "step", *COLUMNS)
+        cells = pl.concat([cells, more]).group_by("rank", "step").agg(pl.col(COLUMNS).sum())
     rank, one = np.unique(cells["rank"].to_numpy(), return_inverse=True)
     step, other = np.unique(cells["step"].to_numpy(), return_inverse=True)
     stage = pl.DataFrame({"rank": rank}).join(stages, on="rank", how="left", maintain_order="left")["stage"].to_numpy()

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.blaming import Blamed, blame
 from kinetoscope.algorithms.intervals import Intervals, covered, difference, union
 from kinetoscope.model.before_collectives import ACTIVITIES, COVERED
+from kinetoscope.model.late_launches import HELD, HOLDING
 from kinetoscope.model.process_groups import ranks_of
 
 CAUSES: Final = (
@@ -36,11 +37,14 @@ CAUSES: Final = (
     "unknown",
 )
 """Why a rank was late. The first five and host gap (host work, and nothing recorded): of that it had more than the rank
-that it is compared with; communication is transfer, without waiting. pipeline: it follows from sending and receiving.
+that it is compared with; communication is transfer, without waiting, but for what of it the host left in the open (see
+`model.late_launches`), where both share the collective. pipeline: it follows from sending and receiving.
 unknown: before the recording, or what came before cannot be compared."""
 
 PIPELINE, UNKNOWN = CAUSES.index("pipeline"), CAUSES.index("unknown")
 _COMMUNICATION: Final = CAUSES.index("communication")
+
+_HOLDING: Final = [CAUSES.index(name) for name in HOLDING]
 
 _PAIRWISE: Final = ("send", "recv", "send_recv")
 
@@ -65,6 +69,8 @@ class Rows:
         barrier: bool [rows], whether the rank stood still, computing next to nothing, until the collective was over.
         computed: intervals in which the rank computed during the collective, ns on that clock: of row i those at
             offsets[i]:offsets[i + 1].
+        held: intervals in which the host left a collective in the open, ns on that clock; held_row: int64 [held], the
+            row of each, ascending; held_by: int64 [held], which of HOLDING.
     """
 
     rank: NDArray[np.int64]
@@ -79,6 +85,9 @@ class Rows:
     barrier: NDArray[np.bool_]
     computed: Intervals
     offsets: NDArray[np.int64]
+    held: Intervals
+    held_row: NDArray[np.int64]
+    held_by: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.rank)
@@ -101,6 +110,8 @@ class Charges:
             what each of them loses on average, ns.
         carried: int64 [matches], what of `counted` began at an earlier collective.
         first: int32 [matches], the row that most of that is charged to; cause: int32 [matches], the main cause there.
+        held: int64 [rows, activities], how long since the row before the rank's host left transfer in the open, by what
+            it did meanwhile, ns.
     """
 
     last: NDArray[np.int32]
@@ -114,6 +125,7 @@ class Charges:
     carried: NDArray[np.int64]
     first: NDArray[np.int32]
     cause: NDArray[np.int32]
+    held: NDArray[np.int64]
 
 
 def rows_of(frame: pl.DataFrame) -> tuple[Rows, pl.DataFrame]:
@@ -147,6 +159,7 @@ def rows_of(frame: pl.DataFrame) -> tuple[Rows, pl.DataFrame]:
     computed = ordered.select(pl.col(COVERED[1]).list.sum() - pl.col(COVERED[0]).list.sum()).to_series().to_numpy()
     flat = ordered.filter(pl.col(COVERED[0]).list.len() > 0).select(pl.col(COVERED).explode())
     shift = np.repeat(start, count)
+    held_row, held, held_by = _held(ordered, start)
     return Rows(
         rank=ordered["rank"].to_numpy(),
         part=ordered.select(pl.struct("rank", "cycle").rank("dense").cast(pl.Int64)).to_series().to_numpy(),
@@ -166,7 +179,21 @@ def rows_of(frame: pl.DataFrame) -> tuple[Rows, pl.DataFrame]:
         barrier=(_STILL * computed <= ordered["end"].to_numpy() - start) & (start == came),
         computed=Intervals(flat[COVERED[0]].to_numpy() + shift, flat[COVERED[1]].to_numpy() + shift),
         offsets=np.concatenate([[0], np.cumsum(count)]),
+        held=held,
+        held_row=held_row,
+        held_by=held_by,
     ), ordered
+
+
+def _held(ordered: pl.DataFrame, start: NDArray[np.int64]) -> tuple[NDArray[np.int64], Intervals, NDArray[np.int64]]:
+    """HELD of the rows, which begin at `start`; nothing where there is no such column."""
+    if HELD not in ordered.columns:
+        nothing = np.empty(0, np.int64)
+        return nothing, Intervals(nothing, nothing), nothing
+    count = ordered.select(pl.col(HELD).list.len()).to_series().to_numpy().astype(np.int64) // 3
+    flat = ordered.filter(pl.col(HELD).list.len() > 0)[HELD].explode().to_numpy().reshape(-1, 3)
+    row = np.repeat(np.arange(len(ordered)), count)
+    return row, Intervals(start[row] + flat[:, 0], start[row] + flat[:, 1]), flat[:, 2]
 
 
 def _incomplete(frame: pl.DataFrame) -> list[str]:
@@ -202,6 +229,7 @@ def charge(rows: Rows, matches: int) -> Charges:
     did = rows.did.copy()
     waited_before = _waited_before(rows, until, before)
     did[:, _COMMUNICATION] -= np.minimum(waited_before, did[:, _COMMUNICATION])
+    held = _held_before(rows, until, before)
     bubble = np.zeros(matches, np.bool_)
     bubble[rows.match] = rows.pairwise
     others = np.maximum(np.bincount(rows.match, minlength=matches) - 1, 1)
@@ -214,6 +242,8 @@ def charge(rows: Rows, matches: int) -> Charges:
             pairwise=rows.pairwise,
             stage=rows.stage,
             did=did,
+            held=held,
+            transfer=_COMMUNICATION,
             before=before,
             waited=waited_before,
             barrier=rows.barrier,
@@ -233,7 +263,7 @@ def charge(rows: Rows, matches: int) -> Charges:
     delay[last, PIPELINE] += (counted - own) // others
     late = rows.arrival[last] - rows.arrival[middle]
     return Charges(
-        last, middle, late, waited, lost, counted, found.charged, delay, found.carried, found.first, found.cause
+        last, middle, late, waited, lost, counted, found.charged, delay, found.carried, found.first, found.cause, held
     )
 
 
@@ -314,5 +344,24 @@ def _waited_before(rows: Rows, until: NDArray[np.int64], before: NDArray[np.int3
     for here in parts_of(rows):
         windows = Intervals(rows.came[before[here]], rows.came[here])
         found[here] = covered(windows, waiting(rows, until, here))
+        found[here.start] = 0
+    return found
+
+
+def _held_before(rows: Rows, until: NDArray[np.int64], before: NDArray[np.int32]) -> NDArray[np.int64]:
+    """How long between the arrival of the row before and its own each row's host left transfer in the open, by cause.
+
+    Waiting is no transfer: then the others are to blame.
+    """
+    found = np.zeros_like(rows.did)
+    for here in parts_of(rows) if len(rows.held_row) else ():
+        low, high = np.searchsorted(rows.held_row, [here.start, here.stop]).tolist()
+        if low == high:
+            continue
+        windows, waits = Intervals(rows.came[before[here]], rows.came[here]), waiting(rows, until, here)
+        for which, column in enumerate(_HOLDING):
+            of_it = low + np.flatnonzero(rows.held_by[low:high] == which)
+            open_then = difference(union(rows.held.start[of_it], rows.held.end[of_it]), waits)
+            found[here, column] = covered(windows, open_then)
         found[here.start] = 0
     return found

@@ -34,6 +34,7 @@ _ROWS: Final = 1000, 64, 64
 """Rows of a lane at most, by layer: Python's own limit of calls; of work that overlaps."""
 
 _SPAN: Final = ord("X")
+_DIGITS: Final = 40  # numbers of processes and devices sort as numbers do
 _ASIDE: Final = (EventKind.SPAN, EventKind.INSTANT, EventKind.OVERHEAD)
 """What the profiler says of itself."""
 
@@ -200,33 +201,35 @@ def _lanes(trace: Trace, found: Sequence[_Found], layer: NDArray[np.int8]) -> tu
     devices = _device_of_tracks(trace)
     autograd = _autograd_threads(trace, main)
     others = {track for track, number, *_ in found if number != REST}
+    groups: dict[str, tuple[Group, int]] = {}
     keyed = []
     for track, number, first, rows, events in found:
         lane, pid = named[track], trace.tracks.pids[track]
+        title = lane.name
         if track in aside:
             group = Group("other", "profiler", "other")
             title = f"{lane.process} · {lane.name}" if lane.process.strip() else lane.name
         elif lane.is_device:
-            device = devices.get(track, pid)
-            group, title = Group(f"device {device}", lane.process, "device"), lane.name
+            group = Group(f"device {devices.get(track, pid)}", lane.process, "device")
         else:
-            group = Group(f"host {pid}", lane.process, "host")
+            group = Group(f"host {pid!r}", lane.process, "host")
             title = _thread_title(track, main, autograd, lane.name)
+        group, sort = groups.setdefault(group.id, (group, lane.sort[0]))  # of several titles the first one counts
         title = title.strip() or f"lane {track}"
         if number == REST and track in others:
             title += " · annotations" if lane.is_device else " · other"
-        identity = f"{track}" + ("", "w", "o")[number]
         order = (
             ("host", "device", "other").index(group.kind),
             group.kind == "host" and main >= 0 and pid != trace.tracks.pids[main],
-            lane.sort[0],
-            str(group.id).rjust(40),
+            sort,
+            group.id.rjust(_DIGITS),
             track != main,
             track not in autograd,
             lane.sort[1] if group.kind == "device" else -events if number == CALLS else 0,
             track,
             number,
         )
+        identity = f"{track}" + ("", "w", "o")[number]
         keyed.append((order, Lane(identity, title, group, track, number, first, rows, events)))
     return tuple(lane for _, lane in sorted(keyed, key=lambda each: each[0]))
 

@@ -6,9 +6,6 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from kinetoscope.model.clocks import aligned
-from kinetoscope.model.collective_calls import collective_calls
-from kinetoscope.model.joined_ranks import joined
 from kinetoscope.model.process_groups import host_of
 from kinetoscope.model.scope import origin_of_time
 from kinetoscope.model.trace import Trace
@@ -25,6 +22,9 @@ def offsets(traces: Sequence[Trace]) -> tuple[list[int], tuple[str, ...]]:
     """
     if len(traces) < 2:
         return [0] * len(traces), ()
+    from kinetoscope.model.clocks import aligned
+    from kinetoscope.model.joined_ranks import joined
+
     origins = [trace.base + trace.of(origin_of_time) for trace in traces]
     calls = pl.concat([_calls(trace) for trace in traces])
     notes: tuple[str, ...] = ("No collectives were recorded: clocks of ranks are as the files have them.",)
@@ -46,5 +46,7 @@ def offsets(traces: Sequence[Trace]) -> tuple[list[int], tuple[str, ...]]:
 
 
 def _calls(trace: Trace) -> pl.DataFrame:
+    from kinetoscope.model.collective_calls import collective_calls
+
     rank, host = pl.lit(trace.source.rank, pl.Int64), pl.lit(host_of(trace), pl.String)
     return trace.of(collective_calls).with_columns(rank=rank, host=host)

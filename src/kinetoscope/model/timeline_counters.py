@@ -28,7 +28,6 @@ from kinetoscope.model.queues import queues
 from kinetoscope.model.scope import scope
 from kinetoscope.model.selection import ALL
 from kinetoscope.model.trace import Trace
-from kinetoscope.model.utilization import kernels_of
 from kinetoscope.schema import Unit
 
 MOST: Final = 64
@@ -84,10 +83,13 @@ def _curves(trace: Trace, source: str) -> tuple[Sampled, ...]:
     return tuple(_SOURCES[source][1](trace))
 
 
+_KERNELS: Final = (WorkKind.COMPUTATION, WorkKind.COMMUNICATION)
+
+
 def _devices(trace: Trace) -> list[int]:
+    """The devices that have kernels."""
     work = trace.of(device_work)
-    kernels = work.of(WorkKind.COMPUTATION, WorkKind.COMMUNICATION)
-    return [int(device) for device in np.unique(work.device[kernels])]
+    return [int(device) for device in np.unique(work.device[work.of(*_KERNELS)])]
 
 
 def device_titles(trace: Trace) -> dict[int, str]:
@@ -115,18 +117,30 @@ def _of_curve(curve: Curve, groups: int) -> Iterator[Sampled]:
 # --- what devices do
 
 
+def _kernels(trace: Trace, device: int) -> NDArray[np.int64]:
+    """Places in `device_work` of the kernels of a device."""
+    work = trace.of(device_work)
+    return np.flatnonzero(work.of(*_KERNELS) & (work.device == device))
+
+
 def _utilization(trace: Trace) -> Iterator[Sampled]:
+    work = trace.of(device_work)
     for device in _devices(trace):
-        kernels = kernels_of(scope(trace, ALL), device)
-        busy = union(kernels.start, kernels.end)
+        kernels = _kernels(trace, device)
+        busy = union(work.start[kernels], work.end[kernels])
         yield from _of_curve(count_open(np.zeros(len(busy.start), np.int32), *busy), 1)
+
+
+def _blocks(trace: Trace) -> NDArray[np.float64]:
+    """Blocks per multiprocessor of each piece of device work, as `model.utilization` takes them; NaN if not known."""
+    blocks = arguments.floats(trace, "blocks_per_sm", trace.of(device_work).rows)
+    return np.where(blocks >= 0, blocks, np.nan)
 
 
 def _filling_devices(trace: Trace) -> list[int]:
     """Devices of which it was recorded how many blocks their kernels have."""
-    work = trace.of(device_work)
-    known = arguments.floats(trace, "blocks_per_sm", work.rows) >= 0
-    return [device for device in _devices(trace) if known[work.device == device].any()]
+    known = ~np.isnan(trace.of(_blocks))
+    return [device for device in _devices(trace) if known[_kernels(trace, device)].any()]
 
 
 def _filling_titles(trace: Trace) -> list[str]:
@@ -134,10 +148,11 @@ def _filling_titles(trace: Trace) -> list[str]:
 
 
 def _filling(trace: Trace) -> Iterator[Sampled]:
+    work = trace.of(device_work)
     for device in _filling_devices(trace):
-        kernels = kernels_of(scope(trace, ALL), device)
-        blocks = np.where(np.isnan(kernels.blocks), 0.0, np.minimum(kernels.blocks, 1.0))
-        curve = sum_open(np.zeros(len(kernels), np.int32), kernels.start, kernels.end, blocks)
+        kernels = _kernels(trace, device)
+        blocks = np.minimum(np.nan_to_num(trace.of(_blocks)[kernels]), 1.0)
+        curve = sum_open(np.zeros(len(kernels), np.int32), work.start[kernels], work.end[kernels], blocks)
         yield from _of_curve(curve._replace(level=np.minimum(curve.level, 1.0)), 1)
 
 

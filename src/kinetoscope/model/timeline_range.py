@@ -61,7 +61,7 @@ class Range:
     """A stretch of time.
 
     Attributes:
-        length: ns.
+        length: of what was recorded, ns.
         steps: numbers of the steps that the host is in; whole: whether there is all of each of them.
         marked: whether steps were marked or found at all.
         busy: time of each device with any work, ns.
@@ -86,8 +86,10 @@ class Range:
 
 
 def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) -> Range:
-    """The stretch from `begin` to `end`, ns after the origin; `steps_by` as for `steps`."""
-    origin = trace.of(timeline).origin
+    """What of the stretch from `begin` to `end`, ns after the origin, was recorded; `steps_by` as for `steps`."""
+    origin, last = trace.of(timeline).origin, trace.of(timeline).end
+    begin = min(max(begin, 0), max(last, 0))
+    end = max(min(end, last), begin)
     window = Intervals(np.array([origin + begin]), np.array([origin + end]))
     devices = [(device, tuple(_cut(each, window) for each in classes)) for device, *classes in trace.of(_busy)]
     phases = [_cut(phase, window) for phase in trace.of(_phases)]

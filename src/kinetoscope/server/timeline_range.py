@@ -31,9 +31,9 @@ def range_answer(trace: Trace, begin: int, end: int, steps_by: str | None = None
     found = in_range(trace, begin, end, steps_by)
     titles = trace.of(device_titles)
     return {
-        "sentence": sentence(trace, found),
+        "sentence": sentence(trace, found, end - begin),
         "facts": list(_facts(found)),
-        "busy": {titles.get(device, str(device)): time / found.length for device, time in found.busy.items()},
+        "busy": {titles.get(device, str(device)): time / max(found.length, 1) for device, time in found.busy.items()},
         "by_kind": [
             {"kind": kind, "ns": round(time)} for kind, time in zip(KINDS, found.kinds, strict=True) if time > 0
         ],
@@ -44,8 +44,10 @@ def range_answer(trace: Trace, begin: int, end: int, steps_by: str | None = None
     }
 
 
-def sentence(trace: Trace, found: Range) -> str:
-    """The range in a sentence."""
+def sentence(trace: Trace, found: Range, length: int) -> str:
+    """The range, of a length in ns, in a sentence."""
+    if not found.length:
+        return f"In view, {shown(length, 'ns')}: nothing was recorded."
     return f"In view, {_steps(found)}: {_busy(trace, found)}."
 
 

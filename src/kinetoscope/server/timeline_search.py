@@ -21,7 +21,7 @@ def search_answer(
     found = every
     if begin is not None or end is not None:
         low, high = (-LONGEST if begin is None else begin), (LONGEST if end is None else end)
-        found = within(every, layout.origin + low, layout.origin + high)
+        found = within(trace, every, layout.origin + low, layout.origin + high)
     place = near(trace, found, after, direction)
     answer: dict[str, Any] = {
         "total": len(found.rows),

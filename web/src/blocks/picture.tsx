@@ -3,8 +3,9 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { INK } from "../base/colour";
+import { download } from "../base/download";
 import { isDark } from "../base/theme";
-import { Menu } from "../grid/table";
+import { Menu } from "../frame/menu";
 
 /** The width of an element, as it changes. */
 export function useWidth<E extends Element>(): [(element: E | null) => void, number] {
@@ -161,12 +162,4 @@ async function rendered(svg: string): Promise<Blob | null> {
   } finally {
     URL.revokeObjectURL(address);
   }
-}
-
-export function download(blob: Blob, name: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }

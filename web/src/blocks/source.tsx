@@ -10,7 +10,7 @@ import { printable, words } from "../base/text";
 import { keep, recall } from "../base/theme";
 import { useProps } from "../base/props";
 import { editorAddress } from "../frame/follow";
-import { Menu } from "../grid/table";
+import { Menu } from "../frame/menu";
 import { Frame } from "./frame";
 
 interface Text {

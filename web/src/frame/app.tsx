@@ -10,7 +10,7 @@ import { printable } from "../base/text";
 import { useDark } from "../base/theme";
 import { go, useUrl } from "../base/url";
 import { View } from "../views/view";
-import { follower } from "./follow";
+import { follow } from "./follow";
 import { Guard } from "./guard";
 import { Header } from "./header";
 import { Help } from "./help";
@@ -74,7 +74,7 @@ export function App() {
             server: facts,
             dark,
             go,
-            follow: follower(facts),
+            follow,
           }
         : null,
     [about.data, chosen?.id, chosen?.version, location.hash, dark, server.data],

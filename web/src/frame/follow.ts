@@ -27,10 +27,7 @@ export function changeOf(link: Partial<Link>): Change {
 /** The address of a link, so that it can be opened in another tab. */
 export const addressOf = (link: Partial<Link>): string => hashOf(changed(parsed(location.hash), changeOf(link)));
 
-export const follower =
-  (_server: Server) =>
-  (link: Partial<Link>): void =>
-    go(changeOf(link));
+export const follow = (link: Partial<Link>): void => go(changeOf(link));
 
 /** The address that opens a place in the reader's editor. */
 export function editorAddress(file: string, line: number, server: Server): string {

@@ -4,7 +4,7 @@ import { api } from "../api/client";
 import type { Listed, Run } from "../api/types";
 import { useKeys } from "../base/keyboard";
 import { shown } from "../base/numbers";
-import { printable } from "../base/text";
+import { fitted, printable } from "../base/text";
 import { setTheme, useDark } from "../base/theme";
 import { go, type State } from "../base/url";
 import { Cycles, Only, Ranks, Runs, Steps, TimeRange } from "./pickers";
@@ -24,7 +24,10 @@ export function Header({ state, runs, about, menu, toggle, help }: Props) {
   const dark = useDark();
   const fixed = api.embedded;
   const { select } = state;
-  const nameOf = (id: string) => printable(runs.find((run) => run.id === id)?.name ?? id);
+  const nameOf = (id: string) => {
+    const name = printable(runs.find((run) => run.id === id)?.name ?? id);
+    return <span data-tip={name}>{fitted(name, innerWidth > 1300 ? 190 : 120, 14)}</span>;
+  };
   const swap = () => setTheme(dark ? "light" : "dark");
   useKeys({ "Shift+D": { does: dark ? "light page" : "dark page", run: swap } }, "Everywhere");
   const only = [

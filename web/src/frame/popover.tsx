@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 interface Props {
   readonly label: string;
-  readonly value: string;
+  readonly value: ComponentChildren;
   readonly title: string;
   readonly fixed?: boolean;
   readonly right?: boolean;

@@ -3,9 +3,11 @@
 import type { ComponentChildren } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import type { Answer } from "../api/types";
+import { download } from "../base/download";
 import { grouped } from "../base/numbers";
 import { words } from "../base/text";
 import { Said } from "../base/props";
+import { Menu } from "../frame/menu";
 import { FailedHere } from "../frame/states";
 import { inWords } from "./cells";
 import { Grid, telling } from "./grid";
@@ -138,45 +140,6 @@ function Search({ value, set, label }: { value: string; set: (text: string) => v
   );
 }
 
-/** A small panel beneath a button; closes on Escape and outside. */
-export function Menu({
-  label,
-  tip,
-  children,
-  end = true,
-}: {
-  label: ComponentChildren;
-  tip: string;
-  children: ComponentChildren;
-  end?: boolean;
-}) {
-  const box = useRef<HTMLDetailsElement>(null);
-  useEffect(() => {
-    const close = (event: Event) => {
-      const element = box.current;
-      if (element?.open && event.target instanceof Node && !element.contains(event.target)) element.open = false;
-    };
-    addEventListener("pointerdown", close);
-    addEventListener("focusin", close);
-    return () => {
-      removeEventListener("pointerdown", close);
-      removeEventListener("focusin", close);
-    };
-  }, []);
-  const escape = (event: KeyboardEvent) => {
-    if (event.key !== "Escape" || !box.current?.open) return;
-    box.current.open = false;
-    box.current.querySelector("summary")?.focus();
-    event.stopPropagation();
-  };
-  return (
-    <details class="menu-box" ref={box} onKeyDown={escape}>
-      <summary data-tip={tip}>{label}</summary>
-      <div class={`panel${end ? " right" : ""}`}>{children}</div>
-    </details>
-  );
-}
-
 function Choose({
   head,
   columns,
@@ -223,7 +186,7 @@ function Export({ exports, head }: { exports: Props["exports"]; head: Answer }) 
       <button
         class="tool"
         data-tip="The rows that are here"
-        onClick={() => save(csv(head), `${head.analysis ?? "table"}.csv`)}
+        onClick={() => download(new Blob([csv(head)], { type: "text/csv" }), `${head.analysis ?? "table"}.csv`)}
       >
         CSV
       </button>
@@ -255,12 +218,4 @@ function csv(head: Answer): string {
   return [head.columns.map((column) => column.name), ...head.rows]
     .map((row) => `${row.map(quoted).join(",")}\r\n`)
     .join("");
-}
-
-function save(text: string, name: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }

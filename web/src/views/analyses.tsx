@@ -206,7 +206,7 @@ function Field({ parameter, value, set, off }: FieldProps) {
           type="checkbox"
           checked={on}
           disabled={off}
-          onChange={() => set(String(on) === usual.toLowerCase() ? String(!on) : String(!on))}
+          onChange={() => set(String(!on) === usual.toLowerCase() ? "" : String(!on))}
         />
         {label}
       </label>

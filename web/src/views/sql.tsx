@@ -7,7 +7,7 @@ import type { Answer, SqlTable } from "../api/types";
 import { printable, words } from "../base/text";
 import type { ViewProps } from "../base/props";
 import { linkOf, usualPlaces } from "../blocks/rowlinks";
-import { download } from "../blocks/picture";
+import { download } from "../base/download";
 import { DataTable, type TableState } from "../grid/table";
 
 const EXAMPLE =

@@ -3,23 +3,35 @@
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useAnswer } from "../api/ask";
 import { runPath } from "../api/client";
-import { colour } from "../base/colour";
 import { useKeys } from "../base/keyboard";
 import { shown } from "../base/numbers";
 import type { ViewProps } from "../base/props";
 import { printable, words } from "../base/text";
 import { wholeTile } from "../draw/timeline/engine";
+import { Headline } from "../draw/timeline/headline";
 import { Hovering } from "../draw/timeline/hovering";
-import { type Arrangement, keyOf } from "../draw/timeline/layout";
-import { Panel, Summary } from "../draw/timeline/panel";
+import type { Arrangement } from "../draw/timeline/layout";
+import { Panel } from "../draw/timeline/panel";
 import { openOwn, openPublic } from "../draw/timeline/perfetto";
+import {
+  type Chosen,
+  markOf,
+  ownTime,
+  spanOf,
+  startOf,
+  startView,
+  stepsSpan,
+  textOf,
+  within,
+} from "../draw/timeline/places";
+import { useSearch } from "../draw/timeline/searching";
 import { Stage, type Told } from "../draw/timeline/stage";
+import { Summary } from "../draw/timeline/summary";
 import { kindWords, themeOf } from "../draw/timeline/theme";
 import "../draw/timeline/timeline.css";
 import { LanesMenu, Perfetto, Search } from "../draw/timeline/tools";
-import type { EventFacts, Found, Lanes, Mark, RangeFacts, Span } from "../draw/timeline/types";
+import type { EventFacts, Lanes, Mark, RangeFacts, Span } from "../draw/timeline/types";
 import { fitted, stepBeside } from "../draw/timeline/view";
-import { numbersOf } from "../frame/ranges";
 import { Failed, Waiting } from "../frame/states";
 
 type Query = Record<string, string>;
@@ -63,15 +75,8 @@ interface DrawnProps extends ViewProps {
   readonly query: Query;
 }
 
-interface Chosen {
-  readonly rank: number;
-  readonly row: number;
-}
-
 /** Height of what stands above and below the picture: sentence, tools, the summary. */
 const AROUND = 330;
-
-const NO_MARKS: ReadonlySet<string> = new Set();
 
 function Drawn({ lanes, path, query, select, params, api, server, dark, go, follow }: DrawnProps) {
   const root = useRef<HTMLDivElement>(null);
@@ -81,6 +86,7 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   const written = useRef("");
   const clicked = useRef<Mark | null>(null);
   const landed = useRef(false);
+  const given = useRef(params["in"] ?? params["view"]);
   const begun = useRef(false);
   const drawn = useRef("");
   const [how, arrange] = useState<Arrangement>(() => startOf(lanes));
@@ -92,7 +98,6 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   const [room, setRoom] = useState(600);
   const section = useRef<HTMLElement>(null);
   const narrow = innerWidth <= 640;
-  const heading = useRef<HTMLHeadingElement>(null);
 
   const first = lanes.ranks[0]?.rank ?? 0;
   const range = useMemo(() => spanOf(select.time), [select.time]);
@@ -210,16 +215,6 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
     return () => removeEventListener("resize", measure);
   }, []);
 
-  // A sentence that gets shorter leaves its room: the picture must not move beneath the pointer.
-  useLayoutEffect(() => {
-    if (heading.current) heading.current.style.minHeight = `${heading.current.offsetHeight}px`;
-  });
-  useEffect(() => {
-    const free = () => heading.current?.style.removeProperty("min-height");
-    addEventListener("resize", free);
-    return () => removeEventListener("resize", free);
-  }, []);
-
   useEffect(() => stage.current?.setRoom(narrow ? 0 : room - AROUND), [room]);
 
   const event = useAnswer<EventFacts>(
@@ -238,9 +233,11 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
       at.setSelected(mark, facts.arrows ?? []);
       say(`Selected: ${printable(facts.name)}, ${shown(facts.duration, "ns")}`);
       const known = clicked.current;
-      if (!known && !landed.current && !params["in"]) at.show(fitted(mark, lanes, 5), true);
+      if (!known && !landed.current && !given.current) at.show(fitted(mark, lanes, 5), true);
       if (known?.row !== chosen.row || known.rank !== chosen.rank) at.reveal(mark);
       clicked.current = mark;
+      // The sheet covers the lower half: the lanes come to the upper one.
+      if (narrow) requestAnimationFrame(() => root.current?.scrollIntoView({ block: "start", behavior: "smooth" }));
     }
     landed.current ||= !chosen || !!facts;
   }, [chosen, facts]);
@@ -371,27 +368,14 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   return (
     <section class="tl" ref={section} style={narrow ? {} : { height: `${room}px` }}>
       <div class="tl-head">
-        <h1 ref={heading}>
-          {answer ? words(answer.sentence) : `${range ? "Selected" : "In view"}: ${long} of ${rankWords}.`}
-        </h1>
-        <p class="tl-facts">
-          <span>
-            {long} {range ? "selected" : ""} · {rankWords}
-            {lanes.ranks.length > 1 ? `, in numbers: rank ${spoken}` : ""}
-          </span>
-          {(answer?.by_kind ?? [])
-            .filter(({ ns }) => ns > 0)
-            .slice(0, 6)
-            .map(({ kind, ns }) => (
-              <span key={kind}>
-                <i style={{ background: colour(kind, dark) }} />
-                {kindWords(kind)} {shown(ns, "ns")}
-              </span>
-            ))}
-          {(answer?.facts ?? []).map((fact) => (
-            <span key={fact}>{words(fact)}</span>
-          ))}
-        </p>
+        <Headline
+          answer={answer}
+          long={long}
+          selected={!!range}
+          ranks={rankWords}
+          spoken={lanes.ranks.length > 1 ? `rank ${spoken}` : ""}
+          dark={dark}
+        />
         <div class="tl-tools">
           {!api.embedded && (
             <Search
@@ -473,148 +457,3 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
     </section>
   );
 }
-
-interface SearchState {
-  readonly api: ViewProps["api"];
-  readonly path: string;
-  readonly query: Query;
-  readonly rank: number;
-  readonly start: string;
-  readonly from: number | null;
-  readonly pick: (rank: number, row: number) => void;
-  readonly keep: (text: string) => void;
-}
-
-const TYPING = 220;
-
-/** What is searched for and where it was found; typing shows all places, Enter goes to one after the other. */
-function useSearch({ api, path, query, rank, start, from, pick, keep }: SearchState) {
-  const [text, setText] = useState(start);
-  const [found, setFound] = useState<Found | null>(null);
-  const [failed, fail] = useState("");
-  const turn = useRef(0);
-  const ask = async (q: string, direction: "next" | "previous", after: number | null, go: boolean) => {
-    const mine = ++turn.current;
-    fail("");
-    try {
-      const answer = await api.json<Found>(`${path}/search`, {
-        ...query,
-        rank,
-        q,
-        direction,
-        ...(after != null && { after }),
-      });
-      if (mine !== turn.current) return;
-      setFound(go ? answer : { ...answer, row: null });
-      if (go && answer.row != null) pick(rank, answer.row);
-    } catch (error) {
-      if (mine === turn.current) fail(error instanceof Error ? error.message : String(error));
-    }
-  };
-  useEffect(() => {
-    if (!text) {
-      turn.current++;
-      setFound(null);
-      fail("");
-      return;
-    }
-    const timer = setTimeout(() => {
-      keep(text);
-      void ask(text, "next", null, false);
-    }, TYPING);
-    return () => clearTimeout(timer);
-  }, [text, rank, path]);
-  return {
-    text,
-    found,
-    failed,
-    type: setText,
-    find: (direction: "next" | "previous") => void (text && ask(text, direction, found?.row ?? from, true)),
-    clear: () => {
-      setText("");
-      keep("");
-    },
-  };
-}
-
-function startOf(lanes: Lanes): Arrangement {
-  const folded = new Set<string>();
-  for (const { rank, groups } of lanes.ranks) {
-    for (const group of groups) {
-      if (!group.collapsed && !(group.kind === "counter" && group.lanes.length > 2)) continue;
-      folded.add(keyOf.group(rank, group.id));
-      if (group.lanes.length === 1) for (const lane of group.lanes) folded.add(keyOf.lane(rank, lane.id));
-    }
-  }
-  return { folded, full: NO_MARKS, pinned: NO_MARKS };
-}
-
-/** Of a run of more steps, a few in its middle are shown at first. */
-const MANY_STEPS = 24;
-const FEW_STEPS = 3;
-
-/** What is shown at first: as the address says, else the selected range or steps, else all, or a few steps of many. */
-function startView(
-  lanes: Lanes,
-  params: Readonly<Record<string, string>>,
-  time: string | undefined,
-  steps: string | undefined,
-): Span | null {
-  const asked = spanOf(params["in"] ?? params["view"]);
-  if (asked) return asked;
-  const range = spanOf(time);
-  if (range) return fitted(range, lanes);
-  const chosen = stepsSpan(lanes, steps);
-  if (chosen) return fitted(chosen, lanes, 0.03);
-  const all = lanes.ranks[0]?.steps ?? [];
-  const middle = Math.floor((all.length - FEW_STEPS) / 2);
-  const few = all.length > MANY_STEPS ? extent(all.slice(middle, middle + FEW_STEPS)) : null;
-  return few && fitted(few, lanes, 0.03);
-}
-
-/** From the first to the last of the steps chosen, null if none is. */
-function stepsSpan(lanes: Lanes, steps: string | undefined): Span | null {
-  const wanted = steps ? numbersOf(steps) : null;
-  return wanted && extent((lanes.ranks[0]?.steps ?? []).filter((step) => wanted.has(Number(step.step))));
-}
-
-const extent = (steps: readonly Span[]): Span | null =>
-  steps.length
-    ? { start: Math.min(...steps.map(({ start }) => start)), end: Math.max(...steps.map(({ end }) => end)) }
-    : null;
-
-function markOf(lanes: Lanes, { rank, row }: Chosen, facts: EventFacts): Mark {
-  const offset = lanes.ranks.find((one) => one.rank === rank)?.offset ?? 0;
-  return {
-    rank,
-    row,
-    lane: facts.lane,
-    depth: facts.depth ?? 0,
-    count: 1,
-    kind: facts.kind ?? "other",
-    name: facts.name,
-    start: facts.start + offset,
-    end: facts.end + offset,
-    cut: false,
-  };
-}
-
-const within = (view: Span, lanes: Lanes): Span => ({
-  start: Math.max(lanes.start, view.start),
-  end: Math.min(lanes.end, view.end),
-});
-
-/** A displayed range as the rank's own clock has it, from its first event on. */
-function ownTime(lanes: Lanes, rank: number, span: Span): Span {
-  const offset = lanes.ranks.find((one) => one.rank === rank)?.offset ?? 0;
-  return { start: Math.max(0, span.start - offset), end: Math.max(0, span.end - offset) };
-}
-
-/** `a-b` in ns, as the address has it. */
-export function spanOf(text: string | undefined): Span | null {
-  const parts = /^(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)$/.exec(text ?? "");
-  const [start, end] = [Number(parts?.[1]), Number(parts?.[2])];
-  return parts && end > start ? { start, end } : null;
-}
-
-const textOf = (span: Span): string => `${Math.round(span.start)}-${Math.round(span.end)}`;

@@ -1,19 +1,17 @@
 /** The picture beneath the pointer: lanes, ruler, labels, the run as a whole. In device pixels throughout. */
 
-import type { Unit } from "../../api/blocks";
 import { shown } from "../../base/numbers";
 import { printable } from "../../base/text";
-import { type Brush, Inks, mix, Rects, sheet } from "./inks";
-import { labelTop, stuckRank } from "./layout";
+import { type Brush, Inks, mix, Rects } from "./inks";
+import { stuckRank } from "./layout";
 import { type Frame, type Label, Rows } from "./marks";
 import { ticks } from "./ruler";
 import type { Piece, Store } from "./store";
 import { Measure } from "./text";
 import { tilesIn, UNITS, zFor } from "./tile";
+import { Titles } from "./titles";
 import type { Item, Lanes, RankLanes, Scene, Share, Theme } from "./types";
-
-/** Kinds in the order in which they are stacked. */
-const STACKED = ["computation", "communication", "memory", "waiting", "data_loading", "runtime", "host", "other"];
+import { WholeRun } from "./whole";
 
 export class Painter {
   private inks: Inks;
@@ -22,8 +20,8 @@ export class Painter {
   private measure: Measure;
   private theme: Theme | null = null;
   private dpr = 0;
-  private whole: OffscreenCanvas | HTMLCanvasElement | null = null;
-  private wholeKey = "";
+  private readonly whole: WholeRun;
+  private readonly titles: Titles;
 
   constructor(
     private readonly on: Brush,
@@ -31,6 +29,8 @@ export class Painter {
   ) {
     this.inks = new Inks({ kinds: {}, ground: "#ffffff" } as unknown as Theme);
     this.measure = new Measure(() => 0);
+    this.whole = new WholeRun(on);
+    this.titles = new Titles(on, (key) => this.tops.get(key));
   }
 
   private font(size: number, weight = ""): string {
@@ -47,7 +47,7 @@ export class Painter {
       this.on.font = font;
       return this.on.measureText(text).width;
     });
-    this.wholeKey = "";
+    this.titles.ready(scene);
   }
 
   /** The depth of tiles that a scene needs. */
@@ -83,7 +83,7 @@ export class Painter {
       on.fillStyle = theme.line;
       on.fillRect(0, Math.round(layout.scrollTop * dpr) - 1, width, 1);
     }
-    this.minimap(scene, lanes, left, width);
+    this.whole.draw(scene, lanes, left, width);
     this.bar(scene, width);
   }
 
@@ -142,9 +142,9 @@ export class Painter {
     }
     this.rects.draw(this.on, this.inks.css);
     this.labels(labels);
-    for (const item of list) this.title(scene, item, from + item.top, left, width);
+    for (const item of list) this.titles.draw(scene, item, from + item.top, left, width);
     const stuck = pinned ? null : stuckRank(layout, scene.scroll);
-    if (stuck) this.header(scene, stuck, layout.scrollTop, width, true);
+    if (stuck) this.titles.header(scene, stuck, layout.scrollTop, width, true);
   }
 
   private labels(labels: readonly Label[]): void {
@@ -162,125 +162,6 @@ export class Painter {
       }
       on.fillText(text, label.x + pad, label.y + dpr / 2);
     }
-  }
-
-  private title(scene: Scene, item: Item, y: number, left: number, width: number): void {
-    if (item.what === "lane") this.laneTitle(scene, item, y, left, width);
-    else this.header(scene, item, y, width);
-  }
-
-  private header(scene: Scene, item: Item, y: number, width: number, ground = false): void {
-    const { on, dpr } = this;
-    const { theme } = scene;
-    const rank = item.what === "rank";
-    const top = Math.round(y * dpr);
-    if (ground) {
-      on.fillStyle = theme.ground;
-      on.fillRect(0, top, width, Math.round((item.height - 2) * dpr));
-    }
-    if (rank) {
-      on.fillStyle = theme.line;
-      on.fillRect(0, top + Math.round(2 * dpr), width, Math.max(1, Math.round(dpr)));
-    }
-    this.words(item, y + item.height / 2 + (rank ? 2 : 3), rank ? theme.ink : theme.soft, theme.soft, width / dpr - 30);
-  }
-
-  private laneTitle(scene: Scene, item: Item, y: number, left: number, width: number): void {
-    const { on, dpr } = this;
-    const { theme, layout } = scene;
-    if (left) {
-      on.fillStyle = theme.ground;
-      on.fillRect(0, Math.round(y * dpr), left - Math.round(2 * dpr), Math.ceil(item.height * dpr));
-      const middle = labelTop(layout, item, y, scene.scroll) + Math.min(item.bar, 20) / 2;
-      this.words(item, middle, theme.soft, theme.soft, left / dpr - 28 - item.indent - (item.pinned ? 12 : 0));
-      if (item.pinned) this.pin(left - 14 * dpr, middle * dpr, theme.soft);
-      if (item.kind === "counter") this.extent(item, middle + 15, theme.soft);
-    } else if (item.kind !== "steps") {
-      const room = width / dpr - 30;
-      on.font = this.font(12);
-      on.fillStyle = theme.ground;
-      on.fillRect(
-        (16 + item.indent) * dpr,
-        Math.round((y + 1) * dpr),
-        this.titles.width(this.titles.fit(printable(item.title), room * dpr)) + 4 * dpr,
-        15 * dpr,
-      );
-      this.words(item, y + 8, theme.soft, theme.soft, room);
-    }
-    if (item.hidden > 0 && !item.folded) {
-      on.font = this.font(11);
-      on.fillStyle = theme.accent;
-      const x = Math.max(left + 4 * dpr, (18 + item.indent) * dpr);
-      on.fillText(`${item.hidden} more rows`, x, (y + item.inset + item.rows * item.pitch + 9) * dpr);
-    }
-  }
-
-  /** The chevron and the title of an item. */
-  private words(item: Item, middle: number, colour: string, soft: string, room: number): void {
-    const { on, dpr } = this;
-    const x = 4 + item.indent;
-    if (item.foldable) this.chevron((x + 4) * dpr, middle * dpr, item.folded, soft);
-    on.font = this.font(12, item.what === "rank" ? "600" : "");
-    on.fillStyle = colour;
-    on.textAlign = "left";
-    on.fillText(this.titles.fit(printable(item.title), room * dpr), (x + 14) * dpr, middle * dpr);
-  }
-
-  /** Of a counter: what its height means. */
-  private extent(item: Item, middle: number, colour: string): void {
-    const { on, dpr } = this;
-    on.font = this.font(11);
-    on.fillStyle = colour;
-    on.fillText(
-      `0 to ${level(this.tops.get(item.key) ?? item.max, item.unit)}`,
-      (18 + item.indent) * dpr,
-      middle * dpr,
-    );
-  }
-
-  private get titles(): Measure {
-    if (this.titleKey !== `${this.theme?.font} ${this.dpr}`) {
-      this.titleKey = `${this.theme?.font} ${this.dpr}`;
-      const font = this.font(12);
-      this.titleMeasure = new Measure((text) => {
-        const before = this.on.font;
-        this.on.font = font;
-        const wide = this.on.measureText(text).width;
-        this.on.font = before;
-        return wide;
-      });
-    }
-    return this.titleMeasure;
-  }
-
-  private titleKey = "";
-  private titleMeasure = new Measure(() => 0);
-
-  private chevron(x: number, y: number, folded: boolean, colour: string): void {
-    const { on, dpr } = this;
-    const reach = 3 * dpr;
-    on.strokeStyle = colour;
-    on.lineWidth = 1.25 * dpr;
-    on.beginPath();
-    if (folded) {
-      on.moveTo(x - reach / 2, y - reach);
-      on.lineTo(x + reach / 2, y);
-      on.lineTo(x - reach / 2, y + reach);
-    } else {
-      on.moveTo(x - reach, y - reach / 2);
-      on.lineTo(x, y + reach / 2);
-      on.lineTo(x + reach, y - reach / 2);
-    }
-    on.stroke();
-  }
-
-  private pin(x: number, y: number, colour: string): void {
-    const { on, dpr } = this;
-    on.fillStyle = colour;
-    on.beginPath();
-    on.arc(x, y - dpr, 2.5 * dpr, 0, 7);
-    on.fill();
-    on.fillRect(x - dpr / 2, y, dpr, 5 * dpr);
   }
 
   private axis(scene: Scene, left: number, scale: number): void {
@@ -399,50 +280,6 @@ export class Painter {
 
   private readonly tops = new Map<string, number>();
 
-  private minimap(scene: Scene, lanes: Lanes, left: number, width: number): void {
-    const { on } = this;
-    const { layout, dpr, theme, view, matches } = scene;
-    const top = Math.round(layout.minimapTop * dpr);
-    const tall = Math.round(layout.minimapHeight * dpr);
-    const wide = width - left;
-    const key = `${wide} ${tall} ${theme.dark} ${theme.ground}`;
-    if (this.wholeKey !== key || this.wholeOf !== lanes) {
-      this.whole = wide > 0 ? wholeRun(lanes, wide, tall, theme, dpr) : null;
-      this.wholeKey = key;
-      this.wholeOf = lanes;
-    }
-    if (this.whole) on.drawImage(this.whole, left, top);
-    const all = lanes.end - lanes.start || 1;
-    const at = (time: number) => left + ((time - lanes.start) / all) * wide;
-    const x0 = Math.max(left, Math.min(width - 2 * dpr, at(view.start)));
-    const x1 = Math.min(width, Math.max(x0 + 2 * dpr, at(view.end)));
-    on.globalAlpha = theme.dark ? 0.62 : 0.68;
-    on.fillStyle = theme.ground;
-    on.fillRect(left, top, x0 - left, tall);
-    on.fillRect(x1, top, width - x1, tall);
-    on.globalAlpha = 1;
-    if (matches?.buckets.length) {
-      const each = wide / matches.buckets.length;
-      on.fillStyle = theme.kinds.waiting ?? theme.accent;
-      matches.buckets.forEach((count, bucket) => {
-        if (count > 0) on.fillRect(Math.round(left + bucket * each), top, Math.max(2 * dpr, Math.round(each)), 4 * dpr);
-      });
-    }
-    on.strokeStyle = theme.soft;
-    on.lineWidth = Math.max(1, Math.round(dpr));
-    on.strokeRect(Math.round(x0) + 0.5, top + 0.5, Math.max(1, Math.round(x1 - x0) - 1), tall - 1);
-    on.fillStyle = theme.soft;
-    for (const x of [x0, x1]) on.fillRect(Math.round(x) - 1.5 * dpr, top + tall / 2 - 6 * dpr, 3 * dpr, 12 * dpr);
-    if (left) {
-      on.font = this.font(12);
-      on.textAlign = "left";
-      on.fillStyle = theme.soft;
-      on.fillText(`all ${shown(all, "ns")}`, 4 * dpr, top + tall / 2);
-    }
-  }
-
-  private wholeOf: Lanes | null = null;
-
   /** How far the lanes are scrolled, where there are more than fit. */
   private bar(scene: Scene, width: number): void {
     const { layout, dpr, theme } = scene;
@@ -465,54 +302,4 @@ export class Painter {
 
 export function stepsOf(lanes: Lanes, rank: number): { step: number | string; start: number; end: number }[] {
   return lanes.ranks.find((one: RankLanes) => one.rank === rank)?.steps ?? [];
-}
-
-/** The level of a counter in words: units of the schema as everywhere, others as they are called. */
-export function level(value: number, unit: string): string {
-  if (unit === "" || KNOWN.has(unit as Unit)) return shown(value, unit as Unit);
-  return `${shown(value, "")}\u00a0${printable(unit)}`;
-}
-
-const KNOWN: ReadonlySet<Unit> = new Set<Unit>(["ns", "bytes", "bytes/s", "flop", "flop/s", "fraction"]);
-
-/** The run from start to end: what the device did, stacked by kind; idle is white. */
-function wholeRun(
-  lanes: Lanes,
-  wide: number,
-  tall: number,
-  theme: Theme,
-  dpr: number,
-): OffscreenCanvas | HTMLCanvasElement | null {
-  const canvas = sheet(wide, tall);
-  const on = canvas.getContext("2d") as Brush | null;
-  if (!on) return null;
-  on.fillStyle = theme.panel;
-  on.fillRect(0, 0, wide, tall);
-  const map = lanes.minimap;
-  const all = lanes.end - lanes.start || 1;
-  if (map) {
-    const names = Object.keys(map.busy).sort((one, other) => STACKED.indexOf(one) - STACKED.indexOf(other));
-    const count = Math.max(0, ...names.map((name) => map.busy[name]?.length ?? 0));
-    const first = (map.start ?? lanes.start) - lanes.start;
-    for (let x = 0; x < wide; x++) {
-      const from = Math.max(0, Math.floor(((x / wide) * all - first) / map.bucket));
-      const to = Math.max(from + 1, Math.ceil((((x + 1) / wide) * all - first) / map.bucket));
-      let base = tall;
-      for (const name of names) {
-        const busy = map.busy[name] ?? [];
-        let sum = 0;
-        let seen = 0;
-        for (let bucket = from; bucket < to && bucket < count; bucket++, seen++) sum += busy[bucket] ?? 0;
-        if (!seen || !sum) continue;
-        const high = Math.min(base, (sum / seen) * (tall - 3 * dpr));
-        on.fillStyle = theme.kinds[name] ?? theme.kinds.other ?? theme.soft;
-        on.fillRect(x, base - high, 1, high);
-        base -= high;
-      }
-    }
-  }
-  on.strokeStyle = theme.line;
-  on.lineWidth = Math.max(1, Math.round(dpr));
-  on.strokeRect(0.5, 0.5, wide - 1, tall - 1);
-  return canvas;
 }

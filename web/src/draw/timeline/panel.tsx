@@ -4,12 +4,11 @@ import type { ComponentChildren } from "preact";
 import { useAnswer } from "../../api/ask";
 import type { Link } from "../../api/blocks";
 import type { Server } from "../../api/types";
-import { colour } from "../../base/colour";
 import { shown } from "../../base/numbers";
-import { anything, printable } from "../../base/text";
+import { printable } from "../../base/text";
 import { editorAddress } from "../../frame/follow";
 import { kindWords } from "./theme";
-import type { EventFacts, Frame, Lanes, RangeFacts } from "./types";
+import type { EventFacts, Frame, Lanes } from "./types";
 
 interface Props {
   readonly facts: EventFacts;
@@ -111,6 +110,13 @@ function About({ facts, rank, lanes }: Props) {
   );
 }
 
+/** As it was recorded: numbers here are mostly identifiers and shapes, which grouped digits would disfigure. */
+function raw(value: unknown): string {
+  if (typeof value === "string") return printable(value);
+  if (Array.isArray(value)) return `[${value.map(raw).join(", ")}]`;
+  return printable(JSON.stringify(value) ?? "");
+}
+
 const LONG = 160;
 
 function Arguments({ values }: { values: Readonly<Record<string, unknown>> }) {
@@ -119,7 +125,7 @@ function Arguments({ values }: { values: Readonly<Record<string, unknown>> }) {
   return (
     <dl class="tl-arguments">
       {names.map((name) => {
-        const text = anything(values[name]);
+        const text = raw(values[name]);
         return (
           <Line name={printable(name)} key={name}>
             {text.length > LONG ? (
@@ -228,62 +234,6 @@ function Same({ facts, find }: Props) {
   );
 }
 
-interface SummaryProps {
-  readonly top: NonNullable<RangeFacts["top"]>;
-  readonly dark: boolean;
-  readonly pick: (row: number) => void;
-  readonly find: (name: string) => void;
-}
-
-/** What took the most time in the range, while nothing is selected. */
-export function Summary({ top, dark, pick, find }: SummaryProps) {
-  const sides = [
-    ["device", "Most device time in this range"],
-    ["host", "Most host time in this range"],
-  ] as const;
-  return (
-    <section class="tl-summary" aria-label="What took the most time in this range">
-      {sides.map(([side, title]) => {
-        const rows = top.filter((one) => (one.side ?? "device") === side);
-        if (!rows.length) return null;
-        const most = Math.max(...rows.map(({ ns }) => ns));
-        return (
-          <div key={side}>
-            <h2>{title}</h2>
-            <table>
-              <tbody>
-                {rows.map(({ name, kind, ns, calls, row }) => (
-                  <tr key={name}>
-                    <th scope="row">
-                      <button
-                        class="link tl-row"
-                        data-tip={printable(name)}
-                        onClick={() => (row != null && row >= 0 ? pick(row) : find(name))}
-                      >
-                        <span>{printable(name)}</span>
-                      </button>
-                    </th>
-                    <td class="tl-share" aria-hidden="true">
-                      <i
-                        style={{
-                          width: `${(100 * ns) / most}%`,
-                          background: colour(kind, dark),
-                        }}
-                      />
-                    </td>
-                    <td>{shown(ns, "ns")}</td>
-                    <td class="soft">{counted(calls, "call")}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
-        );
-      })}
-    </section>
-  );
-}
-
 const SHOWN = 8;
 
 function Related(props: Props) {
@@ -324,4 +274,4 @@ function Row({ row, rank, path, query, pick }: Props & { row: number }) {
   );
 }
 
-const counted = (count: number, what: string): string => `${shown(count, "")} ${what}${count === 1 ? "" : "s"}`;
+export const counted = (count: number, what: string): string => `${shown(count, "")} ${what}${count === 1 ? "" : "s"}`;

@@ -5,6 +5,7 @@
  * painter's. What a frame costs here is measured as "timeline-frame".
  */
 
+import { Gestures } from "./gestures";
 import { type Arrangement, layout, PLAIN, rowAt, type Spot, spotAt, unfolded } from "./layout";
 import { PainterLink } from "./link";
 import type { Arrow, Item, Lanes, Layout, Mark, Scene, Side, Span, Theme, Wanted } from "./types";
@@ -25,15 +26,6 @@ export interface Told {
   readonly tile: (wanted: Wanted) => Promise<ArrayBuffer>;
 }
 
-type Drag =
-  | { what: "range"; from: number }
-  | { what: "pan"; x: number; y: number }
-  | { what: "window"; grip: number }
-  | { what: "edge"; side: "start" | "end" }
-  | { what: "touch"; x: number; y: number }
-  | { what: "press"; x: number; y: number; spot: Spot | null; touch: boolean; pan: boolean };
-
-const SLOP = 4;
 const KEPT_MEASURES = 2000;
 /** What a short press of a key is worth, in ms of holding it. */
 const NUDGE = 50;
@@ -42,20 +34,20 @@ const RATE = { zoom: 0.0042, pan: 0.0011 };
 const NOWHERE: Span = { start: 0, end: 1 };
 
 export class Stage {
-  private readonly link: PainterLink;
+  readonly link: PainterLink;
   private readonly base = document.createElement("canvas");
   private readonly over = document.createElement("canvas");
-  private lanes: Lanes | null = null;
+  lanes: Lanes | null = null;
   private how: Arrangement = PLAIN;
-  private at: Layout | null = null;
-  private width = 0;
-  private height = 0;
+  at: Layout | null = null;
+  width = 0;
+  height = 0;
   private dpr = 1;
-  private view: Span = NOWHERE;
-  private target: Span = NOWHERE;
-  private scroll = 0;
+  view: Span = NOWHERE;
+  target: Span = NOWHERE;
+  scroll = 0;
   private room = 0;
-  private scrollTarget = 0;
+  scrollTarget = 0;
   private change: Partial<Scene> = {
     scroll: 0,
     origin: 0,
@@ -70,33 +62,30 @@ export class Stage {
   };
   private due = false;
   private last = 0;
-  private spent = 0;
+  spent = 0;
   private frames = 0;
-  private readonly held = new Set<string>();
-  private pointer: { x: number; y: number } | null = null;
-  private drag: Drag | null = null;
-  private readonly touches = new Map<number, { x: number; y: number }>();
+  readonly held = new Set<string>();
+  pointer: { x: number; y: number } | null = null;
   private asking = false;
   private askAgain = false;
-  private hover: Mark | null = null;
-  private range: Span | null = null;
+  hover: Mark | null = null;
+  range: Span | null = null;
   private measures: Span[] = [];
   private marked: number | null = null;
   private selected: Mark | null = null;
-  private cursor: Mark | null = null;
-  private focus = "";
-  private clicked = { at: 0, x: 0, y: 0 };
+  cursor: Mark | null = null;
+  focus = "";
   private settle: ReturnType<typeof setTimeout> | undefined;
   private readonly watch: ResizeObserver;
-  private readonly undo: (() => void)[] = [];
+  private readonly gestures: Gestures;
   private readonly still = matchMedia("(prefers-reduced-motion: reduce)");
   /** Of the painter's last frame, for tests and benchmarks. */
   painted = { ms: 0, waiting: 0, bytes: 0, frames: 0 };
 
   constructor(
-    private readonly root: HTMLElement,
+    readonly root: HTMLElement,
     tiles: string | null,
-    private readonly told: Told,
+    readonly told: Told,
   ) {
     for (const canvas of [this.base, this.over]) {
       canvas.setAttribute("aria-hidden", "true");
@@ -109,13 +98,13 @@ export class Stage {
         root.dataset["waiting"] = String(waiting);
         root.dataset["paint"] = ms.toFixed(1);
         this.told.trouble(failed);
-        if (waiting === 0 && this.pointer && !this.drag) this.seek();
+        if (waiting === 0 && this.pointer && !this.gestures.dragging) this.seek();
       },
       tile: told.tile,
     });
     this.watch = new ResizeObserver(() => this.measure());
     this.watch.observe(root);
-    this.listen();
+    this.gestures = new Gestures(this);
     this.measure();
   }
 
@@ -194,7 +183,7 @@ export class Stage {
   }
 
   close(): void {
-    for (const undo of this.undo) undo();
+    this.gestures.close();
     this.watch.disconnect();
     clearTimeout(this.settle);
     this.link.close();
@@ -236,7 +225,7 @@ export class Stage {
     else if (below > 0) this.scrollTo(this.scrollTarget + below);
   }
 
-  private move(view: Span, at_once = false): void {
+  move(view: Span, at_once = false): void {
     this.target = view;
     if (at_once || this.still.matches) {
       this.view = view;
@@ -246,13 +235,13 @@ export class Stage {
     this.ask();
   }
 
-  private scrollTo(to: number, at_once = false): void {
+  scrollTo(to: number, at_once = false): void {
     this.scrollTarget = this.scrolled(to);
     if (at_once || this.still.matches) this.change.scroll = this.scroll = this.scrollTarget;
     this.ask();
   }
 
-  private scrolled(to: number): number {
+  scrolled(to: number): number {
     const most = this.at ? this.at.height - (this.height - this.at.scrollTop) : 0;
     return Math.max(0, Math.min(Math.max(0, most), to));
   }
@@ -372,7 +361,7 @@ export class Stage {
     if (item) this.toggle(item, what);
   }
 
-  private toggle(item: Item, what: keyof Arrangement): void {
+  toggle(item: Item, what: keyof Arrangement): void {
     const set = new Set(this.how[what]);
     if (!set.delete(item.key)) set.add(item.key);
     this.told.arrange({ ...this.how, [what]: set });
@@ -380,7 +369,7 @@ export class Stage {
 
   // Frames.
 
-  private put(part: Partial<Scene>): void {
+  put(part: Partial<Scene>): void {
     Object.assign(this.change, part);
     this.ask();
   }
@@ -449,313 +438,36 @@ export class Stage {
     if (this.selected) this.uncover(this.selected);
   }
 
-  // The pointer.
+  // Places.
 
-  private timeIn(view: Span, x: number): number {
+  timeIn(view: Span, x: number): number {
     const gutter = this.at?.gutter ?? 0;
     return view.start + ((x - gutter) / Math.max(1, this.width - gutter)) * (view.end - view.start);
   }
 
-  private time(x: number): number {
+  time(x: number): number {
     return this.timeIn(this.view, x);
   }
 
-  private whole(x: number): number {
+  whole(x: number): number {
     const { lanes, at } = this;
     if (!lanes || !at) return 0;
     return lanes.start + ((x - at.gutter) / Math.max(1, this.width - at.gutter)) * (lanes.end - lanes.start);
   }
 
-  private place(event: { clientX: number; clientY: number }): { x: number; y: number } {
-    const box = this.root.getBoundingClientRect();
-    return { x: event.clientX - box.left, y: event.clientY - box.top };
-  }
-
-  private on<K extends keyof HTMLElementEventMap>(
-    target: HTMLElement | Window,
-    name: K,
-    act: (event: HTMLElementEventMap[K]) => void,
-    options: AddEventListenerOptions = {},
-  ): void {
-    const timed = (event: Event) => {
-      const began = performance.now();
-      act(event as HTMLElementEventMap[K]);
-      this.spent += performance.now() - began;
-    };
-    target.addEventListener(name, timed, options);
-    this.undo.push(() => target.removeEventListener(name, timed, options));
-  }
-
-  private listen(): void {
-    const { root } = this;
-    this.on(root, "pointerdown", (event) => this.down(event));
-    this.on(root, "pointermove", (event) => this.moved(event));
-    this.on(root, "pointerup", (event) => this.up(event));
-    this.on(root, "pointercancel", (event) => this.gone(event.pointerId));
-    this.on(root, "pointerleave", () => this.leave());
-    this.on(root, "wheel", (event) => this.wheel(event), { passive: false });
-    // The ring shows where keys go, to those who use them.
-    this.on(root, "focus", () => (root.dataset["keys"] = ""));
-    this.on(root, "blur", () => delete root.dataset["keys"]);
-    this.on(window, "keyup", (event) => this.held.delete(event.key.toLowerCase()));
-    this.on(window, "blur", () => this.held.clear());
-  }
-
-  private wheel(event: WheelEvent): void {
-    const { lanes, at } = this;
-    if (!lanes || !at) return;
-    const lines = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? this.height : 1;
-    const { x } = this.place(event);
-    const width = this.target.end - this.target.start;
-    const across = event.shiftKey && !event.deltaX ? event.deltaY : event.deltaX;
-    if (event.ctrlKey || event.metaKey) {
-      event.preventDefault();
-      const speed = event.deltaMode === 0 && Math.abs(event.deltaY) < 40 ? 0.01 : 0.0022;
-      this.move(
-        zoomed(
-          this.target,
-          this.timeIn(this.target, Math.max(at.gutter, x)),
-          Math.exp(event.deltaY * lines * speed),
-          lanes,
-        ),
-      );
-      return;
-    }
-    if (Math.abs(across) > Math.abs(event.shiftKey ? 0 : event.deltaY) * 0.5) {
-      event.preventDefault();
-      this.move(panned(this.target, ((across * lines) / Math.max(1, this.width - at.gutter)) * width, lanes));
-    }
-    if (event.shiftKey || !event.deltaY) return;
-    const to = this.scrolled(this.scrollTarget + event.deltaY * lines);
-    // Where the lanes end, the page goes on.
-    if (to === this.scrollTarget) return;
-    event.preventDefault();
-    this.scrollTo(to);
-  }
-
-  private down(event: PointerEvent): void {
-    const { at, lanes, root } = this;
-    if (!at || !lanes || event.button > 1) return;
-    const { x, y } = this.place(event);
-    delete root.dataset["keys"];
-    root.focus({ preventScroll: true });
-    delete root.dataset["keys"];
-    root.setPointerCapture(event.pointerId);
-    const touch = event.pointerType === "touch";
-    if (touch) this.touches.set(event.pointerId, { x, y });
-    if (this.touches.size === 2) {
-      this.drag = null;
-      return;
-    }
-    if (y < at.minimapTop + at.minimapHeight && x >= at.gutter) return this.downOnWhole(x);
-    const pan = event.button === 1 || event.shiftKey || (y >= at.axisTop && y < at.axisTop + at.axisHeight);
-    if (event.button === 1) event.preventDefault();
-    this.drag = { what: "press", x, y, spot: spotAt(at, y, this.scroll), touch, pan };
-  }
-
-  private downOnWhole(x: number): void {
-    const { lanes, at } = this;
-    if (!lanes || !at) return;
-    const scale = (this.width - at.gutter) / (lanes.end - lanes.start);
-    const left = at.gutter + (this.target.start - lanes.start) * scale;
-    const right = at.gutter + (this.target.end - lanes.start) * scale;
-    const wide = right - left > 16;
-    if (wide && Math.abs(x - left) < 6) this.drag = { what: "edge", side: "start" };
-    else if (wide && Math.abs(x - right) < 6) this.drag = { what: "edge", side: "end" };
-    else {
-      const inside = x > left - 4 && x < right + 4;
-      this.drag = {
-        what: "window",
-        grip: inside ? this.whole(x) - this.target.start : (this.target.end - this.target.start) / 2,
-      };
-      if (!inside) this.draggedWindow(x, false);
-    }
-  }
-
-  private draggedWindow(x: number, at_once: boolean): void {
-    if (this.drag?.what !== "window" || !this.lanes) return;
-    const start = this.whole(x) - this.drag.grip;
-    this.move(clamp({ start, end: start + this.target.end - this.target.start }, this.lanes), at_once);
-  }
-
-  private moved(event: PointerEvent): void {
-    const here = this.place(event);
-    const { x, y } = here;
-    if (this.touches.has(event.pointerId) && this.touches.size === 2) return this.pinch(event.pointerId, here);
-    if (event.pointerType !== "touch") this.pointer = here;
-    const { drag, lanes, at } = this;
-    if (!lanes || !at) return;
-    if (drag?.what === "press" && Math.hypot(x - drag.x, y - drag.y) > SLOP) {
-      if (drag.touch) this.drag = { what: "touch", x: drag.x, y: drag.y };
-      else if (drag.pan || drag.x < at.gutter) this.drag = { what: "pan", x: drag.x, y: drag.y };
-      else this.drag = { what: "range", from: this.time(drag.x) };
-      this.root.dataset["drag"] = this.drag.what;
-    }
-    this.dragged(x, y);
-    if (!this.drag || this.drag.what === "press") this.cursorOver(x, y);
-    this.put({ pointer: this.pointer });
-    if (!this.drag) this.seek();
-  }
-
-  private dragged(x: number, y: number): void {
-    const { drag, lanes, at } = this;
-    if (!drag || !lanes || !at) return;
-    const perPixel = (this.target.end - this.target.start) / Math.max(1, this.width - at.gutter);
-    if (drag.what === "pan" || drag.what === "touch") {
-      this.move(panned(this.target, (drag.x - x) * perPixel, lanes), true);
-      const wanted = this.scrollTarget + drag.y - y;
-      this.scrollTo(wanted, true);
-      if (drag.what === "touch") window.scrollBy(0, wanted - this.scrollTarget);
-      drag.x = x;
-      drag.y = y;
-    } else if (drag.what === "range") {
-      const edge = Math.max(at.gutter, Math.min(this.width, x));
-      const to = this.time(edge);
-      this.range = { start: Math.min(drag.from, to), end: Math.max(drag.from, to) };
-      this.put({ range: this.range });
-    } else if (drag.what === "window") {
-      this.draggedWindow(x, true);
-    } else if (drag.what === "edge") {
-      const time = this.whole(x);
-      const view =
-        drag.side === "start"
-          ? { start: Math.min(time, this.target.end - 100), end: this.target.end }
-          : { start: this.target.start, end: Math.max(time, this.target.start + 100) };
-      this.move(clamp(view, lanes), true);
-    }
-  }
-
-  /** Two fingers: the instants beneath them stay beneath them. */
-  private pinch(id: number, here: { x: number; y: number }): void {
-    const { lanes, at } = this;
-    const other = [...this.touches].find(([key]) => key !== id)?.[1];
-    const before = this.touches.get(id);
-    this.touches.set(id, here);
-    if (!lanes || !at || !other || !before) return;
-    const apart = Math.max(12, Math.abs(before.x - other.x));
-    const now = Math.max(12, Math.abs(here.x - other.x));
-    const middle = this.time((before.x + other.x) / 2);
-    const perPixel = (this.target.end - this.target.start) / Math.max(1, this.width - at.gutter);
-    const zoom = zoomed(this.target, middle, apart / now, lanes);
-    this.move(panned(zoom, -((here.x - before.x) / 2) * perPixel, lanes), true);
-  }
-
-  private up(event: PointerEvent): void {
-    const { drag, at } = this;
-    const here = this.place(event);
-    this.gone(event.pointerId);
-    if (!drag || !at) return;
-    if (drag.what === "range" && this.range) {
-      this.told.range({ start: Math.round(this.range.start), end: Math.round(this.range.end) });
-      return;
-    }
-    if (drag.what === "press") void this.click(here.x, here.y, drag.spot);
-  }
-
-  private gone(id: number): void {
-    this.touches.delete(id);
-    this.drag = null;
-    delete this.root.dataset["drag"];
-  }
-
-  private leave(): void {
-    if (this.drag) return;
-    this.pointer = null;
-    this.hover = null;
-    this.put({ pointer: null, hover: null });
-    this.told.hover(null, 0, 0, null);
-  }
-
-  private cursorOver(x: number, y: number): void {
-    const { at } = this;
-    if (!at) return;
-    const spot = spotAt(at, y, this.scroll);
-    const onLabel =
-      spot &&
-      (x < at.gutter ||
-        (!at.gutter && spot.item.what !== "lane") ||
-        (spot.item.inset > 0 && y < spot.top + spot.item.inset) ||
-        spot.more);
-    const style =
-      y < at.axisTop
-        ? x < at.gutter
-          ? "default"
-          : "grab"
-        : y < at.axisTop + at.axisHeight
-          ? "ew-resize"
-          : onLabel
-            ? "pointer"
-            : "crosshair";
-    if (this.root.style.cursor !== style) this.root.style.cursor = style;
-  }
-
-  private async click(x: number, y: number, spot: Spot | null): Promise<void> {
-    const { at } = this;
-    if (!at) return;
-    const now = performance.now();
-    const again = now - this.clicked.at < 350 && Math.hypot(x - this.clicked.x, y - this.clicked.y) < 6;
-    this.clicked = { at: again ? 0 : now, x, y };
-    if (spot && this.onLabel(spot, x, y)) return;
-    const mark = spot && spot.depth >= 0 ? await this.markAt(spot, x) : null;
-    if (again && mark) {
-      this.fit(mark);
-      return;
-    }
-    this.told.hover(null, 0, 0, null);
-    if (mark) {
-      this.cursor = mark;
-      this.focus = "";
-      this.put({ focus: "" });
-      this.told.select(mark);
-    } else if (spot?.item.kind === "steps") this.clickStep(spot.item, x, again);
-    else if (!again && y > at.axisTop + at.axisHeight) this.told.select(null);
-  }
-
-  private clickStep(item: Item, x: number, again: boolean): void {
-    const time = this.time(x) - item.offset;
-    const step = this.lanes?.ranks
-      .find((one) => one.rank === item.rank)
-      ?.steps?.find((one) => time >= one.start && time < one.end);
-    if (!step) return;
-    const span = { start: step.start + item.offset, end: step.end + item.offset };
-    if (again) this.fit(span);
-    else this.told.range(span);
-  }
-
-  /** A click on a label, or on what unfolds the rest of the rows. */
-  private onLabel(spot: Spot, x: number, y: number): boolean {
-    const { at } = this;
-    const { item } = spot;
-    if (!at) return false;
-    if (spot.more) {
-      this.toggle(item, "full");
-      return true;
-    }
-    if (item.what !== "lane") {
-      if (!at.gutter || x < at.gutter) this.toggle(item, "folded");
-      return true;
-    }
-    const label = at.gutter ? x < at.gutter : item.inset > 0 && y < spot.top + item.inset;
-    if (!label) return false;
-    const pin = at.gutter ? x > at.gutter - 22 : x > this.width - 28;
-    if (pin || !item.foldable) this.toggle(item, "pinned");
-    else this.toggle(item, "folded");
-    return true;
-  }
-
-  private markAt(spot: Spot, x: number): Promise<Mark | null> {
+  markAt(spot: Spot, x: number): Promise<Mark | null> {
     const perPixel = (this.view.end - this.view.start) / Math.max(1, this.width - (this.at?.gutter ?? 0));
     return this.link.hit(spot.item.rank, spot.item.lane, spot.depth, this.time(x), 3 * perPixel);
   }
 
   /** What is under the pointer: one question at a time. */
-  private seek(): void {
+  seek(): void {
     if (this.asking) {
       this.askAgain = true;
       return;
     }
     const { pointer, at } = this;
-    if (!pointer || !at || this.drag) return;
+    if (!pointer || !at || this.gestures.dragging) return;
     const spot = spotAt(at, pointer.y, this.scroll);
     if (!spot || spot.depth < 0 || pointer.x < at.gutter || pointer.y < at.lanesTop) {
       this.hovering(null, spot);

@@ -1,0 +1,78 @@
+"""Transfer that nothing hides because the host was late: not the collective cost that time, but what the host did.
+
+A collective takes as long on all ranks that share it. If one of them has more of it in the open, then because its next
+computation came late: it was launched only after the transfer had begun. Where there is no device, nothing is launched,
+and all that is in the open may be so.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals import Intervals, difference, intersection
+from kinetoscope.model.before_collectives import Doings, doings, inside
+from kinetoscope.model.collective_calls import base_of
+from kinetoscope.model.device import device_work
+from kinetoscope.model.kinds import WorkKind
+from kinetoscope.model.trace import Trace
+
+HELD: Final = "held"
+"""A column of lists: when during a collective what kept the host, in threes: ns after its start, until when, which."""
+
+HOLDING: Final = ("data loading", "synchronization", "host gap")
+"""What keeps a host, in order of priority."""
+
+_LOADING, _SYNCHRONIZING = 3, 4
+"""Places in `Doings.classes`."""
+
+
+def held_lists(trace: Trace, calls: pl.DataFrame) -> pl.Series:
+    """HELD of the calls, rows of `collective_calls` of the trace."""
+    start, end = (calls[name].to_numpy() - base_of(trace) for name in ("start", "end"))
+    spans = Intervals(start, np.maximum(end, start))
+    parts = []
+    for which, each in enumerate(trace.of(_held) if len(calls) else ()):
+        place, begin, finish = inside(spans, each)
+        parts.append(np.column_stack([place, begin, finish, np.full(len(place), which)]))
+    flat = np.concatenate(parts) if parts else np.empty((0, 4), np.int64)
+    flat = flat[np.argsort(flat[:, 0], kind="stable")]
+    values = pl.DataFrame({"place": flat[:, 0].repeat(3), HELD: flat[:, 1:].ravel()})
+    lists = values.group_by("place", maintain_order=True).agg(HELD)
+    every = pl.DataFrame({"place": np.arange(len(calls))}).join(lists, on="place", how="left", maintain_order="left")
+    return every.select(pl.col(HELD).cast(pl.List(pl.Int64)).fill_null(pl.lit([], pl.List(pl.Int64)))).to_series()
+
+
+def _held(trace: Trace) -> tuple[Intervals, ...]:
+    """When what kept the host while a transfer was in the open: a union for each of HOLDING, apart from each other."""
+    did = trace.of(doings)
+    late = _late(trace, did)
+    loading, waiting = did.classes[_LOADING], did.classes[_SYNCHRONIZING]
+    rest = difference(late, loading)
+    return intersection(late, loading), intersection(rest, waiting), difference(rest, waiting)
+
+
+def _late(trace: Trace, did: Doings) -> Intervals:
+    """Communication in the open of which the computation that ends it, or follows, was not launched yet."""
+    work = trace.of(device_work)
+    exposed = difference(did.communication, did.computation)
+    if not len(work):
+        return exposed
+    launched = _launched(trace, did.computation)
+    following = np.searchsorted(did.computation.start, exposed.start)
+    until = np.minimum(np.append(launched, np.iinfo(np.int64).min)[following], exposed.end)
+    late = until > exposed.start
+    return Intervals(exposed.start[late], until[late])
+
+
+def _launched(trace: Trace, computation: Intervals) -> NDArray[np.int64]:
+    """When what begins each interval of computation was launched; long before where that is not known."""
+    work = trace.of(device_work)
+    computing = np.flatnonzero(work.of(WorkKind.COMPUTATION))
+    computing = computing[np.argsort(work.start[computing], kind="stable")]
+    first = computing[np.searchsorted(work.start[computing], computation.start)]
+    call = work.launch[first]
+    return np.where(call >= 0, trace.start[call], np.iinfo(np.int64).min)

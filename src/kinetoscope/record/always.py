@@ -1,0 +1,3 @@
+class Always:
+    @staticmethod
+    def of(plan): return None

@@ -1,0 +1,81 @@
+"""Python runs this module when it starts, as `kinetoscope record` put its folder on PYTHONPATH.
+
+It does two things: it runs the `sitecustomize` that it hides, if there is one, and it waits until the process imports
+torch. A process that never does is left as it was. Nothing here may raise.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+_HERE = os.path.realpath(os.path.dirname(__file__))  # noqa: PTH120 - pathlib would be imported into every process
+
+
+class _WhenTorchIsImported:
+    """A finder that finds nothing itself: it lets the others find torch, and begins once that has been executed."""
+
+    def __init__(self, plan: str, package: str) -> None:
+        self.plan, self.package = plan, package
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> Any:  # noqa: ARG002
+        if name != "torch" or self not in sys.meta_path:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        loader = spec.loader if spec else None
+        if loader is None:
+            return spec
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            self.begin()
+
+        try:
+            loader.exec_module = exec_module  # type: ignore[method-assign]
+        except AttributeError:  # a loader without a dictionary
+            sys.stderr.write("kinetoscope: torch is not recorded, as it comes from an importer of another make.\n")
+        return spec
+
+    def begin(self) -> None:
+        try:
+            _find_package(self.package)
+            from kinetoscope.record.running import begin
+
+            begin(self.plan)
+        except Exception as error:  # noqa: BLE001 - the program must run, whatever happens here
+            sys.stderr.write(f"kinetoscope: nothing is recorded in process {os.getpid()}: {error!r}\n")
+
+
+def _find_package(folder: str) -> None:
+    """Make `import kinetoscope` work where it is not installed, without what else its folder holds."""
+    if importlib.util.find_spec("kinetoscope") is not None:
+        return
+    spec = importlib.util.spec_from_file_location(
+        "kinetoscope", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]  # noqa: PTH118
+    )
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["kinetoscope"] = module
+        spec.loader.exec_module(module)
+
+
+def _run_hidden() -> None:
+    """Run the `sitecustomize` that stands behind this one on the path."""
+    rest = [each for each in sys.path if os.path.realpath(each or ".") != _HERE]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", rest)
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+_PLAN = os.environ.get("KINETOSCOPE_RECORD", "")
+if _PLAN and "torch" not in sys.modules:
+    sys.meta_path.insert(0, _WhenTorchIsImported(_PLAN, os.path.dirname(os.path.dirname(_HERE))))  # type: ignore[arg-type] # noqa: PTH120
+_run_hidden()

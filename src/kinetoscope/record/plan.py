@@ -1,0 +1,67 @@
+"""What `kinetoscope record` asks the processes that it starts to do: one environment variable that all of them inherit.
+
+Imports nothing but the standard library, so that Python's own start-up can read it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+ENVIRONMENT: Final = "KINETOSCOPE_RECORD"
+"""The variable."""
+
+CONTROL: Final = ".kinetoscope"
+"""The folder of a run in which its processes, and those who ask them for a recording, leave each other notes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """When to record, and how.
+
+    Attributes:
+        dir: where traces go: a folder or a URL.
+        control: the folder for notes between processes; see `agreeing`.
+        package: the folder of this package, for an interpreter that has not installed it.
+        wait, warmup, active, repeat: the schedule, in steps; it is not used if `idle` or `every`. `repeat` 0: for ever.
+        idle: record only when asked to.
+        every: record a window every so many steps; 0 for not.
+        budget: share of the time that this may cost.
+        keep: how many of the newest, and as many of the slowest, windows are kept; 0 keeps all.
+        spans: mark forward, backward and the calls of modules in the trace.
+        signal: SIGUSR2 asks for a recording.
+        options: what else the recorder is told: fields of `Options`.
+    """
+
+    dir: str
+    control: str
+    package: str = ""
+    wait: int = 1
+    warmup: int = 1
+    active: int = 3
+    repeat: int = 1
+    idle: bool = False
+    every: int = 0
+    budget: float = 0.01
+    keep: int = 5
+    spans: bool = True
+    signal: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def scheduled(self) -> bool:
+        """Does it record without being asked, once the wait is over?"""
+        return not (self.idle or self.every)
+
+    def as_text(self) -> str:
+        """As the value of the environment variable."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @staticmethod
+    def from_text(text: str) -> Plan:
+        """The inverse of `as_text`; what another version wrote beside is left out."""
+        known = {each.name for each in dataclasses.fields(Plan)}
+        return Plan(**{name: value for name, value in json.loads(text).items() if name in known})

@@ -1,0 +1,323 @@
+/** What the pointer does in the picture: wheel, drags, touches, clicks. */
+
+import { type Spot, spotAt } from "./layout";
+import type { Stage } from "./stage";
+import type { Item } from "./types";
+import { clamp, panned, zoomed } from "./view";
+
+type Drag =
+  | { what: "range"; from: number }
+  | { what: "pan"; x: number; y: number }
+  | { what: "window"; grip: number }
+  | { what: "edge"; side: "start" | "end" }
+  | { what: "touch"; x: number; y: number }
+  | { what: "press"; x: number; y: number; spot: Spot | null; touch: boolean; pan: boolean };
+
+const SLOP = 4;
+
+export class Gestures {
+  private drag: Drag | null = null;
+  private readonly touches = new Map<number, { x: number; y: number }>();
+  private clicked = { at: 0, x: 0, y: 0 };
+  private readonly undo: (() => void)[] = [];
+
+  constructor(private readonly stage: Stage) {
+    this.listen();
+  }
+
+  /** A button or a finger is down. */
+  get dragging(): boolean {
+    return this.drag !== null;
+  }
+
+  close(): void {
+    for (const undo of this.undo) undo();
+  }
+
+  private place(event: { clientX: number; clientY: number }): { x: number; y: number } {
+    const box = this.stage.root.getBoundingClientRect();
+    return { x: event.clientX - box.left, y: event.clientY - box.top };
+  }
+
+  private on<K extends keyof HTMLElementEventMap>(
+    target: HTMLElement | Window,
+    name: K,
+    act: (event: HTMLElementEventMap[K]) => void,
+    options: AddEventListenerOptions = {},
+  ): void {
+    const timed = (event: Event) => {
+      const began = performance.now();
+      act(event as HTMLElementEventMap[K]);
+      this.stage.spent += performance.now() - began;
+    };
+    target.addEventListener(name, timed, options);
+    this.undo.push(() => target.removeEventListener(name, timed, options));
+  }
+
+  private listen(): void {
+    const { root } = this.stage;
+    this.on(root, "pointerdown", (event) => this.down(event));
+    this.on(root, "pointermove", (event) => this.moved(event));
+    this.on(root, "pointerup", (event) => this.up(event));
+    this.on(root, "pointercancel", (event) => this.gone(event.pointerId));
+    this.on(root, "pointerleave", () => this.leave());
+    this.on(root, "wheel", (event) => this.wheel(event), { passive: false });
+    // The ring shows where keys go, to those who use them.
+    this.on(root, "focus", () => (root.dataset["keys"] = ""));
+    this.on(root, "blur", () => delete root.dataset["keys"]);
+    this.on(window, "keyup", (event) => this.stage.held.delete(event.key.toLowerCase()));
+    this.on(window, "blur", () => this.stage.held.clear());
+  }
+
+  private wheel(event: WheelEvent): void {
+    const { lanes, at } = this.stage;
+    if (!lanes || !at) return;
+    const lines = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? this.stage.height : 1;
+    const { x } = this.place(event);
+    const width = this.stage.target.end - this.stage.target.start;
+    const across = event.shiftKey && !event.deltaX ? event.deltaY : event.deltaX;
+    if (event.ctrlKey || event.metaKey) {
+      event.preventDefault();
+      const speed = event.deltaMode === 0 && Math.abs(event.deltaY) < 40 ? 0.01 : 0.0022;
+      this.stage.move(
+        zoomed(
+          this.stage.target,
+          this.stage.timeIn(this.stage.target, Math.max(at.gutter, x)),
+          Math.exp(event.deltaY * lines * speed),
+          lanes,
+        ),
+      );
+      return;
+    }
+    if (Math.abs(across) > Math.abs(event.shiftKey ? 0 : event.deltaY) * 0.5) {
+      event.preventDefault();
+      this.stage.move(
+        panned(this.stage.target, ((across * lines) / Math.max(1, this.stage.width - at.gutter)) * width, lanes),
+      );
+    }
+    if (event.shiftKey || !event.deltaY) return;
+    const to = this.stage.scrolled(this.stage.scrollTarget + event.deltaY * lines);
+    // Where the lanes end, the page goes on.
+    if (to === this.stage.scrollTarget) return;
+    event.preventDefault();
+    this.stage.scrollTo(to);
+  }
+
+  private down(event: PointerEvent): void {
+    const { at, lanes, root } = this.stage;
+    if (!at || !lanes || event.button > 1) return;
+    const { x, y } = this.place(event);
+    delete root.dataset["keys"];
+    root.focus({ preventScroll: true });
+    delete root.dataset["keys"];
+    root.setPointerCapture(event.pointerId);
+    const touch = event.pointerType === "touch";
+    if (touch) this.touches.set(event.pointerId, { x, y });
+    if (this.touches.size === 2) {
+      this.drag = null;
+      return;
+    }
+    if (y < at.minimapTop + at.minimapHeight && x >= at.gutter) return this.downOnWhole(x);
+    const pan = event.button === 1 || event.shiftKey || (y >= at.axisTop && y < at.axisTop + at.axisHeight);
+    if (event.button === 1) event.preventDefault();
+    this.drag = { what: "press", x, y, spot: spotAt(at, y, this.stage.scroll), touch, pan };
+  }
+
+  private downOnWhole(x: number): void {
+    const { lanes, at } = this.stage;
+    if (!lanes || !at) return;
+    const scale = (this.stage.width - at.gutter) / (lanes.end - lanes.start);
+    const left = at.gutter + (this.stage.target.start - lanes.start) * scale;
+    const right = at.gutter + (this.stage.target.end - lanes.start) * scale;
+    const wide = right - left > 16;
+    if (wide && Math.abs(x - left) < 6) this.drag = { what: "edge", side: "start" };
+    else if (wide && Math.abs(x - right) < 6) this.drag = { what: "edge", side: "end" };
+    else {
+      const inside = x > left - 4 && x < right + 4;
+      this.drag = {
+        what: "window",
+        grip: inside
+          ? this.stage.whole(x) - this.stage.target.start
+          : (this.stage.target.end - this.stage.target.start) / 2,
+      };
+      if (!inside) this.draggedWindow(x, false);
+    }
+  }
+
+  private draggedWindow(x: number, at_once: boolean): void {
+    if (this.drag?.what !== "window" || !this.stage.lanes) return;
+    const start = this.stage.whole(x) - this.drag.grip;
+    this.stage.move(
+      clamp({ start, end: start + this.stage.target.end - this.stage.target.start }, this.stage.lanes),
+      at_once,
+    );
+  }
+
+  private moved(event: PointerEvent): void {
+    const here = this.place(event);
+    const { x, y } = here;
+    if (this.touches.has(event.pointerId) && this.touches.size === 2) return this.pinch(event.pointerId, here);
+    if (event.pointerType !== "touch") this.stage.pointer = here;
+    const { drag } = this;
+    const { lanes, at } = this.stage;
+    if (!lanes || !at) return;
+    if (drag?.what === "press" && Math.hypot(x - drag.x, y - drag.y) > SLOP) {
+      if (drag.touch) this.drag = { what: "touch", x: drag.x, y: drag.y };
+      else if (drag.pan || drag.x < at.gutter) this.drag = { what: "pan", x: drag.x, y: drag.y };
+      else this.drag = { what: "range", from: this.stage.time(drag.x) };
+      this.stage.root.dataset["drag"] = this.drag.what;
+    }
+    this.dragged(x, y);
+    if (!this.drag || this.drag.what === "press") this.cursorOver(x, y);
+    this.stage.put({ pointer: this.stage.pointer });
+    if (!this.drag) this.stage.seek();
+  }
+
+  private dragged(x: number, y: number): void {
+    const { drag } = this;
+    const { lanes, at } = this.stage;
+    if (!drag || !lanes || !at) return;
+    const perPixel = (this.stage.target.end - this.stage.target.start) / Math.max(1, this.stage.width - at.gutter);
+    if (drag.what === "pan" || drag.what === "touch") {
+      this.stage.move(panned(this.stage.target, (drag.x - x) * perPixel, lanes), true);
+      const wanted = this.stage.scrollTarget + drag.y - y;
+      this.stage.scrollTo(wanted, true);
+      if (drag.what === "touch") window.scrollBy(0, wanted - this.stage.scrollTarget);
+      drag.x = x;
+      drag.y = y;
+    } else if (drag.what === "range") {
+      const edge = Math.max(at.gutter, Math.min(this.stage.width, x));
+      const to = this.stage.time(edge);
+      this.stage.range = { start: Math.min(drag.from, to), end: Math.max(drag.from, to) };
+      this.stage.put({ range: this.stage.range });
+    } else if (drag.what === "window") {
+      this.draggedWindow(x, true);
+    } else if (drag.what === "edge") {
+      const time = this.stage.whole(x);
+      const view =
+        drag.side === "start"
+          ? { start: Math.min(time, this.stage.target.end - 100), end: this.stage.target.end }
+          : { start: this.stage.target.start, end: Math.max(time, this.stage.target.start + 100) };
+      this.stage.move(clamp(view, lanes), true);
+    }
+  }
+
+  /** Two fingers: the instants beneath them stay beneath them. */
+  private pinch(id: number, here: { x: number; y: number }): void {
+    const { lanes, at } = this.stage;
+    const other = [...this.touches].find(([key]) => key !== id)?.[1];
+    const before = this.touches.get(id);
+    this.touches.set(id, here);
+    if (!lanes || !at || !other || !before) return;
+    const apart = Math.max(12, Math.abs(before.x - other.x));
+    const now = Math.max(12, Math.abs(here.x - other.x));
+    const middle = this.stage.time((before.x + other.x) / 2);
+    const perPixel = (this.stage.target.end - this.stage.target.start) / Math.max(1, this.stage.width - at.gutter);
+    const zoom = zoomed(this.stage.target, middle, apart / now, lanes);
+    this.stage.move(panned(zoom, -((here.x - before.x) / 2) * perPixel, lanes), true);
+  }
+
+  private up(event: PointerEvent): void {
+    const { drag } = this;
+    const { at } = this.stage;
+    const here = this.place(event);
+    this.gone(event.pointerId);
+    if (!drag || !at) return;
+    if (drag.what === "range" && this.stage.range) {
+      this.stage.told.range({ start: Math.round(this.stage.range.start), end: Math.round(this.stage.range.end) });
+      return;
+    }
+    if (drag.what === "press") void this.click(here.x, here.y, drag.spot);
+  }
+
+  private gone(id: number): void {
+    this.touches.delete(id);
+    this.drag = null;
+    delete this.stage.root.dataset["drag"];
+  }
+
+  private leave(): void {
+    if (this.drag) return;
+    this.stage.pointer = null;
+    this.stage.hover = null;
+    this.stage.put({ pointer: null, hover: null });
+    this.stage.told.hover(null, 0, 0, null);
+  }
+
+  private cursorOver(x: number, y: number): void {
+    const { at } = this.stage;
+    if (!at) return;
+    const spot = spotAt(at, y, this.stage.scroll);
+    const onLabel =
+      spot &&
+      (x < at.gutter ||
+        (!at.gutter && spot.item.what !== "lane") ||
+        (spot.item.inset > 0 && y < spot.top + spot.item.inset) ||
+        spot.more);
+    const style =
+      y < at.axisTop
+        ? x < at.gutter
+          ? "default"
+          : "grab"
+        : y < at.axisTop + at.axisHeight
+          ? "ew-resize"
+          : onLabel
+            ? "pointer"
+            : "crosshair";
+    if (this.stage.root.style.cursor !== style) this.stage.root.style.cursor = style;
+  }
+
+  private async click(x: number, y: number, spot: Spot | null): Promise<void> {
+    const { at } = this.stage;
+    if (!at) return;
+    const now = performance.now();
+    const again = now - this.clicked.at < 350 && Math.hypot(x - this.clicked.x, y - this.clicked.y) < 6;
+    this.clicked = { at: again ? 0 : now, x, y };
+    if (spot && this.onLabel(spot, x, y)) return;
+    const mark = spot && spot.depth >= 0 ? await this.stage.markAt(spot, x) : null;
+    if (again && mark) {
+      this.stage.fit(mark);
+      return;
+    }
+    this.stage.told.hover(null, 0, 0, null);
+    if (mark) {
+      this.stage.cursor = mark;
+      this.stage.focus = "";
+      this.stage.put({ focus: "" });
+      this.stage.told.select(mark);
+    } else if (spot?.item.kind === "steps") this.clickStep(spot.item, x, again);
+    else if (!again && y > at.axisTop + at.axisHeight) this.stage.told.select(null);
+  }
+
+  private clickStep(item: Item, x: number, again: boolean): void {
+    const time = this.stage.time(x) - item.offset;
+    const step = this.stage.lanes?.ranks
+      .find((one) => one.rank === item.rank)
+      ?.steps?.find((one) => time >= one.start && time < one.end);
+    if (!step) return;
+    const span = { start: step.start + item.offset, end: step.end + item.offset };
+    if (again) this.stage.fit(span);
+    else this.stage.told.range(span);
+  }
+
+  /** A click on a label, or on what unfolds the rest of the rows. */
+  private onLabel(spot: Spot, x: number, y: number): boolean {
+    const { at } = this.stage;
+    const { item } = spot;
+    if (!at) return false;
+    if (spot.more) {
+      this.stage.toggle(item, "full");
+      return true;
+    }
+    if (item.what !== "lane") {
+      if (!at.gutter || x < at.gutter) this.stage.toggle(item, "folded");
+      return true;
+    }
+    const label = at.gutter ? x < at.gutter : item.inset > 0 && y < spot.top + item.inset;
+    if (!label) return false;
+    const pin = at.gutter ? x > at.gutter - 22 : x > this.stage.width - 28;
+    if (pin || !item.foldable) this.stage.toggle(item, "pinned");
+    else this.stage.toggle(item, "folded");
+    return true;
+  }
+}

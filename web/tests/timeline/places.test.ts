@@ -1,0 +1,66 @@
+import { expect, test } from "vitest";
+import { keyOf } from "../../src/draw/timeline/layout";
+import { markOf, ownTime, spanOf, startOf, startView, textOf } from "../../src/draw/timeline/places";
+import type { EventFacts, Lanes } from "../../src/draw/timeline/types";
+
+const lanes: Lanes = {
+  ranks: [
+    {
+      rank: 3,
+      offset: 0,
+      steps: Array.from({ length: 5 }, (_, at) => ({ step: at + 1, start: at * 100, end: at * 100 + 90 })),
+      groups: [
+        { id: "p", title: "profiler", kind: "host", collapsed: true, lanes: [{ id: "9o", title: "x", depth: 4 }] },
+        { id: "h", title: "python", kind: "host", lanes: [{ id: "0", title: "main thread", depth: 4 }] },
+      ],
+    },
+    { rank: 4, offset: -20, groups: [] },
+  ],
+  start: -20,
+  end: 500,
+};
+
+test("spans go to text and back", () => {
+  for (const span of [
+    { start: 0, end: 5 },
+    { start: -20, end: -3 },
+    { start: -1, end: 1e15 },
+  ])
+    expect(spanOf(textOf(span))).toEqual(span);
+  for (const text of [undefined, "", "5", "9-3", "a-b", "1-1", "1-2-3", "0x1-9", "<b>-2"])
+    expect(spanOf(text)).toBeNull();
+});
+
+test("the address says first what is shown, then the header, then the run", () => {
+  expect(startView(lanes, { in: "1-9" }, "20-40", "2")).toEqual({ start: 1, end: 9 });
+  expect(startView(lanes, { view: "1-9" }, undefined, undefined)).toEqual({ start: 1, end: 9 });
+  const range = startView(lanes, {}, "100-200", "5");
+  expect([range?.start, range?.end].map((each) => Math.round((each ?? 0) / 10))).toEqual([9, 22]);
+  const steps = startView(lanes, {}, undefined, "2-3");
+  expect(steps && steps.start < 100 && steps.start > 80 && steps.end > 290 && steps.end < 310).toBe(true);
+  expect(startView(lanes, {}, undefined, "steady")).toBeNull();
+  expect(startView(lanes, {}, undefined, undefined)).toBeNull();
+});
+
+test("of a run of very many steps, a few are shown", () => {
+  const steps = Array.from({ length: 100 }, (_, at) => ({ step: at, start: at * 100, end: at * 100 + 100 }));
+  const view = startView(
+    { ranks: [{ rank: 0, offset: 0, groups: [], steps }], start: 0, end: 1e4 },
+    {},
+    undefined,
+    undefined,
+  );
+  expect(view && view.end - view.start).toBeGreaterThan(300);
+  expect(view && view.end - view.start).toBeLessThan(330);
+});
+
+test("ranks have clocks of their own", () => {
+  expect(ownTime(lanes, 4, { start: 0, end: 80 })).toEqual({ start: 20, end: 100 });
+  expect(ownTime(lanes, 3, { start: -20, end: 80 })).toEqual({ start: 0, end: 80 });
+  const facts = { row: 7, name: "x", lane: "0", start: 50, end: 60, duration: 10 } as EventFacts;
+  expect(markOf(lanes, { rank: 4, row: 7 }, facts)).toMatchObject({ start: 30, end: 40, rank: 4, lane: "0" });
+});
+
+test("what the server folds is folded", () => {
+  expect([...startOf(lanes).folded]).toEqual([keyOf.group(3, "p"), keyOf.lane(3, "9o")]);
+});
