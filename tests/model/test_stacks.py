@@ -80,8 +80,8 @@ def test_rebuilt_stacks_of_operators_equal_those_in_the_file(name: str) -> None:
     pairs = np.unique(np.stack([nodes.astype(np.int64) + len(trace.strings), spelled]), axis=1).T.tolist()
     assert len(pairs) > 5
     for node, code in pairs:
-        [rebuilt], [spelled] = ([*stacks._texts(trace, frames, np.array([key]))] for key in (node, code))
-        assert rebuilt == spelled
+        [rebuilt], [written] = ([*stacks._texts(trace, frames, np.array([key]))] for key in (node, code))
+        assert rebuilt == written
 
 
 def test_of_a_stack_deeper_than_python_allows_the_innermost_calls_are_kept(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from kinetoscope.algorithms.pyramid import DEEPEST, UNITS, marks
 from kinetoscope.algorithms.sampling import sample
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.collective_calls import collective_calls
 from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.scope import scope
@@ -29,6 +30,7 @@ from kinetoscope.model.utilization import kernels_of, use_of
 from kinetoscope.reading import read
 from tests.conftest import OURS
 from tests.drawn import Event, annotation, event, job, kernel, launch, memory, op, python, written
+from tests.simulator import Model, simulate
 
 NOT_DRAWN = {EventKind.MEMORY, EventKind.METADATA}
 
@@ -340,3 +342,20 @@ def test_python_calls_and_the_calls_in_them_are_one_lane(tmp_path: Path) -> None
     (lane,) = trace.of(timeline).lanes
     assert (lane.layer, lane.rows, lane.events) == (CALLS, 2, 3)
     assert json.dumps(trace.of(timeline).depth.tolist()) == "[0, 1, 1]"
+
+
+def test_clocks_that_are_wrong_are_set_right(tmp_path: Path) -> None:
+    simulate(Model(ranks=4, ranks_per_host=1, steps=3, clock_offset=10_000_000), tmp_path)
+    opened = read(tmp_path, jobs=1)
+    traces = [opened.trace(rank) for rank in opened.ranks]
+    shifts, _ = offsets(traces)
+    raw = [trace.base + trace.of(timeline).origin for trace in traces]
+    ends: dict[str, list[list[int]]] = {"aligned": [], "raw": []}
+    for trace, shift, first in zip(traces, shifts, raw, strict=True):
+        calls = trace.of(collective_calls).filter(kind="all_reduce").sort("seq", "start")
+        last = calls["end"].to_numpy() - trace.base - trace.of(timeline).origin
+        ends["aligned"].append((last + shift).tolist())
+        ends["raw"].append((last + first - raw[0]).tolist())
+    spread = {name: float(np.median(np.ptp(np.array(each), axis=0))) for name, each in ends.items()}
+    assert spread["raw"] > 1_000_000
+    assert spread["aligned"] < 20_000

@@ -6,9 +6,13 @@ Imports nothing but the standard library, so that Python's own start-up can read
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 ENVIRONMENT: Final = "KINETOSCOPE_RECORD"
@@ -65,3 +69,12 @@ class Plan:
         """The inverse of `as_text`; what another version wrote beside is left out."""
         known = {each.name for each in dataclasses.fields(Plan)}
         return Plan(**{name: value for name, value in json.loads(text).items() if name in known})
+
+
+def control_of(run: str) -> Path:
+    """The folder for notes of the run whose traces go to this folder or URL."""
+    if "://" not in run:
+        return Path(run).absolute() / CONTROL
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    digest = hashlib.sha256(run.rstrip("/").encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"kinetoscope-{user}" / digest

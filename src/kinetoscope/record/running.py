@@ -130,7 +130,7 @@ class _Job:
         busy = self._recorder.state != "idle"
         if busy:
             self._recorder.step(step=self._ended)
-            if not self._recorder.state != "idle":
+            if self._recorder.state == "idle":
                 self._spans.detach()
         elif self._ended > 1:
             self._seconds = took if not self._seconds else 0.9 * self._seconds + 0.1 * took

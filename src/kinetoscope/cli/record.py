@@ -1,0 +1,222 @@
+"""`kinetoscope record -- COMMAND`: record a training program as it is, without a line of code.
+
+    kinetoscope record -o runs/a -- python train.py --lr 0.1     three steps, after the first ones
+    kinetoscope record -m package.train --lr 0.1                 a module
+    kinetoscope record -- torchrun --nproc-per-node 8 train.py   every rank records
+    kinetoscope record --idle -- python train.py                 when `kinetoscope trigger DIR` asks for it
+    kinetoscope record --every 500 --budget 1% -- python train.py
+
+A step is what lies between two steps of the optimizer. The program keeps its output, its signals and its exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import kinetoscope
+from kinetoscope.cli.options import Parser, count, positive, typed
+from kinetoscope.errors import InputError, UsageError
+from kinetoscope.record import notes
+from kinetoscope.record.plan import ENVIRONMENT, Plan, control_of
+
+_FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command, and say where its traces are."""
+    own, command = _parted(arguments)
+    parser = _parser()
+    args = parser.parse_args(own)
+    command = _command(command, args)
+    if not command:
+        raise UsageError("what is to be recorded? `kinetoscope record -- python train.py` runs and records it")
+    plan = _plan(args, command)
+    _prepare(plan)
+    code = _run(command, _environment(plan))
+    said = _outcome(plan)
+    sys.stderr.write(f"kinetoscope: {said}\n")
+    return code
+
+
+def _parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is for us, and the command behind `--`."""
+    if "--" not in arguments:
+        return list(arguments), []
+    at = arguments.index("--")
+    return list(arguments[:at]), list(arguments[at + 1 :])
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="kinetoscope record", description=__doc__, usage="kinetoscope record [options] -- COMMAND ...")
+    parser.add_argument("-o", "--output", metavar="DIR", help="where traces go: a folder or a URL (runs/NAME-TIME)")
+    parser.add_argument("--run", metavar="NAME", default="", help="name of the run, kept with its traces")
+    when = parser.add_argument_group("when")
+    when.add_argument("--wait", type=typed(positive), default=1, metavar="N", help="steps before a window (1)")
+    when.add_argument("--warmup", type=typed(count), default=1, metavar="N", help="steps of warm-up in it (1)")
+    when.add_argument("--active", type=typed(positive), default=3, metavar="N", help="steps that are recorded (3)")
+    when.add_argument("--repeat", type=typed(count), default=1, metavar="N", help="windows (1); 0 until the end")
+    when.add_argument("--idle", action="store_true", help="only when `kinetoscope trigger`, a file or SIGUSR2 asks")
+    when.add_argument("--every", type=typed(positive), default=0, metavar="N", help="a window every N steps, always")
+    when.add_argument("--budget", type=typed(_share), default=0.01, metavar="P%", help="what --every may cost (1%%)")
+    when.add_argument("--keep", type=typed(count), default=5, metavar="M", help="newest and slowest windows kept (5)")
+    what = parser.add_argument_group("what")
+    what.add_argument("--with-stack", action="store_true", help="Python calls too; costs most of all")
+    what.add_argument("--with-flops", action="store_true", help="let torch count operations")
+    what.add_argument("--no-shapes", action="store_true", help="without shapes of inputs")
+    what.add_argument("--no-memory", action="store_true", help="without allocations")
+    what.add_argument("--all-threads", action="store_true", help="threads that Python started too (then no memory)")
+    what.add_argument("--no-spans", action="store_true", help="without marks of passes and modules")
+    parser.add_argument("--no-signal", action="store_true", help="leave SIGUSR2 alone")
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, as python -m does")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def _share(text: str) -> float:
+    """`1%` → 0.01; a bare number is a share."""
+    number = text.removesuffix("%")
+    try:
+        value = float(number) / (100 if number != text else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 < value <= 1:
+        raise ValueError(f"{text!r} is no share of the time, such as 1% or 0.01")
+    return value
+
+
+def _command(behind: Sequence[str], args: argparse.Namespace) -> list[str]:
+    """The command as it is run: `-m module` and a script that cannot be run by itself go to this Python."""
+    command = list(behind) or (["-m", *args.module] if args.module else list(args.command))
+    if not command:
+        return []
+    first = command[0]
+    if first == "-m" or (first.endswith(".py") and not os.access(first, os.X_OK)):
+        return [sys.executable, *command]
+    return command
+
+
+def _plan(args: argparse.Namespace, command: Sequence[str]) -> Plan:
+    if args.idle and args.every:
+        raise UsageError("--idle and --every exclude each other: one waits to be asked, the other does not")
+    folder = args.output or _folder(command)
+    if "://" not in folder:
+        folder = str(Path(folder).absolute())
+    options = {
+        "record_shapes": not args.no_shapes,
+        "profile_memory": not args.no_memory,
+        "with_stack": args.with_stack,
+        "with_flops": args.with_flops,
+        "all_threads": args.all_threads,
+        "run": args.run,
+    }
+    return Plan(
+        dir=folder,
+        control=str(control_of(folder)),
+        wait=args.wait,
+        warmup=args.warmup,
+        active=args.active,
+        repeat=args.repeat,
+        idle=args.idle,
+        every=args.every,
+        budget=args.budget,
+        keep=args.keep,
+        spans=not args.no_spans,
+        signal=not args.no_signal,
+        options=options,
+    )
+
+
+def _folder(command: Sequence[str]) -> str:
+    """`runs/train-20260102-030405` for `python train.py`."""
+    names = [Path(each).stem for each in command if each.endswith(".py")]
+    if "-m" in command[:-1]:
+        names.append(command[command.index("-m") + 1].rpartition(".")[2])
+    return f"runs/{(names or ['run'])[0]}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def _prepare(plan: Plan) -> None:
+    """The folders are there, and hold no notes of another run."""
+    control = Path(plan.control)
+    try:
+        if "://" not in plan.dir:
+            Path(plan.dir).mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(control, ignore_errors=True)
+        control.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{plan.dir}: {error.strerror or error}; -o DIR names another place for traces") from error
+
+
+def _environment(plan: Plan) -> dict[str, str]:
+    injected = str(Path(kinetoscope.__file__).parent / "record" / "injected")
+    environment = dict(os.environ)
+    environment[ENVIRONMENT] = plan.as_text()
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (injected, environment.get("PYTHONPATH"))))
+    environment.setdefault("KINETO_LOG_LEVEL", "99")  # torch prints two lines for each window else
+    return environment
+
+
+def _run(command: Sequence[str], environment: dict[str, str]) -> int:
+    """Run the command as if it had been typed: what is sent to us goes to it, and its end is ours."""
+    try:
+        process = subprocess.Popen(command, env=environment)
+    except OSError as error:
+        raise InputError(f"{command[0]}: {error.strerror or error}; the command behind -- is run as it is") from error
+    with _forwarding(process):
+        code = process.wait()
+    return 128 - code if code < 0 else code
+
+
+@contextlib.contextmanager
+def _forwarding(process: subprocess.Popen[Any]) -> Iterator[None]:
+    def forward(number: int, _: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    before: dict[int, Any] = {}
+    try:
+        for name in _FORWARDED:
+            if (number := getattr(signal, name, None)) is not None:
+                before[number] = signal.signal(number, forward)
+        # Ctrl-C reaches all processes of a terminal; what a script sends to us alone, it does not.
+        alone = sys.stdin is None or not sys.stdin.isatty()
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, forward if alone else signal.SIG_IGN)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _outcome(plan: Plan) -> str:
+    """What came of it, in one line."""
+    control = Path(plan.control)
+    written = notes.read_all(control / "written").values()
+    traces = [note for note in written if note.get("path")]
+    problems = [str(note["problem"]) for note in written if note.get("problem")]
+    ranks = notes.read_all(control / "ranks")
+    if not (control / "request").exists():
+        shutil.rmtree(control, ignore_errors=True)
+    if traces:
+        what = f"{len(traces)} trace{'s' * (len(traces) != 1)} in {plan.dir}"
+        also = f" ({len(problems)} could not be written: {problems[0]})" if problems else ""
+        return f"{what}{also}; `kinetoscope summary {plan.dir}` says where the time goes"
+    if problems:
+        return f"no trace was written: {problems[0]}"
+    if not ranks:
+        return (
+            "nothing was recorded: no process took a step with an optimizer of torch (or Python ran with -I, -E or -S); "
+            "`with kinetoscope.profile(DIR) as prof` and prof.step() record any loop"
+        )
+    if plan.scheduled:
+        steps = plan.wait + plan.warmup + plan.active
+        return f"nothing was recorded: the program took fewer than the {steps} steps that a window needs; see --active"
+    return "nothing was recorded: nobody asked for it" if plan.idle else "nothing was recorded: fewer steps than --every"
