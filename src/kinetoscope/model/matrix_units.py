@@ -42,7 +42,8 @@ _MATRIX: Final[dict[str, str]] = {
     "TensorRT-LLM": r"^(?:bmm|gemm)_(?:\w*E[245]m[0123]|Bfloat16|Fp16)",
     "GEMMs of inference": r"deep_gemm::|gptq_marlin|\bmarlin::|\bMarlin<|machete::",
     # Tensile (rocBLAS, hipBLASLt): `_MI16x16x1` is the matrix instruction.
-    "Tensile": r"Cijk_\w*_MI(?:\d+x)+\d+",
+    # Cijk_ begins the name; `\w*` from each of many `Cijk_` in a hostile name would take a square of its length.
+    "Tensile": r"^(?:void )?Cijk_\w*_MI(?:\d+x)+\d+",
     # MIOpen: gtcx is its generator for matrix cores (xdlops), gtc the one without. Composable Kernel: xdl, wmma.
     "MIOpen, Composable Kernel": r"igemm_(?:fwd|bwd|wrw)_gtcx\d*|xdlops|_xdl_",
 }
