@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.alignment import Witness, aligned_pairs, best_lag
+from kinetoscope.algorithms.alignment import Witness, aligned_or_doubtful, aligned_pairs, best_lag
 
 
 def events(seed: int, count: int, *, kinds: int = 3, regular: bool = False) -> tuple[NDArray[np.int64], ...]:
@@ -116,3 +116,42 @@ def test_few_events_far_apart_are_not_taken_for_one() -> None:
 def test_nothing_to_pair() -> None:
     none = seen(events(0, 1), np.empty(0, np.int64), seed=0)
     assert not len(aligned_pairs(none, seen(events(0, 5), np.arange(5), seed=0))[0])
+
+
+def repeating(count: int, first: int, *, seed: int, offset: int = 0, step: bool = False) -> Witness:
+    """A window of a sequence of five events over and over, each time at the same distances."""
+    places = np.arange(first, first + count)
+    end = 10**15 + places // 5 * 10_000_000 + np.array([1, 2, 5, 6, 8])[places % 5] * 1_000_000 + offset
+    end = end + np.random.default_rng(seed).integers(0, 1_000, count)
+    binding = np.ones(count, np.bool_)
+    return Witness(end - 50_000, end, np.zeros(count, np.int64), binding, places // 5 if step else None)
+
+
+def test_windows_of_a_sequence_that_repeats_itself_are_not_paired_if_nothing_tells_the_lag() -> None:
+    one, other = repeating(30, 0, seed=1), repeating(25, 5, seed=2, offset=9_000_000)
+    assert best_lag(one, other) is None
+    assert len(aligned_or_doubtful(one, other)[0][0]) == 0
+    assert aligned_or_doubtful(one, other)[1]
+
+
+def test_clocks_or_the_numbers_of_steps_tell_the_lag_of_a_sequence_that_repeats_itself() -> None:
+    one, other = repeating(30, 0, seed=1), repeating(25, 5, seed=2, offset=9_000_000)
+    assert best_lag(one, other, 9_000_000) == 5
+    one, other = repeating(30, 0, seed=1, step=True), repeating(25, 5, seed=2, offset=9_000_000, step=True)
+    assert best_lag(one, other) == 5
+    mine, theirs = aligned_pairs(one, other)
+    assert (mine - theirs).tolist() == [5] * 25
+    # Windows of one length begin together, unless steps say otherwise.
+    assert best_lag(repeating(30, 0, seed=1), repeating(30, 5, seed=2)) == 0
+    assert best_lag(repeating(30, 0, seed=1, step=True), repeating(30, 5, seed=2, step=True)) == 5
+
+
+def test_events_that_say_nothing_of_themselves_do_not_spoil_the_lag() -> None:
+    sequence = events(3, 40)
+    one, other = seen(sequence, np.arange(40), seed=1), seen(sequence, np.arange(1, 40), seed=2)
+    vague = np.arange(39) < 8
+    other.signature[vague] = 99
+    assert not len(aligned_pairs(one, other)[0]) or len(aligned_pairs(one, other)[0]) < 39
+    told = Witness(other.start, other.end, other.signature, other.binding, None, vague)
+    mine, theirs = aligned_pairs(one, told)
+    assert (mine - theirs).tolist() == [1] * 39

@@ -122,6 +122,39 @@ def test_numbers_of_one_group_only() -> None:
     assert matched.frame.sort("row")["match"].to_list() == [0, 0, None, None, None, None]
 
 
+def test_what_was_launched_before_a_recording_spoils_nothing_that_is_known() -> None:
+    """Each cycle of the profiler begins with one call of which the file does not say whose it is."""
+    unknown = {
+        "group": None,
+        "group_name": None,
+        "group_ranks": None,
+        "kind": "other",
+        "candidates": "",
+        "launch": None,
+    }
+    calls: list[dict[str, Any]] = []
+    for rank in range(4):
+        for place in range(8):
+            facts = unknown if place % 4 == 0 else {"launch": 1}
+            start = 1_000_000 * (place + 50 * (place // 4)) + (7_000 * place * (rank + 1)) % 90_000
+            calls.append(
+                {"rank": rank, "start": start, "end": 1_000_000 * (place + 50 * (place // 4)) + 90_000, **facts}
+            )
+    frame = drawn(calls).with_columns(cycle=pl.Series([place // 4 for _ in range(4) for place in range(8)]))
+    matched = match(frame)
+    assert sets_of(matched) == [[0, 1, 2, 3]] * 6
+    assert matched.frame.filter(pl.col("match").is_null())["kind"].unique().to_list() == ["other"]
+
+
+def test_a_recording_that_ends_a_step_earlier_has_no_gaps() -> None:
+    calls = [
+        {"rank": rank, "start": 1_000_000 * place + 9_000 * rank, "end": 1_000_000 * place + 90_000, "group_size": 2,
+         "group_ranks": "0-1", "profiler_step": place // 4}
+        for rank, count in enumerate((12, 8)) for place in range(count)
+    ]  # fmt: skip
+    assert sets_of(match(drawn(calls))) == [[0, 1]] * 8
+
+
 def test_a_number_that_occurs_twice_pairs_in_order() -> None:
     calls = [{"rank": rank, "start": start, "seq": 1} for rank in (0, 1) for start in (0, 100)]
     assert match(drawn(calls)).frame["match"].to_list() == [0, 1, 0, 1]

@@ -257,7 +257,7 @@ def _shifted(one: Witness, other: Witness, lag: int) -> Pairs:
 def _is_steady(one: Witness, other: Witness, found: Pairs, offset: int, *, gaps: bool) -> bool:
     """Whether the clocks differ by much the same from event to event, as they do unless there are gaps.
 
-    Of few events both must have seen the same ones, at nearly the same time.
+    Of few events both must have seen the same ones, or in the same steps, at nearly the same time.
     """
     mine, theirs = found
     if one.binding[mine].any():
@@ -267,7 +267,8 @@ def _is_steady(one: Witness, other: Witness, found: Pairs, offset: int, *, gaps:
         return False
     if len(mine) < _FEW:
         near = len(mine) > 0 and abs(int(np.median(difference)) - offset) <= _REACH
-        return near and len(found[0]) == len(one) == len(other)
+        whole = len(found[0]) == len(one) == len(other)
+        return near and (whole or _agreement(one, other, int(found[0][0] - found[1][0]))[1] == 1.0)
     distance = np.median(np.abs(np.diff(one.end[mine])))
     return bool(np.median(np.abs(np.diff(difference))) <= _STEADY * distance)
 

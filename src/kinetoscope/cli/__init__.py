@@ -17,6 +17,9 @@ from kinetoscope.errors import KinetoscopeError, UsageError
 from kinetoscope.views.text import nearest, printable
 
 VERBS = {
+    "record": "record a training program as it is: kinetoscope record -- python train.py",
+    "trigger": "ask a job that `record --idle` runs for a recording, now",
+    "daemon": "record jobs that were started with KINETO_USE_DAEMON=1",
     "summary": "the answer on one screen: where a step goes, and the largest loss",
     "view": "the page in a browser: overview, timeline, all tables",
     "report": "the page as one HTML file, for a colleague",

@@ -78,3 +78,9 @@ def control_of(run: str) -> Path:
     user = os.getuid() if hasattr(os, "getuid") else 0
     digest = hashlib.sha256(run.rstrip("/").encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"kinetoscope-{user}" / digest
+
+
+def daemon_note() -> Path:
+    """Where this user's daemon on this machine says which folder its notes are in."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    return Path(tempfile.gettempdir()) / f"kinetoscope-{user}" / "daemon"

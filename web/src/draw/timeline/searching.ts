@@ -23,6 +23,7 @@ export function useSearch({ api, path, query, rank, start, from, pick, keep }: S
   const [found, setFound] = useState<Found | null>(null);
   const [failed, fail] = useState("");
   const turn = useRef(0);
+  const typed = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const ask = async (q: string, direction: "next" | "previous", after: number | null, go: boolean) => {
     const mine = ++turn.current;
     fail("");
@@ -48,18 +49,23 @@ export function useSearch({ api, path, query, rank, start, from, pick, keep }: S
       fail("");
       return;
     }
-    const timer = setTimeout(() => {
+    typed.current = setTimeout(() => {
       keep(text);
       void ask(text, "next", null, false);
     }, TYPING);
-    return () => clearTimeout(timer);
+    return () => clearTimeout(typed.current);
   }, [text, rank, path]);
   return {
     text,
     found,
     failed,
     type: setText,
-    find: (direction: "next" | "previous") => void (text && ask(text, direction, found?.row ?? from, true)),
+    find: (direction: "next" | "previous") => {
+      if (!text) return;
+      clearTimeout(typed.current); // What typing would ask would make this answer too late.
+      keep(text);
+      void ask(text, direction, found?.row ?? from, true);
+    },
     clear: () => {
       setText("");
       keep("");

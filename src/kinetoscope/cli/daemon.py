@@ -1,0 +1,145 @@
+"""`kinetoscope daemon`: record jobs that were started with KINETO_USE_DAEMON=1, and are otherwise as they are.
+
+    kinetoscope daemon -o runs/a                 waits; `kinetoscope trigger runs/a` (or a PID) asks for recordings
+    kinetoscope daemon -o runs/a --now --steps 5 records every such job of this user here once, and ends
+
+The trace of such a job has no allocations, no marks of steps and no marks of modules; `kinetoscope record --idle` has.
+A job looks every five seconds whether it is asked for something. Linux only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kinetoscope.cli.options import Parser, count, positive, time_of, typed
+from kinetoscope.errors import InputError
+from kinetoscope.record import notes
+from kinetoscope.record.daemon import Daemon, Order
+from kinetoscope.record.plan import control_of, daemon_note
+from kinetoscope.views.text import printable
+
+_FRESH = 16.0
+"""Seconds since its last word after which a process counts as gone; it says one every five."""
+
+_PAUSE = 0.25
+
+
+def run(arguments: list[str]) -> int:
+    """Answer until interrupted; with --now, until each job that asked has been recorded."""
+    parser = Parser(prog="kinetoscope daemon", description=__doc__)
+    parser.add_argument("-o", "--output", metavar="DIR", default="runs/daemon", help="where traces go (runs/daemon)")
+    parser.add_argument("--now", action="store_true", help="record what asks within --patience, then end")
+    parser.add_argument("--patience", type=typed(time_of), default=time_of("15s"), metavar="TIME", help="15s")
+    parser.add_argument("--steps", type=typed(count), default=3, metavar="N", help="steps to record with --now (3)")
+    parser.add_argument("--time", type=typed(time_of), metavar="TIME", help="a time instead of steps: 500ms")
+    parser.add_argument("--with-stack", action="store_true", help="Python calls too; costs most of all")
+    parser.add_argument("--timeout", type=typed(positive), default=600, metavar="S", help="seconds --now takes at most")
+    args = parser.parse_args(arguments)
+    order = Order(steps=0 if args.time else args.steps, milliseconds=_ms(args.time), with_stack=args.with_stack)
+    folder = Path(args.output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror or error}; -o DIR names another place for traces") from error
+    daemon = Daemon(folder)
+    with daemon.listening():
+        if args.now:
+            return _now(daemon, order, args.patience / 1e9, args.timeout)
+        with _noted(folder) as control:
+            _say(f"answering; `kinetoscope trigger {folder}` asks for recordings, Ctrl-C ends this")
+            _serve(daemon, control)
+    return 0
+
+
+def _ms(nanoseconds: int | None) -> int:
+    return max((nanoseconds or 0) // 1_000_000, 1)
+
+
+def _now(daemon: Daemon, order: Order, patience: float, timeout: float) -> int:
+    """Record each process that asks within `patience`, and wait for the traces."""
+    began = time.monotonic()
+    ordered: set[int] = set()
+    written, lost = 0, 0
+    while time.monotonic() - began < (timeout if daemon.busy else patience):
+        daemon.serve(_PAUSE)
+        if time.monotonic() - began < patience:
+            for process in daemon.seen.keys() - ordered:
+                ordered.add(process)
+                daemon.order(process, order)
+        for path in daemon.arrived():
+            written += 1
+            sys.stdout.write(f"{printable(str(path))}\n")
+            sys.stdout.flush()
+        for process in daemon.gone():
+            lost += 1
+            _say(f"process {process} ended before its trace was there")
+        if ordered and not daemon.busy and time.monotonic() - began >= patience:
+            break
+    if not ordered:
+        _say(f"no job asked within {patience:.0f} s; start it with KINETO_USE_DAEMON=1")
+    elif daemon.busy:
+        _say(f"a trace has not come within {timeout:.0f} s")
+    return 0 if written and not lost and not daemon.busy else 1
+
+
+@contextlib.contextmanager
+def _noted(folder: Path) -> Iterator[Path]:
+    """A folder for requests, and a note of where it is."""
+    control = control_of(str(folder))
+    shutil.rmtree(control, ignore_errors=True)
+    try:
+        notes.leave(control / "daemon", {"pid": os.getpid()})
+        notes.leave(daemon_note(), {"control": str(control)})
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror or error}; -o DIR names another place for traces") from error
+    try:
+        yield control
+    finally:
+        daemon_note().unlink(missing_ok=True)
+        shutil.rmtree(control, ignore_errors=True)
+
+
+def _serve(daemon: Daemon, control: Path) -> None:
+    """Pass requests on to the jobs, and their traces back to who asked."""
+    known, told = "", set[int]()
+    while True:
+        daemon.serve(_PAUSE)
+        now = time.time()
+        for process in daemon.seen.keys() - told:
+            told.add(process)
+            notes.leave(control / "ranks" / f"0.{process}", _about(process))
+            _say(f"process {process} can be recorded")
+        note = notes.read(control / "request")
+        if note is not None and note.get("id") != known and isinstance(note.get("id"), str):
+            known = note["id"]
+            fresh = {process for process, last in daemon.seen.items() if now - last < _FRESH}
+            for process in fresh & {note["pid"]} if note.get("pid") in fresh else fresh:
+                daemon.order(process, _ordered(note))
+        for path in daemon.arrived():
+            _say(f"{path}")
+            process = int(path.name.rpartition(".rank")[0].rpartition("_")[2])
+            notes.leave(control / known / f"done.0.{process}", {**_about(process), "path": str(path)})
+        for process in daemon.gone():
+            about = {**_about(process), "problem": "it ended before its trace was there"}
+            notes.leave(control / known / f"done.0.{process}", about)
+
+
+def _about(process: int) -> dict[str, Any]:
+    return {"rank": 0, "world": 1, "pid": process, "host": socket.gethostname()}
+
+
+def _ordered(note: notes.Note) -> Order:
+    steps = note.get("steps")
+    return Order(steps=steps if isinstance(steps, int) and steps > 0 else 3, with_stack=note.get("with_stack") is True)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"kinetoscope: {printable(text)}\n")

@@ -1,0 +1,135 @@
+"""`kinetoscope trigger PID|DIR`: ask a job that runs under `kinetoscope record` for a recording, now.
+
+The job is named by the folder of its run, or by one of its processes (torchrun's, or that of `kinetoscope record`, will
+do). All ranks begin at the same step. The traces are printed, one a line, when they are complete. Touching the file
+DIR/trigger, or sending SIGUSR2 to a rank, asks for the same without waiting for the answer.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kinetoscope.cli.options import Parser, count, positive, typed
+from kinetoscope.errors import InputError, NotFoundError
+from kinetoscope.record import notes
+from kinetoscope.record.plan import ENVIRONMENT, Plan, control_of, daemon_note
+from kinetoscope.record.processes import descendants, environment_of, is_alive
+from kinetoscope.views.text import printable
+
+_PAUSE = 0.1
+
+
+def run(arguments: list[str]) -> int:
+    """Ask, wait, and print where the traces are."""
+    parser = Parser(prog="kinetoscope trigger", description=__doc__)
+    parser.add_argument("job", metavar="PID|DIR", help="a process of the job, or the folder (or URL) of its run")
+    parser.add_argument("--steps", type=typed(positive), default=3, metavar="N", help="steps to record (3)")
+    parser.add_argument("--warmup", type=typed(count), default=1, metavar="N", help="steps of warm-up before (1)")
+    parser.add_argument("--with-stack", action="store_true", help="Python calls too; costs most of all")
+    parser.add_argument("--timeout", type=typed(positive), default=600, metavar="S", help="seconds to wait (600)")
+    parser.add_argument("--no-wait", action="store_true", help="ask, and do not wait for the traces")
+    args = parser.parse_args(arguments)
+    control = _control(args.job)
+    wish = {"steps": args.steps, "warmup": args.warmup, "with_stack": args.with_stack}
+    if args.job.isdecimal():
+        wish["pid"] = int(args.job)
+    try:
+        number = notes.ask(control, wish)
+    except OSError as error:
+        raise InputError(f"{control}: {error.strerror or error}; the job's user has to ask") from error
+    if args.no_wait:
+        return 0
+    return _wait(control, number, args.timeout)
+
+
+def _control(job: str) -> Path:
+    """The folder in which the job's processes look for requests."""
+    if not job.isdecimal() or Path(job).is_dir():
+        control = control_of(job)
+        if not control.is_dir():
+            raise NotFoundError(f"{job}: no job that `kinetoscope record` runs puts its traces there")
+        return control
+    if not Path("/proc").is_dir():
+        raise InputError(f"{job}: processes can be looked into on Linux only; name the folder of the run instead")
+    for process in descendants(int(job)):
+        given = environment_of(process)
+        if ENVIRONMENT in given:
+            return Path(Plan.from_text(given[ENVIRONMENT]).control)
+        if "KINETO_USE_DAEMON" in given and (note := notes.read(daemon_note())) is not None:
+            return Path(str(note.get("control")))
+    if not is_alive(int(job)):
+        raise NotFoundError(f"there is no process {job}")
+    raise InputError(
+        f"process {job} was not started by `kinetoscope record` (or is another user's); "
+        "`kinetoscope record --idle -- COMMAND` starts it so that it can be asked"
+    )
+
+
+def _wait(control: Path, number: str, timeout: float) -> int:
+    """Until every rank has said what came of it."""
+    until = time.monotonic() + timeout
+    told = False
+    while True:
+        done = notes.read_all(control / number, "done.")
+        start = notes.read(control / number / "start")
+        ranks = notes.read_all(control / "ranks")
+        if start is not None and not told and start.get("step") is not None:
+            told = True
+            _say(f"{len(start.get('ranks', ()))} ranks begin at step {start['step']}")
+        awaited = _awaited(ranks, start, done)
+        if done and not awaited:
+            return _report(done)
+        if ranks and not any(_lives(note) for note in ranks.values()):
+            return _report(done, "the job has ended")
+        if time.monotonic() > until:
+            waiting = ", ".join(sorted(awaited)) or "any process"
+            return _report(done, f"no answer from {waiting} within {timeout:.0f} s; is it taking steps?")
+        time.sleep(_PAUSE)
+
+
+def _awaited(ranks: Mapping[str, notes.Note], start: notes.Note | None, done: Mapping[str, Any]) -> set[str]:
+    """Which processes have not answered: of those that agreed on a step, else of all."""
+    answered = {name.partition(".")[2] for name in done}
+    chosen = set(start.get("ranks", ())) if start is not None else None
+    return {
+        f"rank {note.get('rank')} (process {note.get('pid')})"
+        for name, note in ranks.items()
+        if name not in answered and _lives(note) and (chosen is None or note.get("rank") in chosen)
+    }
+
+
+def _lives(note: Mapping[str, Any]) -> bool:
+    """Of processes on other machines we do not know."""
+    process = note.get("pid")
+    return note.get("host") != socket.gethostname() or not isinstance(process, int) or is_alive(process)
+
+
+def _report(done: Mapping[str, notes.Note], problem: str = "") -> int:
+    for line in _lines(done):
+        sys.stdout.write(printable(line) + "\n")
+    sys.stdout.flush()
+    said = [f"rank {note.get('rank')}: {note['problem']}" for note in _by_rank(done) if note.get("problem")]
+    for line in [*said, *([problem] if problem else [])]:
+        _say(line)
+    folders = {os.path.dirname(line) for line in _lines(done)}  # noqa: PTH120 - may be a URL
+    if len(folders) == 1:
+        _say(f"`kinetoscope summary {folders.pop()}` says where the time goes")
+    return 0 if done and not said and not problem else 1
+
+
+def _lines(done: Mapping[str, notes.Note]) -> Iterator[str]:
+    return (str(note["path"]) for note in _by_rank(done) if note.get("path"))
+
+
+def _by_rank(done: Mapping[str, notes.Note]) -> list[notes.Note]:
+    return sorted(done.values(), key=lambda note: (str(note.get("rank")).zfill(9), str(note.get("path"))))
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"kinetoscope: {printable(text)}\n")

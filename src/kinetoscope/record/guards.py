@@ -1,0 +1,151 @@
+"""What keeps the recorder from hurting the job: limits on memory, time and disk, and a net under its own mistakes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, ParamSpec, TypeVar
+
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_MOST: Final = 8 << 30
+BYTES_PER_EVENT: Final = 1500
+"""Resident bytes an event takes at the least while it is recorded, as measured with torch 2.13."""
+
+FILE_PER_RESIDENT: Final = 0.5
+"""Bytes of the exported file per byte that resident memory grew."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def tell(text: str) -> None:
+    """One line on standard error, whatever state it is in."""
+    try:
+        sys.stderr.write(f"kinetoscope: {text}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        return
+
+
+def harmless(otherwise: R) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: what goes wrong in the function is told in a line, never raised; `otherwise` is then returned.
+
+    Recording is never the reason that a run ends. Interrupts and exits go through: they are the user's.
+    """
+
+    def around(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def net(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:  # noqa: BLE001 - see above
+                tell(f"recording failed in {function.__qualname__}: {described(error)}; training goes on")
+                return otherwise
+
+        return net
+
+    return around
+
+
+def described(error: BaseException) -> str:
+    """Kind of error and the first line of its text, cut."""
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:300]}" if lines[0] else type(error).__name__
+
+
+# --- memory -------------------------------------------------------------------------------------------------------
+
+
+class Resident:
+    """Resident memory of this process; asking costs a microsecond or two."""
+
+    def __init__(self) -> None:
+        try:
+            self._file = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._file = -1
+
+    def bytes(self) -> int:
+        """Now; 0 where the system does not tell."""
+        if self._file < 0:
+            return 0
+        try:
+            return int(os.pread(self._file, 128, 0).split()[1]) * _PAGE
+        except (OSError, ValueError, IndexError):
+            return 0
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def free_memory() -> int:
+    """Bytes that this process may still take, by the machine and by its control group; 0 if unknown."""
+    free = 0
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                free = int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        free = 0
+    try:
+        most = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+        used = Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii").strip()
+        if most.isdecimal():
+            left = max(int(most) - int(used), 1)
+            free = min(free, left) if free else left
+    except (OSError, ValueError):
+        pass
+    return free
+
+
+def memory_limit(asked: int | None) -> int:
+    """Bytes that a window may make resident memory grow."""
+    if asked is not None:
+        return asked
+    return min(free_memory() // 4 or _MOST, _MOST)
+
+
+# --- disk ---------------------------------------------------------------------------------------------------------
+
+
+def free_disk(folder: str) -> int | None:
+    """Bytes free; None if the system does not tell."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
+
+
+# --- a step that does not end -------------------------------------------------------------------------------------
+
+
+class Watch:
+    """A thread that looks after a window while a step takes long, and calls when a limit is passed.
+
+    Once; `too_much` says in a few words what is over its limit, "" if nothing is.
+    """
+
+    def __init__(self, too_much: Callable[[], str], alarm: Callable[[str], Any], every: float = 0.25) -> None:
+        self._ended = threading.Event()
+        self._too_much, self._alarm, self._every = too_much, alarm, every
+        self._thread = threading.Thread(target=self._run, name="kinetoscope-watch", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._every):
+            why = self._too_much()
+            if why:
+                self._alarm(why)
+                return
+
+    def end(self) -> None:
+        """Look no more."""
+        self._ended.set()

@@ -1,0 +1,88 @@
+"""What to record, and how far recording may go: facts alone, read by every part of the recorder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a recorder records.
+
+    Attributes:
+        activities: as for `torch.profiler.profile`, or their names ("cpu", "cuda"); None records all that there are.
+        record_shapes: shapes and types of the operators' inputs.
+        profile_memory: each allocation.
+        with_stack: Python's calls; by far the dearest option.
+        with_flops: as for torch; nothing of it is in the trace.
+        with_modules: as for torch.
+        all_threads: threads that Python started, too; torch then records no memory.
+        experimental_config: as for torch.
+        execution_trace_observer: as for torch.
+        run: name of the run.
+        about: what else to know of the run (parameters, batch_size, precision, ...): goes into the sidecar alone.
+        max_memory: bytes that resident memory may grow in one window; None: a quarter of what is free, at most 8 GB.
+        max_events: a window that may have more events is ended early.
+        max_seconds: so is one that takes longer.
+        keep_free: bytes of the disk that are left alone.
+        grace: how many seconds the end by SIGTERM may be put off for the trace.
+        wait_at_exit: how many seconds the end of the program may be.
+    """
+
+    activities: Sequence[Any] | None = None
+    record_shapes: bool = True
+    profile_memory: bool = True
+    with_stack: bool = False
+    with_flops: bool = False
+    with_modules: bool = False
+    all_threads: bool = False
+    experimental_config: Any = None
+    execution_trace_observer: Any = None
+    run: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    max_memory: int | None = None
+    max_events: int = 2_000_000
+    max_seconds: float = 600.0
+    keep_free: int = 1 << 28
+    grace: float = 5.0
+    wait_at_exit: float = 60.0
+
+
+DEFAULTS = Options()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which process of which job this is, for names of files."""
+
+    host: str
+    pid: int
+    rank: int
+    world: int
+    local_rank: int
+
+
+def place() -> Place:
+    """From torch.distributed if it runs, else from what launchers put into the environment, else rank 0 of 1."""
+    import socket
+    import sys
+
+    rank, world = _number(("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"), 0), 0
+    world = _number(("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"), 1)
+    local = _number(("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"), 0)
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        rank, world = distributed.get_rank(), distributed.get_world_size()
+    host = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in socket.gethostname())
+    return Place(host[:64] or "host", os.getpid(), rank, max(world, rank + 1), local)
+
+
+def _number(names: Sequence[str], otherwise: int) -> int:
+    for name in names:
+        text = os.environ.get(name, "")
+        if text.isascii() and text.isdecimal() and len(text) < 10:
+            return int(text)
+    return otherwise

@@ -1,0 +1,207 @@
+"""One cycle of torch.profiler, started and stopped only in ways that torch survives.
+
+What is avoided, each of which ends a process or loses a trace in torch 2.13: a handler that raises (there is none: each
+cycle is a fresh `profile` without schedule); stopping on another thread; starting while another profiler runs on any
+thread; starting what was prepared before another profiler came; saving twice. Where another profiler is started while
+ours runs, on the same thread, ours ends first and both keep what they recorded.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+from kinetoscope.record.guards import described
+from kinetoscope.record.options import Options
+
+_HOOKED: Final = "_prepare_profiler"
+"""What every profiler of torch calls first, by this name in torch.autograd.profiler."""
+
+
+def foreign_profiler() -> bool:
+    """Another profiler of torch records in this process."""
+    import torch
+    import torch.autograd.profiler as autograd
+
+    here = getattr(torch.autograd, "_profiler_enabled", bool)
+    return bool(getattr(autograd, "_is_profiler_enabled", False)) or bool(here())
+
+
+class Session:
+    """`prepare` (where a device is recorded), `start`, `stop`, `export`: each says "" or, in a few words, why not.
+
+    Attributes:
+        lost: "" or why what was recorded is gone.
+    """
+
+    def __init__(self, options: Options, *, light: bool = False, yielding: Callable[[], Any]) -> None:
+        """`yielding` is called when another profiler is about to start on our thread; it must stop this session."""
+        self.lost = ""
+        self._thread = threading.get_ident()
+        self._yielding = yielding
+        self._running = self._prepared = False
+        self._saved = False
+        self._profiler: Any = _profiler(options, light)
+        self._original: Any = None
+
+    @property
+    def running(self) -> bool:
+        """It records, as far as we know."""
+        return self._running
+
+    def prepare(self) -> str:
+        """Bring up what is slow to come up (CUPTI and kin); what they deliver is thrown away until `start`."""
+        if foreign_profiler():
+            return "another profiler is recording"
+        if getattr(self._profiler, "use_device", None) is None:
+            return ""
+        try:
+            self._profiler.prepare_trace()
+        except Exception as error:  # noqa: BLE001 - torch raises anything here
+            return described(error)
+        self._prepared = True
+        self._hook()
+        return ""
+
+    def start(self) -> str:
+        """Record from now on."""
+        if foreign_profiler():
+            return "another profiler is recording"
+        if self.lost:
+            return self.lost
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                if self._prepared:
+                    self._profiler.start_trace()
+                else:
+                    self._profiler.start()
+        except Exception as error:  # noqa: BLE001 - torch raises anything here
+            self._unhook()
+            return described(error)
+        self._running, self._prepared = True, False
+        self._hook()
+        return ""
+
+    def stop(self) -> str:
+        """Record no more; only on the thread that started it."""
+        self._unhook()
+        if self._prepared and not self.lost:
+            # What was prepared cannot be dropped: torch wants it started and stopped.
+            self._prepared = False
+            self._profiler.start_trace()
+            self._profiler.stop_trace()
+            return ""
+        if not self._running:
+            return self.lost or "it does not record"
+        self._running = False
+        if threading.get_ident() != self._thread:
+            self.lost = "it was started on another thread"
+        elif not self.lost and not foreign_profiler():
+            self.lost = "another profiler took over"
+        if self.lost:
+            return self.lost
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._profiler.stop()
+        except Exception as error:  # noqa: BLE001 - torch raises anything here
+            self.lost = described(error)
+        return self.lost
+
+    def export(self, path: str, *, plainly: bool = False) -> str:
+        """Write it; the fast way once, or `plainly` by torch's exporter in Python, which escapes what it writes."""
+        try:
+            if plainly:
+                self._profiler.export_chrome_trace(path, use_python_export=True)
+            elif self._saved:
+                return "it is saved already"
+            else:
+                self._saved = True
+                self._profiler.export_chrome_trace(path)
+        except Exception as error:  # noqa: BLE001 - torch raises anything here
+            return described(error)
+        return ""
+
+    def release(self) -> None:
+        """Free what was recorded now, and not when the collector comes by."""
+        if self._profiler is not None:
+            self._profiler.profiler = None
+        self._profiler = None
+
+    # --- other profilers ------------------------------------------------------------------------------------------
+
+    def _hook(self) -> None:
+        import torch.autograd.profiler as autograd
+
+        original = getattr(autograd, _HOOKED, None)
+        if original is None or self._original is not None:
+            return
+        self._original = original
+
+        def announced(*args: Any, **kwargs: Any) -> Any:
+            self._make_way()
+            return original(*args, **kwargs)
+
+        announced.__wrapped__ = original  # type: ignore[attr-defined]
+        setattr(autograd, _HOOKED, announced)
+
+    def _unhook(self) -> None:
+        import torch.autograd.profiler as autograd
+
+        if self._original is not None:
+            setattr(autograd, _HOOKED, self._original)
+            self._original = None
+
+    def _make_way(self) -> None:
+        if threading.get_ident() == self._thread:
+            self._yielding()
+        else:
+            self.lost = "another profiler was started on another thread"
+
+
+def _profiler(options: Options, light: bool) -> Any:
+    """A `torch.profiler.profile` of these options; a light one records as little as can be."""
+    import torch.profiler
+
+    extra: dict[str, Any] = {}
+    config = options.experimental_config
+    if options.all_threads and config is None:
+        config = _all_threads()
+    if config is not None:
+        extra["experimental_config"] = config
+    if options.execution_trace_observer is not None and not light:
+        extra["execution_trace_observer"] = options.execution_trace_observer
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.profiler.profile(
+            activities=_activities(options.activities),
+            record_shapes=options.record_shapes and not light,
+            profile_memory=options.profile_memory and not light,
+            with_stack=options.with_stack and not light,
+            with_flops=options.with_flops and not light,
+            with_modules=options.with_modules and not light,
+            **extra,
+        )
+
+
+def _activities(asked: Any) -> Any:
+    if asked is None:
+        return None
+    from torch.profiler import ProfilerActivity
+
+    known = {name.lower(): value for name, value in ProfilerActivity.__members__.items()}
+    return [known.get(each.lower(), each) if isinstance(each, str) else each for each in asked]
+
+
+def _all_threads() -> Any:
+    """A configuration under which threads of Python are recorded; None where this torch has none."""
+    import torch
+
+    kind = getattr(getattr(torch._C, "_profiler", None), "_ExperimentalConfig", None)
+    try:
+        return kind(profile_all_threads=True) if kind is not None else None
+    except TypeError:
+        return None

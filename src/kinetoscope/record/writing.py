@@ -1,0 +1,303 @@
+"""From what torch exported to a file with its final name: off the training thread, and never half.
+
+torch writes plain JSON to `<name>.part` (the only thing that the training thread waits for; the interpreter's lock is
+held meanwhile, so that another thread would not help). A thread of ours then has a process of low priority check,
+compress, sync and rename it (`finishing`), so that none of this takes the lock from training. Where the text is no
+valid JSON, torch's exporter in Python writes it again; where that is not valid either, each event is mended or left out.
+What a dead process left behind is finished in the same way, or removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from kinetoscope.record import checking, finishing, meta
+from kinetoscope.record.guards import described, tell
+from kinetoscope.record.session import Session
+
+MOST_WAITING: Final = 2
+"""Traces not yet written, beyond which no window is started: each holds memory and disk."""
+
+_OURS: Final = re.compile(r"(?P<host>[\w-]+)_(?P<pid>\d+)\.rank\d+of\d+\.step\d+\.\d+(?P<kind>(?:\.\w+)*\.part(?:\.tmp)?)\Z")
+_STALE: Final = 120.0
+"""Seconds since a leftover was touched last, after which whoever wrote it is gone."""
+
+_SPOOL: Final = "kinetoscope-spool"
+
+
+@dataclass(frozen=True)
+class Written:
+    """What became of one window.
+
+    Attributes:
+        path: the trace's final name; None if it was not written.
+        meta: its sidecar's.
+        problem: one sentence: why it was not written, or what is wrong with it; "" if nothing is.
+        first_step: the first step recorded, counted over the run.
+        last_step: the last, inclusive.
+        truncated: "" or why it ended early.
+        events: how many are in it.
+        bytes: of the file.
+        stop_seconds: what torch's own stop took.
+        stall_seconds: what the training thread waited besides.
+        reason: as it was asked for.
+    """
+
+    path: str | None
+    meta: str | None = None
+    problem: str = ""
+    first_step: int = 0
+    last_step: int = -1
+    truncated: str = ""
+    events: int = 0
+    bytes: int = 0
+    stop_seconds: float = 0.0
+    stall_seconds: float = 0.0
+    reason: str = ""
+
+
+@dataclass
+class Work:
+    """One exported window on its way."""
+
+    plain: Path
+    target: str
+    written: Written
+    facts: dict[str, Any]
+    about: Callable[[], dict[str, Any]] | None
+    keep_free: int
+    session: Session | None = None
+    on_done: list[Callable[[Written], None]] = field(default_factory=list)
+    rescued: bool = False
+
+
+class Writer:
+    """A queue and the thread that empties it. `submit` and `flush` are for any thread."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._changed = threading.Condition()
+        self._waiting = 0
+        self._thread: threading.Thread | None = None
+        self._run_facts: dict[str, Any] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Traces not yet written."""
+        return self._waiting
+
+    @property
+    def spool(self) -> Path:
+        """The folder here that torch exports to: the target's, or a temporary one for a URL."""
+        if "://" in self.folder:
+            import tempfile
+
+            return Path(tempfile.gettempdir()) / f"{_SPOOL}-{os.getuid()}"
+        return Path(self.folder)
+
+    def ready(self) -> str:
+        """Make the folder; "" or why that cannot be done."""
+        try:
+            self.spool.mkdir(parents=True, exist_ok=True, mode=0o777 if "://" not in self.folder else 0o700)
+            if not os.access(self.spool, os.W_OK | os.X_OK):
+                return f"no permission to write to {self.spool}"
+        except OSError as error:
+            return f"{self.spool}: {error.strerror or error}"
+        return ""
+
+    def submit(self, work: Work) -> None:
+        """Have it written; `on_done` is called on the writer's thread."""
+        with self._changed:
+            self._waiting += 1
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="kinetoscope-writer", daemon=True)
+                self._thread.start()
+        self._work.put(work)
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until nothing waits; False if that took too long."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._waiting == 0, seconds)
+
+    def _run(self) -> None:
+        while True:
+            work = self._work.get()
+            if work is None:
+                return
+            try:
+                written = self._write(work)
+            except Exception as error:  # noqa: BLE001 - a trace may be lost, the job may not
+                _remove(work.plain)
+                written = _lost(work, described(error))
+            if work.session is not None:
+                work.session.release()
+            for each in work.on_done:
+                try:
+                    each(written)
+                except Exception as error:  # noqa: BLE001 - what is called is not ours
+                    tell(f"what was to be done with the trace failed: {described(error)}")
+            with self._changed:
+                self._waiting -= 1
+                self._changed.notify_all()
+
+    # --- one trace ------------------------------------------------------------------------------------------------
+
+    def _write(self, work: Work) -> Written:
+        answer = self._finish(work)
+        how = ""
+        if answer["status"] == "invalid" and work.session is not None:
+            how = "torch's exporter wrote invalid JSON; written again by its exporter in Python"
+            again = work.plain.with_suffix(".again.part")
+            if not work.session.export(str(again), plainly=True):
+                answer = self._finish(work, again, how)
+            _remove(again)
+        if answer["status"] == "invalid":
+            how = "torch wrote invalid JSON; each event was mended or left out"
+            answer = self._finish(work, work.plain, how, repair=True)
+        _remove(work.plain)
+        if answer["status"] == "ok":
+            lost = answer["lost"]
+            return _replace(
+                work.written,
+                path=work.target,
+                meta=meta.beside(work.target) if work.about is not None else None,
+                events=answer["events"],
+                bytes=answer["bytes"],
+                problem=f"{lost} events could not be kept." if lost else "",
+            )
+        if answer["status"] == "full":
+            return _lost(work, "the disk is full")
+        return _lost(work, answer["message"])
+
+    def _finish(self, work: Work, plain: Path | None = None, how: str = "", *, repair: bool = False) -> dict[str, Any]:
+        about = work.about() if work.about is not None else None
+        if about is not None and how:
+            about["export"] = how
+        task = {
+            "plain": str(plain or work.plain),
+            "target": work.target,
+            "facts": work.facts,
+            "meta": about,
+            "meta_target": meta.beside(work.target),
+            "keep_free": work.keep_free,
+            "repair": repair,
+            "path": [each for each in sys.path if each] if "://" in work.target else [],
+        }
+        return run_apart(task)
+
+    def sweep(self, keep_free: int, host: str) -> None:
+        """Finish or remove what processes of this host that are gone left in the folder. On the writer's thread."""
+        for path in _leftovers(self.spool, host):
+            if not _complete(path):
+                _remove(path)
+                continue
+            name = path.name.removesuffix(".part") + ".pt.trace.json.gz"
+            claimed = path.with_name(f"{path.name.removesuffix('.part')}.rescued{os.getpid()}.part")
+            with contextlib.suppress(OSError):
+                path.rename(claimed)
+                target = f"{self.folder.rstrip('/')}/{name}"
+                facts = {"truncated": "its process ended before it was written"}
+                self.submit(Work(claimed, target, Written(None), facts, None, keep_free, rescued=True))
+
+
+def run_apart(task: dict[str, Any]) -> dict[str, Any]:
+    """Finish a trace in a process of its own; in this one where that cannot be."""
+    script = str(Path(finishing.__file__).resolve())
+    bare = [] if task["path"] else ["-S"]
+    local = task["target"].startswith("memory://") or not sys.executable
+    if not local:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-I", *bare, "-X", "utf8", script],
+                input=json.dumps(task, allow_nan=False).encode(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=meta.environment(),
+                start_new_session=True,  # an interrupt typed at the terminal is not for it
+                check=False,
+            )
+            answer = json.loads(done.stdout) if done.returncode == 0 else None
+            if isinstance(answer, dict):
+                return answer
+            if done.returncode > 0:
+                last = done.stderr.decode(errors="replace").strip().splitlines()
+                return {"status": "failed", "message": last[-1][:300] if last else "the process that writes it failed"}
+        except (OSError, ValueError):
+            pass
+    return finishing.finish(task)
+
+
+def _lost(work: Work, why: str) -> Written:
+    return _replace(work.written, path=None, problem=f"The trace was not written: {why}.")
+
+
+def _replace(written: Written, **changes: Any) -> Written:
+    from dataclasses import replace
+
+    return replace(written, **changes)
+
+
+# --- leftovers ----------------------------------------------------------------------------------------------------
+
+
+def _leftovers(folder: Path, host: str) -> list[Path]:
+    now = time.time()
+    found = []
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            name = _OURS.match(path.name)
+            if name is None or name["host"] != host or _alive(int(name["pid"])):
+                continue
+            if now - path.stat().st_mtime > _STALE:
+                found.append(path)
+    return found
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _complete(path: Path) -> bool:
+    """It may be a whole export: worth finishing."""
+    if re.search(r"\.step\d+\.\d+\.part\Z", path.name) is None:
+        return False
+    return ends_whole(path)
+
+
+def ends_whole(path: Path) -> bool:
+    """The file is there and ends as torch ends a trace."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(path.stat().st_size - 64, 0))
+            return file.read().rstrip().endswith(b"}")
+    except OSError:
+        return False
+
+
+def _remove(*paths: Path) -> None:
+    for path in paths:
+        for each in (path, path.with_name(path.name + ".tmp")):
+            with contextlib.suppress(OSError):
+                each.unlink()
+
+
+__all__ = ["MOST_WAITING", "Work", "Writer", "Written", "checking", "ends_whole", "run_apart"]
