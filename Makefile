@@ -81,9 +81,13 @@ bench-peers: $(VENV)/.dev ## the same beside HTA and torch-tb-profiler, which it
 emulators: $(VENV)/.dev ## what npm has of the object stores that tests run against: S3 and Azure Blob (needs Node.js)
 	npm install --no-save --no-audit --no-fund --prefix $(VENV)/emulators azurite@3 s3rver@3
 
+.PHONY: browser
+browser: ## the Chromium that the page is tested in, where apt-get can install it (as root)
+	apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium
+
 .PHONY: clean
 clean: ## remove .venv, caches, and what was built or downloaded
-	rm -rf $(VENV) build dist docs/_build benchmarks/.data benchmarks/.peers
+	rm -rf $(VENV) build dist docs/_build benchmarks/.data benchmarks/.peers web/node_modules
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
 

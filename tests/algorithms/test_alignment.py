@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.alignment import Witness, aligned_or_doubtful, aligned_pairs, best_lag
+from kinetoscope.algorithms.alignment import aligned_or_doubtful, aligned_pairs
+from kinetoscope.algorithms.lags import best_lag
+from kinetoscope.algorithms.witnesses import Witness
 
 
 def events(seed: int, count: int, *, kinds: int = 3, regular: bool = False) -> tuple[NDArray[np.int64], ...]:

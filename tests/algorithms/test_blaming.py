@@ -60,9 +60,30 @@ def test_what_leads_to_another_stage_follows_from_sending_and_receiving() -> Non
     assert found.charged[1].tolist() == [0, 0, 90, 0]
 
 
+@pytest.mark.parametrize(
+    ("shared", "held", "expected"),
+    [
+        (True, [0, 0, 60], [0, 30, 60]),
+        (True, [0, 0, 500], [0, 0, 90]),
+        (True, [0, 0, -60], [0, 90, 0]),
+        (False, [0, 0, 60], [0, 90, 0]),
+    ],
+    ids=["some of it", "no more than there is", "the other one more", "another collective"],
+)
+def test_transfer_of_a_shared_collective_is_charged_to_what_left_it_open(
+    shared: bool, held: list[int], expected: list[int]
+) -> None:
+    rows = [(0, 0, [0, 0, 0]), (1, 90, [0, 100, 0]), (0 if shared else 2, 0, [0, 0, 0]), (1, 0, [0, 10, 0])]
+    more = np.array([[0, 0, 0], [held[0], 0, max(held[2], 0)], [0, 0, 0], [0, 0, max(-held[2], 0)]], np.int64)
+    found = asked(rows, held=more, lost=np.array([0, 90]))
+    assert found.charged[1].tolist() == [*expected, 0, 0]
+
+
 def test_arrays_of_other_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="expected 4 rows"):
         asked([(0, 0, [0, 0])] * 4, waited=np.zeros(3, np.int64))
+    with pytest.raises(ValueError, match="held has the shape"):
+        asked([(0, 0, [0, 0])] * 4, held=np.zeros((4, 3), np.int64))
 
 
 times = st.integers(0, 1 << 40)
@@ -80,7 +101,8 @@ def test_whatever_comes_the_charges_sum_to_the_losses(drawn: list[Any], data: st
     flags = st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)).map(np.array)
     losses = np.array(data.draw(st.lists(times, min_size=half, max_size=half)), np.int64)
     waited = np.array([place * 7 for place in range(len(rows))], np.int64)
-    found = asked(rows, barrier=data.draw(flags), pairwise=data.draw(flags), waited=waited, lost=losses)
+    held = np.array([[data.draw(st.integers(0, did[1])), 0] for _, _, did in rows], np.int64)
+    found = asked(rows, barrier=data.draw(flags), pairwise=data.draw(flags), waited=waited, lost=losses, held=held)
     assert found.charged.sum() == losses.sum()
     assert found.charged.min() >= 0
     assert (found.carried <= losses).all()

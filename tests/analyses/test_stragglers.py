@@ -64,6 +64,18 @@ def test_the_loss_is_what_the_others_waited_and_did_not_compute(tmp_path: Path) 
     assert result.notes[-1] == "The others wait for rank 1."
 
 
+def test_what_a_rank_does_not_hide_of_a_transfer_is_its_host(tmp_path: Path) -> None:
+    """All gather from 11,000 to 31,000; rank 1 waits for that with all its device before it launches what is next."""
+    step = drawn.annotation("ProfilerStep#1", 0, 60_000)
+    begin = [step, computing(0, 10_000), meeting(10_000, 11_000, 1), meeting(11_000, 31_000, 2)]
+    punctual = [*begin, drawn.launch(9_000, 10, 11_001), computing(11_000, 31_000), meeting(31_000, 53_000, 3)]
+    waits = drawn.launch(11_500, 20_000, 0, name="cudaDeviceSynchronize")
+    late = [*begin, waits, drawn.launch(31_600, 10, 32_001), computing(32_000, 52_000), meeting(52_000, 53_000, 3)]
+    result = stragglers(read(written(tmp_path, [punctual, late, punctual]), jobs=1))
+    assert verdict(result) == [(1, "synchronization")]
+    assert result.frame["cause_share"][1] > 0.9
+
+
 def test_by_collective_it_says_who_was_last_and_whose_fault_it_was(tmp_path: Path) -> None:
     frame = stragglers(read(job_of_three(tmp_path), jobs=1), by="collective").frame
     columns = ("rank", "step", "kind", "start", "late", "lost", "straggler", "cause", "charged_to")

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.model.late_launches import HOLDING
 from kinetoscope.model.straggling import CAUSES, PIPELINE, UNKNOWN, Charges, Rows, charge
 
 COMPUTATION, LOADING, GAP = (CAUSES.index(name) for name in ("computation", "data loading", "host gap"))
@@ -133,6 +135,34 @@ def test_who_waits_in_several_at_a_time_loses_that_time_once() -> None:
     charges = asked(rows)
     assert charges.lost.tolist() == [50, 50]
     assert charges.counted.tolist() == [50, 10]
+
+
+def held_rows(rows: Rows, held: Sequence[tuple[int, int, int, str]]) -> Rows:
+    """With intervals (row, start, end, activity) in which hosts left transfer in the open."""
+    row, start, end = (np.array([each[place] for each in held], np.int64) for place in range(3))
+    by = np.array([HOLDING.index(each[3]) for each in held], np.int64)
+    return replace(rows, held=Intervals(start, end), held_row=row, held_by=by)
+
+
+def test_transfer_in_the_open_is_charged_to_what_the_host_did() -> None:
+    """1 waits for its device until the transfer is over, at 60; 0 hides it, and waits for 1 from 60 to 110."""
+    same = [10, 0, 0, 0, 0, 0]
+    rows = [(0, 10, 0, 0, same), (0, 60, 1, 0, [50, 0, 0, 0, 0, 0])]
+    rows += [(1, 10, 0, 0, same), (1, 110, 1, 0, [50, 50, 0, 0, 0, 0])]
+    plain = drawn(rows, {0: [(10, 60)]})
+    assert bill(plain, asked(plain)) == {(1, "communication"): 50}
+    kept = held_rows(plain, [(2, 10, 15, "data loading"), (2, 15, 60, "synchronization")])
+    charges = asked(kept)
+    assert bill(kept, charges) == {(1, "data loading"): 5, (1, "synchronization"): 45}
+    assert charges.held[3].tolist() == [0, 0, 0, 5, 45, 0]
+
+
+def test_what_a_host_does_while_its_rank_waits_for_others_is_not_held_against_it() -> None:
+    """0 waits for 1 from 10 to 40 and synchronises until the transfer is over, at 60, like 1."""
+    rows = [(0, 10, 0, 0, [10, 0, 0, 0, 0, 0]), (0, 80, 1, 0, [20, 50, 0, 0, 0, 0])]
+    rows += [(1, 40, 0, 0, [40, 0, 0, 0, 0, 0]), (1, 80, 1, 0, [20, 20, 0, 0, 0, 0])]
+    kept = held_rows(drawn(rows), [(0, 10, 60, "synchronization"), (2, 40, 60, "synchronization")])
+    assert asked(kept).held[:, CAUSES.index("synchronization")].tolist() == [0, 20, 0, 20]
 
 
 def test_waiting_for_a_stage_of_the_pipeline_makes_no_straggler() -> None:

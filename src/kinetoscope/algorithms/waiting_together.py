@@ -2,7 +2,8 @@
 
 Some do the same at much the same time without having to do with one another. Two things tell those apart who are at an
 event together. All leave it at one instant, time after time, however their clocks differ. And who comes early stays
-until the last has come: so if just one came late, all who stayed long were waiting for that one.
+until the last has come: so if just one came late, all who stayed long were waiting for that one; and however
+differently they come, they leave as one.
 """
 
 from __future__ import annotations

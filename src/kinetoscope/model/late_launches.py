@@ -13,12 +13,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.intervals import Intervals, difference, intersection
+from kinetoscope.algorithms.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.model.before_collectives import Doings, doings, inside
 from kinetoscope.model.collective_calls import base_of
 from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import WorkKind
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.waiting import host_waits
 
 HELD: Final = "held"
 """A column of lists: when during a collective what kept the host, in threes: ns after its start, until when, which."""
@@ -26,8 +27,10 @@ HELD: Final = "held"
 HOLDING: Final = ("data loading", "synchronization", "host gap")
 """What keeps a host, in order of priority."""
 
-_LOADING, _SYNCHRONIZING = 3, 4
-"""Places in `Doings.classes`."""
+_LOADING: Final = 3
+"""Place in `Doings.classes`."""
+
+_NEVER: Final = np.iinfo(np.int64).min
 
 
 def held_lists(trace: Trace, calls: pl.DataFrame) -> pl.Series:
@@ -49,23 +52,37 @@ def held_lists(trace: Trace, calls: pl.DataFrame) -> pl.Series:
 def _held(trace: Trace) -> tuple[Intervals, ...]:
     """When what kept the host while a transfer was in the open: a union for each of HOLDING, apart from each other."""
     did = trace.of(doings)
-    late = _late(trace, did)
-    loading, waiting = did.classes[_LOADING], did.classes[_SYNCHRONIZING]
+    loading = did.classes[_LOADING]
+    late, launched = _late(trace, did)
+    # Without the time that the host stood in synchronising calls since its last launch, this one had come sooner by it.
+    since = np.maximum(late.start, launched.end - covered(launched, _synchronizing(trace)))
+    waiting = difference(union(since, late.end), loading)
     rest = difference(late, loading)
-    return intersection(late, loading), intersection(rest, waiting), difference(rest, waiting)
+    return intersection(late, loading), waiting, difference(rest, waiting)
 
 
-def _late(trace: Trace, did: Doings) -> Intervals:
-    """Communication in the open of which the computation that ends it, or follows, was not launched yet."""
+def _synchronizing(trace: Trace) -> Intervals:
+    calls = trace.of(host_waits).call
+    return union(trace.start[calls], trace.end[calls])
+
+
+def _late(trace: Trace, did: Doings) -> tuple[Intervals, Intervals]:
+    """Communication in the open of which the computation that ends it, or follows, was not launched yet.
+
+    And the time from the launch of computation before that until that one; nothing where there are no launches.
+    """
     work = trace.of(device_work)
     exposed = difference(did.communication, did.computation)
     if not len(work):
-        return exposed
-    launched = _launched(trace, did.computation)
+        return exposed, Intervals(exposed.end, exposed.end)
+    call = work.launch[work.of(WorkKind.COMPUTATION)]
+    launches = np.unique(trace.start[call[call >= 0]])
     following = np.searchsorted(did.computation.start, exposed.start)
-    until = np.minimum(np.append(launched, np.iinfo(np.int64).min)[following], exposed.end)
-    late = until > exposed.start
-    return Intervals(exposed.start[late], until[late])
+    launched = np.append(_launched(trace, did.computation), _NEVER)[following]
+    late = launched > exposed.start
+    launched, exposed = launched[late], Intervals(exposed.start[late], exposed.end[late])
+    before = np.append(_NEVER, launches)[np.searchsorted(launches, launched)]
+    return Intervals(exposed.start, np.minimum(launched, exposed.end)), Intervals(before, launched)
 
 
 def _launched(trace: Trace, computation: Intervals) -> NDArray[np.int64]:
@@ -75,4 +92,4 @@ def _launched(trace: Trace, computation: Intervals) -> NDArray[np.int64]:
     computing = computing[np.argsort(work.start[computing], kind="stable")]
     first = computing[np.searchsorted(work.start[computing], computation.start)]
     call = work.launch[first]
-    return np.where(call >= 0, trace.start[call], np.iinfo(np.int64).min)
+    return np.where(call >= 0, trace.start[call], _NEVER)

@@ -1,8 +1,9 @@
 """Which rows of different ranks are one collective.
 
 By process group and number (`Seq`), which files of newer torch have; else by the order of calls within a process group;
-else, where no group is recorded, by the order of like calls. Never by the place in a file. What cannot be told stays
-unmatched and is counted.
+else, where no group is recorded, by the order of like calls. Never by the place in a file. Training repeats itself: of
+recordings that begin in different steps clocks tell which call is which, or the numbers of the profiler's steps. What
+cannot be told stays unmatched and is counted.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which ranks were in a collective together, where no process group is recorded.
 
 Ranks that stand side by side did the same at much the same time; but several groups may have. Those are taken for one
-group that leave together, and of whom it is seen that the early wait for the late (`algorithms.waiting_together`); or
-where the groups of the job are listed and only one fits; or where there can be but one. Everything else stays open: a
-wrong pair is worse than none.
+group that leave together, and of whom it is seen that the early wait for the late, or that any two come at very
+different times (`algorithms.waiting_together`); or where the groups of the job are listed and only one fits; or where
+there can be but one. Everything else stays open: a wrong pair is worse than none.
 """
 
 from __future__ import annotations

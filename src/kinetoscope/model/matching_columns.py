@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.alignment import Witness
 from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.witnesses import Witness
 from kinetoscope.model import arrays
 from kinetoscope.model.collectives import BINDING, GATHERS, POINT_TO_POINT, UNEVEN
 

@@ -7,8 +7,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.alignment import Witness, aligned_pairs
+from kinetoscope.algorithms.alignment import aligned_pairs
 from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.witnesses import Witness
 from kinetoscope.model.matching_columns import Calls, Int64s
 from kinetoscope.model.matching_order import Offsets
 

@@ -1,18 +1,23 @@
 """A short window every so many steps, for as long as the job runs, at a cost that stays within a budget.
 
-What a window costs is measured: the time of its steps beyond that of the steps around it, with the start, the stop and
-the export that happen between them. The next window waits until this cost, and the expected cost of the next, are
+What a window costs is measured: the time of its steps beyond the median of those around it, with the start, the stop
+and the export that happen between them. The next window waits until this, and as much again for the window itself, is
 within the budget of all the time since the first step; so the interval grows where windows are dear. A step that takes
-more than 1.5 times the median opens a window too, within the same budget: what slows a step often slows those after it.
+more than 1.5 times the median opens a window too, within the same budget: what slows one step often slows those after
+it.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
+
+from kinetoscope.record import notes
 
 SLOW: Final = 1.5
 """A step this many times longer than the median is slow."""
@@ -23,73 +28,65 @@ _FEW: Final = 10
 _MANY: Final = 101
 
 
-@dataclass
 class Always:
-    """When to record: told of each step, it answers with a wish.
+    """When to record.
 
     Attributes:
         every: steps between windows, at least.
         budget: share of the time that windows may cost.
+        warmup, active: steps of a window.
         spent: seconds that windows have cost so far.
-        windows: how many there were.
     """
 
-    every: int
-    budget: float
-    warmup: int = 1
-    active: int = 3
-    spent: float = 0.0
-    windows: int = 0
-    _steps: deque[float] = field(default_factory=lambda: deque(maxlen=_MANY))
-    _began: float | None = None
-    _cost: float = 0.0
-    _last: int = 0
+    def __init__(self, every: int, budget: float, warmup: int = 1, active: int = 3) -> None:
+        self.every, self.budget, self.warmup, self.active = every, budget, warmup, active
+        self.spent = 0.0
+        self._steps: deque[float] = deque(maxlen=_MANY)
+        self._usual = 0.0
+        self._began: float | None = None
+        self._last = 0
+        self._open = False
+        self._this = 0.0
+        self._expected = 0.0
 
-    def after_step(self, ended: int, took: float, *, recorded: bool, now: float) -> dict[str, Any] | None:
-        """What to ask for after this step, if anything.
+    def after_step(self, ended: int, took: float, *, recorded: bool, now: float) -> str:
+        """Why a window is to be opened after this step; "" if it is not.
 
-        `ended` is the number of steps so far, `took` how long the last one took, s, with what a window did in it;
-        `recorded` if a window was open; `now` a clock, s.
+        `ended` is the number of steps so far, `took` how long the last one took, s, with what was done for a window in
+        it; `recorded`: a window was open in it; `now`: a clock, s.
         """
         if self._began is None:
             self._began = now
-            return None  # how long the first took is not known
+            return ""  # how long the first took is not known
         if recorded:
-            self._charge(took)
-            return None
-        usual = median(self._steps) if len(self._steps) >= _FEW else None
-        if self._cost:
+            self._open = True
+            self.charge(max(took - self._usual, 0.0))
+            return ""
+        if self._open:
             self._close(ended)
+        slow = len(self._steps) >= _FEW and took > SLOW * self._usual
         self._steps.append(took)
-        reason = "slow step" if usual is not None and took > SLOW * usual else ""
-        if not reason and ended - self._last >= self.every:
-            reason = "every"
-        if not reason or not self._affordable(now):
-            return None
+        if len(self._steps) <= _FEW or ended % _FEW == 0:  # a median of 101 numbers costs 10 µs
+            self._usual = median(self._steps)
+        if not (slow or ended - self._last >= self.every) or not self._can_afford(now):
+            return ""
         self._last = ended
-        return {"steps": self.active, "warmup": self.warmup, "reason": reason}
-
-    def _charge(self, took: float) -> None:
-        extra = max(took - median(self._steps), 0.0) if self._steps else took
-        self.spent += extra
-        self._cost += extra
+        return "slow step" if slow else "every"
 
     def charge(self, seconds: float) -> None:
-        """Add what a window cost besides its steps."""
+        """Add what the window costs, or has cost besides its steps."""
         self.spent += seconds
-        self._cost += seconds
+        self._this += seconds
 
     def _close(self, ended: int) -> None:
-        self.windows += 1
-        self._expected = max(self._cost, self._expected / 2)
-        self._cost = 0.0
+        self._expected = max(self._this, self._expected / 2)
+        self._this = 0.0
+        self._open = False
         self._last = ended
 
-    _expected: float = 0.0
-
-    def _affordable(self, now: float) -> bool:
-        elapsed = now - (self._began or now)
-        return self.spent + self._expected <= self.budget * elapsed or (not self.windows and not self.spent)
+    def _can_afford(self, now: float) -> bool:
+        """Is the next window within the budget, if it costs as much as the last? What the first costs nobody knows."""
+        return self.spent + self._expected <= self.budget * (now - (self._began or now))
 
 
 @dataclass(frozen=True)
@@ -97,36 +94,56 @@ class Window:
     """A window that is on disk.
 
     Attributes:
-        number: the step that it began at.
-        slowest: the longest of its steps, or the step that opened it, s.
-        files: its traces and what belongs to them.
+        number: the first step that it recorded.
+        took: the step that opened it, s.
+        files: its trace, and what belongs to it.
     """
 
     number: int
-    slowest: float
+    took: float
     files: tuple[str, ...]
 
 
-class Kept:
-    """The newest and the slowest windows; the rest is removed."""
+class Windows:
+    """The windows of a run that are kept: the newest and the slowest. The leader's choice holds for all ranks."""
 
-    def __init__(self, keep: int, remove: Callable[[str], None]) -> None:
-        self._keep, self._remove = keep, remove
-        self._windows: list[Window] = []
+    def __init__(self, control: Path, keep: int, *, leads: bool) -> None:
+        self._dropped, self._keep, self._leads = control / "dropped", keep, leads
+        self._kept: dict[int, Window] = {}
 
     @property
-    def windows(self) -> Sequence[Window]:
+    def kept(self) -> Sequence[Window]:
         """What is kept, the oldest first."""
-        return tuple(self._windows)
+        return tuple(self._kept.values())
 
     def add(self, window: Window) -> None:
         """Keep this one, and remove what is neither among the newest nor among the slowest any more."""
-        self._windows.append(window)
+        self._kept[window.number] = window
         if not self._keep:
             return
-        newest = sorted(self._windows, key=lambda each: each.number)[-self._keep :]
-        slowest = sorted(self._windows, key=lambda each: (each.slowest, each.number))[-self._keep :]
-        for each in [each for each in self._windows if each not in newest and each not in slowest]:
-            self._windows.remove(each)
-            for file in each.files:
-                self._remove(file)
+        if self._leads:
+            newest = sorted(self._kept)[-self._keep :]
+            slowest = sorted(self._kept, key=lambda number: (self._kept[number].took, number))[-self._keep :]
+            for number in set(self._kept) - {*newest, *slowest}:
+                with contextlib.suppress(OSError):
+                    notes.leave(self._dropped / str(number), {})
+                self._remove(number)
+        else:
+            for name in notes.read_all(self._dropped):
+                if name.isdecimal() and int(name) in self._kept:
+                    self._remove(int(name))
+
+    def _remove(self, number: int) -> None:
+        for file in self._kept.pop(number).files:
+            if "://" in file:
+                _remove_remote(file)
+            else:
+                with contextlib.suppress(OSError):
+                    Path(file).unlink()
+
+
+def _remove_remote(url: str) -> None:
+    import fsspec
+
+    with contextlib.suppress(Exception):  # a store raises what it likes; the trace stays then
+        fsspec.core.url_to_fs(url)[0].rm(url)

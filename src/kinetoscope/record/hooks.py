@@ -89,6 +89,11 @@ class Spans:
         ]
         self._wrap_backward()
 
+    @property
+    def attached(self) -> bool:
+        """Are the hooks there?"""
+        return bool(self._handles)
+
     def detach(self) -> None:
         """Stop marking, and forget the modules."""
         for handle in self._handles:

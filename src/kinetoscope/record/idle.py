@@ -57,6 +57,8 @@ class Wish:
         step: the number of steps that have ended when it begins; None for the next boundary.
         active, warmup: how many steps.
         options: fields of `Options` that differ from the job's.
+        reason: who or what asked.
+        took: the step that was the reason, s.
     """
 
     number: str
@@ -64,12 +66,23 @@ class Wish:
     active: int
     warmup: int
     options: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = "trigger"
+    took: float = 0.0
 
 
 def wish_of(note: Mapping[str, Any], step: int | None) -> Wish:
     """What a request asks for; what makes no sense in it is put right."""
     options = {name: True for name in ("with_stack", "profile_memory", "record_shapes") if note.get(name) is True}
-    return Wish(str(note.get("id", "")), step, _count(note.get("steps"), 3, 1), _count(note.get("warmup"), 1, 0), options)
+    took = note.get("took")
+    return Wish(
+        str(note.get("id", "")),
+        step,
+        _count(note.get("steps"), 3, 1),
+        _count(note.get("warmup"), 1, 0),
+        options,
+        str(note.get("reason", "trigger")),
+        took if isinstance(took, float) else 0.0,
+    )
 
 
 def _count(value: object, otherwise: int, least: int) -> int:
@@ -89,6 +102,7 @@ class Watch:
         self._who, self._control, self._clock = who, control, clock
         self._touch = None if "://" in run else Path(run) / notes.TOUCH
         self._asked: dict[str, Any] | None = None
+        self._wanted: dict[str, Any] | None = None
         self._known = ""
         self._since = 0.0
         self._signalled = False
@@ -108,12 +122,9 @@ class Watch:
         self._signalled = True
 
     def ask(self, wish: Mapping[str, Any]) -> None:
-        """Ask all ranks for a recording, as `kinetoscope trigger` does.
-
-        Raises:
-            OSError: the folder of notes cannot be written.
-        """
-        notes.ask(self._control, wish)
+        """Ask all ranks for a recording, as `kinetoscope trigger` does, unless one is asked for already."""
+        if self._wanted is None and self._asked is None and self.wish is None:
+            self._wanted = dict(wish)
 
     def done(self, number: str, note: Mapping[str, Any]) -> None:
         """Tell whoever asked what came of it."""
@@ -140,7 +151,10 @@ class Watch:
         self._agree()
 
     def _pass_on(self) -> None:
-        """A signal and a touched file become a request."""
+        """What this process wants, a signal and a touched file become a request."""
+        if self._wanted is not None:
+            wanted, self._wanted = self._wanted, None
+            notes.ask(self._control, wanted)
         touched = self._touch is not None and self._who.rank == 0 and self._touch.exists()
         if touched or self._signalled:
             self._signalled = False

@@ -19,11 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kinetoscope.record import ranks
-from kinetoscope.record.always import Always
+from kinetoscope.record import notes
+from kinetoscope.record.always import Always, Window, Windows
 from kinetoscope.record.hooks import Rounds, Spans
 from kinetoscope.record.idle import Watch, Who, Wish
-from kinetoscope.record.options import Options
+from kinetoscope.record.options import Options, place
 from kinetoscope.record.plan import Plan
 from kinetoscope.record.recorder import Recorder
 from kinetoscope.record.writing import Written
@@ -110,94 +110,106 @@ class _Job:
 
     def __init__(self, plan: Plan, options: Options) -> None:
         self._plan, self._options = plan, options
-        self.who = Who(ranks.rank(), ranks.world(), os.getpid(), socket.gethostname())
+        self._control = Path(plan.control)
+        here = place()
+        self.who = Who(here.rank, here.world, here.pid, socket.gethostname())
         self._ended = 0
         self._last = time.monotonic()
         self._seconds = 0.0
-        self._recorder = Recorder(plan.dir, options)
+        self._recorder = Recorder(plan.dir, options, say=None if here.rank == 0 else _quiet)
         self._spans = Spans()
         self._next = max(plan.wait, 1)
         self._left = plan.repeat or sys.maxsize
-        self._always = Always.of(plan) if plan.every else None
-        self.watch = Watch(self.who, run=plan.dir, control=Path(plan.control), clock=lambda: (self._ended, self._seconds))
+        self._always = Always(plan.every, plan.budget, plan.warmup, plan.active) if plan.every else None
+        self._kept = Windows(self._control, plan.keep, leads=self.who.rank == 0)
+        self.watch = Watch(self.who, run=plan.dir, control=self._control, clock=lambda: (self._ended, self._seconds))
         self.watch.start()
 
     def boundary(self) -> None:
         """A step has ended."""
-        now = time.monotonic()
-        took, self._last = now - self._last, now
+        took = time.monotonic() - self._last
         self._ended += 1
-        busy = self._recorder.state != "idle"
-        if busy:
+        recorded = self._recorder.state != "idle"
+        if recorded:
             self._recorder.step(step=self._ended)
-            if self._recorder.state == "idle":
-                self._spans.detach()
+            took = time.monotonic() - self._last  # with what the recorder did
         elif self._ended > 1:
-            self._seconds = took if not self._seconds else 0.9 * self._seconds + 0.1 * took
-        self._wishes()
-        if self._plan.scheduled:
+            self._seconds = 0.9 * self._seconds + 0.1 * took if self._seconds else took
+        if self._spans.attached and self._recorder.state == "idle":
+            self._spans.detach()
+        if self.watch.wish is not None:
+            self._take(self.watch.wish)
+        elif self._plan.scheduled:
             self._schedule()
         elif self._always is not None:
-            self._sample(took, busy=busy)
-        self._last = time.monotonic() if busy else self._last
+            self._sample(self._always, took, recorded=recorded)
+        self._last = time.monotonic()
 
     def _schedule(self) -> None:
         plan = self._plan
-        if self._left and self._ended >= self._next and self._open(plan.warmup, plan.active, "schedule", self._options):
+        if self._left and self._ended >= self._next and self._recorder.state == "idle":
             self._left -= 1
             self._next = self._ended + plan.warmup + plan.active + plan.wait
+            self._open(Wish("", None, plan.active, plan.warmup, reason="schedule"))
 
-    def _sample(self, took: float, *, busy: bool) -> None:
-        assert self._always is not None
-        wish = self._always.after_step(self._ended, took, recorded=busy, now=time.monotonic())
-        if wish and self.who.world > 1:
-            if self.who.rank == 0:
-                self.watch.ask(wish)
-        elif wish:
-            self._open(int(wish["warmup"]), int(wish["steps"]), str(wish["reason"]), self._options, self._always.written)
+    def _sample(self, always: Always, took: float, *, recorded: bool) -> None:
+        costs = recorded or self._recorder.writing > 0
+        reason = always.after_step(self._ended, took, recorded=costs, now=time.monotonic())
+        if not reason:
+            return
+        if self.who.world <= 1:
+            began = time.monotonic()
+            self._open(Wish("", None, always.active, always.warmup, reason=reason, took=took))
+            always.charge(time.monotonic() - began)
+        elif self.who.rank == 0:
+            wish = {"steps": always.active, "warmup": always.warmup, "reason": reason, "took": took}
+            self.watch.ask(wish)
 
-    def _wishes(self) -> None:
-        wish = self.watch.wish
-        if wish is None or (wish.step is not None and self._ended < wish.step):
+    def _take(self, wish: Wish) -> None:
+        """Begin what was asked for, if its step has come."""
+        if wish.step is not None and self._ended < wish.step:
             return
         self.watch.wish = None
         if wish.step is not None and self._ended > wish.step:
             problem = f"it was at step {self._ended} already when it read that all begin at step {wish.step}"
             self.watch.done(wish.number, {"problem": problem})
-            return
-        options = replace(self._options, **wish.options)
-        if not self._open(wish.warmup, wish.active, "trigger", options, self._answer(wish)):
+        elif not self._open(wish):
             self.watch.done(wish.number, {"problem": "it was recording already"})
 
-    def _answer(self, wish: Wish) -> Callable[[Written], None]:
-        def answer(written: Written) -> None:
-            self.watch.done(
-                wish.number,
-                {
-                    "path": written.path,
-                    "problem": written.problem,
-                    "truncated": written.truncated,
-                    "first_step": written.first_step,
-                    "last_step": written.last_step,
-                },
-            )
-
-        return answer
-
-    def _open(
-        self,
-        warmup: int,
-        active: int,
-        reason: str,
-        options: Options,
-        on_done: Callable[[Written], None] | None = None,
-    ) -> bool:
+    def _open(self, wish: Wish) -> bool:
         if self._recorder.state != "idle":
             return False
+        options = replace(self._options, **wish.options)
+        self._recorder.step(step=self._ended)
         if self._plan.spans:
             self._spans.attach(record_shapes=options.record_shapes)
-        self._recorder.step(step=self._ended)
-        opened = self._recorder.start_window(warmup, active, on_done, reason=reason, options=options)
+        opened = self._recorder.start_window(
+            wish.warmup, wish.active, self._written(wish), reason=wish.reason, options=options
+        )
         if not opened:
             self._spans.detach()
         return opened
+
+    def _written(self, wish: Wish) -> Callable[[Written], None]:
+        """What is to be done when the trace is on disk; on another thread."""
+
+        def written(found: Written) -> None:
+            note = {
+                "rank": self.who.rank,
+                "path": found.path,
+                "problem": found.problem,
+                "truncated": found.truncated,
+                "first_step": found.first_step,
+                "last_step": found.last_step,
+            }
+            with contextlib.suppress(OSError):
+                notes.leave(self._control / "written" / f"{self.who.name}.{found.first_step}", note)
+            self.watch.done(wish.number, note)
+            if self._always is not None and wish.reason in ("every", "slow step"):
+                self._kept.add(Window(found.first_step, wish.took, tuple(filter(None, (found.path, found.meta)))))
+
+        return written
+
+
+def _quiet(_: str) -> None:
+    """One rank's voice is enough; what goes wrong with the others is in their notes."""

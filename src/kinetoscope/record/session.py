@@ -51,6 +51,11 @@ class Session:
         """It records, as far as we know."""
         return self._running
 
+    @property
+    def profiler(self) -> Any:
+        """torch's."""
+        return self._profiler
+
     def prepare(self) -> str:
         """Bring up what is slow to come up (CUPTI and kin); what they deliver is thrown away until `start`."""
         if foreign_profiler():
@@ -160,6 +165,31 @@ class Session:
             self._yielding()
         else:
             self.lost = "another profiler was started on another thread"
+
+
+class Exported:
+    """A cycle of a profiler that is not ours, to be exported as a session is."""
+
+    def __init__(self, profiler: Any) -> None:
+        # The user's profiler goes on to its next cycle while this one is being written.
+        self._cycle: Any = profiler.profiler
+        self._metadata = dict(getattr(profiler, "_trace_metadata", None) or {})
+        self._export = profiler.export_chrome_trace
+
+    def export(self, path: str, *, plainly: bool = False) -> str:
+        """Write it, as `Session.export` does."""
+        try:
+            if plainly:
+                self._cycle.export_chrome_trace(path, self._metadata, use_python_export=True)
+            else:
+                self._export(path)
+        except Exception as error:  # noqa: BLE001 - torch raises anything here
+            return described(error)
+        return ""
+
+    def release(self) -> None:
+        """Let go of it."""
+        self._cycle = self._export = None
 
 
 def _profiler(options: Options, light: bool) -> Any:

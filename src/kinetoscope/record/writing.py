@@ -19,13 +19,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from kinetoscope.record import checking, finishing, meta
+from kinetoscope.record import finishing, meta
 from kinetoscope.record.guards import described, tell
-from kinetoscope.record.session import Session
+from kinetoscope.record.session import Exported, Session
 
 MOST_WAITING: Final = 2
 """Traces not yet written, beyond which no window is started: each holds memory and disk."""
@@ -78,21 +78,21 @@ class Work:
     facts: dict[str, Any]
     about: Callable[[], dict[str, Any]] | None
     keep_free: int
-    session: Session | None = None
+    session: Session | Exported | None = None
     on_done: list[Callable[[Written], None]] = field(default_factory=list)
-    rescued: bool = False
 
 
 class Writer:
     """A queue and the thread that empties it. `submit` and `flush` are for any thread."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, host: str = "", keep_free: int = 0) -> None:
+        """Of `host` leftovers in the folder are swept; "": of none."""
         self.folder = folder
+        self._host, self._keep_free = host, keep_free
         self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._waiting = 0
         self._thread: threading.Thread | None = None
-        self._run_facts: dict[str, Any] | None = None
 
     @property
     def waiting(self) -> int:
@@ -133,6 +133,8 @@ class Writer:
             return self._changed.wait_for(lambda: self._waiting == 0, seconds)
 
     def _run(self) -> None:
+        if self._host:
+            self._sweep()
         while True:
             work = self._work.get()
             if work is None:
@@ -170,7 +172,7 @@ class Writer:
         _remove(work.plain)
         if answer["status"] == "ok":
             lost = answer["lost"]
-            return _replace(
+            return replace(
                 work.written,
                 path=work.target,
                 meta=meta.beside(work.target) if work.about is not None else None,
@@ -198,8 +200,9 @@ class Writer:
         }
         return run_apart(task)
 
-    def sweep(self, keep_free: int, host: str) -> None:
-        """Finish or remove what processes of this host that are gone left in the folder. On the writer's thread."""
+    def _sweep(self) -> None:
+        """Finish or remove what processes of this host that are gone left in the folder, once."""
+        host, self._host = self._host, ""
         for path in _leftovers(self.spool, host):
             if not _complete(path):
                 _remove(path)
@@ -210,7 +213,7 @@ class Writer:
                 path.rename(claimed)
                 target = f"{self.folder.rstrip('/')}/{name}"
                 facts = {"truncated": "its process ended before it was written"}
-                self.submit(Work(claimed, target, Written(None), facts, None, keep_free, rescued=True))
+                self.submit(Work(claimed, target, Written(None), facts, None, self._keep_free))
 
 
 def run_apart(task: dict[str, Any]) -> dict[str, Any]:
@@ -241,13 +244,7 @@ def run_apart(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lost(work: Work, why: str) -> Written:
-    return _replace(work.written, path=None, problem=f"The trace was not written: {why}.")
-
-
-def _replace(written: Written, **changes: Any) -> Written:
-    from dataclasses import replace
-
-    return replace(written, **changes)
+    return replace(work.written, path=None, problem=f"The trace was not written: {why}.")
 
 
 # --- leftovers ----------------------------------------------------------------------------------------------------
@@ -298,6 +295,3 @@ def _remove(*paths: Path) -> None:
         for each in (path, path.with_name(path.name + ".tmp")):
             with contextlib.suppress(OSError):
                 each.unlink()
-
-
-__all__ = ["MOST_WAITING", "Work", "Writer", "Written", "checking", "ends_whole", "run_apart"]

@@ -1,13 +1,16 @@
 /** Answers inside a report: one file, no server. Rows that it keeps can still be sorted and searched. */
 
-import { queryOf } from "../base/url";
+import { queryOf, replaceHash } from "../base/url";
 import { ApiError, pairs, type Query, type Transport } from "./transport";
 import { arranged } from "./arranged";
+import { parent } from "./parent";
 import type { Page } from "./blocks";
 import type { Answer } from "./types";
 
 interface Report {
   readonly hash: string;
+  /** Who answers, if not the report itself. */
+  readonly ask?: "parent";
   readonly answers: Readonly<Record<string, unknown>>;
 }
 
@@ -19,7 +22,8 @@ export function embedded(): Transport | null {
   const text = document.getElementById("kinetoscope-report")?.textContent;
   if (!text) return null;
   const report = JSON.parse(text) as Report;
-  if (!location.hash) history.replaceState(null, "", report.hash);
+  if (!location.hash) replaceHash(report.hash);
+  if (report.ask === "parent") return parent();
   const missing = () => new ApiError("This is not in this report.", "`kinetoscope view` shows it.", 404);
   const found = (path: string, query: Query) => report.answers[`GET ${path}${queryOf(pairs(query))}`];
   return {

@@ -121,9 +121,18 @@ export function go(change: Change, { replace = false } = {}): void {
   const hash = hashOf(changed(parsed(location.hash), change));
   if (hash === location.hash) return;
   if (replace) {
-    history.replaceState(null, "", hash);
+    replaceHash(hash);
     dispatchEvent(new PopStateEvent("popstate"));
   } else location.hash = hash;
+}
+
+/** The address without another entry in the history. A frame without an origin may not do that: it gets an entry. */
+export function replaceHash(hash: string): void {
+  try {
+    history.replaceState(null, "", hash);
+  } catch {
+    location.hash = hash;
+  }
 }
 
 function decoded(text: string): string {

@@ -6,6 +6,9 @@ import { printable, words } from "../base/text";
 import { useProps } from "../base/props";
 import { Frame } from "./frame";
 
+/** A report keeps the page for each of so few choices (server/report.py). */
+const KEPT = 4;
+
 export function ControlsBlock({ title, note, controls }: Controls) {
   const { go, api } = useProps();
   const set = (name: string, value: string) => go({ params: { [name]: value } }, { replace: true });
@@ -14,7 +17,7 @@ export function ControlsBlock({ title, note, controls }: Controls) {
       <div class="controls">
         {controls.map((control) =>
           control.choices.length ? (
-            <Choice key={control.name} {...control} set={set} off={api.embedded} />
+            <Choice key={control.name} {...control} set={set} off={api.embedded && control.choices.length > KEPT} />
           ) : control.high > control.low ? (
             <Slider key={control.name} {...control} set={set} off={api.embedded} />
           ) : (

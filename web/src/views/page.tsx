@@ -65,7 +65,7 @@ interface Row {
   readonly columns: Placed[][];
 }
 
-/** Which blocks stand side by side: a wide one with the narrow ones after it; narrow ones alone, in a row. */
+/** Which blocks stand side by side: wide ones, with the narrow ones that follow them; narrow ones alone, in a row. */
 function rowsOf(blocks: readonly Block[]): Row[] {
   const rows: Row[] = [];
   blocks.forEach((block, place) => {
@@ -75,6 +75,7 @@ function rowsOf(blocks: readonly Block[]): Row[] {
       if (row.columns[1]) row.columns[1].push(placed);
       else row.columns.push([placed]);
     } else if (block.width === "narrow" && row?.kind === "narrow") row.columns.push([placed]);
+    else if (block.width === "wide" && row?.kind === "wide" && row.columns.length === 1) row.columns[0]?.push(placed);
     else rows.push({ kind: block.width, first: place, columns: [[placed]] });
   });
   return rows;

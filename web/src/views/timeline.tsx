@@ -156,7 +156,7 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   useLayoutEffect(() => {
     if (!root.current) return;
     const element = root.current;
-    const tiles = api.embedded ? null : new URL(api.href(`${path}/tile`), document.baseURI).href;
+    const tiles = api.href(`${path}/tile`) ? new URL(api.href(`${path}/tile`), document.baseURI).href : null;
     const made = new Stage(element, tiles, {
       settled: (view) => latest.current.settled(view),
       hover: (mark, x, y, spot) => latest.current.hover(mark, x, y, spot),

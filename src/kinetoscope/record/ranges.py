@@ -1,0 +1,75 @@
+"""`range("forward")`: a named span in the trace, as a context or around a function; next to nothing where none runs."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_SAFE: Final = {ord('"'): "'", ord("\\"): "/"} | dict.fromkeys([*range(32), 127], " ")
+
+
+def _enabled() -> bool:
+    """Some profiler of torch runs in this process."""
+    profiler: Any = sys.modules.get("torch.autograd.profiler")
+    return profiler is not None and getattr(profiler, "_is_profiler_enabled", True)
+
+
+class range:  # noqa: A001, N801 - what users type is kinetoscope.range
+    """A span of the trace that carries a name.
+
+    What torch cannot write into a trace (quotes, control characters, letters beyond ASCII) is replaced in the name.
+
+    Example:
+        >>> with kinetoscope.range("forward"):
+        ...     loss = model(batch)
+        >>> @kinetoscope.range("augment")
+        ... def augment(image): ...
+    """
+
+    __slots__ = ("_name", "_span")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._span: Any = None
+
+    def __enter__(self) -> range:
+        if _enabled():
+            self._open()
+        return self
+
+    def _open(self) -> None:
+        import torch.profiler
+
+        name = str(self._name).translate(_SAFE)
+        try:
+            span = torch.profiler.record_function(name if name.isascii() else name.encode("ascii", "replace").decode())
+            span.__enter__()
+        except Exception:  # noqa: BLE001 - a span is not worth a training run
+            return
+        self._span = span
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        span, self._span = self._span, None
+        if span is not None:
+            span.__exit__(kind, error, traceback)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """The function, in a span of its own at each call."""
+        name = self._name
+
+        @functools.wraps(function)
+        def spanned(*args: P.args, **kwargs: P.kwargs) -> R:
+            if not _enabled():
+                return function(*args, **kwargs)
+            with range(name):
+                return function(*args, **kwargs)
+
+        return spanned

@@ -1,0 +1,441 @@
+"""The recorder: windows of torch.profiler at the steps of a training loop, never in the way of the training.
+
+Everything that touches torch happens on the training thread, at a step boundary (or where the program ends); other
+threads only leave requests. No method raises what goes wrong with recording: it is told in a line, and training goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from kinetoscope.record import guards
+from kinetoscope.record.guards import harmless
+from kinetoscope.record.options import DEFAULTS, Options, place
+from kinetoscope.record.session import Session
+from kinetoscope.record.signals import Endings, Interruption
+from kinetoscope.record.window import Request, Run, Window
+from kinetoscope.record.writing import MOST_WAITING, Work, Writer, Written, ends_whole
+
+_OnDone = Callable[[Written], None] | None
+
+
+class Recorder:
+    """Records windows of a job into a folder (or a URL that fsspec knows).
+
+    Args:
+        dir: where the traces go.
+        options: how to record.
+        step: the number, over the whole run, of the step that is about to run.
+        say: told each line that the user should see; None: standard error.
+        signals: end a window properly on SIGTERM, too.
+    """
+
+    def __init__(
+        self,
+        dir: str | os.PathLike[str],  # noqa: A002 - the name that users type
+        options: Options = DEFAULTS,
+        *,
+        step: int = 0,
+        say: Callable[[str], None] | None = None,
+        signals: bool = True,
+    ) -> None:
+        self.options = options
+        self.step_number = step
+        self._say = say or guards.tell
+        self._folder = os.fspath(dir)
+        if "://" not in self._folder:
+            self._folder = os.path.abspath(self._folder)  # noqa: PTH100 - the job may change its folder
+        self._run = Run()
+        self._resident = guards.Resident()
+        self._lock = threading.Lock()
+        self._wanted: Request | None = None
+        self._window: Window | None = None
+        self._thread = 0
+        self._busy = 0
+        self._ask_stop = ""
+        self._after: list[Callable[[], Any]] = []
+        self._said: set[str] = set()
+        self._gone = False
+        self._writer = Writer(self._folder, place().host, options.keep_free)
+        self._endings = Endings(self, terminate=signals)
+        self._interruption = Interruption()
+        _ALL.add(self)
+
+    # --- any thread -----------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> str:
+        """"idle", "warmup" or "recording"."""
+        window = self._window
+        if window is None:
+            return "idle"
+        return "warmup" if window.began is None else "recording"
+
+    @property
+    def busy(self) -> bool:
+        """A window runs, or one is wanted."""
+        return self._window is not None or self._wanted is not None
+
+    @property
+    def writing(self) -> int:
+        """How many traces are on their way to the disk."""
+        return self._writer.waiting
+
+    @property
+    def interruptible(self) -> bool:
+        """The calling thread may end the window at this very moment."""
+        return not self._busy and threading.get_ident() == self._thread
+
+    def request(
+        self,
+        active: int = 3,
+        *,
+        warmup: int = 1,
+        at_step: int | None = None,
+        reason: str = "request",
+        options: Options | None = None,
+        on_done: _OnDone = None,
+    ) -> bool:
+        """Ask for a window from the next step boundary on, or such that it records from global step `at_step` on.
+
+        Returns:
+            Whether it will be tried; False if a window is wanted or running already.
+        """
+        with self._lock:
+            if self._gone or self._wanted is not None or self._window is not None:
+                return False
+            self._wanted = Request(max(active, 1), max(warmup, 0), at_step, reason, options or self.options, on_done)
+        return True
+
+    def flush(self, seconds: float | None = None) -> bool:
+        """Wait until all traces are written; False if that takes too long."""
+        return self._writer.flush(self.options.wait_at_exit if seconds is None else seconds)
+
+    # --- the training thread --------------------------------------------------------------------------------------
+
+    def step(self, samples: int | None = None, *, step: int | None = None) -> None:
+        """A step ended, with so many samples; `step` says what number the next one has in the run."""
+        if self._window is None and self._wanted is None:
+            self.step_number = self.step_number + 1 if step is None else step
+            return
+        self._boundary(samples, step)
+
+    @harmless(False)
+    def start_window(
+        self,
+        warmup: int = 1,
+        active: int = 3,
+        on_done: _OnDone = None,
+        *,
+        reason: str = "window",
+        options: Options | None = None,
+        provisional: bool = False,
+        on_ready: Callable[[Any], Any] | None = None,
+    ) -> bool:
+        """Begin a window now, with the step that is about to run.
+
+        A provisional one records as little as can be. `on_ready` is called on the training thread with torch's profiler
+        once it has stopped and exported.
+
+        Returns:
+            Whether it runs; if not, a line says why, and `on_done` is told.
+        """
+        if self._window is None:
+            self._thread = threading.get_ident()
+        if threading.get_ident() != self._thread or self._gone:
+            return False
+        asked = Request(max(active, 1), max(warmup, 0), None, reason, options or self.options, on_done)
+        with self._critical():
+            opened = self._open(asked, provisional=provisional)
+            if opened and self._window is not None:
+                self._window.on_ready = on_ready
+            return opened
+
+    def hint(self, *, begin: bool = False, end: bool = False) -> None:
+        """The step that is running is the last before the window records (`begin`), or the last of it (`end`)."""
+        window = self._window
+        if window is not None and begin and window.began is None:
+            window.warmup = 1
+        if window is not None and end and window.began is not None:
+            window.active = len(window.steps) + 1
+
+    @harmless(None)
+    def stop(self, reason: str = "stopped") -> None:
+        """End the window now; what it recorded is written, marked with the reason."""
+        self._stop(reason, keep=True)
+
+    @harmless(None)
+    def discard(self) -> None:
+        """End the window now and forget what it recorded."""
+        self._stop("discarded", keep=False)
+
+    @harmless(None)
+    def close(self, seconds: float | None = None) -> None:
+        """End the window, wait for what is being written, and let go of signals."""
+        if self._gone:
+            return
+        self._stop("the recorder was closed", keep=True)
+        self._gone = True
+        self._wanted = None
+        patience = self.options.wait_at_exit if seconds is None else seconds
+        if not self._writer.flush(patience):
+            self._tell(f"{self.writing} traces were not written within {patience:g} s")
+        self._endings.forget()
+        self._interruption.forget()
+        self._resident.close()
+        _ALL.discard(self)
+
+    @harmless(None)
+    def leave(self, reason: str = "the recorder was closed") -> None:
+        """End the window and let go of signals, but wait for nothing: what is being written is waited for at exit."""
+        self._stop(reason, keep=True)
+        self._gone = True
+        self._wanted = None
+        self._endings.let_go()
+        self._interruption.forget()
+
+    def ended_by(self, reason: str, patience: float) -> None:
+        """The program ends: write what there is, within so many seconds. Called where that is known, on any thread."""
+        until = time.monotonic() + patience
+        if self._window is not None and threading.get_ident() != self._thread:
+            # Only the training thread can stop torch's profiler: it is asked to, if it still runs.
+            self._ask_stop = reason
+            while self._window is not None and time.monotonic() < until - patience / 2:
+                time.sleep(0.01)
+            if self._window is not None:
+                self._tell("the trace was not written: the thread that recorded it came to no end of its step")
+        elif self._window is not None:
+            self.stop(reason)
+        self._writer.flush(max(until - time.monotonic(), 0.0))
+
+    def when_free(self, act: Callable[[], Any]) -> None:
+        """Do it as soon as the recorder is not in the midst of something; at once if it is not."""
+        if self._busy:
+            self._after.append(act)
+        else:
+            act()
+
+    def forked(self) -> None:
+        """In a child of fork: whatever there was is the parent's."""
+        self._gone = True
+        self._window = self._wanted = None
+        self._lock = threading.Lock()
+        self._writer = Writer(self._folder)
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _critical(self) -> Iterator[None]:
+        """What must not be cut in two by a handler of signals."""
+        self._busy += 1
+        try:
+            yield
+        finally:
+            self._busy -= 1
+            while self._after and not self._busy:
+                self._after.pop(0)()
+
+    @harmless(None)
+    def _boundary(self, samples: int | None, step: int | None) -> None:
+        if self._window is None:
+            self._thread = threading.get_ident()
+        if threading.get_ident() != self._thread:
+            self._tell("step() came from another thread than the one that records; it is not counted")
+            return
+        with self._critical():
+            ended = self.step_number
+            self.step_number = ended + 1 if step is None else step
+            window = self._window
+            if window is not None:
+                self._advance(window, ended, samples)
+            if self._window is None and self._wanted is not None and self._wanted.due(self.step_number):
+                with self._lock:
+                    wanted, self._wanted = self._wanted, None
+                late = 0 if wanted.at_step is None else self.step_number - (wanted.at_step - wanted.warmup)
+                self._open(replace(wanted, warmup=max(wanted.warmup - max(late, 0), 0)))
+
+    def _advance(self, window: Window, ended: int, samples: int | None) -> None:
+        """A step of the window ended."""
+        if window.began is None:
+            window.warmup -= 1
+            why = self._begin(window) if window.warmup <= 0 else ""
+            if why:
+                self._refuse(why, window.on_done, window.reason)
+            return
+        window.close_step(ended, samples, whole=True)
+        why = self._ask_stop or window.too_much()
+        if why or len(window.steps) >= window.active:
+            self._end(window, "" if len(window.steps) >= window.active else why)
+        else:
+            window.open_step(self.step_number)
+
+    def _open(self, asked: Request, *, provisional: bool = False) -> bool:
+        on_done = [asked.on_done] if asked.on_done is not None else []
+        why = self._not_now()
+        if not why:
+            session = Session(asked.options, light=provisional, yielding=self._make_way)
+            window = Window(
+                session,
+                asked.reason,
+                asked.options,
+                asked.warmup,
+                asked.active,
+                on_done,
+                self._resident,
+                self._resident.bytes(),
+                guards.memory_limit(asked.options.max_memory),
+                provisional,
+            )
+            self._window = window
+            if asked.warmup <= 0:
+                why = self._begin(window)
+            else:
+                why = session.prepare()
+                if why:
+                    self._window = None
+        if why:
+            self._refuse(why, on_done, asked.reason)
+        return not why
+
+    def _not_now(self) -> str:
+        if self._window is not None:
+            return "a window is running"
+        if self._writer.waiting >= MOST_WAITING:
+            return f"{self._writer.waiting} traces are still being written"
+        why = self._writer.ready()
+        if why:
+            return why
+        free = guards.free_disk(str(self._writer.spool))
+        if free is not None and free < self.options.keep_free:
+            return f"only {free >> 20} MB are free on its disk ({self.options.keep_free >> 20} MB are left alone)"
+        return ""
+
+    def _begin(self, window: Window) -> str:
+        """Record from here on; "" or why not."""
+        began = time.perf_counter()
+        window.resident_before = window.resident.bytes()
+        window.clock("start")
+        why = window.session.start()
+        if why:
+            self._window = None
+            return why
+        window.began = self.step_number
+        window.began_at = time.monotonic()
+        window.open_step(self.step_number)
+        window.start_seconds = time.perf_counter() - began
+        self._endings.listen()
+        self._interruption.listen(self)
+        window.watch = guards.Watch(window.too_much, self._interruption.raise_for)
+        return ""
+
+    def _make_way(self) -> None:
+        """Another profiler is about to start on our thread."""
+        self._stop("another profiler was started", keep=True)
+
+    def _stop(self, reason: str, *, keep: bool) -> None:
+        with self._critical():
+            window = self._window
+            if window is None:
+                return
+            if threading.get_ident() != self._thread:
+                self._ask_stop = reason
+                return
+            if window.began is None:
+                self._window = None
+                window.session.stop()
+                self._refuse(reason, window.on_done, window.reason)
+                return
+            window.close_step(self.step_number, None, whole=False)
+            self._end(window, reason, keep=keep)
+
+    def _end(self, window: Window, truncated: str, *, keep: bool = True) -> None:
+        """Stop torch's profiler, have it export, and hand the rest to the writer."""
+        self._window, self._ask_stop = None, ""
+        if window.watch is not None:
+            window.watch.end()
+        self._interruption.rest()
+        grown = window.grown()
+        before = time.perf_counter()
+        window.clock("stop")
+        why = window.session.stop()
+        stopped = time.perf_counter()
+        if not keep:
+            window.session.release()
+            return
+        where = place()
+        name = f"{where.host}_{where.pid}.rank{where.rank}of{where.world}.step{window.began}.{time.time_ns()}"
+        part = self._writer.spool / f"{name}.part"
+        why = why or self._room(grown) or self._export(window.session, part)
+        exported = time.perf_counter()
+        written = Written(
+            None,
+            first_step=window.began or 0,
+            last_step=window.steps[-1]["step"] if window.steps else (window.began or 0) - 1,
+            truncated=truncated,
+            stop_seconds=stopped - before,
+            stall_seconds=exported - stopped,
+            reason=window.reason,
+        )
+        if truncated:
+            self._tell(f"recording ended early: {truncated}")
+        if why:
+            window.session.release()
+            self._refuse(why, window.on_done, window.reason, written)
+            return
+        if window.on_ready is not None:
+            harmless(None)(window.on_ready)(window.session.profiler)
+        target = f"{self._folder.rstrip('/')}/{name}.pt.trace.json.gz"
+        facts = {"first_step": written.first_step, "last_step": written.last_step, "truncated": truncated}
+        seconds = exported - stopped
+        about = lambda: self._run.about(window, where, f"{name}.pt.trace.json.gz", written, seconds)  # noqa: E731
+        keep_free = self.options.keep_free
+        self._writer.submit(Work(part, target, written, facts, about, keep_free, window.session, window.on_done))
+
+    def _room(self, grown: int) -> str:
+        """"" or that the disk has no room for what is about to be exported."""
+        free = guards.free_disk(str(self._writer.spool))
+        need = int(grown * guards.FILE_PER_RESIDENT) + self.options.keep_free
+        if free is not None and free < need:
+            return f"only {free >> 20} MB are free on its disk, and {need >> 20} MB are needed"
+        return ""
+
+    def _export(self, session: Session, part: Any) -> str:
+        why = session.export(str(part))
+        if not why and not ends_whole(part):
+            why = "the disk is full, or torch could not write to it"
+        if why:
+            for each in (part, part.with_name(part.name + ".tmp")):
+                each.unlink(missing_ok=True)
+        return why
+
+    def _refuse(self, why: str, on_done: list[Callable[[Written], None]], reason: str, known: Written | None = None) -> None:
+        """Nothing comes of a window: tell whoever waits for it."""
+        problem = f"The trace was not written: {why}." if known else f"Nothing was recorded: {why}."
+        self._tell(problem[0].lower() + problem[1:].rstrip("."))
+        written = replace(known or Written(None, reason=reason), problem=problem)
+        for each in on_done:
+            harmless(None)(each)(written)
+
+    def _tell(self, line: str) -> None:
+        """Each line once."""
+        if line not in self._said and len(self._said) < 100:
+            self._said.add(line)
+            harmless(None)(self._say)(line)
+
+
+_ALL: weakref.WeakSet[Recorder] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for each in list(_ALL):
+        each.forked()
+
+
+os.register_at_fork(after_in_child=_after_fork)

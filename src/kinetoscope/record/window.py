@@ -1,0 +1,149 @@
+"""One window of a recorder: its plan, what was seen of each step, and the facts that go with its trace."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kinetoscope.record import guards, meta
+from kinetoscope.record.options import Options
+from kinetoscope.record.session import Session
+from kinetoscope.record.writing import Written
+
+
+@dataclass(frozen=True)
+class Request:
+    """A window that someone asked for."""
+
+    active: int
+    warmup: int
+    at_step: int | None
+    reason: str
+    options: Options
+    on_done: Callable[[Written], None] | None
+
+    def due(self, step: int) -> bool:
+        """The step that is about to run is the one to begin with."""
+        return self.at_step is None or step >= self.at_step - self.warmup
+
+
+@dataclass
+class Window:
+    """What is being recorded.
+
+    Attributes:
+        session: torch's part of it.
+        reason: why it is recorded.
+        options: how.
+        warmup: steps still to come before it records.
+        active: steps to record.
+        on_done: called with what became of it.
+        steps: one entry a finished step, for the sidecar.
+        began: the first step recorded; None while it warms up.
+        span: the step's own span in the trace, while it is open.
+    """
+
+    session: Session
+    reason: str
+    options: Options
+    warmup: int
+    active: int
+    on_done: list[Callable[[Written], None]]
+    resident: guards.Resident
+    resident_before: int
+    limit: int
+    provisional: bool = False
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    clocks: list[dict[str, Any]] = field(default_factory=list)
+    began: int | None = None
+    began_at: float = field(default_factory=time.monotonic)
+    step_began: int = 0
+    span: Any = None
+    watch: guards.Watch | None = None
+    start_seconds: float = 0.0
+    on_ready: Callable[[Any], Any] | None = None
+
+    def grown(self) -> int:
+        """Bytes by which resident memory grew since it began."""
+        return max(self.resident.bytes() - self.resident_before, 0)
+
+    def too_much(self) -> str:
+        """In a few words, what is over its limit; "" if nothing is."""
+        grown = self.grown()
+        if grown > self.limit:
+            return f"memory grew by {grown >> 20} MB (limit {self.limit >> 20} MB)"
+        if grown > self.options.max_events * guards.BYTES_PER_EVENT * 3:
+            return f"more than {self.options.max_events} events"
+        if time.monotonic() - self.began_at > self.options.max_seconds:
+            return f"it took longer than {self.options.max_seconds:g} s"
+        return ""
+
+    def open_step(self, number: int) -> None:
+        """A step begins: its span in the trace carries its number in the run."""
+        import torch
+
+        self.step_began = time.time_ns()
+        self.span = torch.profiler.record_function(f"ProfilerStep#{number}")
+        self.span.__enter__()
+
+    def close_step(self, number: int, samples: int | None, *, whole: bool) -> None:
+        """It ended, or was cut off."""
+        span, self.span = self.span, None
+        if span is not None:
+            span.__exit__(None, None, None)
+        if whole:
+            facts: dict[str, Any] = {
+                "step": number,
+                "profiler_step": number,
+                "start_ns": self.step_began,
+                "end_ns": time.time_ns(),
+                "samples": samples,
+                "resident_bytes": self.resident.bytes(),
+            }
+            memory = meta.device_memory()
+            if memory:
+                facts["device_memory"] = memory
+            self.steps.append(facts)
+
+    def clock(self, at: str) -> None:
+        """Note what the clocks say."""
+        self.clocks.append({"at": at, **meta.clocks()})
+
+
+class Run:
+    """What holds for the whole run, found out once, and off the training thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, Any] | None = None
+
+    def about(self, window: Window, place: Any, name: str, written: Written, export_seconds: float) -> dict[str, Any]:
+        """The sidecar of one window."""
+        with self._lock:
+            if self._known is None:
+                self._known = meta.collect(window.options, place)
+        return meta.fits(
+            {
+                **self._known,
+                "rank": place.rank,
+                "world": place.world,
+                "options": meta.recorded(window.options),
+                "about": meta.plain(window.options.about),
+                "trace": name,
+                "reason": meta.plain(window.reason),
+                "truncated": meta.plain(written.truncated),
+                "first_step": written.first_step,
+                "last_step": written.last_step,
+                "steps": window.steps[:100_000],
+                "clocks": window.clocks,
+                "costs": {
+                    "start_seconds": window.start_seconds,
+                    "stop_seconds": written.stop_seconds,
+                    "export_seconds": export_seconds,
+                },
+                "export": "torch",
+            }
+        )
