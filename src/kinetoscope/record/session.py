@@ -8,6 +8,7 @@ ours runs, on the same thread, ours ends first and both keep what they recorded.
 
 from __future__ import annotations
 
+import functools
 import threading
 import warnings
 from collections.abc import Callable
@@ -42,8 +43,10 @@ class Session:
         self._thread = threading.get_ident()
         self._yielding = yielding
         self._running = self._prepared = False
-        self._saved = False
         self._profiler: Any = _profiler(options, light)
+        self._export: Any = self._profiler.export_chrome_trace
+        # torch saves a cycle once, and that once is ours; a user's handler gets the exporter that can be asked again.
+        self._profiler.export_chrome_trace = functools.partial(_again, self._export)
         self._original: Any = None
 
     @property
@@ -119,13 +122,7 @@ class Session:
     def export(self, path: str, *, plainly: bool = False) -> str:
         """Write it; the fast way once, or `plainly` by torch's exporter in Python, which escapes what it writes."""
         try:
-            if plainly:
-                self._profiler.export_chrome_trace(path, use_python_export=True)
-            elif self._saved:
-                return "it is saved already"
-            else:
-                self._saved = True
-                self._profiler.export_chrome_trace(path)
+            self._export(path, use_python_export=True) if plainly else self._export(path)
         except Exception as error:  # noqa: BLE001 - torch raises anything here
             return described(error)
         return ""
@@ -134,7 +131,7 @@ class Session:
         """Free what was recorded now, and not when the collector comes by."""
         if self._profiler is not None:
             self._profiler.profiler = None
-        self._profiler = None
+        self._profiler = self._export = None
 
     # --- other profilers ------------------------------------------------------------------------------------------
 
@@ -167,6 +164,10 @@ class Session:
             self.lost = "another profiler was started on another thread"
 
 
+def _again(export: Any, path: str, use_python_export: bool = True) -> None:  # noqa: ARG001 - as torch has it
+    export(path, use_python_export=True)
+
+
 class Exported:
     """A cycle of a profiler that is not ours, to be exported as a session is."""
 
@@ -182,10 +183,16 @@ class Exported:
             if plainly:
                 self._cycle.export_chrome_trace(path, self._metadata, use_python_export=True)
             else:
-                self._export(path)
+                self._fast(path)
         except Exception as error:  # noqa: BLE001 - torch raises anything here
             return described(error)
         return ""
+
+    def _fast(self, path: str) -> None:
+        try:
+            self._export(path)
+        except RuntimeError:  # it was saved before, by the user or by another handler
+            self._cycle.export_chrome_trace(path, self._metadata, use_python_export=True)
 
     def release(self) -> None:
         """Let go of it."""

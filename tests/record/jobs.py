@@ -1,0 +1,108 @@
+"""Small training jobs, each run in a process of its own, and what is to be said of the traces they leave."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PREAMBLE = """
+import os, sys, time, threading, signal, hashlib
+import torch
+from torch.profiler import ProfilerActivity, record_function
+from kinetoscope.record.handler import trace_handler
+from kinetoscope.record.options import Options
+from kinetoscope.record.profile import profile
+from kinetoscope.record.ranges import range as span
+from kinetoscope.record.recorder import Recorder
+torch.set_num_threads(1)
+CPU = [ProfilerActivity.CPU]
+DIR = sys.argv[1]
+schedule = torch.profiler.schedule
+torch.manual_seed(7)
+model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+def train():
+    optimizer.zero_grad()
+    model(torch.randn(8, 16)).square().sum().backward()
+    optimizer.step()
+def result():
+    digest = hashlib.sha256()
+    for each in model.parameters():
+        digest.update(bytes(each.detach().flatten().view(torch.uint8).tolist()))
+    print("result", digest.hexdigest(), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a job ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> list[str]:
+        """Our own lines."""
+        return [line.removeprefix("kinetoscope: ") for line in self.err.splitlines() if line.startswith("kinetoscope: ")]
+
+
+def run(script: str, folder: Path, *arguments: str, seconds: float = 120, wrap: tuple[str, ...] = ()) -> Done:
+    """Run the preamble and the script, and wait."""
+    done = subprocess.run(
+        [*wrap, sys.executable, "-c", PREAMBLE + script, str(folder), *arguments],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env=environment(),
+        timeout=seconds,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def environment() -> dict[str, str]:
+    """As the tests', with this package to be found and torch's own remarks left out."""
+    root = Path(__file__).parents[2]
+    return {**os.environ, "PYTHONPATH": f"{root / 'src'}", "KINETO_LOG_LEVEL": "99", "OMP_NUM_THREADS": "1"}
+
+
+def traces(folder: Path) -> list[Path]:
+    """Files with a final name."""
+    return sorted(folder.glob("*.pt.trace.json*"))
+
+
+def parts(folder: Path) -> list[Path]:
+    """What is not finished."""
+    return sorted(path for path in folder.glob("*") if ".part" in path.name)
+
+
+def document(trace: Path) -> dict[str, Any]:
+    """The trace, read strictly."""
+
+    def refuse(name: str) -> None:
+        raise ValueError(name)
+
+    found = json.loads(gzip.decompress(trace.read_bytes()).decode("utf-8"), parse_constant=refuse)
+    assert isinstance(found, dict)
+    return found
+
+
+def sidecar(trace: Path) -> dict[str, Any]:
+    """What lies beside it."""
+    path = Path(re.sub(r"\.pt\.trace\.json\.gz$", ".meta.json", str(trace)))
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert isinstance(found, dict)
+    return found
+
+
+def names(trace: Path) -> list[str]:
+    """Names of all events with a duration."""
+    return [each["name"] for each in document(trace)["traceEvents"] if each.get("ph") == "X"]
