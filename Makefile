@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 # Test processes: a number, or auto for one a core.
 WORKERS ?= auto
+# What the recorder is tested with: a build for the CPU will do, which the index may offer as 2.13.0+cpu.
+TORCH ?= torch==2.13.0
 # More words for pytest, the benchmarks or the demo: `make test ARGS="-k intervals"`.
 ARGS ?=
 
@@ -27,6 +29,18 @@ demo: $(VENV)/.core ## show where the time of a step goes, on a real trace that 
 .PHONY: test
 test: $(VENV)/.dev ## the whole test suite; what it skips it says, and why
 	@$(BIN)/python -m pytest -n $(WORKERS) -rfEs $(ARGS)
+
+.PHONY: test-recorder
+test-recorder: $(VENV)/.torch ## the recorder's tests, with torch (CPU), which it installs
+	@$(BIN)/python -m pytest -n $(WORKERS) -rfEs tests/record $(ARGS)
+
+.PHONY: chaos
+chaos: $(VENV)/.torch ## 200 recorded jobs to which things happen: signals, full disks, exceptions, forks
+	@$(BIN)/python -m tests.record.chaos $(ARGS)
+
+.PHONY: bench-recorder
+bench-recorder: $(VENV)/.torch ## what recording costs a job, beside torch.profiler
+	@$(BIN)/python -m benchmarks.recorder $(ARGS)
 
 .PHONY: check lint types imports pages bundle news
 check: lint types imports pages bundle news ## lint, format, types, who imports whom, generated pages and bundle, news fragments
@@ -107,6 +121,11 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "installing kinetoscope and its development tools into $(VENV)"
 	@$(PIP) install --editable '.[dev]'
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.torch: pyproject.toml $(VENV)/.dev
+	@echo "installing torch into $(VENV)"
+	@$(PIP) install '$(TORCH)'
+	@touch $@
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
 	@echo "installing kinetoscope and the documentation tools into $(VENV)"

@@ -38,7 +38,7 @@ def test_what_the_host_does_until_it_launches_what_comes_next(tmp_path: Path) ->
         drawn.launch(30, 40, 0, name="cudaDeviceSynchronize"),
         drawn.launch(80, 2, 1),
         drawn.kernel("gemm", 85, 30, 1),
-    ) == [[0, 5, LOADING, 30, 70, SYNCHRONIZING, 5, 30, GAP]]
+    ) == [[0, 10, LOADING, 30, 70, SYNCHRONIZING, 10, 30, GAP]]
 
 
 @pytest.mark.parametrize("launch", [[], [drawn.launch(5, 2, 1)]], ids=["unknown", "before"])

@@ -51,7 +51,9 @@ class Done:
     @property
     def said(self) -> list[str]:
         """Our own lines."""
-        return [line.removeprefix("kinetoscope: ") for line in self.err.splitlines() if line.startswith("kinetoscope: ")]
+        return [
+            line.removeprefix("kinetoscope: ") for line in self.err.splitlines() if line.startswith("kinetoscope: ")
+        ]
 
 
 def run(script: str, folder: Path, *arguments: str, seconds: float = 120, wrap: tuple[str, ...] = ()) -> Done:

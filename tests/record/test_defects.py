@@ -11,7 +11,7 @@ import pytest
 
 from tests.record.jobs import document, names, parts, run, sidecar, traces
 
-pytest.importorskip("torch", reason="the recorder needs torch: make test-recorder installs it")
+pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
 
 _LOOP = "    for _ in range(6): train(); prof.step()\nresult()\n"
 
@@ -41,11 +41,8 @@ def test_a_handler_that_raises_is_told_in_a_line(tmp_path: Path) -> None:
 
 def test_our_handler_never_raises(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    ours = run(
-        f"with torch.profiler.profile(activities=CPU, {_CYCLES}, on_trace_ready=trace_handler(DIR + '/file/x')) as prof:\n"
-        + _LOOP,
-        tmp_path,
-    )
+    handler = "on_trace_ready=trace_handler(DIR + '/file/x')"
+    ours = run(f"with torch.profiler.profile(activities=CPU, {_CYCLES}, {handler}) as prof:\n{_LOOP}", tmp_path)
     assert (ours.code, ours.out.startswith("result")) == (0, True), ours.err
     assert ours.said
 
@@ -57,8 +54,8 @@ _LIMIT = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20
 
 def test_on_a_full_disk_torch_alone_leaves_half_a_file(tmp_path: Path) -> None:
     plain = run(
-        f"{_LIMIT}\nwith torch.profiler.profile(activities=CPU, schedule=schedule(wait=0, warmup=1, active=3, repeat=1),"
-        f" on_trace_ready=torch.profiler.tensorboard_trace_handler(DIR)) as prof:\n{_LOOP}",
+        f"{_LIMIT}\nwith torch.profiler.profile(activities=CPU, schedule=schedule(wait=0, warmup=1, active=3, "
+        f"repeat=1), on_trace_ready=torch.profiler.tensorboard_trace_handler(DIR)) as prof:\n{_LOOP}",
         tmp_path,
     )
     whole = [path for path in traces(tmp_path) if _valid(path)]
@@ -75,7 +72,10 @@ def _valid(path: Path) -> bool:
 
 @pytest.mark.parametrize(
     "begin",
-    ["profile(DIR)", "torch.profiler.profile(schedule=schedule(wait=0, warmup=1, active=3), on_trace_ready=trace_handler(DIR))"],
+    [
+        "profile(DIR)",
+        "torch.profiler.profile(schedule=schedule(wait=0, warmup=1, active=3), on_trace_ready=trace_handler(DIR))",
+    ],
 )
 def test_on_a_full_disk_nothing_is_left_and_training_goes_on(tmp_path: Path, begin: str) -> None:
     assert resource.RLIMIT_FSIZE is not None
@@ -267,7 +267,8 @@ def test_a_handler_of_sigterm_that_was_there_before_is_called(tmp_path: Path) ->
 
 def test_an_exception_leaves_a_marked_trace_and_goes_its_way(tmp_path: Path) -> None:
     ours = run(
-        "with profile(DIR, wait=0, warmup=0) as prof:\n    train(); prof.step(); train(); raise ValueError('mine')", tmp_path
+        "with profile(DIR, wait=0, warmup=0) as prof:\n    train(); prof.step(); train(); raise ValueError('mine')",
+        tmp_path,
     )
     assert (ours.code, ours.err.strip().splitlines()[-1]) != (0, "")
     assert "ValueError: mine" in ours.err
@@ -292,7 +293,8 @@ def test_torch_alone_saves_once(tmp_path: Path) -> None:
 def test_ours_saves_beside_others(tmp_path: Path) -> None:
     ours = run(
         "first, second = trace_handler(DIR), trace_handler(DIR)\n"
-        "with torch.profiler.profile(activities=CPU, on_trace_ready=lambda prof: (first(prof), second(prof))): train()\n"
+        "both = lambda prof: (first(prof), second(prof))\n"
+        "with torch.profiler.profile(activities=CPU, on_trace_ready=both): train()\n"
         "mine = lambda prof: prof.export_chrome_trace(DIR + '/mine.json')\n"
         "with profile(DIR, wait=0, warmup=0, active=1, on_trace_ready=mine) as prof: train(); prof.step()\n",
         tmp_path,
@@ -323,7 +325,8 @@ def test_torch_alone_does_not_record_threads(tmp_path: Path) -> None:
 
 def test_all_threads_are_recorded_if_asked_for(tmp_path: Path) -> None:
     ours = run(
-        f"{_TEN}\nwith profile(DIR, wait=0, warmup=0, active=1, all_threads=True) as prof: train(); in_thread(); prof.step()",
+        f"{_TEN}\nwith profile(DIR, wait=0, warmup=0, active=1, all_threads=True) as prof:\n"
+        "    train(); in_thread(); prof.step()",
         tmp_path,
     )
     (trace,) = traces(tmp_path)
@@ -350,7 +353,7 @@ def test_a_thread_that_trains_is_asked_to_end(tmp_path: Path) -> None:
         """
 def loop():
     with profile(DIR, wait=0, warmup=0, active=10**6) as prof:
-        while True: train(); prof.step()
+        while True: train(); prof.step(); time.sleep(0.02)
 threading.Thread(target=loop, daemon=True).start(); time.sleep(1)
 """,
         tmp_path,

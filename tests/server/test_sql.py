@@ -10,8 +10,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from kinetoscope.errors import UsageError
+from kinetoscope.model.sql import sql
 from kinetoscope.model.tables import TABLES
 from kinetoscope.reading import read
+from kinetoscope.server.apart import Apart
 from tests.server.conftest import MLP
 from tests.server.serving import Client
 
@@ -168,3 +171,24 @@ def test_texts_may_say_what_they_like(mlp: Client) -> None:
     told = mlp.sql(mlp.run(), "SELECT count(*) AS n FROM ops WHERE name <> 'aten::read_file' -- scan_ it").json
     assert told["rows"][0][0] > 0
     assert json.dumps(told["params"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) FROM generate_series(1, 100000000000)",
+        "SELECT lpad(name, 1000000000, 'x') FROM ops",
+        "SELECT * FROM ops AS a CROSS JOIN ops AS b CROSS JOIN ops AS c CROSS JOIN ops AS d",
+    ],
+)
+def test_a_query_cannot_take_all_memory(mlp: Client, text: str) -> None:
+    answer = mlp.sql(mlp.run(), text)
+    assert answer.status == 400
+    assert "memory" in answer.error
+    assert mlp.sql(mlp.run(), "SELECT count(*) FROM ops").status == 200
+
+
+def test_a_query_cannot_take_for_ever() -> None:
+    job = read(MLP)
+    with pytest.raises(UsageError, match="longer than 2 s"), Apart(seconds=2) as apart:
+        sql(job, "SELECT " + "+".join(["1"] * 5000), apart.execute)

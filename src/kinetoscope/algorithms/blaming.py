@@ -121,26 +121,20 @@ def blame(
 
 
 @inlined
-def _open(net: Int64s, most: Int32s, transfer: int, shared: int) -> None:
-    """Charge what there is more of transfer to what left it in the open; of what is shared the rest to all else."""
+def _open(net: Int64s, most: Int32s, transfer: int) -> None:
+    """Charge what there is more of transfer to what left it in the open."""
     activities, total = most.size, 0
     for k in range(activities):
         total += max(net[2 * activities + k], 0)
     amount = min(net[transfer], total)
-    for k in range(activities) if amount > 0 else range(0):
+    if amount <= 0:
+        return
+    for k in range(activities):
         part = int(amount * (max(net[2 * activities + k], 0) / total))
         net[k] += part
         net[transfer] -= part
         if part > net[activities + k]:
             net[activities + k], most[k] = part, most[transfer]
-    amount, total = min(net[transfer], shared), 0
-    for k in range(activities):
-        total += max(net[k], 0) if k != transfer else 0
-    for k in range(activities) if amount > 0 and total > 0 else range(0):
-        if k != transfer and net[k] > 0:
-            part = int(amount * (net[k] / total))
-            net[k] += part
-            net[transfer] -= part
 
 
 @inlined
@@ -170,7 +164,7 @@ def _window(
     activities = most.size
     net[:] = 0
     most[:] = late
-    one, two, longer, longest, shared = late, other, 0, 0, 0
+    one, two, longer, longest = late, other, 0, 0
     waited_one, waited_two, why = -1, -1, _OVER
     a, b = before[one], before[two]
     for _ in range(_ROWS):
@@ -184,7 +178,6 @@ def _window(
             why = _BEFORE
             break
         if match[a] == match[b]:
-            shared += did[one * activities + transfer] - did[two * activities + transfer]
             for k in range(activities):
                 net[2 * activities + k] += held[one * activities + k] - held[two * activities + k]
         more = waited[one] - waited[two]
@@ -199,7 +192,7 @@ def _window(
                 break
             beyond -= 1
         one, two = a, b
-    _open(net, most, transfer, shared)
+    _open(net, most, transfer)
     found[0], found[1], found[2], found[3] = one, two, a, b
     found[4], found[5], found[6], found[7] = longer, waited_one, waited_two, why
 

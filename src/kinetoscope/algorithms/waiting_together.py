@@ -32,11 +32,9 @@ TWICE: Final = 2
 
 _ROUNDS: Final = 32
 
-_OFTEN: Final = 0.75
-_OF_OFTEN: Final = 1.15
 _OF_MOST: Final = 1.96
-"""Share of the events in which arrivals are nearer; and what that and nearly all of a normal distribution are within,
-standard deviations. Often one may come just when the one before has left, as the others do."""
+_OF_FEW: Final = 0.32
+"""Standard deviations that 95 % and 25 % of a normal distribution are within."""
 
 _LEAST: Final = 500.0
 """Standard deviation of ends that is believed, ns."""
@@ -84,7 +82,7 @@ def leave_nearer_than_they_come(end: Float64s, come: Float64s, times: float, sha
     """Whether all leave so many times nearer together than any two of them come: who does is at the same events.
 
     Of several who have nothing to do with one another the ends vary as their arrivals do. Of all pairs the arrivals
-    must vary: two who do everything at the same times would leave together too.
+    must vary, and nearly always: two who often come at the same times would leave together too.
 
     Args:
         end: float64 [events, witnesses], when each left; NaN where one was not there.
@@ -101,7 +99,7 @@ def leave_nearer_than_they_come(end: Float64s, come: Float64s, times: float, sha
     leave = float(np.nanquantile(residual, share, axis=0).max()) / _OF_MOST
     limit = times * max(leave, _LEAST)
     for one in range(count):
-        arrivals = np.nanquantile(np.abs(compared_ends(come, one).residual), _OFTEN, axis=0) / _OF_OFTEN
+        arrivals = np.nanquantile(np.abs(compared_ends(come, one).residual), 0.25, axis=0) / _OF_FEW
         if not (np.delete(arrivals, one) >= limit).all():
             return False
     return True

@@ -67,20 +67,21 @@ def stragglers(
 ) -> Result:
     """Which rank do the others wait for, how much does that cost, and why is it late?
 
-    Method. Collectives of all ranks are matched and put on one clock. In each of them the rank that arrives last makes
-    the others wait: each from its own arrival to the last one, less what its computation covers. The last rank is
-    compared with the one in the middle of those that wait: what each did since both last stood still in a collective,
-    and how long each waited on the way. What the last one did more is its own fault; for the time that it had to wait
-    itself, the cause is looked for further back, so that a loss is charged where it began. The cause is what it did
-    more of: computation, communication (transfer, not waiting: a slow link), memory copies, data loading,
+    Method. Collectives of all ranks are matched and put on one clock. In each of them the rank that arrives last
+    makes the others wait: each from its own arrival to the last one, less what its computation covers. The last rank
+    is compared with the one in the middle of those that wait: what each did since both last stood still in a
+    collective, and how long each waited on the way. What the last one did more is its own fault; for the time that it
+    had to wait itself, the cause is looked for further back, so that a loss is charged where it began. The cause is
+    what it did more of: computation, communication (transfer, not waiting: a slow link), memory copies, data loading,
     synchronization (calls that wait for the device, and what is idle because of them), or host gap (other work of the
-    host, or nothing recorded). A rank is a straggler if by its own fault, which a slow link is not, it costs those who
-    wait more than 1 % of a step in each step on average, and more than three times the spread of the clocks, beyond
-    what the rank in the middle costs, by the same cause at least three times that; and if it does more itself in each
-    step than others that have the same to do, by as much, and beyond doubt: by five standard errors of what ranks vary
-    by from step to step. From three steps on the one in which a rank cost most does not count: it may have been an
-    accident, such as a warm-up. By step no step is left out; by collective the first two limits hold for what the
-    others lose.
+    host, or nothing recorded). Transfer of a collective that both share takes as long on both: if the last one has
+    more of it in the open, as its host launched the next computation late, the cause is what its host did. A rank is
+    a straggler if by its own fault, which a slow link is not, it costs those who wait more than 1 % of a step in each
+    step on average, and more than three times the spread of the clocks, beyond what the rank in the middle costs, by
+    the same cause at least three times that; and if it does more itself in each step than others that have the same
+    to do, by as much, and beyond doubt: by five standard errors of what ranks vary by from step to step. From three
+    steps on the one in which a rank cost most does not count: it may have been an accident, such as a warm-up. By
+    step no step is left out; by collective the first two limits hold for what the others lose.
 
     How to read it. Begin with the ranks that are stragglers. The cause says where to look on that rank: `kernel_spread`
     for computation, the loader for data loading, `synchronizations` for synchronization, `idle_breakdown` for the host.

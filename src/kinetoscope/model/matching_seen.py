@@ -245,9 +245,9 @@ class Seen:
         return bool((waits[:, members].all(axis=1) & late.any(axis=1)).sum() >= TWICE)
 
     def leave_nearer(self, members: NDArray[np.int64], times: float = _NEARER) -> bool:
-        """Whether these leave together and come one by one."""
+        """Whether these leave together and come one by one; who is not here may have come last."""
         share = 1.0 if self.on_host else _MOST  # no stream tells that all are of one group
-        return leave_nearer_than_they_come(self.end[:, members], self.come[:, members], times, share)
+        return self.whole and leave_nearer_than_they_come(self.end[:, members], self.come[:, members], times, share)
 
     def is_mixed(self, one: int, members: NDArray[np.int64]) -> bool:
         """Whether some of the events may be of other groups than the rest: on a host no stream divides them."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
 
 import polars as pl
 
@@ -27,13 +27,27 @@ _PLAN: Final = re.compile(
 )
 
 
+class Execute(Protocol):
+    """Runs a query over tables; with `check` it only tells the columns of the answer, by a frame without rows."""
+
+    def __call__(self, query: str, tables: Mapping[str, pl.DataFrame], *, check: bool) -> pl.DataFrame:
+        """The answer, or its columns."""
+        ...
+
+
 def schema_of(name: str) -> Schema:
     """The columns of a declared table as SQL sees it: with the rank first."""
     return Schema(Column(RANK, pl.Int64, "Rank of the process."), *TABLES[name].schema)
 
 
-def sql(job: Job, query: str) -> Result:
-    """The answer to an SQL query over the declared tables of all ranks.
+def execute_here(query: str, tables: Mapping[str, pl.DataFrame], *, check: bool) -> pl.DataFrame:
+    """In this process."""
+    answer = pl.SQLContext({name: table.lazy() for name, table in tables.items()}).execute(query)
+    return pl.DataFrame(schema=answer.collect_schema()) if check else answer.collect()
+
+
+def sql(job: Job, query: str, execute: Execute = execute_here) -> Result:
+    """The answer to an SQL query over the declared tables of all ranks; `execute` runs it.
 
     The query is checked against empty tables first, so that what is wrong with it is said before anything is read. Only
     tables that it names are made. A column of the answer that has name and type of one of theirs has its meaning and
@@ -44,10 +58,10 @@ def sql(job: Job, query: str) -> Result:
         InputError: no rank can be read.
     """
     named = [name for name in TABLES if re.search(rf"(?<!\w){name}(?!\w)", query, re.IGNORECASE)]
-    empty = {name: schema_of(name).empty().lazy() for name in TABLES}
-    _run(query, empty, named, check=True)
+    empty = {name: schema_of(name).empty() for name in TABLES}
+    _run(execute, query, empty, named, check=True)
     answers = {name: job.map(_of_trace, schema_of(name), name=name) for name in named}
-    frame = _run(query, empty | {name: answer.frame.lazy() for name, answer in answers.items()}, named)
+    frame = _run(execute, query, empty | {name: answer.frame for name, answer in answers.items()}, named, check=False)
     notes = dict.fromkeys(note for answer in answers.values() for note in answer.notes)
     return Result(frame, _described(frame, named), tuple(notes or job.notes), params={"query": query})
 
@@ -56,10 +70,11 @@ def _of_trace(trace: Trace, select: Selection, *, name: str) -> Partial:  # noqa
     return Partial(TABLES[name].schema.conform(table(trace, name)))
 
 
-def _run(query: str, tables: dict[str, pl.LazyFrame], named: list[str], *, check: bool = False) -> pl.DataFrame:
+def _run(
+    execute: Execute, query: str, tables: Mapping[str, pl.DataFrame], named: list[str], *, check: bool
+) -> pl.DataFrame:
     try:
-        answer = pl.SQLContext(tables).execute(query)
-        return pl.DataFrame(schema=answer.collect_schema()) if check else answer.collect()
+        return execute(query, tables, check=check)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OSError) as error:
         raise UsageError(f"SQL: {_reason(str(error), named)}") from error
 

@@ -153,6 +153,11 @@ def user_source(stack: str) -> Source:
     return Source(None, None, None)
 
 
+def user_sources(stack: str) -> tuple[Source, ...]:
+    """The lines of all frames that are the user's own, each once, outermost first."""
+    return tuple(dict.fromkeys(source for frame in stack.split(SEPARATOR) if (source := _users(frame))))
+
+
 @lru_cache(1 << 16)
 def _users(frame: str) -> Source | None:
     """Where a frame is, if it is the user's. Stacks share most of their frames."""

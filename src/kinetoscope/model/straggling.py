@@ -227,9 +227,8 @@ def charge(rows: Rows, matches: int) -> Charges:
     compared = np.where(lost_by_alike > 0, _compared(rows, of_alike, lost_by_alike), last)
     before = _before(rows)
     did = rows.did.copy()
-    waited_before = _waited_before(rows, until, before)
+    waited_before, held = _waited_before(rows, until, before)
     did[:, _COMMUNICATION] -= np.minimum(waited_before, did[:, _COMMUNICATION])
-    held = _held_before(rows, until, before)
     bubble = np.zeros(matches, np.bool_)
     bubble[rows.match] = rows.pairwise
     others = np.maximum(np.bincount(rows.match, minlength=matches) - 1, 1)
@@ -338,30 +337,21 @@ def _before(rows: Rows) -> NDArray[np.int32]:
     return before
 
 
-def _waited_before(rows: Rows, until: NDArray[np.int64], before: NDArray[np.int32]) -> NDArray[np.int64]:
-    """What each row's rank waited between the arrival of the row before and its own, in any collective, ns."""
-    found = np.zeros(len(rows), np.int64)
-    for here in parts_of(rows):
-        windows = Intervals(rows.came[before[here]], rows.came[here])
-        found[here] = covered(windows, waiting(rows, until, here))
-        found[here.start] = 0
-    return found
+def _waited_before(
+    rows: Rows, until: NDArray[np.int64], before: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What each row's rank waited between the arrival of the row before and its own, in any collective, ns.
 
-
-def _held_before(rows: Rows, until: NDArray[np.int64], before: NDArray[np.int32]) -> NDArray[np.int64]:
-    """How long between the arrival of the row before and its own each row's host left transfer in the open, by cause.
-
-    Waiting is no transfer: then the others are to blame.
+    And how long its host left transfer in the open then, by activity. Waiting is no transfer: others are to blame.
     """
-    found = np.zeros_like(rows.did)
-    for here in parts_of(rows) if len(rows.held_row) else ():
-        low, high = np.searchsorted(rows.held_row, [here.start, here.stop]).tolist()
-        if low == high:
-            continue
+    waited, held = np.zeros(len(rows), np.int64), np.zeros_like(rows.did)
+    for here in parts_of(rows):
         windows, waits = Intervals(rows.came[before[here]], rows.came[here]), waiting(rows, until, here)
-        for which, column in enumerate(_HOLDING):
+        waited[here] = covered(windows, waits)
+        low, high = np.searchsorted(rows.held_row, [here.start, here.stop]).tolist()
+        for which in np.unique(rows.held_by[low:high]).tolist():
             of_it = low + np.flatnonzero(rows.held_by[low:high] == which)
-            open_then = difference(union(rows.held.start[of_it], rows.held.end[of_it]), waits)
-            found[here, column] = covered(windows, open_then)
-        found[here.start] = 0
-    return found
+            transferring = difference(union(rows.held.start[of_it], rows.held.end[of_it]), waits)
+            held[here, _HOLDING[which]] = covered(windows, transferring)
+        waited[here.start], held[here.start] = 0, 0
+    return waited, held

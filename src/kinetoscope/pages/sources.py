@@ -10,6 +10,7 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
+from kinetoscope.model.stacks import user_sources
 from kinetoscope.pages.blocks import Bar, Bars, Block, Controls, Link, Page, Source, SourceLine, Table
 from kinetoscope.pages.controls import choice, chosen
 from kinetoscope.schema import Result
@@ -26,7 +27,7 @@ _TIMES: Final = (("device_self", "device time"), ("host_self", "host time"))
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """Which lines of the user's program take the time."""
-    result = named("operator_stacks")(job, select=select)
+    result = named("operator_stacks")(job, select=select, backward="forward")
     on_device = bool(result.frame.get_column("device_self").sum())
     time = chosen(params, "time", [value for value, _ in _TIMES], "device_self" if on_device else "host_self")
     lines = _lines(result, time)
@@ -57,6 +58,16 @@ def _lines(result: Result, time: str) -> pl.DataFrame:
     return sums.sort(["time", "file", "line"], descending=[True, False, False])
 
 
+def _totals(result: Result, time: str, file: str) -> dict[int, int]:
+    """Time of each line of a file, with all that it calls: each stack counts once for each of its lines."""
+    totals: dict[int, int] = {}
+    stacks = result.frame.filter(pl.col("call_stack").is_not_null() & (pl.col(time) > 0))
+    for stack, spent in stacks.group_by("call_stack").agg(pl.col(time).sum()).iter_rows():
+        for line in {source.line for source in user_sources(stack) if source.file == file and source.line is not None}:
+            totals[line] = totals.get(line, 0) + spent
+    return totals
+
+
 def _blocks(result: Result, lines: pl.DataFrame, time: str, total: float, params: Mapping[str, str]) -> Iterator[Block]:
     files = lines.group_by("file").agg(pl.col("time").sum()).sort(["time", "file"], descending=[True, False])
     names = files.get_column("file").to_list()[:_FILES]
@@ -78,19 +89,29 @@ def _blocks(result: Result, lines: pl.DataFrame, time: str, total: float, params
         )
         for row in lines.head(_LINES).iter_rows(named=True)
     ]
-    note = f"{result.schema[time].doc} Operators that no line of the program could be found for are left out."
-    yield Bars("Lines that cost most", bars, note=note)
-    of_file = lines.filter(file=file).sort("line")
-    yield Source(
-        file,
-        file,
-        [
-            SourceLine(row["line"] or 0, row["time"], row["time"], _detail(row["calls"], row["name"]))
-            for row in of_file.iter_rows(named=True)
-        ],
+    note = (
+        f"{result.schema[time].doc} The backward pass counts where its forward call stands;"
+        " operators that no line of the program could be found for are left out."
     )
+    yield Bars("Lines that cost most", bars, note=note)
+    yield Source("The file", file, _of_file(lines.filter(file=file), _totals(result, time, file)))
     links = {"file": "file", "line": "line", "name": "name"}
-    yield Table("Operators by call stack", "operator_stacks", sort=f"-{time}", links=links)
+    forward = {"backward": "forward"}
+    told = ("name", "file", "line", "function", "calls", "host_total", "host_self", "device_total", "device_self")
+    yield Table("Operators by call stack", "operator_stacks", forward, columns=told, sort=f"-{time}", links=links)
+
+
+def _of_file(lines: pl.DataFrame, totals: Mapping[int, int]) -> list[SourceLine]:
+    own = {row["line"]: row for row in lines.iter_rows(named=True)}
+    return [
+        SourceLine(
+            line,
+            own[line]["time"] if line in own else 0,
+            totals.get(line, own[line]["time"] if line in own else 0),
+            _detail(own[line]["calls"], own[line]["name"]) if line in own else "",
+        )
+        for line in sorted({*own, *totals} - {None})
+    ]
 
 
 def _detail(calls: int, names: list[str]) -> str:

@@ -231,7 +231,7 @@ def _frame(before: str) -> str:
 
 def _mended(event: str) -> str | None:
     """The event as valid JSON; None if that is beyond us."""
-    inner = event.strip().removeprefix("{").removesuffix("}")
+    inner = event.strip().removeprefix("{")
     for text in (inner, _NAME.sub(_escaped, inner, count=1)):
         try:
             value = json.loads("{" + text + "}", parse_constant=lambda _: None)

@@ -14,7 +14,7 @@ from kinetoscope.record import guards, meta
 from kinetoscope.record.guards import harmless, tell
 from kinetoscope.record.options import DEFAULTS, Options, Place, place
 from kinetoscope.record.session import Exported
-from kinetoscope.record.writing import MOST_WAITING, Work, Writer, Written, ends_whole
+from kinetoscope.record.writing import MOST_WAITING, Work, Writer, Written, ends_whole, remove
 
 
 def trace_handler(
@@ -66,7 +66,7 @@ class _Handler:
             if not why and not ends_whole(part):
                 why = "the disk is full, or torch could not write to it"
             if why:
-                part.unlink(missing_ok=True)
+                remove(part)
         written = Written(None, last_step=number, stall_seconds=time.perf_counter() - began, reason="handler")
         if why:
             self._done(replace(written, problem=f"The trace was not written: {why}."))

@@ -19,6 +19,7 @@ import torch
 
 FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
+_OPTIMIZER: Final = "Optimizer.step#"
 _MODULE: Final = "[pl][module]"
 """How Lightning begins the names of the spans of modules; the analysis of modules reads them."""
 
@@ -61,6 +62,58 @@ class Rounds:
         self._last = one
         self._since.clear()
         return True
+
+
+class Ends:
+    """Puts off what is to be done at the end of a step until torch has closed its own mark of the optimizer's step.
+
+    The hook runs within that mark. A window that ended there would cut the mark off, and each step would begin within
+    the mark of the step before.
+    """
+
+    def __init__(self) -> None:
+        self._then: Callable[[], None] | None = None
+        self._mark: type | None = None
+
+    @property
+    def attached(self) -> bool:
+        """Does it stand?"""
+        return self._mark is not None
+
+    def attach(self) -> None:
+        """From here on, what is put off is done when a mark closes."""
+        if self._mark is not None:
+            return
+        original = torch.autograd.profiler.record_function
+        ends = self
+
+        class Mark(original):  # type: ignore[misc, valid-type]
+            def __exit__(self, *exception: Any) -> None:
+                super().__exit__(*exception)
+                if ends._then is not None and self.name.startswith(_OPTIMIZER):
+                    ends.do()
+
+        Mark.__name__, Mark.__qualname__, Mark.__module__ = original.__name__, original.__qualname__, original.__module__
+        torch.autograd.profiler.record_function = self._mark = Mark
+
+    def detach(self) -> None:
+        """Stand no longer."""
+        if self._mark is not None and torch.autograd.profiler.record_function is self._mark:
+            torch.autograd.profiler.record_function = self._mark.__base__
+            self._mark = None
+
+    def put_off(self, act: Callable[[], None]) -> None:
+        """Do it when the mark closes; at once where there is none."""
+        self.do()  # what an optimizer that makes no mark has left
+        self._then = act
+        if self._mark is None:
+            self.do()
+
+    def do(self) -> None:
+        """Do what was put off, if anything was."""
+        act, self._then = self._then, None
+        if act is not None:
+            act()
 
 
 class Spans:

@@ -21,7 +21,7 @@ from kinetoscope.record.options import DEFAULTS, Options, place
 from kinetoscope.record.session import Session
 from kinetoscope.record.signals import Endings, Interruption
 from kinetoscope.record.window import Request, Run, Window
-from kinetoscope.record.writing import MOST_WAITING, Work, Writer, Written, ends_whole
+from kinetoscope.record.writing import MOST_WAITING, Work, Writer, Written, ends_whole, remove
 
 _OnDone = Callable[[Written], None] | None
 
@@ -72,7 +72,7 @@ class Recorder:
 
     @property
     def state(self) -> str:
-        """"idle", "warmup" or "recording"."""
+        """ "idle", "warmup" or "recording"."""
         window = self._window
         if window is None:
             return "idle"
@@ -207,7 +207,7 @@ class Recorder:
         if self._window is not None and threading.get_ident() != self._thread:
             # Only the training thread can stop torch's profiler: it is asked to, if it still runs.
             self._ask_stop = reason
-            while self._window is not None and time.monotonic() < until - patience / 2:
+            while (self._window is not None or self._busy) and time.monotonic() < until - patience / 2:
                 time.sleep(0.01)
             if self._window is not None:
                 self._tell("the trace was not written: the thread that recorded it came to no end of its step")
@@ -328,11 +328,11 @@ class Recorder:
             return why
         window.began = self.step_number
         window.began_at = time.monotonic()
-        window.open_step(self.step_number)
-        window.start_seconds = time.perf_counter() - began
         self._endings.listen()
         self._interruption.listen(self)
         window.watch = guards.Watch(window.too_much, self._interruption.raise_for)
+        window.start_seconds = time.perf_counter() - began
+        window.open_step(self.step_number)
         return ""
 
     def _make_way(self) -> None:
@@ -399,7 +399,7 @@ class Recorder:
         self._writer.submit(Work(part, target, written, facts, about, keep_free, window.session, window.on_done))
 
     def _room(self, grown: int) -> str:
-        """"" or that the disk has no room for what is about to be exported."""
+        """ "" or that the disk has no room for what is about to be exported."""
         free = guards.free_disk(str(self._writer.spool))
         need = int(grown * guards.FILE_PER_RESIDENT) + self.options.keep_free
         if free is not None and free < need:
@@ -411,11 +411,12 @@ class Recorder:
         if not why and not ends_whole(part):
             why = "the disk is full, or torch could not write to it"
         if why:
-            for each in (part, part.with_name(part.name + ".tmp")):
-                each.unlink(missing_ok=True)
+            remove(part)
         return why
 
-    def _refuse(self, why: str, on_done: list[Callable[[Written], None]], reason: str, known: Written | None = None) -> None:
+    def _refuse(
+        self, why: str, on_done: list[Callable[[Written], None]], reason: str, known: Written | None = None
+    ) -> None:
         """Nothing comes of a window: tell whoever waits for it."""
         problem = f"The trace was not written: {why}." if known else f"Nothing was recorded: {why}."
         self._tell(problem[0].lower() + problem[1:].rstrip("."))

@@ -21,7 +21,8 @@ from typing import Any
 
 from kinetoscope.record import notes
 from kinetoscope.record.always import Always, Window, Windows
-from kinetoscope.record.hooks import Rounds, Spans
+from kinetoscope.record.guards import described, harmless, tell
+from kinetoscope.record.hooks import Ends, Rounds, Spans
 from kinetoscope.record.idle import Watch, Who, Wish
 from kinetoscope.record.options import Options, place
 from kinetoscope.record.plan import Plan
@@ -84,8 +85,7 @@ class Running:
                 self._boundary()
         except Exception as error:  # noqa: BLE001 - a fault of ours must not be the program's
             self._over = True
-            with contextlib.suppress(Exception):
-                sys.stderr.write(f"kinetoscope: recording has ended in process {os.getpid()}: {error!r}\n")
+            tell(f"recording has ended in process {os.getpid()}: {described(error)}")
 
     def _boundary(self) -> None:
         if self._job is None:
@@ -118,6 +118,7 @@ class _Job:
         self._seconds = 0.0
         self._recorder = Recorder(plan.dir, options, say=None if here.rank == 0 else _quiet)
         self._spans = Spans()
+        self._ends = Ends()
         self._next = max(plan.wait, 1)
         self._left = plan.repeat or sys.maxsize
         self._always = Always(plan.every, plan.budget, plan.warmup, plan.active) if plan.every else None
@@ -126,7 +127,11 @@ class _Job:
         self.watch.start()
 
     def boundary(self) -> None:
-        """A step has ended."""
+        """A step has ended; torch still has the mark of the optimizer's step open."""
+        self._ends.put_off(self._boundary)
+
+    @harmless(None)
+    def _boundary(self) -> None:
         took = time.monotonic() - self._last
         self._ended += 1
         recorded = self._recorder.state != "idle"
@@ -135,8 +140,8 @@ class _Job:
             took = time.monotonic() - self._last  # with what the recorder did
         elif self._ended > 1:
             self._seconds = 0.9 * self._seconds + 0.1 * took if self._seconds else took
-        if self._spans.attached and self._recorder.state == "idle":
-            self._spans.detach()
+        if self._ends.attached and self._recorder.state == "idle":
+            self._leave()
         if self.watch.wish is not None:
             self._take(self.watch.wish)
         elif self._plan.scheduled:
@@ -144,6 +149,10 @@ class _Job:
         elif self._always is not None:
             self._sample(self._always, took, recorded=recorded)
         self._last = time.monotonic()
+
+    def _leave(self) -> None:
+        self._spans.detach()
+        self._ends.detach()
 
     def _schedule(self) -> None:
         plan = self._plan
@@ -181,13 +190,14 @@ class _Job:
             return False
         options = replace(self._options, **wish.options)
         self._recorder.step(step=self._ended)
+        self._ends.attach()
         if self._plan.spans:
             self._spans.attach(record_shapes=options.record_shapes)
         opened = self._recorder.start_window(
             wish.warmup, wish.active, self._written(wish), reason=wish.reason, options=options
         )
         if not opened:
-            self._spans.detach()
+            self._leave()
         return opened
 
     def _written(self, wish: Wish) -> Callable[[Written], None]:

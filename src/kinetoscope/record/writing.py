@@ -27,10 +27,12 @@ from kinetoscope.record import finishing, meta
 from kinetoscope.record.guards import described, tell
 from kinetoscope.record.session import Exported, Session
 
-MOST_WAITING: Final = 2
+MOST_WAITING: Final = 4
 """Traces not yet written, beyond which no window is started: each holds memory and disk."""
 
-_OURS: Final = re.compile(r"(?P<host>[\w-]+)_(?P<pid>\d+)\.rank\d+of\d+\.step\d+\.\d+(?P<kind>(?:\.\w+)*\.part(?:\.tmp)?)\Z")
+_OURS: Final = re.compile(
+    r"(?P<host>[\w-]+)_(?P<pid>\d+)\.rank\d+of\d+\.step\d+\.\d+(?P<kind>(?:\.\w+)*\.part(?:\.tmp)?)\Z"
+)
 _STALE: Final = 120.0
 """Seconds since a leftover was touched last, after which whoever wrote it is gone."""
 
@@ -142,7 +144,7 @@ class Writer:
             try:
                 written = self._write(work)
             except Exception as error:  # noqa: BLE001 - a trace may be lost, the job may not
-                _remove(work.plain)
+                remove(work.plain)
                 written = _lost(work, described(error))
             if work.session is not None:
                 work.session.release()
@@ -165,11 +167,11 @@ class Writer:
             again = work.plain.with_suffix(".again.part")
             if not work.session.export(str(again), plainly=True):
                 answer = self._finish(work, again, how)
-            _remove(again)
+            remove(again)
         if answer["status"] == "invalid":
             how = "torch wrote invalid JSON; each event was mended or left out"
             answer = self._finish(work, work.plain, how, repair=True)
-        _remove(work.plain)
+        remove(work.plain)
         if answer["status"] == "ok":
             lost = answer["lost"]
             return replace(
@@ -205,7 +207,7 @@ class Writer:
         host, self._host = self._host, ""
         for path in _leftovers(self.spool, host):
             if not _complete(path):
-                _remove(path)
+                remove(path)
                 continue
             name = path.name.removesuffix(".part") + ".pt.trace.json.gz"
             claimed = path.with_name(f"{path.name.removesuffix('.part')}.rescued{os.getpid()}.part")
@@ -290,7 +292,8 @@ def ends_whole(path: Path) -> bool:
         return False
 
 
-def _remove(*paths: Path) -> None:
+def remove(*paths: Path) -> None:
+    """Remove files, and what torch may have left beside them."""
     for path in paths:
         for each in (path, path.with_name(path.name + ".tmp")):
             with contextlib.suppress(OSError):

@@ -120,7 +120,9 @@ class Server:
         ranks = which.ranks if not which.chosen else None
         key = ("sql", run.id, run.version, ranks, which.cycle, query.text)
         result = self.workspace.answers.get(
-            key, lambda: run.part(ranks, which.cycle).sql(query.text), lambda result: int(result.frame.estimated_size())
+            key,
+            lambda: sql.answered(run.part(ranks, which.cycle), query.text),
+            lambda result: int(result.frame.estimated_size()),
         )
         arranged = Asked(asked.path, QueryParams(list(query.options)), asked.headers)
         name = f"{run.files.name}-query"

@@ -1,0 +1,23 @@
+"""Twenty of the runs of `make chaos`, always the same."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
+
+from tests.record.chaos import complaints, drawn
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_job_to_which_things_happen_is_as_without_us(seed: int) -> None:
+    assert complaints(seed) == []
+
+
+def test_the_twenty_see_a_bit_of_everything() -> None:
+    plans = [drawn(seed) for seed in range(20)]
+    assert {plan.how for plan in plans} == {"profile", "recorder", "handler"}
+    for fact in ("workers", "limit", "tmpfs", "stack"):
+        assert any(getattr(plan, fact) for plan in plans), fact
+    assert any(plan.killed_at >= 0 for plan in plans)
+    assert any(plan.fails_at >= 0 for plan in plans)
