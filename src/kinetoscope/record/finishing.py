@@ -2,7 +2,7 @@
 
 Reads one JSON object from its standard input (see `main`), prints one to its standard output: `status` is "ok",
 "invalid" (the plain file is left), "full" (no room: everything is removed), "failed" (`message` says why). A bare
-interpreter runs it (`python -I -S`), so it imports the standard library alone, and fsspec where the trace goes to a URL.
+interpreter runs it (`python -I -S`): it imports the standard library alone, and fsspec where the trace goes to a URL.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def finish(task: dict[str, Any]) -> dict[str, Any]:
     """Make the final files of one trace.
 
     Args:
-        task: `plain`: the exported file; `target`: the final name, a path or a URL; `facts`: what to mark the trace with;
-            `meta`: the sidecar's content or null, `meta_target` its name; `repair`: keep what can be read;
-            `keep_free`: bytes of disk to leave alone.
+        task: `plain`: the exported file; `target`: the final name, a path or a URL; `facts`: what to mark
+            the trace with; `meta`: the sidecar's content or null, `meta_target` its name; `repair`: keep what can be
+            read; `keep_free`: bytes of disk to leave alone; `path`: where fsspec may be found.
     """
     plain = Path(task["plain"])
     packed = plain.with_name(plain.name.removesuffix(".part") + ".gz.part")
@@ -75,7 +75,7 @@ def _pack(plain: Path, packed: Path, task: dict[str, Any], lost: list[int]) -> i
         target.write(compressor.flush())
         target.flush()
         os.fsync(target.fileno())
-    return checker.events
+    return int(checker.events)
 
 
 def _lenient(plain: Path) -> Iterator[str]:
@@ -131,7 +131,7 @@ def _in_store(target: str, act: Callable[[Any, str], None]) -> None:
         act(*fsspec.core.url_to_fs(target))
     except OSError:
         raise
-    except Exception as error:  # each store has errors of its own; all mean that it is not there
+    except Exception as error:  # noqa: BLE001 - each store has errors of its own; all mean that it is not there
         raise OSError(errno.EIO, f"{type(error).__name__}: {error}") from None
 
 

@@ -1,4 +1,4 @@
-"""`with kinetoscope.profile("runs/baseline") as prof: ... prof.step()`: torch.profiler's way to record, without its edges."""
+"""`with kinetoscope.profile("runs/baseline") as prof: ... prof.step()`: as torch.profiler, without its sharp edges."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         experimental_config: as for torch.
         execution_trace_observer: as for torch.
         all_threads: record threads that Python started, too; torch then records no memory.
-        run: name of the run; `about`, what else to know of it (parameters, batch_size, precision): both for the sidecar.
-        about: see `run`.
+        run: name of the run, for the sidecar.
+        about: what else to know of it (parameters, batch_size, precision), for the sidecar.
         step: number of the first step, if a run goes on where another ended.
         options: further limits; see `kinetoscope.record.options.Options`.
 
@@ -59,7 +59,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         ...         prof.step(samples=len(batch))
     """
 
-    def __init__(  # noqa: PLR0913 - torch's own
+    def __init__(
         self,
         dir: str | os.PathLike[str],  # noqa: A002 - what users type
         *,

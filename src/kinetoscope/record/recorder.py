@@ -1,7 +1,7 @@
 """The recorder: windows of torch.profiler at the steps of a training loop, never in the way of the training.
 
 Everything that touches torch happens on the training thread, at a step boundary (or where the program ends); other
-threads only leave requests. No method raises what goes wrong with recording: it is told in a line, and training goes on.
+threads only leave requests. No method raises what goes wrong with recording: a line tells it, and training goes on.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Recorder:
 
     @property
     def state(self) -> str:
-        """ "idle", "warmup" or "recording"."""
+        """It is "idle", in "warmup" or "recording"."""
         window = self._window
         if window is None:
             return "idle"
@@ -207,9 +207,9 @@ class Recorder:
         if self._window is not None and threading.get_ident() != self._thread:
             # Only the training thread can stop torch's profiler: it is asked to, if it still runs.
             self._ask_stop = reason
-            while (self._window is not None or self._busy) and time.monotonic() < until - patience / 2:
+            while (self._busy or self.state != "idle") and time.monotonic() < until - patience / 2:
                 time.sleep(0.01)
-            if self._window is not None:
+            if self.state != "idle":
                 self._tell("the trace was not written: the thread that recorded it came to no end of its step")
         elif self._window is not None:
             self.stop(reason)
@@ -399,7 +399,7 @@ class Recorder:
         self._writer.submit(Work(part, target, written, facts, about, keep_free, window.session, window.on_done))
 
     def _room(self, grown: int) -> str:
-        """ "" or that the disk has no room for what is about to be exported."""
+        """Nothing, or that the disk has no room for what is about to be exported."""
         free = guards.free_disk(str(self._writer.spool))
         need = int(grown * guards.FILE_PER_RESIDENT) + self.options.keep_free
         if free is not None and free < need:

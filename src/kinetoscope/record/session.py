@@ -56,7 +56,7 @@ class Session:
 
     @property
     def profiler(self) -> Any:
-        """torch's."""
+        """That of torch."""
         return self._profiler
 
     def prepare(self) -> str:

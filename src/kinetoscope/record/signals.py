@@ -106,7 +106,7 @@ class Interruption:
         self._why = why
         if self._number and self._recorder is not None:
             with contextlib.suppress(ValueError):
-                _thread.interrupt_main(signal.Signals(self._number) if self._number in _NAMED else self._number)
+                _thread.interrupt_main(self._number)  # type: ignore[arg-type] # any number does
 
     def rest(self) -> None:
         """No window runs: what may still come is nothing to us."""

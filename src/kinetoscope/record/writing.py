@@ -3,7 +3,7 @@
 torch writes plain JSON to `<name>.part` (the only thing that the training thread waits for; the interpreter's lock is
 held meanwhile, so that another thread would not help). A thread of ours then has a process of low priority check,
 compress, sync and rename it (`finishing`), so that none of this takes the lock from training. Where the text is no
-valid JSON, torch's exporter in Python writes it again; where that is not valid either, each event is mended or left out.
+valid JSON, torch's exporter in Python writes it again; where that is not valid either, events are mended or left out.
 What a dead process left behind is finished in the same way, or removed.
 """
 
@@ -228,8 +228,7 @@ def run_apart(task: dict[str, Any]) -> dict[str, Any]:
             done = subprocess.run(
                 [sys.executable, "-I", *bare, "-X", "utf8", script],
                 input=json.dumps(task, allow_nan=False).encode(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                capture_output=True,
                 env=meta.environment(),
                 start_new_session=True,  # an interrupt typed at the terminal is not for it
                 check=False,

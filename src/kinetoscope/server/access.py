@@ -15,7 +15,7 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -130,7 +130,7 @@ class Access:
                 return self._no()
             rest = urlencode([(name, value) for name, value in query if name != "token"])
             # Relative, for a proxy may have put a folder before the path.
-            here = "./" + scope["path"].rpartition("/")[2] + (f"?{rest}" if rest else "")
+            here = "./" + quote(scope["path"].rpartition("/")[2]) + (f"?{rest}" if rest else "")
             cookie = f"{self._cookie}={self._rules.token}; Path=/; HttpOnly; SameSite=Strict"
             return Response(status_code=303, headers={"Location": here, "Set-Cookie": cookie})
         scheme, _, bearer = headers.get("authorization", "").partition(" ")

@@ -55,6 +55,7 @@ class Server:
             source_roots=bool(self.sources.roots),
             perfetto=perfetto.folder() is not None,
             editor=self.editor,
+            maps=self.sources.maps,
         )
         return json_response(facts.of_server(features))
 
@@ -83,7 +84,8 @@ class Server:
         name, which, params = asked.path["page"], part(asked.query), own(asked.query)
         view = pages.PAGES.get(name)
         if view is None or not view.composed:
-            raise MissingError(f"there is no page {name[:60]!r}{nearest(name[:60], pages.PAGES)}")
+            composed = [each for each, about in pages.PAGES.items() if about.composed]
+            raise MissingError(f"there is no page {name[:60]!r}{nearest(name[:60], composed)}")
         run, base = self.workspace.run(asked.path["run"]), asked.query.get("base", "")
         ranks = which.of(all_ranks=view.all_ranks)
         if ranks is None and not view.all_ranks:

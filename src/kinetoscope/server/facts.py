@@ -33,12 +33,13 @@ ACROSS = "Across ranks"
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What this server can do besides: folders of sources, a bundled Perfetto, an editor that opens files."""
+    """What this server can do besides: folders of sources, Perfetto, an editor, and where files are here."""
 
     auth: bool = False
     source_roots: bool = False
     perfetto: bool = False
     editor: str = ""
+    maps: tuple[tuple[str, str], ...] = ()
 
 
 def of_server(features: Features) -> dict[str, Any]:
@@ -51,6 +52,7 @@ def of_server(features: Features) -> dict[str, Any]:
             "perfetto": features.perfetto,
             "editor": features.editor,
         },
+        "maps": [list(pair) for pair in features.maps],
         "pages": [{"name": name, "title": view.title, "all_ranks": view.all_ranks} for name, view in PAGES.items()],
     }
 
