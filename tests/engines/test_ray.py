@@ -48,7 +48,7 @@ def test_it_answers_as_on_threads_whatever_happens_to_workers(tmp_path: Path) ->
     assert found["notes"]
     assert found["differing"] == found["ddp2"] == []
     assert found["sums"][0] == found["sums"][1]
-    assert found["kept"]
+    assert found["kept"] > 0.8
     [note] = found["given_up"]
     assert note.startswith("rank 2 is left out: ")
     assert found["others"] == [rank for rank in range(RANKS) if rank not in (2, BROKEN)]

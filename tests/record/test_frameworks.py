@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
 
 from tests.record.programs import environment, names, run, sidecars, steps, traces  # noqa: E402
+
+
+def needs(package: str, also: str = "") -> None:
+    """Skip where it is not installed; it is not imported into this process."""
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed{also}")
 
 
 def recorded(program: str, folder: Path, **more: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -41,7 +48,7 @@ common = dict(max_epochs=1, accelerator="cpu", logger=False, enable_checkpointin
 
 
 def test_lightning_callback_counts_steps_of_the_optimizer(tmp_path: Path) -> None:
-    pytest.importorskip("lightning", reason="lightning is not installed")
+    needs("lightning")
     program = LIGHTNING + (
         "callback = KinetoscopeCallback(sys.argv[1], active=2)\n"
         "pl.Trainer(callbacks=[callback], accumulate_grad_batches=2, **common).fit(Model(), data)"
@@ -53,7 +60,7 @@ def test_lightning_callback_counts_steps_of_the_optimizer(tmp_path: Path) -> Non
 
 
 def test_lightning_profiler_marks_what_lightning_does(tmp_path: Path) -> None:
-    pytest.importorskip("lightning", reason="lightning is not installed")
+    needs("lightning")
     program = LIGHTNING + "pl.Trainer(profiler=KinetoscopeProfiler(sys.argv[1]), **common).fit(Model(), data)"
     (trace,), _ = recorded(program, tmp_path)
     assert len(steps(trace)) == 3
@@ -61,8 +68,10 @@ def test_lightning_profiler_marks_what_lightning_does(tmp_path: Path) -> None:
 
 
 def test_lightning_writes_what_an_exception_leaves(tmp_path: Path) -> None:
-    pytest.importorskip("lightning", reason="lightning is not installed")
-    program = LIGHTNING + """
+    needs("lightning")
+    program = (
+        LIGHTNING
+        + """
 class Breaks(Model):
     def training_step(self, batch, index):
         if index == 4: raise ArithmeticError("no")
@@ -74,13 +83,14 @@ except ArithmeticError:
 else:
     raise AssertionError
 """
+    )
     (_,), (about,) = recorded(program, tmp_path)
     assert "ArithmeticError" in about["truncated"]
 
 
 def test_hugging_face_trainer(tmp_path: Path) -> None:
-    pytest.importorskip("transformers", reason="transformers is not installed")
-    pytest.importorskip("accelerate", reason="accelerate is not installed, which transformers.Trainer needs")
+    needs("transformers")
+    needs("accelerate", ", which transformers.Trainer needs")
     program = """
 import sys, torch
 from transformers import Trainer, TrainingArguments
@@ -93,8 +103,8 @@ class Model(torch.nn.Module):
         out = self.net(x)
         return {"loss": (out - labels).square().mean(), "logits": out}
 data = [{"x": torch.ones(4), "labels": torch.ones(1)} for _ in range(64)]
-args = TrainingArguments(sys.argv[1] + "/out", max_steps=7, per_device_train_batch_size=2, use_cpu=True, save_strategy="no",
-                         gradient_accumulation_steps=2, report_to=[], disable_tqdm=True)
+args = TrainingArguments(sys.argv[1] + "/out", max_steps=7, per_device_train_batch_size=2, use_cpu=True,
+                         save_strategy="no", gradient_accumulation_steps=2, report_to=[], disable_tqdm=True)
 Trainer(Model(), args, train_dataset=data, callbacks=[KinetoscopeCallback(sys.argv[1], active=2)]).train()
 """
     (trace,), (about,) = recorded(program, tmp_path)
@@ -104,7 +114,7 @@ Trainer(Model(), args, train_dataset=data, callbacks=[KinetoscopeCallback(sys.ar
 
 
 def test_accelerate_counts_synchronised_batches(tmp_path: Path) -> None:
-    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    needs("accelerate")
     program = """
 import sys, torch
 from accelerate import Accelerator
@@ -168,7 +178,7 @@ engine = Engine()
 @pytest.mark.parametrize("engine", [REAL, STAND_IN], ids=["deepspeed", "stand-in"])
 def test_deepspeed_counts_boundaries_of_accumulation(tmp_path: Path, engine: str) -> None:
     if engine is REAL:
-        pytest.importorskip("deepspeed", reason="deepspeed is not installed (it has no wheel): a stand-in is tested")
+        needs("deepspeed", " (it has no wheel): only a stand-in for its engine is tested")
     program = DEEPSPEED.replace("ENGINE", engine)
     ranks = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29713"}
     (trace,), (about,) = recorded(program, tmp_path, DS_ACCELERATOR="cpu", **ranks)

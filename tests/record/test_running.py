@@ -13,7 +13,8 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
 
-from tests.record.programs import (  # noqa: E402
+from tests.record.programs import (
+    SOURCE,
     TRAIN,
     environment,
     kinetoscope,
@@ -45,7 +46,9 @@ def test_a_script_is_recorded_and_computes_what_it_computes_alone(script: Path, 
     said = names(trace)
     assert said.count("forward") == said.count("backward") == said.count("Optimizer.step#Adam.step") == 3
     assert said.count("[pl][module]torch.nn.modules.linear.Linear: Sequential.0") == 3
-    assert not any(event.get("args", {}).get("finished") is False for event in trace["traceEvents"] if event["ph"] == "X")
+    assert not any(
+        event.get("args", {}).get("finished") is False for event in trace["traceEvents"] if event["ph"] == "X"
+    )
     (about,) = sidecars(tmp_path / "a")
     assert (about["first_step"], about["last_step"]) == (2, 4)
 
@@ -82,7 +85,9 @@ def test_an_interpreter_without_the_package_records(script: Path, tmp_path: Path
             (site / package.name).symlink_to(package)
     for path in site.glob("*.pth"):
         path.unlink()
-    recorder = kinetoscope("record", "-o", tmp_path / "a", "--", str(other / "bin" / "python"), "-W", "ignore", str(script))
+    recorder = kinetoscope(
+        "record", "-o", tmp_path / "a", "--", str(other / "bin" / "python"), "-W", "ignore", str(script)
+    )
     # The command itself finds the package where it stands; the program must not.
     program = "import os, sys; del os.environ['PYTHONPATH']; from kinetoscope.cli import main; sys.exit(main())"
     done = run([sys.executable, "-c", program, *recorder[3:]])
@@ -151,7 +156,12 @@ def test_the_exit_code_is_the_programs(tmp_path: Path) -> None:
 
 
 def test_signals_reach_the_program(tmp_path: Path) -> None:
-    program = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); print('x', flush=True); signal.pause()"
+    program = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n"
+        "print('x', flush=True)\n"
+        "signal.pause()"
+    )
     command = kinetoscope("record", "-o", tmp_path / "a", "--", *python(program))
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -185,8 +195,11 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_program_runs(tmp_pat
 
 
 def test_a_compiled_step_of_the_optimizer_is_counted(script: Path, tmp_path: Path) -> None:
-    script.write_text(TRAIN.replace("for step in", "step_of = torch.compile(optimizer.step, backend='eager')\nfor step in")
-                      .replace("    optimizer.step()\n", "    step_of()\n"))
+    script.write_text(
+        TRAIN.replace("for step in", "step_of = torch.compile(optimizer.step, backend='eager')\nfor step in").replace(
+            "    optimizer.step()\n", "    step_of()\n"
+        )
+    )
     done = run(kinetoscope("record", "-o", tmp_path / "a", "--", sys.executable, "-W", "ignore", script))
     assert done.returncode == 0, done.stderr
     assert "loss" in done.stdout
@@ -212,7 +225,10 @@ for step in range(8):
 
 
 def test_an_interrupt_while_a_window_ends_is_the_programs(script: Path, tmp_path: Path) -> None:
-    script.write_text("import os, signal\n" + TRAIN.replace("    time.sleep(pause)", "    if step == 3: os.kill(os.getpid(), signal.SIGINT)"))
+    script.write_text(
+        "import os, signal\n"
+        + TRAIN.replace("    time.sleep(pause)", "    if step == 3: os.kill(os.getpid(), signal.SIGINT)")
+    )
     done = run(kinetoscope("record", "-o", tmp_path / "a", "--active", "50", "--", sys.executable, script))
     assert "KeyboardInterrupt" in done.stderr
     assert done.returncode == 128 + signal.SIGINT

@@ -62,6 +62,13 @@ def test_a_form_of_another_site_cannot_ask(mlp: Client) -> None:
     assert refused.status == 403
 
 
+@pytest.mark.parametrize(("mode", "status"), [("no-cors", 403), ("cors", 403), ("navigate", 200)])
+def test_a_picture_on_another_site_asks_nothing(mlp: Client, mode: str, status: int) -> None:
+    for site in ("cross-site", "same-site"):
+        assert mlp.ask("/api/runs", Sec_Fetch_Site=site, Sec_Fetch_Mode=mode).status == status
+    assert mlp.ask("/api/runs", Sec_Fetch_Site="same-origin", Sec_Fetch_Mode="cors").status == 200
+
+
 def test_a_question_can_only_be_so_long(mlp: Client) -> None:
     body = b'{"query": "' + b"x" * (2 << 20) + b'"}'
     try:
@@ -99,11 +106,22 @@ def test_the_link_is_exchanged_for_a_cookie() -> None:
         assert answer.status == 303
         assert answer.headers["Location"] == "./?x=1"
         cookie, *facts = answer.headers["Set-Cookie"].split("; ")
-        assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(facts)
+        assert {"HttpOnly", "SameSite=Lax", "Path=/"} <= set(facts)
         assert client.ask("/api/runs", Cookie=cookie).status == 200
         assert client.ask("/api/runs", Cookie=f"other=1; {cookie}").status == 200
         assert client.ask("/api/runs", Cookie=cookie[:-1]).status == 403
         assert client.ask("/api/runs", Cookie=cookie, Origin="http://evil.com").status == 403
+
+
+def test_what_the_link_leads_to_is_no_header() -> None:
+    with serving(MLP, rules=Rules(token=TOKEN)) as client:
+        for path in ("/%0d%0aSet-Cookie:%20a=b", "/x/%e2%82%ac.js"):
+            answer = client.ask(path, {"token": TOKEN})
+            assert answer.status == 303
+            assert answer.headers["Location"] == "./" + path.rpartition("/")[2].replace("%0d", "%0D").replace(
+                "%0a", "%0A"
+            ).replace("%e2%82%ac", "%E2%82%AC").replace(":", "%3A").replace("=", "%3D")
+            assert len(answer.headers.get_all("Set-Cookie") or ()) == 1
 
 
 def test_two_hosts_are_none(mlp: Client) -> None:

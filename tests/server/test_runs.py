@@ -94,6 +94,20 @@ def test_ids_are_stable_and_fit_for_a_url(tmp_path: Path) -> None:
             assert client.get(f"runs/{run['id']}")["events"] == 1
 
 
+def test_a_run_keeps_its_id_when_another_comes_beside_it(tmp_path: Path) -> None:
+    finder = Finder([str(touched(tmp_path / "log", "a.json"))])
+    (first,) = finder.look()[0]
+    assert first.name == "log"
+    touched(tmp_path / "log", "b.json", "rank0.json")
+    ids = {run.name: run.id for run in finder.look()[0]}
+    assert ids["a"] == first.id
+    assert len(set(ids.values())) == 3
+    (tmp_path / "log" / "a.json").unlink()
+    assert {run.name: run.id for run in finder.look()[0]} == {name: ids[name] for name in ids if name != "a"}
+    touched(tmp_path / "log", "a.json")
+    assert {run.name: run.id for run in finder.look()[0]} == ids
+
+
 def test_a_folder_of_parquet_is_a_run(tmp_path: Path) -> None:
     from kinetoscope.reading import read
     from kinetoscope.views import trace_parquet

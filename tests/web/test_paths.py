@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 from kinetoscope.analyses import named
 from kinetoscope.reading import read
+from kinetoscope.server.access import Rules
+from kinetoscope.server.source import Sources
 from tests.conftest import OURS
+from tests.server.serving import serving
 from tests.web.conftest import Served, Tab
 
 
@@ -180,3 +184,58 @@ def test_a_run_that_is_not_there_is_explained(at_ours: Tab) -> None:
     at_ours.page.goto(f"{at_ours.address}/#/nothing/overview")
     wait_for(at_ours, "() => /no run|not there/i.test(document.body.innerText)")
     at_ours.errors.clear()  # Chromium calls each answer of 404 an error
+
+
+def test_all_ranks_are_drawn_beneath_one_another(at_ours: Tab, ours: Served) -> None:
+    at_ours.open(ours.run("ddp2"), "timeline", "?ranks=all")
+    at_ours.page.wait_for_selector("canvas")
+    assert "2 ranks" in at_ours.page.locator("main").inner_text()
+
+
+def test_a_frame_opens_in_the_editor_where_the_server_finds_its_file(tab: Tab) -> None:
+    sources = Sources.of([str(OURS)])
+    with serving(OURS / "mlp.pt.trace.json.gz", sources=sources) as client:
+        tab.address = f"http://127.0.0.1:{client.port}"
+        (run,) = (each["id"] for each in client.get("runs")["runs"])
+        tab.open(run, "sources")
+        tab.page.wait_for_selector("a[href^='vscode://file/']")
+        links = [link.get_attribute("href") for link in tab.page.locator("a[href^='vscode:']").all()]
+        where = str(OURS / "training.py").lstrip("/")
+        assert any(link.startswith(f"vscode://file/{where}:") for link in links)
+        assert not tab.errors
+        tab.page.goto("about:blank")
+
+
+def test_a_frame_without_a_whole_path_has_no_link_to_an_editor(at_ours: Tab, ours: Served) -> None:
+    at_ours.open(ours.run("mlp"), "sources")
+    assert at_ours.page.locator(".code-line").count()
+    assert at_ours.page.locator("a[href^='vscode:']").count() == 0
+
+
+def test_a_folder_that_is_gone_is_told(tab: Tab, tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    with serving(folder) as client:
+        tab.address = f"http://127.0.0.1:{client.port}"
+        tab.page.goto(tab.address)
+        tab.page.wait_for_selector("h1")
+        folder.rmdir()
+        tab.page.wait_for_function("() => /no such file or folder/.test(document.body.innerText)", timeout=20_000)
+        tab.page.goto("about:blank")
+
+
+def test_a_link_with_the_token_may_be_followed_from_another_site(tab: Tab) -> None:
+    token = "a-long-secret_of.ours~1"
+    with serving(OURS / "mlp.pt.trace.json.gz", rules=Rules(token=token)) as client:
+        tab.address = f"http://localhost:{client.port}"
+        elsewhere = f"http://127.0.0.9:{client.port}/"
+        page = f'<a href="{tab.address}/?token={token}">see this</a>'
+        tab.page.route(elsewhere, lambda route: route.fulfill(content_type="text/html", body=page))
+        tab.page.goto(elsewhere)
+        tab.page.get_by_text("see this").click()
+        tab.settle()
+        assert "A step takes" in tab.sentence
+        assert token not in tab.page.url
+        assert tab.errors == [f"request to {elsewhere}"]
+        tab.errors.clear()
+        tab.page.goto("about:blank")

@@ -43,6 +43,19 @@ def test_it_opens_from_a_file_with_every_section(tab: Tab, ours: Served, tmp_pat
     assert not tab.errors
 
 
+def test_lines_of_source_are_in_it_where_a_folder_is_allowed(tab: Tab, tmp_path: Path) -> None:
+    for words, said in ((["--source", str(OURS)], "loss.backward()"), ([], "--source DIR allows a folder")):
+        out = tmp_path / f"run{len(words)}.html"
+        trace = str(OURS / "mlp.pt.trace.json.gz")
+        assert main(["report", trace, "-o", str(out), "--sections", "sources", *words]) == 0
+        tab.address = "file://"
+        tab.page.goto(out.as_uri())
+        tab.settle()
+        text = tab.page.locator("main").inner_text()
+        assert said in text
+        assert "not in this report" not in text
+
+
 def test_only_the_sections_asked_for(tab: Tab, tmp_path: Path) -> None:
     out = tmp_path / "run.html"
     assert main(["report", str(OURS / "mlp.pt.trace.json.gz"), "-o", str(out), "--sections", "kernels,overview"]) == 0

@@ -65,7 +65,7 @@ ANALYSIS = Analysis("Trace info", trace_info, RESULT)
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
-    what = (_file(trace), _run(trace), _options(trace), _devices(trace))
+    what = (_file(trace), _run(trace), _recorded(trace), _options(trace), _devices(trace))
     when = (_time(trace), _steps(trace, select.steps_by), _events(trace), _health(trace))
     rows = [tuple(map(_text, row)) for topic in (*what, *when) for row in topic]
     return Partial(pl.DataFrame(rows, schema=["topic", "item", "value"], orient="row"))
@@ -88,6 +88,25 @@ def _run(trace: Trace) -> Iterator[Row]:
         for key in ("rank", "world_size", "backend", "nccl_version", "pg_count"):
             if key in distributed:
                 yield "run", key, str(distributed[key])
+
+
+def _recorded(trace: Trace) -> Iterator[Row]:
+    """What our own recorder knew of the run, which it writes into the trace as well as beside it."""
+    facts = trace.metadata.get("kinetoscope")
+    if not isinstance(facts, dict):
+        return
+    for key in _KNOWN_OF_RUN:
+        value = facts.get(key)
+        if isinstance(value, list):
+            yield "run", key, " ".join(str(word) for word in value[:_FEW])
+        elif isinstance(value, dict):
+            yield from (("run", f"{key}.{name}", str(each)) for name, each in list(value.items())[:_FEW])
+        elif value not in (None, ""):
+            yield "run", key, str(value)
+
+
+_KNOWN_OF_RUN = ("run", "truncated", "reason", "first_step", "last_step", "command", "git", "versions", "about")
+_FEW = 50
 
 
 def _options(trace: Trace) -> Iterator[Row]:

@@ -17,9 +17,6 @@ from kinetoscope.errors import KinetoscopeError, UsageError
 from kinetoscope.views.text import nearest, printable
 
 VERBS = {
-    "record": "record a training program as it is: kinetoscope record -- python train.py",
-    "trigger": "ask a job that `record --idle` runs for a recording, now",
-    "daemon": "record jobs that were started with KINETO_USE_DAEMON=1",
     "summary": "the answer on one screen: where a step goes, and the largest loss",
     "view": "the page in a browser: overview, timeline, all tables",
     "report": "the page as one HTML file, for a colleague",
@@ -27,7 +24,10 @@ VERBS = {
     "doctor": "what is wrong or odd about the traces themselves",
     "sql": "SQL over the tables of a trace; alone, the list of tables and columns",
     "convert": "write a trace as JSON, as Parquet, or for Perfetto with counters beside it",
-    "demo": "the summary of a real trace that comes with the package",
+    "record": "record a training program as it is: kinetoscope record -- python train.py",
+    "trigger": "ask a job that `record --idle` runs for a recording, now",
+    "daemon": "record jobs that were started with KINETO_USE_DAEMON=1",
+    "demo": "records a small, slow program here, and shows its summary",
     "warm": "compile everything now, so that no later run waits for it",
 }
 

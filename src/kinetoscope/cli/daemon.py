@@ -38,6 +38,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("-o", "--output", metavar="DIR", default="runs/daemon", help="where traces go (runs/daemon)")
     parser.add_argument("--now", action="store_true", help="record what asks within --patience, then end")
     parser.add_argument("--patience", type=typed(time_of), default=time_of("15s"), metavar="TIME", help="15s")
+    parser.add_argument("--count", type=typed(positive), metavar="N", help="end --now as soon as N are recorded")
     parser.add_argument("--steps", type=typed(count), default=3, metavar="N", help="steps to record with --now (3)")
     parser.add_argument("--time", type=typed(time_of), metavar="TIME", help="a time instead of steps: 500ms")
     parser.add_argument("--with-stack", action="store_true", help="Python calls too; costs most of all")
@@ -52,7 +53,7 @@ def run(arguments: list[str]) -> int:
     daemon = Daemon(folder)
     with daemon.listening():
         if args.now:
-            return _now(daemon, order, args.patience / 1e9, args.timeout)
+            return _now(daemon, order, args.patience / 1e9, args.timeout, args.count or sys.maxsize)
         with _noted(folder) as control:
             _say(f"answering; `kinetoscope trigger {folder}` asks for recordings, Ctrl-C ends this")
             _serve(daemon, control)
@@ -63,7 +64,7 @@ def _ms(nanoseconds: int | None) -> int:
     return max((nanoseconds or 0) // 1_000_000, 1)
 
 
-def _now(daemon: Daemon, order: Order, patience: float, timeout: float) -> int:
+def _now(daemon: Daemon, order: Order, patience: float, timeout: float, count: int) -> int:
     """Record each process that asks within `patience`, and wait for the traces."""
     began = time.monotonic()
     ordered: set[int] = set()
@@ -71,7 +72,7 @@ def _now(daemon: Daemon, order: Order, patience: float, timeout: float) -> int:
     while time.monotonic() - began < (timeout if daemon.busy else patience):
         daemon.serve(_PAUSE)
         if time.monotonic() - began < patience:
-            for process in daemon.seen.keys() - ordered:
+            for process in sorted(daemon.seen.keys() - ordered)[: count - len(ordered)]:
                 ordered.add(process)
                 daemon.order(process, order)
         for path in daemon.arrived():
@@ -81,7 +82,7 @@ def _now(daemon: Daemon, order: Order, patience: float, timeout: float) -> int:
         for process in daemon.gone():
             lost += 1
             _say(f"process {process} ended before its trace was there")
-        if ordered and not daemon.busy and time.monotonic() - began >= patience:
+        if not daemon.busy and (written >= count or (ordered and time.monotonic() - began >= patience)):
             break
     if not ordered:
         _say(f"no job asked within {patience:.0f} s; start it with KINETO_USE_DAEMON=1")

@@ -1,17 +1,39 @@
-"""`kinetoscope demo`: the summary of a real trace that comes with the package."""
+"""`kinetoscope demo`: records a small, deliberately slow program on this machine, and shows the summary.
+
+Where torch is not installed, and with --bundled, the summary is that of a real trace that comes with the package.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from importlib.resources import as_file, files
+from pathlib import Path
 
 from kinetoscope.cli.options import Parser
+from kinetoscope.cli.record import run as record
 from kinetoscope.cli.summary import run as summarize
 
 TRACE = "training.pt.trace.json.gz"
 
 
 def run(arguments: list[str]) -> int:
-    """Summarize the bundled trace."""
-    Parser(prog="kinetoscope demo", description=__doc__).parse_args(arguments)
+    """Record, or take the bundled trace; then summarize."""
+    parser = Parser(prog="kinetoscope demo", description=__doc__)
+    parser.add_argument("-o", "--output", metavar="DIR", default="runs/demo", help="where the trace goes (runs/demo)")
+    parser.add_argument("--bundled", action="store_true", help="record nothing: the trace that comes with the package")
+    args = parser.parse_args(arguments)
+    if not args.bundled and importlib.util.find_spec("torch") is not None:
+        program = [sys.executable, "-W", "ignore", "-m", "kinetoscope.record.example"]
+        folder = Path(args.output)
+        before = _traces(folder)
+        code = record(["-o", str(folder), "--run", "demo", "--", *program])
+        if found := sorted(_traces(folder) - before):
+            return summarize([str(found[-1])])
+        sys.stderr.write(f"kinetoscope: nothing could be recorded here (exit code {code}); this is the bundled trace\n")
     with as_file(files("kinetoscope") / "demo" / TRACE) as path:
         return summarize([str(path)])
+
+
+def _traces(folder: Path) -> set[Path]:
+    return set(folder.glob("*.pt.trace.json.gz"))

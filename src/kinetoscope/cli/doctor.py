@@ -1,4 +1,7 @@
-"""`kinetoscope doctor PATH`: what is wrong or odd about the traces themselves."""
+"""`kinetoscope doctor PATH`: what is wrong or odd about the traces themselves.
+
+`kinetoscope doctor --recorder` records three steps of a tiny model instead, and says what this machine can record.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,10 @@ def run(arguments: list[str]) -> int:
     """Read every trace and print what was found."""
     from kinetoscope.cli.output import deliver, width, write_lines
 
+    if arguments == ["--recorder"]:
+        from kinetoscope.cli.selftest import run as test_recorder
+
+        return test_recorder()
     parser = Parser(prog="kinetoscope doctor", description=__doc__)
     add_reading(parser)
     add_engine(parser)

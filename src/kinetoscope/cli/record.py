@@ -16,6 +16,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -150,10 +151,22 @@ def _prepare(plan: Plan) -> None:
     try:
         if "://" not in plan.dir:
             Path(plan.dir).mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(control, ignore_errors=True)
+        _clear(control)
         control.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{plan.dir}: {error.strerror or error}; -o DIR names another place for traces") from error
+
+
+def _clear(control: Path) -> None:
+    """Remove the notes of earlier runs; not those of ranks that this run has on other machines already."""
+    for name, note in notes.read_all(control / "ranks").items():
+        if note.get("host") == socket.gethostname():
+            (control / "ranks" / name).unlink(missing_ok=True)
+    for each in control.iterdir() if control.is_dir() else ():
+        if each.is_dir() and each.name != "ranks":
+            shutil.rmtree(each, ignore_errors=True)
+        elif each.is_file():
+            each.unlink(missing_ok=True)
 
 
 def _environment(plan: Plan) -> dict[str, str]:
@@ -213,10 +226,12 @@ def _outcome(plan: Plan) -> str:
         return f"no trace was written: {problems[0]}"
     if not ranks:
         return (
-            "nothing was recorded: no process took a step with an optimizer of torch (or Python ran with -I, -E or -S); "
+            "nothing was recorded: no process took a step with an optimizer of torch, or Python ran with -I, -E or -S; "
             "`with kinetoscope.profile(DIR) as prof` and prof.step() record any loop"
         )
     if plan.scheduled:
         steps = plan.wait + plan.warmup + plan.active
         return f"nothing was recorded: the program took fewer than the {steps} steps that a window needs; see --active"
-    return "nothing was recorded: nobody asked for it" if plan.idle else "nothing was recorded: fewer steps than --every"
+    return (
+        "nothing was recorded: nobody asked for it" if plan.idle else "nothing was recorded: fewer steps than --every"
+    )

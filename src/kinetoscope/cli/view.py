@@ -119,7 +119,11 @@ def _listening(host: str, port: int | None) -> socket.socket:
             reason = error.strerror or str(error)
             continue
         return found
-    raise InputError(f"cannot listen at {host}, port {port}: {reason}; another --port may be free")
+    where = host if port is None else f"{host}, port {port}"
+    raise InputError(
+        f"cannot listen at {where}: {reason}; "
+        + ("is it of this machine?" if port is None else "another --port may be free")
+    )
 
 
 def _only_here(host: str) -> bool:

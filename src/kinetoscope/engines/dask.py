@@ -194,7 +194,7 @@ class _Question:
 
     def reply(self, handle: Any) -> Reply:
         """See `Question`."""
-        from distributed import KilledWorker
+        from distributed import CancelledError, KilledWorker
         from distributed.comm.core import CommClosedError
 
         worker = self._running.pop(handle)
@@ -204,7 +204,7 @@ class _Question:
                     raise self._cluster.gone()
                 with suppress(TimeoutError):  # the answer is lost if its worker dies before it is fetched
                     return Reply(*handle.result(None if handle.status == "error" else PATIENCE))
-        except CommClosedError as error:
+        except (CancelledError, CommClosedError) as error:  # cancelled while we waited: the connection was lost
             raise self._cluster.gone() from error
         except KilledWorker as error:  # it was started again at the same address, and died again
             raise DiedError from error

@@ -42,7 +42,8 @@ class Order:
     """What jobs are told to record.
 
     Attributes:
-        steps: iterations, counted by the steps of optimizers; 0 for a time instead.
+        steps: iterations, counted by the steps of optimizers, at least: Kineto looks now and then only, so that quick
+            ones become more. 0 for a time instead.
         milliseconds: of time, where `steps` is 0.
         record_shapes, with_stack: as torch.profiler's.
     """
@@ -95,7 +96,7 @@ class Daemon:
                 channel.bind(address)
             except OSError as error:
                 raise InputError(
-                    f"another daemon answers on this machine already ({error.strerror}); stop it, dynolog for one, first"
+                    f"another daemon, dynolog perhaps, answers on this machine ({error.strerror}); stop it first"
                 ) from error
             self._channel = channel
             try:

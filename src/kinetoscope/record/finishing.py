@@ -26,6 +26,9 @@ else:
 
 _BLOCK: Final = 1 << 20
 _LEVEL: Final = 1
+_LONG: Final = 256 << 10
+"""Characters of the sidecar beyond which the longest parts of it are not put into the trace as well."""
+
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _ATOMIC: Final = frozenset(("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "memory", "oss", "cos", "r2"))
 """Stores in which a file appears whole or not at all."""
@@ -65,7 +68,7 @@ def finish(task: dict[str, Any]) -> dict[str, Any]:
 
 def _pack(plain: Path, packed: Path, task: dict[str, Any], lost: list[int]) -> int:
     """Check and compress; how many events there are."""
-    checker = Checker(Path(task["target"]).name, task["facts"])
+    checker = Checker(Path(task["target"]).name, _embedded(task))
     compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, 31)
     with plain.open("rb") as source, packed.open("wb") as target:
         pieces = texts(iter(lambda: source.read(_BLOCK), b""))
@@ -76,6 +79,14 @@ def _pack(plain: Path, packed: Path, task: dict[str, Any], lost: list[int]) -> i
         target.flush()
         os.fsync(target.fileno())
     return int(checker.events)
+
+
+def _embedded(task: dict[str, Any]) -> dict[str, Any]:
+    """What the trace itself says of the run: the sidecar too, but for what is long, so that copies have it."""
+    whole = {**(task["meta"] or {}), **task["facts"]}
+    if len(json.dumps(whole)) > _LONG:
+        whole = {key: value for key, value in whole.items() if len(json.dumps(value)) < _LONG // 16}
+    return whole
 
 
 def _lenient(plain: Path) -> Iterator[str]:

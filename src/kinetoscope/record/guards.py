@@ -28,7 +28,7 @@ def tell(text: str) -> None:
     try:
         sys.stderr.write(f"kinetoscope: {text}\n")
         sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RuntimeError):  # closed, gone, or in the midst of a line
         return
 
 

@@ -73,6 +73,7 @@ class Ends:
 
     def __init__(self) -> None:
         self._then: Callable[[], None] | None = None
+        self._thread = 0
         self._mark: type | None = None
 
     @property
@@ -90,10 +91,15 @@ class Ends:
         class Mark(original):  # type: ignore[misc, valid-type]
             def __exit__(self, *exception: Any) -> None:
                 super().__exit__(*exception)
-                if ends._then is not None and self.name.startswith(_OPTIMIZER):
+                waits = ends._then is not None and ends._thread == threading.get_ident()
+                if waits and self.name.startswith(_OPTIMIZER):
                     ends.do()
 
-        Mark.__name__, Mark.__qualname__, Mark.__module__ = original.__name__, original.__qualname__, original.__module__
+        Mark.__name__, Mark.__qualname__, Mark.__module__ = (
+            original.__name__,
+            original.__qualname__,
+            original.__module__,
+        )
         torch.autograd.profiler.record_function = self._mark = Mark
 
     def detach(self) -> None:
@@ -105,7 +111,7 @@ class Ends:
     def put_off(self, act: Callable[[], None]) -> None:
         """Do it when the mark closes; at once where there is none."""
         self.do()  # what an optimizer that makes no mark has left
-        self._then = act
+        self._then, self._thread = act, threading.get_ident()
         if self._mark is None:
             self.do()
 
@@ -147,8 +153,8 @@ class Spans:
         """Are the hooks there?"""
         return bool(self._handles)
 
-    def detach(self) -> None:
-        """Stop marking, and forget the modules."""
+    def detach(self, *, close: bool = True) -> None:
+        """Stop marking, and forget the modules. In a child of fork, what is open is the parent's: nothing is closed."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -157,7 +163,9 @@ class Spans:
             self._backward = None
         stack = self._stack()
         while stack:
-            _close(stack.pop()[1])
+            marks = stack.pop()[1]
+            if close:
+                _close(marks)
         self._names, self._roots = {}, []
 
     def _wrap_backward(self) -> None:
@@ -241,6 +249,6 @@ def _marker(*, record_shapes: bool) -> Callable[[str], Any]:
     """The cheapest thing that makes an annotation: 1 µs where torch has it and shapes are recorded, else 7 µs."""
     fast = getattr(getattr(torch._C, "_profiler", None), "_RecordFunctionFast", None)
     if fast is None or not record_shapes:
-        return torch.autograd.profiler.record_function
+        return torch.autograd.profiler.record_function  # type: ignore[no-any-return]
     scope = {"scope": "user_scope"}
     return lambda name: fast(name, (), scope)

@@ -1,4 +1,4 @@
-"""PyTorch Lightning: `Trainer(callbacks=[KinetoscopeCallback("runs/a")])`, or `Trainer(profiler=KinetoscopeProfiler(...))`.
+"""PyTorch Lightning: `Trainer(callbacks=[KinetoscopeCallback("runs/a")])`, or `profiler=KinetoscopeProfiler("runs/a")`.
 
 The callback counts the steps of the optimizer; batches that accumulate gradients are one step. The profiler also marks
 what Lightning tells its profilers (hooks, strategies, the fetching of data), and counts batches.
@@ -16,8 +16,8 @@ try:
     from lightning.pytorch import Callback
     from lightning.pytorch.profilers import Profiler
 except ImportError:  # the package's other name
-    from pytorch_lightning import Callback  # type: ignore[no-redef]
-    from pytorch_lightning.profilers import Profiler  # type: ignore[no-redef]
+    from pytorch_lightning import Callback
+    from pytorch_lightning.profilers import Profiler
 
 _BATCH: Final = "run_training_batch"
 

@@ -15,15 +15,21 @@ _SAFE: Final = {ord('"'): "'", ord("\\"): "/"} | dict.fromkeys([*range(32), 127]
 
 
 def _enabled() -> bool:
-    """Some profiler of torch runs in this process."""
-    profiler: Any = sys.modules.get("torch.autograd.profiler")
-    return profiler is not None and getattr(profiler, "_is_profiler_enabled", True)
+    """Some profiler of torch runs in this process, and this is not being compiled.
+
+    torch.compile would otherwise compile once more when a profiler starts, or refuse.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None or torch.compiler.is_compiling():
+        return False
+    return bool(getattr(torch.autograd.profiler, "_is_profiler_enabled", True))
 
 
 class range:  # noqa: A001, N801 - what users type is kinetoscope.range
     """A span of the trace that carries a name.
 
     What torch cannot write into a trace (quotes, control characters, letters beyond ASCII) is replaced in the name.
+    Inside of what torch.compile compiles, it does nothing.
 
     Example:
         >>> with kinetoscope.range("forward"):

@@ -16,12 +16,13 @@ from dataclasses import replace
 from typing import Any
 
 from kinetoscope.record import guards
+from kinetoscope.record.delivery import Delivery, resolved
 from kinetoscope.record.guards import harmless
-from kinetoscope.record.options import DEFAULTS, Options, place
+from kinetoscope.record.options import DEFAULTS, Options
 from kinetoscope.record.session import Session
 from kinetoscope.record.signals import Endings, Interruption
-from kinetoscope.record.window import Request, Run, Window
-from kinetoscope.record.writing import MOST_WAITING, Work, Writer, Written, ends_whole, remove
+from kinetoscope.record.window import Request, Window
+from kinetoscope.record.writing import Writer, Written
 
 _OnDone = Callable[[Written], None] | None
 
@@ -49,10 +50,7 @@ class Recorder:
         self.options = options
         self.step_number = step
         self._say = say or guards.tell
-        self._folder = os.fspath(dir)
-        if "://" not in self._folder:
-            self._folder = os.path.abspath(self._folder)  # noqa: PTH100 - the job may change its folder
-        self._run = Run()
+        self._folder = resolved(dir)
         self._resident = guards.Resident()
         self._lock = threading.Lock()
         self._wanted: Request | None = None
@@ -63,7 +61,7 @@ class Recorder:
         self._after: list[Callable[[], Any]] = []
         self._said: set[str] = set()
         self._gone = False
-        self._writer = Writer(self._folder, place().host, options.keep_free)
+        self._delivery = Delivery(self._folder, options.keep_free, self._tell)
         self._endings = Endings(self, terminate=signals)
         self._interruption = Interruption()
         _ALL.add(self)
@@ -86,7 +84,7 @@ class Recorder:
     @property
     def writing(self) -> int:
         """How many traces are on their way to the disk."""
-        return self._writer.waiting
+        return self._delivery.writer.waiting
 
     @property
     def interruptible(self) -> bool:
@@ -116,7 +114,7 @@ class Recorder:
 
     def flush(self, seconds: float | None = None) -> bool:
         """Wait until all traces are written; False if that takes too long."""
-        return self._writer.flush(self.options.wait_at_exit if seconds is None else seconds)
+        return self._delivery.writer.flush(self.options.wait_at_exit if seconds is None else seconds)
 
     # --- the training thread --------------------------------------------------------------------------------------
 
@@ -172,6 +170,21 @@ class Recorder:
         self._stop(reason, keep=True)
 
     @harmless(None)
+    def cut(self, reason: str) -> None:
+        """A limit was passed in the midst of a step: end the window now.
+
+        A provisional one only stops to record: whether it is wanted shows later.
+        """
+        window = self._window
+        if window is None or not window.provisional or not self.interruptible:
+            self._stop(reason, keep=True)
+            return
+        with self._critical():
+            window.cut = reason
+            window.close_step(self.step_number, None, whole=False)
+            window.session.stop()
+
+    @harmless(None)
     def discard(self) -> None:
         """End the window now and forget what it recorded."""
         self._stop("discarded", keep=False)
@@ -185,7 +198,7 @@ class Recorder:
         self._gone = True
         self._wanted = None
         patience = self.options.wait_at_exit if seconds is None else seconds
-        if not self._writer.flush(patience):
+        if not self._delivery.writer.flush(patience):
             self._tell(f"{self.writing} traces were not written within {patience:g} s")
         self._endings.forget()
         self._interruption.forget()
@@ -201,6 +214,7 @@ class Recorder:
         self._endings.let_go()
         self._interruption.forget()
 
+    @harmless(None)
     def ended_by(self, reason: str, patience: float) -> None:
         """The program ends: write what there is, within so many seconds. Called where that is known, on any thread."""
         until = time.monotonic() + patience
@@ -213,7 +227,7 @@ class Recorder:
                 self._tell("the trace was not written: the thread that recorded it came to no end of its step")
         elif self._window is not None:
             self.stop(reason)
-        self._writer.flush(max(until - time.monotonic(), 0.0))
+        self._delivery.writer.flush(max(until - time.monotonic(), 0.0))
 
     def when_free(self, act: Callable[[], Any]) -> None:
         """Do it as soon as the recorder is not in the midst of something; at once if it is not."""
@@ -227,7 +241,7 @@ class Recorder:
         self._gone = True
         self._window = self._wanted = None
         self._lock = threading.Lock()
-        self._writer = Writer(self._folder)
+        self._delivery.writer = Writer(self._folder)
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
@@ -267,7 +281,7 @@ class Recorder:
             window.warmup -= 1
             why = self._begin(window) if window.warmup <= 0 else ""
             if why:
-                self._refuse(why, window.on_done, window.reason)
+                self._delivery.refuse(why, window.on_done, window.reason)
             return
         window.close_step(ended, samples, whole=True)
         why = self._ask_stop or window.too_much()
@@ -301,21 +315,13 @@ class Recorder:
                 if why:
                     self._window = None
         if why:
-            self._refuse(why, on_done, asked.reason)
+            self._delivery.refuse(why, on_done, asked.reason)
         return not why
 
     def _not_now(self) -> str:
         if self._window is not None:
             return "a window is running"
-        if self._writer.waiting >= MOST_WAITING:
-            return f"{self._writer.waiting} traces are still being written"
-        why = self._writer.ready()
-        if why:
-            return why
-        free = guards.free_disk(str(self._writer.spool))
-        if free is not None and free < self.options.keep_free:
-            return f"only {free >> 20} MB are free on its disk ({self.options.keep_free >> 20} MB are left alone)"
-        return ""
+        return self._delivery.ready()
 
     def _begin(self, window: Window) -> str:
         """Record from here on; "" or why not."""
@@ -350,79 +356,30 @@ class Recorder:
             if window.began is None:
                 self._window = None
                 window.session.stop()
-                self._refuse(reason, window.on_done, window.reason)
+                window.session.release()
+                if keep:
+                    self._delivery.refuse(reason or "its first step did not come", window.on_done, window.reason)
                 return
             window.close_step(self.step_number, None, whole=False)
             self._end(window, reason, keep=keep)
 
     def _end(self, window: Window, truncated: str, *, keep: bool = True) -> None:
-        """Stop torch's profiler, have it export, and hand the rest to the writer."""
+        """Stop torch's profiler; what it recorded is delivered, or forgotten."""
         self._window, self._ask_stop = None, ""
         if window.watch is not None:
             window.watch.end()
         self._interruption.rest()
         grown = window.grown()
-        before = time.perf_counter()
         window.clock("stop")
-        why = window.session.stop()
-        stopped = time.perf_counter()
+        before = time.perf_counter()
+        why = window.session.lost if window.cut else window.session.stop()
+        truncated = window.cut or truncated
         if not keep:
             window.session.release()
             return
-        where = place()
-        name = f"{where.host}_{where.pid}.rank{where.rank}of{where.world}.step{window.began}.{time.time_ns()}"
-        part = self._writer.spool / f"{name}.part"
-        why = why or self._room(grown) or self._export(window.session, part)
-        exported = time.perf_counter()
-        written = Written(
-            None,
-            first_step=window.began or 0,
-            last_step=window.steps[-1]["step"] if window.steps else (window.began or 0) - 1,
-            truncated=truncated,
-            stop_seconds=stopped - before,
-            stall_seconds=exported - stopped,
-            reason=window.reason,
-        )
         if truncated:
             self._tell(f"recording ended early: {truncated}")
-        if why:
-            window.session.release()
-            self._refuse(why, window.on_done, window.reason, written)
-            return
-        if window.on_ready is not None:
-            harmless(None)(window.on_ready)(window.session.profiler)
-        target = f"{self._folder.rstrip('/')}/{name}.pt.trace.json.gz"
-        facts = {"first_step": written.first_step, "last_step": written.last_step, "truncated": truncated}
-        seconds = exported - stopped
-        about = lambda: self._run.about(window, where, f"{name}.pt.trace.json.gz", written, seconds)  # noqa: E731
-        keep_free = self.options.keep_free
-        self._writer.submit(Work(part, target, written, facts, about, keep_free, window.session, window.on_done))
-
-    def _room(self, grown: int) -> str:
-        """Nothing, or that the disk has no room for what is about to be exported."""
-        free = guards.free_disk(str(self._writer.spool))
-        need = int(grown * guards.FILE_PER_RESIDENT) + self.options.keep_free
-        if free is not None and free < need:
-            return f"only {free >> 20} MB are free on its disk, and {need >> 20} MB are needed"
-        return ""
-
-    def _export(self, session: Session, part: Any) -> str:
-        why = session.export(str(part))
-        if not why and not ends_whole(part):
-            why = "the disk is full, or torch could not write to it"
-        if why:
-            remove(part)
-        return why
-
-    def _refuse(
-        self, why: str, on_done: list[Callable[[Written], None]], reason: str, known: Written | None = None
-    ) -> None:
-        """Nothing comes of a window: tell whoever waits for it."""
-        problem = f"The trace was not written: {why}." if known else f"Nothing was recorded: {why}."
-        self._tell(problem[0].lower() + problem[1:].rstrip("."))
-        written = replace(known or Written(None, reason=reason), problem=problem)
-        for each in on_done:
-            harmless(None)(each)(written)
+        self._delivery.deliver(window, why, truncated, grown, time.perf_counter() - before)
 
     def _tell(self, line: str) -> None:
         """Each line once."""

@@ -74,6 +74,8 @@ class Running:
 
     def forked(self) -> None:
         """In a child process: nothing of the parent's recording is this process's; it may train on its own."""
+        if self._job is not None:
+            self._job.abandon()
         self._forget()
 
     def stepped(self, optimizer: Any, *_: Any) -> None:
@@ -149,6 +151,11 @@ class _Job:
         elif self._always is not None:
             self._sample(self._always, took, recorded=recorded)
         self._last = time.monotonic()
+
+    def abandon(self) -> None:
+        """In a child process: take down what stands, and touch nothing that the parent still uses."""
+        self._spans.detach(close=False)
+        self._ends.detach()
 
     def _leave(self) -> None:
         self._spans.detach()

@@ -99,8 +99,11 @@ class Session:
         if self._prepared and not self.lost:
             # What was prepared cannot be dropped: torch wants it started and stopped.
             self._prepared = False
-            self._profiler.start_trace()
-            self._profiler.stop_trace()
+            try:
+                self._profiler.start_trace()
+                self._profiler.stop_trace()
+            except Exception as error:  # noqa: BLE001 - torch raises anything here
+                return described(error)
             return ""
         if not self._running:
             return self.lost or "it does not record"

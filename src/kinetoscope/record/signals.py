@@ -122,4 +122,4 @@ class Interruption:
     def _on_alarm(self, _number: int, _frame: FrameType | None) -> None:
         recorder, why = self._recorder, self._why
         if recorder is not None and why:
-            recorder.when_free(lambda: recorder.stop(why))
+            recorder.when_free(lambda: recorder.cut(why))

@@ -44,6 +44,8 @@ class Window:
         steps: one entry a finished step, for the sidecar.
         began: the first step recorded; None while it warms up.
         span: the step's own span in the trace, while it is open.
+        provisional: it is thrown away if a step ever ends.
+        cut: why a provisional one records no more, though it may still be wanted.
     """
 
     session: Session
@@ -65,6 +67,7 @@ class Window:
     watch: guards.Watch | None = None
     start_seconds: float = 0.0
     on_ready: Callable[[Any], Any] | None = None
+    cut: str = ""
 
     def grown(self) -> int:
         """Bytes by which resident memory grew since it began."""

@@ -102,7 +102,9 @@ class Access:
         origin = headers.get("origin")
         if origin is not None and not _same(origin, hosts[0]):
             return refused(403, "a page of another site asked", "Open the page of this server itself.")
-        if scope["method"] not in ("GET", "HEAD") and headers.get("sec-fetch-site") in _FOREIGN:
+        # A link from elsewhere may lead here; a picture or a form of another page may not make this server work.
+        leads = scope["method"] in ("GET", "HEAD") and headers.get("sec-fetch-mode", "navigate") == "navigate"
+        if headers.get("sec-fetch-site") in _FOREIGN and not leads:
             return refused(403, "a page of another site asked", "Open the page of this server itself.")
         return self._without_token(scope, headers) if self._rules.token else None
 
@@ -131,7 +133,8 @@ class Access:
             rest = urlencode([(name, value) for name, value in query if name != "token"])
             # Relative, for a proxy may have put a folder before the path.
             here = "./" + quote(scope["path"].rpartition("/")[2]) + (f"?{rest}" if rest else "")
-            cookie = f"{self._cookie}={self._rules.token}; Path=/; HttpOnly; SameSite=Strict"
+            # Lax: the link may have been followed from a mail or a chat on another site, and Strict would hold it back.
+            cookie = f"{self._cookie}={self._rules.token}; Path=/; HttpOnly; SameSite=Lax"
             return Response(status_code=303, headers={"Location": here, "Set-Cookie": cookie})
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._is_token(bearer.strip()):

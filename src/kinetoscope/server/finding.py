@@ -85,6 +85,7 @@ class Finder:
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = [path if is_url(path) else os.path.abspath(path) for path in paths]
         self._ranks: dict[tuple[str, str], int | None] = {}
+        self._ids: dict[str, str] = {}
 
     def look(self) -> tuple[list[RunFiles], list[str]]:
         """The runs that are there now, and what is wrong with a path, one line each."""
@@ -96,12 +97,21 @@ class Finder:
             except KinetoscopeError as error:
                 wrong.append(str(error))
         runs = [(path, self._files(files)) for path, files in self._runs(found.values())]
-        names = _names([path for path, _ in runs])
+        names, used = _names([path for path, _ in runs]), set[str]()
         return [
-            RunFiles(_identity(path), name, path, files)
+            RunFiles(self._identity(files, path, used), name, path, files)
             for (path, files), name in zip(runs, names, strict=True)
             if files
         ], wrong
+
+    def _identity(self, files: Sequence[File], path: str, used: set[str]) -> str:
+        """The id that one of these files had before, whatever the folder is called for now; else a new one."""
+        urls = [file.found.url for file in files]
+        before = (self._ids[url] for url in urls if url in self._ids)
+        identity = next((each for each in before if each not in used), "") or _identity(path, urls[0])
+        used.add(identity)
+        self._ids |= dict.fromkeys(urls, identity)
+        return identity
 
     def _files(self, files: Iterable[Found]) -> tuple[File, ...]:
         return tuple(file for each in files if (file := _file(each)))
@@ -193,6 +203,8 @@ def _names(paths: Sequence[str]) -> list[str]:
     return [_ENDINGS.sub("", "/".join(each[common:])) or each[-1] for each in parts]
 
 
-def _identity(path: str) -> str:
+def _identity(path: str, first: str) -> str:
+    """Words of the path for people; the first file makes it unlike all others."""
+    unlike = hashlib.sha256(f"{path}\n{first}".encode("utf-8", "surrogateescape")).hexdigest()[:8]
     words = _UNSAFE.sub("_", _ENDINGS.sub("", path.rstrip("/").rpartition("/")[2]))[:40] or "run"
-    return f"{words}~{hashlib.sha256(path.encode('utf-8', 'surrogateescape')).hexdigest()[:6]}"
+    return f"{words}~{unlike}"

@@ -29,6 +29,9 @@ ROWS: Final = 200
 TILES: Final = 400_000
 """Bytes of the timeline that are kept, packed: from the whole run down to as fine as they reach."""
 
+_LINES: Final = 40
+"""Lines of a file that are kept before and after the one that costs most, where files may be shown."""
+
 _CHOICES: Final = 4
 """A parameter with more choices keeps the one that is shown."""
 
@@ -59,6 +62,7 @@ class Kept:
     """The answers of a report, by question."""
 
     inside: Inside
+    shows_sources: bool = False
     answers: dict[str, Any] = field(default_factory=dict)
 
     def ask(self, *parts: str, **pairs: str) -> Any:
@@ -94,7 +98,7 @@ def report(server: Server, run: str, sections: Sequence[str], select: Mapping[st
     Raises:
         InputError: the run cannot be read.
     """
-    kept = Kept(Inside(application(server, None)))
+    kept = Kept(Inside(application(server, None)), bool(server.sources.roots))
     listed = kept.ask("runs")
     about: Mapping[str, Any] = next((each for each in listed["runs"] if each["id"] == run), {})
     listed["runs"] = [about]
@@ -140,6 +144,9 @@ def _others(page: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 def _tables(kept: Kept, run: str, page: Mapping[str, Any], shown: Mapping[str, str]) -> None:
     for block in page["blocks"]:
+        if block["block"] == "source" and kept.shows_sources:
+            costly = max(block["lines"], key=lambda line: line["total_time"], default={"line": 1})
+            kept.ask("runs", run, "source", file=block["file"], line=str(costly["line"]), around=str(_LINES))
         if block["block"] != "table":
             continue
         params = {f"p__{key}": value for key, value in block["params"].items()}

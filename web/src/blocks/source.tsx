@@ -9,7 +9,7 @@ import { inScale, scale } from "../base/numbers";
 import { printable, words } from "../base/text";
 import { keep, recall } from "../base/theme";
 import { useProps } from "../base/props";
-import { editorAddress } from "../frame/follow";
+import { editorAddress, isWhole } from "../frame/follow";
 import { Menu } from "../frame/menu";
 import { Frame } from "./frame";
 
@@ -28,9 +28,10 @@ export function SourceBlock({ title, file, lines, note }: Source) {
     Number(params["line"]) ||
     lines.reduce((best, each) => (each.total_time > (best?.total_time ?? -1) ? each : best), lines[0])?.line ||
     1;
-  const may = api.embedded || server.features.source_roots === true;
+  const may = server.features.source_roots === true && api.holds(runPath(run, "source"));
   const [around, setAround] = useState(AROUND);
   const text = useAnswer<Text>(may ? runPath(run, "source") : null, { file, line: wanted, around });
+  const here = text.data?.file ?? file; // Where the server found it, as an editor on this machine finds it, too.
   const by = scale(
     lines.map((line) => line.total_time),
     "ns",
@@ -48,13 +49,15 @@ export function SourceBlock({ title, file, lines, note }: Source) {
       name="source"
       tools={
         <>
-          <a class="tool" href={editorAddress(file, wanted, server)}>
-            Open in{" "}
-            {recall("kinetoscope.editor") === "pycharm" ||
-            (!recall("kinetoscope.editor") && server.features.editor === "pycharm")
-              ? "PyCharm"
-              : "VS Code"}
-          </a>
+          {isWhole(here, server) && (
+            <a class="tool" href={editorAddress(here, wanted, server)}>
+              Open in{" "}
+              {recall("kinetoscope.editor") === "pycharm" ||
+              (!recall("kinetoscope.editor") && server.features.editor === "pycharm")
+                ? "PyCharm"
+                : "VS Code"}
+            </a>
+          )}
           <Editor />
         </>
       }
@@ -72,7 +75,7 @@ export function SourceBlock({ title, file, lines, note }: Source) {
           {words(text.error.message)} {words(text.error.hint)}
         </p>
       )}
-      <div class="code" role="table" aria-label={printable(file)}>
+      <div class="code" role="table" tabIndex={0} aria-label={printable(file)}>
         <div class="code-head" role="row">
           <span role="columnheader" data-tip="Time in the line itself">
             self ({by.label})
@@ -108,9 +111,13 @@ export function SourceBlock({ title, file, lines, note }: Source) {
                 {line ? inScale(by, line.total_time) : ""}
               </span>
               <span role="cell">
-                <a href={editorAddress(file, number, server)} data-tip="Open in the editor">
-                  {number}
-                </a>
+                {isWhole(here, server) ? (
+                  <a href={editorAddress(here, number, server)} data-tip="Open in the editor">
+                    {number}
+                  </a>
+                ) : (
+                  number
+                )}
               </span>
               <code role="cell" class={words === null ? "no-text" : ""}>
                 {words === null ? (line?.detail ?? "") : printable(words.replaceAll("\t", "    "))}

@@ -25,7 +25,7 @@ export function App() {
   const state = useUrl();
   const dark = useDark();
   const server = useAnswer<Server>("server");
-  const runs = useAnswer<{ runs: readonly Listed[] }>("runs");
+  const runs = useAnswer<{ runs: readonly Listed[]; wrong?: readonly string[] }>("runs");
   const listed = runs.data?.runs ?? [];
   const chosen = listed.find((run) => run.id === state.run);
   const about = useAnswer<Run>(
@@ -117,7 +117,7 @@ export function App() {
           {runs.error && !runs.data ? (
             <Failed error={runs.error} />
           ) : runs.data && !listed.length ? (
-            <Empty />
+            <Empty wrong={runs.data.wrong ?? []} />
           ) : runs.data && state.run && !chosen ? (
             <Unknown run={state.run} runs={listed} />
           ) : chosen?.state === "error" ? (
@@ -155,10 +155,15 @@ function Unknown({ run, runs }: { run: string; runs: readonly Listed[] }) {
   );
 }
 
-function Empty() {
+function Empty({ wrong }: { wrong: readonly string[] }) {
   return (
     <section class="page">
       <h1>No run is here yet.</h1>
+      {wrong.map((each) => (
+        <p class="note" role="alert" key={each}>
+          {printable(each)}
+        </p>
+      ))}
       <p class="sub">
         New ones appear by themselves: record a few steps with <code>torch.profiler</code> and write them below the
         folder that

@@ -29,12 +29,22 @@ export const addressOf = (link: Partial<Link>): string => hashOf(changed(parsed(
 
 export const follow = (link: Partial<Link>): void => go(changeOf(link));
 
-/** The address that opens a place in the reader's editor. */
-export function editorAddress(file: string, line: number, server: Server): string {
-  const editor = recall("kinetoscope.editor") || server.features.editor || "vscode";
+/** The path here of a file of a trace, as far as prefixes tell. */
+function mapped(file: string, server: Server): string {
   let path = file;
   for (const [from, to] of [...(server.maps ?? []), ...kept()])
     if (path.startsWith(from)) path = to + path.slice(from.length);
+  return path;
+}
+
+/** An editor finds no file by the end of its path: Python's frames often tell no more. */
+export const isWhole = (file: string, server: Server): boolean =>
+  /^(?:[\\/]|[A-Za-z]:[\\/])/.test(mapped(file, server));
+
+/** The address that opens a place in the reader's editor. */
+export function editorAddress(file: string, line: number, server: Server): string {
+  const editor = recall("kinetoscope.editor") || server.features.editor || "vscode";
+  const path = mapped(file, server);
   const safe = path.split("/").map(encodeURIComponent).join("/");
   if (editor === "pycharm") return `pycharm://open?file=${encodeURIComponent(path)}&line=${line}`;
   return `vscode://file/${safe.replace(/^\//, "")}:${line}`;

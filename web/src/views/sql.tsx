@@ -8,6 +8,7 @@ import { printable, words } from "../base/text";
 import type { ViewProps } from "../base/props";
 import { linkOf, usualPlaces } from "../blocks/rowlinks";
 import { download } from "../base/download";
+import { FailedHere } from "../frame/states";
 import { DataTable, type TableState } from "../grid/table";
 
 const EXAMPLE =
@@ -24,12 +25,14 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
   const [text, setText] = useState(asked || EXAMPLE);
   const [turn, setTurn] = useState(0);
   const [state, set] = useState<TableState>({ sort: "", search: "", columns: [] });
+  const [failed, setFailed] = useState("");
   const editor = useRef<HTMLTextAreaElement>(null);
   useEffect(() => {
     if (asked) setText(asked);
   }, [asked]);
   const ask = () => {
     set({ sort: "", search: "", columns: [] });
+    setFailed("");
     setTurn(turn + 1);
     go({ params: { q: text } });
   };
@@ -46,7 +49,9 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ query: asked, sort: state.sort, search: state.search, format }),
     });
-    if (answer.ok) download(await answer.blob(), `query.${format}`);
+    if (answer.ok) return download(await answer.blob(), `query.${format}`);
+    const said = (await answer.json().catch(() => ({}))) as { error?: string };
+    setFailed(said.error ?? `The server answered ${answer.status}.`);
   };
   return (
     <article class="page sql">
@@ -93,6 +98,7 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
       </div>
       {asked && (
         <section class="block block-table">
+          {failed && <FailedHere error={{ message: `No file was written: ${failed}` }} />}
           <DataTable
             key={`${turn} ${asked}`}
             source={{
@@ -115,8 +121,8 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
             tallest={640}
             exports={FORMATS.map(([format, label]) => ({
               label,
-              href: "#",
-              act: () => void exported(format),
+              href: api.href(path), // Empty where nothing can be downloaded: then the rows that are here are kept.
+              act: () => void exported(format).catch(() => setFailed("The server does not answer.")),
             }))}
             open={(row, head) => {
               const link = linkOf(row, head, usualPlaces(head.columns), about.origin);

@@ -36,9 +36,13 @@ import { Failed, Waiting } from "../frame/states";
 
 type Query = Record<string, string>;
 
+/** Ranks beneath one another; the server refuses more. */
+const DRAWN = 64;
+
 export function Timeline(props: ViewProps) {
   const { run, version, about, select } = props;
-  const ranks = select.rank ?? select.ranks ?? String(about.ranks[0] ?? 0);
+  const all = select.ranks === "all" ? about.ranks.slice(0, DRAWN).join() : undefined;
+  const ranks = select.rank ?? all ?? select.ranks ?? String(about.ranks[0] ?? 0);
   const path = runPath(run, "timeline");
   const { cycle } = select;
   const query = useMemo<Query>(() => (cycle ? { cycle } : {}), [cycle]);

@@ -56,7 +56,9 @@ def _find_package(folder: str) -> None:
     if importlib.util.find_spec("kinetoscope") is not None:
         return
     spec = importlib.util.spec_from_file_location(
-        "kinetoscope", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]  # noqa: PTH118
+        "kinetoscope",
+        os.path.join(folder, "__init__.py"),  # noqa: PTH118
+        submodule_search_locations=[folder],
     )
     if spec is not None and spec.loader is not None:
         module = importlib.util.module_from_spec(spec)
@@ -77,5 +79,5 @@ def _run_hidden() -> None:
 
 _PLAN = os.environ.get("KINETOSCOPE_RECORD", "")
 if _PLAN and "torch" not in sys.modules:
-    sys.meta_path.insert(0, _WhenTorchIsImported(_PLAN, os.path.dirname(os.path.dirname(_HERE))))  # type: ignore[arg-type] # noqa: PTH120
+    sys.meta_path.insert(0, _WhenTorchIsImported(_PLAN, os.path.dirname(os.path.dirname(_HERE))))  # noqa: PTH120
 _run_hidden()

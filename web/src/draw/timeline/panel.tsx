@@ -4,9 +4,11 @@ import type { ComponentChildren } from "preact";
 import { useAnswer } from "../../api/ask";
 import type { Link } from "../../api/blocks";
 import type { Server } from "../../api/types";
+import { runPath } from "../../api/client";
 import { shown } from "../../base/numbers";
+import { useProps } from "../../base/props";
 import { printable } from "../../base/text";
-import { editorAddress } from "../../frame/follow";
+import { editorAddress, isWhole } from "../../frame/follow";
 import { kindWords } from "./theme";
 import type { EventFacts, Frame, Lanes } from "./types";
 
@@ -171,6 +173,7 @@ function From({ facts, server, embedded, follow }: Props) {
 }
 
 function Where({ frame, server, embedded, follow }: { frame: Frame } & Pick<Props, "server" | "embedded" | "follow">) {
+  const { api, run } = useProps();
   const name = printable(frame.name);
   if (!frame.file) return <code>{name}</code>;
   const { file, line = 0 } = frame;
@@ -186,10 +189,18 @@ function Where({ frame, server, embedded, follow }: { frame: Frame } & Pick<Prop
         <code>{place}</code>
       </button>{" "}
       <code>{name}</code>
-      {!embedded && (
+      {!embedded && (isWhole(file, server) || server.features.source_roots) && (
         <a
           class="tl-editor"
           href={editorAddress(file, line || 1, server)}
+          onClick={(event) => {
+            if (isWhole(file, server)) return;
+            event.preventDefault(); // The server knows where below its folders the file is.
+            void api.json<{ file: string }>(runPath(run, "source"), { file, line: line || 1, around: 0 }).then(
+              (found) => location.assign(editorAddress(found.file, line || 1, server)),
+              () => follow({ view: "sources", file, line }),
+            );
+          }}
           data-tip="Open in the editor"
           aria-label={`Open ${place} in the editor`}
         >

@@ -1,0 +1,61 @@
+"""`kinetoscope doctor --recorder`: what this machine can and cannot record."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kinetoscope.errors import InputError
+
+if TYPE_CHECKING:
+    from kinetoscope.views.lines import Line
+
+_PATIENCE = 300.0
+_MARKS = {"yes": ("✓", "computation"), "no": ("✗", "warn"), "absent": ("–", "dim")}
+
+
+def run() -> int:
+    """Test in a process of its own; the exit code is 1 where something cannot be recorded."""
+    from kinetoscope.cli.output import write_lines
+
+    found = _found()
+    write_lines(_report(found))
+    return int(any(each["can"] == "no" for each in found))
+
+
+def _found() -> list[dict[str, str]]:
+    environment = {**os.environ, "KINETO_LOG_LEVEL": os.environ.get("KINETO_LOG_LEVEL", "99")}
+    command = [sys.executable, "-W", "ignore", "-m", "kinetoscope.record.selftest"]
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=_PATIENCE, check=False, errors="replace"
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(f"the recorder did not finish three steps within {_PATIENCE:.0f} s") from None
+    last = (done.stderr.strip().splitlines() or [""])[-1]
+    if "No module named 'torch'" in last:
+        raise InputError("torch is not installed for this Python: it is what records (pip install torch)")
+    try:
+        found: list[dict[str, str]] = json.loads(done.stdout)
+    except ValueError:
+        raise InputError(f"the recorder ended with exit code {done.returncode}: {last or 'it said nothing'}") from None
+    return found
+
+
+def _report(found: Sequence[dict[str, str]]) -> Iterator[Line]:
+    from kinetoscope.views.lines import plain
+    from kinetoscope.views.text import printable
+
+    wide = max(len(each["what"]) for each in found)
+    missing = [each["what"] for each in found if each["can"] == "no"]
+    yield plain(
+        f"This machine cannot record: {', '.join(missing)}." if missing else "All that is here can be recorded.", "bold"
+    )
+    yield plain()
+    for each in found:
+        mark, style = _MARKS[each["can"]]
+        yield ((f"  {mark} ", style), (each["what"].ljust(wide + 2), "bold"), (printable(each["message"]), ""))

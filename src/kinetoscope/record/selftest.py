@@ -1,0 +1,128 @@
+"""What this machine can record: three steps of a tiny model, recorded with everything on, and looked at.
+
+Run as a program of its own, so that what breaks in it breaks nothing else; prints JSON: a list of findings.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+_STEPS: Final = 3
+
+Finding = tuple[str, str, str]
+"""What it is about; "yes", "no", or "absent" where there is nothing to record; and a sentence."""
+
+
+def main() -> None:
+    """Record, look, print."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = list(findings(Path(folder)))
+    sys.stdout.write(json.dumps([{"what": what, "can": can, "message": message} for what, can, message in found]))
+
+
+def findings(folder: Path) -> Iterator[Finding]:
+    """Each thing that can be recorded, and whether it was."""
+    import torch
+
+    yield "torch", "yes", f"torch {torch.__version__}, Python {sys.version.split()[0]}"
+    device = _device(torch)
+    problem = _record(torch, folder / "all", device, with_stack=True, all_threads=False)
+    trace = _read(folder / "all")
+    if trace is None:
+        yield "trace", "no", problem or "No trace was written."
+        return
+    yield "trace", "yes", "The trace is complete, valid JSON."
+    yield from _host(trace)
+    yield from _on_device(trace, device)
+    _record(torch, folder / "threads", device, with_stack=False, all_threads=True)
+    ops = _threads(_read(folder / "threads") or {})
+    yield "threads", *_said(ops > 1, "Threads that Python started are recorded with all_threads=True.")
+
+
+def _device(torch: Any) -> str:
+    for name in ("cuda", "xpu"):
+        if hasattr(torch, name) and getattr(torch, name).is_available():
+            return name
+    return "cpu"
+
+
+def _record(torch: Any, folder: Path, device: str, *, with_stack: bool, all_threads: bool) -> str:
+    """Record three steps; "" or why there is no trace."""
+    from kinetoscope.record.options import Options
+    from kinetoscope.record.recorder import Recorder
+
+    problems: list[str] = []
+    options = Options(with_stack=with_stack, all_threads=all_threads)
+    recorder = Recorder(folder, options, say=problems.append, signals=False)
+    model = torch.nn.Linear(64, 64).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    recorder.start_window(1, _STEPS, lambda written: problems.append(written.problem))
+    for _ in range(_STEPS + 1):
+        optimizer.zero_grad()
+        model(torch.ones(8, 64, device=device)).sum().backward()
+        optimizer.step()
+        thread = threading.Thread(target=lambda: torch.ones(4).add(1))
+        thread.start()
+        thread.join()
+        if device != "cpu":
+            getattr(torch, device).synchronize()
+        recorder.step()
+    recorder.close()
+    return next(filter(None, problems), "")
+
+
+def _read(folder: Path) -> dict[str, Any] | None:
+    for file in folder.glob("*.pt.trace.json.gz"):
+        trace = json.loads(gzip.decompress(file.read_bytes()))
+        return trace if isinstance(trace, dict) else None
+    return None
+
+
+def _host(trace: Mapping[str, Any]) -> Iterator[Finding]:
+    events = trace["traceEvents"]
+    ops = [event for event in events if event.get("cat") == "cpu_op"]
+    steps = {event["name"] for event in events if str(event.get("name")).startswith("ProfilerStep#")}
+    yield "steps", *_said(len(steps) == _STEPS, f"{len(steps)} of {_STEPS} steps are marked.")
+    yield "operators", *_said(bool(ops), f"{len(ops)} operators of the host.")
+    shapes = any("Input Dims" in event.get("args", {}) for event in ops)
+    yield "shapes", *_said(shapes, "Shapes of their inputs (record_shapes).")
+    memory = any(event.get("name") == "[memory]" for event in events)
+    yield "memory", *_said(memory, "Allocations (profile_memory).")
+    stacks = any(event.get("cat") == "python_function" for event in events)
+    yield "stacks", *_said(stacks, "Calls of Python (with_stack).")
+
+
+def _on_device(trace: Mapping[str, Any], device: str) -> Iterator[Finding]:
+    if device == "cpu":
+        yield "device", "absent", "Torch sees no device here: the host alone is recorded."
+        return
+    events = trace["traceEvents"]
+    kernels = sum(event.get("cat") == "kernel" for event in events)
+    launches = sum(event.get("cat") in ("cuda_runtime", "cuda_driver", "xpu_runtime") for event in events)
+    hint = "" if kernels else " Is another profiler attached, or is the driver closed to it (NVreg_RestrictProfiling)?"
+    yield "launches", *_said(bool(launches), f"{launches} calls of the runtime.")
+    yield "kernels", *_said(bool(kernels), f"{kernels} kernels of the device.{hint}")
+    kind = {"cuda": 1, "xpu": 12}[device]
+    memory = any(
+        event.get("args", {}).get("Device Type") == kind for event in events if event.get("name") == "[memory]"
+    )
+    yield "device memory", *_said(memory, "Allocations on the device.")
+
+
+def _threads(trace: Mapping[str, Any]) -> int:
+    return len({event.get("tid") for event in trace.get("traceEvents", ()) if event.get("cat") == "cpu_op"})
+
+
+def _said(true: bool, message: str) -> tuple[str, str]:
+    return ("yes" if true else "no"), message
+
+
+if __name__ == "__main__":
+    main()

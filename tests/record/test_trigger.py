@@ -1,0 +1,207 @@
+"""Recordings on demand: by the command, by a file, by a signal; one process, and ranks that must agree."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from kinetoscope.record import notes
+from kinetoscope.record.idle import Watch, Who, wish_of
+from tests.record.programs import TRAIN, environment, kinetoscope, names, python, run, sidecars, steps, traces, until
+
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed: `make test-recorder` installs it"
+)
+
+
+class Ranks:
+    """Watches of several ranks over one folder, each with a loop that only counts."""
+
+    def __init__(self, folder: Path, seconds: Sequence[float]) -> None:
+        self.ended = [0] * len(seconds)
+        self.began: list[list[int]] = [[] for _ in seconds]
+        self.over = False
+        self.watches = [self.watch(rank, folder, seconds) for rank in range(len(seconds))]
+        self.threads = [threading.Thread(target=self.loop, args=(rank, each)) for rank, each in enumerate(seconds)]
+
+    def watch(self, rank: int, folder: Path, seconds: Sequence[float]) -> Watch:
+        who = Who(rank, len(seconds), 1000 + rank, "here")
+        control = folder / ".kinetoscope"
+        return Watch(who, run=str(folder), control=control, clock=lambda: (self.ended[rank], seconds[rank]))
+
+    def loop(self, rank: int, seconds: float) -> None:
+        watch = self.watches[rank]
+        while not self.over:
+            time.sleep(seconds)
+            self.ended[rank] += 1
+            wish = watch.wish
+            if wish is not None and (wish.step is None or self.ended[rank] >= wish.step):
+                watch.wish = None
+                self.began[rank].append(self.ended[rank])
+                late = wish.step is not None and self.ended[rank] > wish.step
+                watch.done(wish.number, {"problem": "late"} if late else {"path": f"rank{rank}"})
+
+    def __enter__(self) -> Ranks:
+        for watch in self.watches:
+            watch.start()
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over = True
+        for watch in self.watches:
+            watch.stop()
+        for thread in self.threads:
+            thread.join()
+
+
+def answers(folder: Path, number: str, count: int) -> dict[str, notes.Note]:
+    """What so many ranks said came of a request."""
+    control = folder / ".kinetoscope"
+    until(lambda: len(notes.read_all(control / number, "done.")) == count)
+    return notes.read_all(control / number, "done.")
+
+
+def test_all_ranks_begin_at_the_same_step(tmp_path: Path) -> None:
+    with Ranks(tmp_path, [0.01, 0.01, 0.011, 0.01]) as ranks:
+        for _ in range(2):
+            done = answers(tmp_path, notes.ask(tmp_path / ".kinetoscope", {"steps": 2}), 4)
+            assert [note.get("problem") for note in done.values()] == [None] * 4
+        first, *others = ranks.began
+        assert len(first) == 2
+        assert all(each == first for each in others)
+
+
+def test_a_rank_that_has_gone_too_far_says_so(tmp_path: Path) -> None:
+    """Ranks that nothing holds together: the second is a thousand steps further by then."""
+    with Ranks(tmp_path, [0.02, 0.0001]):
+        time.sleep(0.3)
+        done = answers(tmp_path, notes.ask(tmp_path / ".kinetoscope", {}), 2)
+    assert sum(note.get("problem") == "late" for note in done.values()) <= 1
+
+
+def test_a_request_of_before_this_process_is_nothing_to_it(tmp_path: Path) -> None:
+    control = tmp_path / ".kinetoscope"
+    number = notes.ask(control, {})
+    notes.leave(control / number / "start", {"step": 10**6, "ranks": [0, 1]})
+    with Ranks(tmp_path, [0.01, 0.01]) as ranks:
+        time.sleep(1)
+    assert ranks.began == [[], []]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"id": 5}', '{"id": "../../x"}', '{"id": "a", "steps": "x"}'])
+def test_odd_notes_do_no_harm(tmp_path: Path, text: str) -> None:
+    control = tmp_path / ".kinetoscope"
+    control.mkdir()
+    (control / "request").write_text(text)
+    with Ranks(tmp_path, [0.01]) as ranks:
+        time.sleep(0.5)
+        (control / "request").unlink()
+        number = notes.ask(control, {"steps": 1})
+        until(lambda: notes.read_all(control / number, "done."))
+    assert len(ranks.began[0]) in (1, 2)
+    assert not (tmp_path.parent / "x").exists()
+
+
+def test_a_wish_is_put_right() -> None:
+    wish = wish_of({"id": "a", "steps": -5, "warmup": True, "with_stack": True, "dir": "/", "took": "x"}, 7)
+    assert (wish.number, wish.step, wish.active, wish.warmup, wish.took) == ("a", 7, 1, 1, 0.0)
+    assert wish.options == {"with_stack": True}
+    assert wish_of({"steps": 10**9}, None).active == 1000
+
+
+def test_trigger_names_what_it_cannot_ask(tmp_path: Path) -> None:
+    assert "no job" in run(kinetoscope("trigger", tmp_path)).stderr
+    assert f"process {os.getpid()}" in run(kinetoscope("trigger", str(os.getpid()))).stderr
+
+
+@contextlib.contextmanager
+def job(folder: Path, command: list[str], *options: str) -> Iterator[subprocess.Popen[str]]:
+    """A job under `kinetoscope record`; it is ended with its children."""
+    full = kinetoscope("record", "-o", folder, *options, "--", *command)
+    nowhere = subprocess.DEVNULL
+    with subprocess.Popen(
+        full, env=environment(), text=True, start_new_session=True, stdout=nowhere, stderr=nowhere
+    ) as process:
+        try:
+            until(lambda: notes.read_all(folder / ".kinetoscope" / "ranks"))
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+@needs_torch
+def test_a_job_is_asked_by_command_file_and_signal(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    with job(folder, python(TRAIN, "100000", "0.01"), "--idle") as process:
+        assert traces(folder) == []
+        asked = run(kinetoscope("trigger", folder, "--steps", "2", "--with-stack"))
+        assert asked.returncode == 0, asked.stderr
+        (path,) = asked.stdout.split()
+        assert Path(path).parent == folder
+        assert any("<string>" in name for name in names(traces(folder)[0]))
+        by_process = run(kinetoscope("trigger", str(process.pid), "--steps", "1"))
+        assert by_process.returncode == 0, by_process.stderr
+        (folder / "trigger").touch()
+        until(lambda: len(traces(folder)) == 3)
+        (about,) = notes.read_all(folder / ".kinetoscope" / "ranks").values()
+        os.kill(about["pid"], signal.SIGUSR2)
+        until(lambda: len(traces(folder)) == 4)
+        assert process.poll() is None
+    assert [each["last_step"] - each["first_step"] + 1 for each in sidecars(folder)] == [2, 1, 3, 3]
+    assert {each["reason"] for each in sidecars(folder)} == {"trigger"}
+
+
+DISTRIBUTED = """
+import sys, time
+import torch, torch.distributed as dist
+torch.set_num_threads(1)
+torch.manual_seed(0)
+dist.init_process_group("gloo")
+rank, slow = dist.get_rank(), int(sys.argv[1])
+net = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
+net = torch.nn.parallel.DistributedDataParallel(net)
+optimizer = torch.optim.SGD(net.parameters(), 0.01)
+while True:
+    if rank == slow:
+        time.sleep(0.05)
+    optimizer.zero_grad()
+    net(torch.randn(4, 16)).square().mean().backward()
+    optimizer.step()
+"""
+
+
+@needs_torch
+def test_four_ranks_record_the_same_steps_and_the_slow_one_is_named(tmp_path: Path) -> None:
+    from kinetoscope import read, stragglers
+
+    script, folder = tmp_path / "train.py", tmp_path / "a"
+    script.write_text(DISTRIBUTED)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torchrun = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nproc-per-node", "4"]
+    with job(folder, [*torchrun, "--master-port", str(port), str(script), "2"], "--idle") as process:
+        asked = run(kinetoscope("trigger", str(process.pid), "--steps", "5"))
+        assert asked.returncode == 0, asked.stderr
+        assert len(asked.stdout.split()) == 4
+    found = traces(folder)
+    assert len(found) == 4
+    assert all(steps(trace) == steps(found[0]) for trace in found)
+    assert len(steps(found[0])) == 5
+    assert [each["rank"] for each in sidecars(folder)] == [0, 1, 2, 3]
+    table = stragglers(read(str(folder))).frame
+    assert table.filter(table["straggler"])["rank"].to_list() == [2]
