@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
 
-from tests.record.programs import kinetoscope, run, sidecars, traces  # noqa: E402
+from tests.record.programs import kinetoscope, run, sidecars, traces
 
 
 def test_the_demo_records_here_and_finds_the_mistake(tmp_path: Path) -> None:

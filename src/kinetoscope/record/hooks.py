@@ -19,7 +19,7 @@ import torch
 
 FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
-_OPTIMIZER: Final = "Optimizer.step#"
+_OPTIMIZER: Final = "Optimizer."
 _MODULE: Final = "[pl][module]"
 """How Lightning begins the names of the spans of modules; the analysis of modules reads them."""
 

@@ -50,6 +50,10 @@ export function App() {
     if (first && !state.run) go({ run: first.id, view: state.view || "overview" }, { replace: true });
     else if (state.run && !state.view) go({ view: "overview" }, { replace: true });
   }, [listed.length > 0, state.run, state.view]);
+  // A run may have come since the list was asked for.
+  useEffect(() => {
+    if (runs.data && state.run && !chosen && !api.embedded) runs.again();
+  }, [state.run]);
   useEffect(() => setMenu(false), [state.view, state.run]);
   useKeys({ "?": { does: "this list", run: () => setHelp(!help) } }, "Everywhere");
 

@@ -10,6 +10,7 @@ import { Said } from "../base/props";
 import { Menu } from "../frame/menu";
 import { FailedHere } from "../frame/states";
 import { inWords } from "./cells";
+import { csv } from "./csv";
 import { Grid, telling } from "./grid";
 import { useRows, type Source } from "./rows";
 
@@ -208,14 +209,4 @@ function Export({ exports, head }: { exports: Props["exports"]; head: Answer }) 
       </ul>
     </Menu>
   );
-}
-
-function csv(head: Answer): string {
-  const quoted = (value: unknown) => {
-    const text = value == null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
-    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  };
-  return [head.columns.map((column) => column.name), ...head.rows]
-    .map((row) => `${row.map(quoted).join(",")}\r\n`)
-    .join("");
 }
