@@ -31,6 +31,8 @@ from kinetoscope.record import notes
 from kinetoscope.record.plan import ENVIRONMENT, Plan, control_of
 
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
+_ANSWERED = 600.0
+"""Seconds that notes outlast a job that was asked for something."""
 
 
 def run(arguments: list[str]) -> int:
@@ -212,14 +214,17 @@ def _forwarding(process: subprocess.Popen[Any]) -> Iterator[None]:
 def _outcome(plan: Plan) -> str:
     """What came of it, in one line."""
     control = Path(plan.control)
-    written = notes.read_all(control / "written").values()
-    traces = [note for note in written if note.get("path")]
+    written = sorted(notes.read_all(control / "written").values(), key=lambda note: int(note.get("first_step", 0)))
+    traces = [path for note in written if (path := str(note.get("path") or "")) and _is_there(path)]
     problems = [str(note["problem"]) for note in written if note.get("problem")]
     ranks = notes.read_all(control / "ranks")
-    if not (control / "request").exists():
+    if not _someone_waits(notes.read(control / "request")):
         shutil.rmtree(control, ignore_errors=True)
     if traces:
         what = f"{len(traces)} trace{'s' * (len(traces) != 1)} in {plan.dir}"
+        costs = [note["cost"] for note in written if isinstance(note.get("cost"), float)]
+        if costs:
+            what += f", which cost {costs[-1]:.2%} of the time"
         also = f" ({len(problems)} could not be written: {problems[0]})" if problems else ""
         return f"{what}{also}; `kinetoscope summary {plan.dir}` says where the time goes"
     if problems:
@@ -235,3 +240,14 @@ def _outcome(plan: Plan) -> str:
     return (
         "nothing was recorded: nobody asked for it" if plan.idle else "nothing was recorded: fewer steps than --every"
     )
+
+
+def _is_there(path: str) -> bool:
+    """Windows that were not kept have gone. What is at a URL is believed."""
+    return "://" in path or Path(path).exists()
+
+
+def _someone_waits(request: notes.Note | None) -> bool:
+    """Whoever asked lately by `kinetoscope trigger` may still read what came of it."""
+    asked = (request or {}).get("time")
+    return isinstance(asked, float) and "reason" not in (request or {}) and time.time() - asked < _ANSWERED

@@ -27,6 +27,12 @@ _FEW: Final = 10
 
 _MANY: Final = 101
 
+_LATELY: Final = 8
+"""Windows of which the dearest says what the next may cost."""
+
+_REMEMBERED: Final = 100
+"""Windows that were dropped of which other ranks still find a note."""
+
 
 class Always:
     """When to record.
@@ -47,7 +53,7 @@ class Always:
         self._last = 0
         self._open = False
         self._this = 0.0
-        self._expected = 0.0
+        self._costs: deque[float] = deque(maxlen=_LATELY)
 
     def after_step(self, ended: int, took: float, *, recorded: bool, now: float) -> str:
         """Why a window is to be opened after this step; "" if it is not.
@@ -73,20 +79,24 @@ class Always:
         self._last = ended
         return "slow step" if slow else "every"
 
+    def cost(self, now: float) -> float:
+        """The share of the time since the first step that windows have cost; 0 before it."""
+        return self.spent / (now - self._began) if self._began is not None and now > self._began else 0.0
+
     def charge(self, seconds: float) -> None:
         """Add what the window costs, or has cost besides its steps."""
         self.spent += seconds
         self._this += seconds
 
     def _close(self, ended: int) -> None:
-        self._expected = max(self._this, self._expected / 2)
+        self._costs.append(self._this)
         self._this = 0.0
         self._open = False
         self._last = ended
 
     def _can_afford(self, now: float) -> bool:
-        """Is the next window within the budget, if it costs as much as the last? What the first costs nobody knows."""
-        return self.spent + self._expected <= self.budget * (now - (self._began or now))
+        """Is the next window within the budget, if it costs as the dearest of late? What the first costs nobody knows."""
+        return self.spent + max(self._costs, default=0.0) <= self.budget * (now - (self._began or now))
 
 
 @dataclass(frozen=True)
@@ -96,7 +106,7 @@ class Window:
     Attributes:
         number: the first step that it recorded.
         took: the step that opened it, s.
-        files: its trace, and what belongs to it.
+        files: its trace, what belongs to it, and the note that it is there.
     """
 
     number: int
@@ -110,6 +120,7 @@ class Windows:
     def __init__(self, control: Path, keep: int, *, leads: bool) -> None:
         self._dropped, self._keep, self._leads = control / "dropped", keep, leads
         self._kept: dict[int, Window] = {}
+        self._told: deque[Path] = deque()
 
     @property
     def kept(self) -> Sequence[Window]:
@@ -124,14 +135,21 @@ class Windows:
         if self._leads:
             newest = sorted(self._kept)[-self._keep :]
             slowest = sorted(self._kept, key=lambda number: (self._kept[number].took, number))[-self._keep :]
-            for number in set(self._kept) - {*newest, *slowest}:
-                with contextlib.suppress(OSError):
-                    notes.leave(self._dropped / str(number), {})
+            for number in sorted(set(self._kept) - {*newest, *slowest}):
+                self._tell(number)
                 self._remove(number)
         else:
             for name in notes.read_all(self._dropped):
                 if name.isdecimal() and int(name) in self._kept:
                     self._remove(int(name))
+
+    def _tell(self, number: int) -> None:
+        """Leave a note for the other ranks, and take an old one away."""
+        self._told.append(self._dropped / str(number))
+        with contextlib.suppress(OSError):
+            notes.leave(self._told[-1], {})
+            if len(self._told) > _REMEMBERED:
+                self._told.popleft().unlink()
 
     def _remove(self, number: int) -> None:
         for file in self._kept.pop(number).files:

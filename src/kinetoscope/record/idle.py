@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -103,6 +104,7 @@ class Watch:
         self._touch = None if "://" in run else Path(run) / notes.TOUCH
         self._asked: dict[str, Any] | None = None
         self._wanted: dict[str, Any] | None = None
+        self._own = ""  # the last request that was ours
         self._known = ""
         self._since = 0.0
         self._signalled = False
@@ -154,7 +156,9 @@ class Watch:
         """What this process wants, a signal and a touched file become a request."""
         if self._wanted is not None:
             wanted, self._wanted = self._wanted, None
-            notes.ask(self._control, wanted)
+            if self._own:
+                shutil.rmtree(self._control / self._own, ignore_errors=True)
+            self._own = notes.ask(self._control, wanted)
         touched = self._touch is not None and self._who.rank == 0 and self._touch.exists()
         if touched or self._signalled:
             self._signalled = False

@@ -218,12 +218,15 @@ class _Job:
                 "truncated": found.truncated,
                 "first_step": found.first_step,
                 "last_step": found.last_step,
+                "cost": None if self._always is None else self._always.cost(time.monotonic()),
             }
+            left = self._control / "written" / f"{self.who.name}.{found.first_step}"
             with contextlib.suppress(OSError):
-                notes.leave(self._control / "written" / f"{self.who.name}.{found.first_step}", note)
+                notes.leave(left, note)
             self.watch.done(wish.number, note)
             if self._always is not None and wish.reason in ("every", "slow step"):
-                self._kept.add(Window(found.first_step, wish.took, tuple(filter(None, (found.path, found.meta)))))
+                files = tuple(filter(None, (found.path, found.meta, str(left))))
+                self._kept.add(Window(found.first_step, wish.took, files))
 
         return written
 
