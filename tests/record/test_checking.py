@@ -78,6 +78,15 @@ def test_what_torch_and_accidents_make_of_a_trace_is_refused(text: str) -> None:
     assert _refused(text, 11)
 
 
+def test_a_trace_without_a_rank_is_given_one() -> None:
+    given = {"rank": 3, "world_size": 8}
+    checker = Checker("x", {}, given)
+    assert json.loads(checker.feed(_WHOLE) + checker.finish())["distributedInfo"] == given
+    checker = Checker("x", {}, given)
+    said = _WHOLE.replace("{", '{"distributedInfo": {"rank": 1},', 1)
+    assert json.loads(checker.feed(said) + checker.finish())["distributedInfo"] == {"rank": 1}
+
+
 def test_bytes_that_are_no_text_are_refused() -> None:
     with pytest.raises(InvalidError):
         list(texts([b"\xff"]))

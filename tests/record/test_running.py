@@ -95,10 +95,10 @@ def test_an_interpreter_without_the_package_records(script: Path, tmp_path: Path
     assert len(traces(tmp_path / "a")) == 1, done.stderr
 
 
-def test_a_hidden_sitecustomize_runs(script: Path, tmp_path: Path) -> None:
+def test_a_hidden_sitecustomize_runs_and_who_looks_for_torch_finds_it(script: Path, tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text("import builtins; builtins.HIDDEN = 1\n")
-    script.write_text("print(HIDDEN)\n" + TRAIN)
+    script.write_text("print(HIDDEN)\nimport importlib.util\nassert importlib.util.find_spec('torch')\n" + TRAIN)
     given = environment(PYTHONPATH=os.pathsep.join([str(tmp_path / "site"), str(SOURCE)]))
     done = run(kinetoscope("record", "-o", tmp_path / "a", "--", sys.executable, script), env=given)
     assert done.stdout.startswith("1\n")

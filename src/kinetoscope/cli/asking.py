@@ -17,7 +17,7 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.engines.threads import Threads
 from kinetoscope.errors import KinetoscopeError
-from kinetoscope.model.job import Job
+from kinetoscope.model.job import CYCLE, Job
 from kinetoscope.model.source import Source
 from kinetoscope.readers.stream import Progress
 from kinetoscope.reading import load
@@ -74,7 +74,14 @@ def _failures(sources: Sequence[Source], answers: Sequence[Answers | Kinetoscope
 
 
 def _joined(answers: Sequence[Answers], name: str, notes: Sequence[str]) -> Result:
-    first = answers[0][name]
-    frame = pl.concat([answer[name].frame for answer in answers])
+    # Of a trace of the first cycle alone the answer does not say the cycle; of later ones it does.
+    first = max((answer[name] for answer in answers), key=lambda result: result.frame.width)
+    frame = pl.concat([_alike(answer[name].frame, first.frame) for answer in answers])
     said = dict.fromkeys([*notes, *(note for answer in answers for note in answer[name].notes)])
     return dataclasses.replace(first, frame=frame, notes=tuple(said))
+
+
+def _alike(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    if CYCLE.name in other.columns and CYCLE.name not in frame.columns:
+        frame = frame.with_columns(pl.lit(0, pl.Int64).alias(CYCLE.name))
+    return frame.select(other.columns)

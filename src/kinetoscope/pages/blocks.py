@@ -100,12 +100,16 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """The few that make most of it: ranked bars with their share, and the share of all so far."""
+    """The few that make most of it: ranked bars with their share, and the share of all so far.
+
+    `full` is the least value of a bar that is as long as there is room, so that two blocks can share a scale.
+    """
 
     title: str
     bars: Sequence[Bar]
     unit: Unit = "ns"
     cumulative: bool = True
+    full: float = 0.0
     note: str = ""
     width: Width = "full"
 

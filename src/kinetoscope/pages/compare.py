@@ -73,10 +73,11 @@ def _blocks(
     note = "Each bar is the change of one kind of time in the average step; together they are the whole change."
     begin = ("Step before", sum(before.values()))
     yield waterfall("From the one step to the other", begin, changes, "Step now", unit="ns", note=note)
+    longest = max((*before.values(), *after.values()), default=0.0)
     for title, times, width in (("Before", before, "wide"), ("Now", after, "narrow")):
         total = sum(times.values()) or 1
         bars = [Bar(LABELS.get(kind, kind).capitalize(), kind, times[kind], times[kind] / total) for kind in kinds]
-        yield Bars(title, bars, cumulative=False, width="wide" if width == "wide" else "narrow")
+        yield Bars(title, bars, cumulative=False, full=longest, width="wide" if width == "wide" else "narrow")
     yield _differences("Operators", "operators", "device_self", "host_self", (base, job), select)
     yield _differences("Kernels and copies", "kernels", "total", "total", (base, job), select, copies=True)
 

@@ -38,9 +38,14 @@ class Checker:
     The document is valid if and only if each event is, and the rest is with one string in place of the events.
     """
 
-    def __init__(self, name: str, facts: dict[str, Any]) -> None:
-        """`name` becomes the traceName, `facts` stand under the key "kinetoscope"."""
+    def __init__(self, name: str, facts: dict[str, Any], distributed: dict[str, int] | None = None) -> None:
+        """`name` becomes the traceName, `facts` stand under the key "kinetoscope".
+
+        `distributed` is the distributedInfo of a trace that has none: torch writes it only where torch.distributed was
+        up before the trace began, and readers look for the rank there.
+        """
         self.events = 0
+        self._distributed = distributed
         self._ending = f', "traceName": {json.dumps(name)}, "kinetoscope": {json.dumps(facts)}}}\n'
         self._before: str | None = None
         self._text = ""
@@ -66,9 +71,15 @@ class Checker:
                 if len(self._text) > _LONGEST_FRAME:
                     raise InvalidError("no traceEvents in it")
                 return ""
-            written = self._before = self._text[: found.end()]
+            written = self._before = self._with_rank(self._text[: found.end()])
             self._text = self._text[found.end() :]
         return written + self._events()
+
+    def _with_rank(self, before: str) -> str:
+        opened = before.find("{") + 1
+        if not self._distributed or not opened or '"distributedInfo"' in before:
+            return before
+        return f'{before[:opened]}"distributedInfo": {json.dumps(self._distributed)},{before[opened:]}'
 
     def _events(self) -> str:
         text, at, size = self._text, 0, len(self._text)

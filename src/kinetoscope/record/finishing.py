@@ -68,7 +68,7 @@ def finish(task: dict[str, Any]) -> dict[str, Any]:
 
 def _pack(plain: Path, packed: Path, task: dict[str, Any], lost: list[int]) -> int:
     """Check and compress; how many events there are."""
-    checker = Checker(Path(task["target"]).name, _embedded(task))
+    checker = Checker(Path(task["target"]).name, _embedded(task), _distributed(task))
     compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, 31)
     with plain.open("rb") as source, packed.open("wb") as target:
         pieces = texts(iter(lambda: source.read(_BLOCK), b""))
@@ -79,6 +79,11 @@ def _pack(plain: Path, packed: Path, task: dict[str, Any], lost: list[int]) -> i
         target.flush()
         os.fsync(target.fileno())
     return int(checker.events)
+
+
+def _distributed(task: dict[str, Any]) -> dict[str, int] | None:
+    meta = task["meta"]
+    return {"rank": meta["rank"], "world_size": meta["world"]} if meta and "rank" in meta else None
 
 
 def _embedded(task: dict[str, Any]) -> dict[str, Any]:

@@ -70,6 +70,7 @@ export interface Bars {
   readonly bars: readonly Bar[];
   readonly unit: "" | "ns" | "bytes" | "bytes/s" | "flop" | "flop/s" | "fraction";
   readonly cumulative: boolean;
+  readonly full: number;
   readonly note: string;
   readonly width: "full" | "wide" | "narrow";
 }

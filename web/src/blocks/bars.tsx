@@ -13,7 +13,7 @@ import { SaveSvg, Svg } from "./picture";
 const PITCH = 28;
 const HEAD = 20;
 
-export function BarsBlock({ title, bars, unit, cumulative, note }: Bars) {
+export function BarsBlock({ title, bars, unit, full, cumulative, note }: Bars) {
   const { dark } = useProps();
   const leads = useLink();
   const svg = useRef<SVGSVGElement | null>(null);
@@ -21,7 +21,7 @@ export function BarsBlock({ title, bars, unit, cumulative, note }: Bars) {
     bars.map((bar) => bar.value),
     unit,
   );
-  const most = Math.max(...bars.map((bar) => Math.abs(bar.value)), 0);
+  const most = Math.max(full, ...bars.map((bar) => Math.abs(bar.value)));
   const shares = bars.some((bar) => bar.share !== null);
   const ink = INK[dark ? "dark" : "light"];
   const tall = bars.length * PITCH;

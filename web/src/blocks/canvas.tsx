@@ -1,13 +1,14 @@
 /** A canvas as wide as there is room, sharp on any screen, drawn again when what it shows changes. */
 
 import { useEffect, useRef } from "preact/hooks";
+import type { Pen } from "./pen";
 import { useWidth } from "./picture";
 
 interface Props {
   readonly height: number;
   readonly label: string;
   /** Draws in CSS px. */
-  readonly draw: (context: CanvasRenderingContext2D, width: number) => void;
+  readonly draw: (context: Pen, width: number) => void;
   readonly canvas?: { current: HTMLCanvasElement | null };
   readonly on?: {
     readonly move?: (x: number, y: number, event: PointerEvent) => void;

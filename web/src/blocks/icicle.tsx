@@ -9,6 +9,7 @@ import { hideTip, showTip } from "../base/tip";
 import { useProps } from "../base/props";
 import { Canvas, pngOf } from "./canvas";
 import { Frame } from "./frame";
+import { svgOf, type Pen } from "./pen";
 import { share } from "./parts";
 import { SaveMenu } from "./picture";
 
@@ -41,7 +42,7 @@ export function IcicleBlock({ title, name, parent, value, kind, detail, unit, no
   const height = Math.max(1, rows) * ROW;
   const x = (at: number, width: number) => ((at - from) / span) * width;
 
-  const draw = (context: CanvasRenderingContext2D, width: number) => {
+  const draw = (context: Pen, width: number) => {
     wide.current = width;
     tree.levels.slice(0, rows).forEach((nodes, depth) => {
       let drawnTo = -1;
@@ -105,7 +106,13 @@ export function IcicleBlock({ title, name, parent, value, kind, detail, unit, no
       title={title}
       note={note}
       name="icicle"
-      tools={<SaveMenu name={title} png={() => pngOf(canvas.current, ink.bg)} />}
+      tools={
+        <SaveMenu
+          name={title}
+          svg={async () => svgOf(draw, wide.current, height, ink.bg)}
+          png={() => pngOf(canvas.current, ink.bg)}
+        />
+      }
     >
       <div class="crumbs" role="navigation" aria-label="Place in the tree">
         <button class="link" disabled={zoomed < 0} onClick={() => setRoot(-1)}>

@@ -9,6 +9,7 @@ import { hideTip, showTip } from "../base/tip";
 import { useProps } from "../base/props";
 import { Canvas, pngOf } from "./canvas";
 import { Frame } from "./frame";
+import { svgOf, type Pen } from "./pen";
 import { SaveMenu } from "./picture";
 
 const BAND = 28;
@@ -32,7 +33,7 @@ export function RibbonBlock({ title, texts, start, end, name, kind, lane, row, n
   const x = (ns: number) => margin() + ((ns - from) / (to - from)) * (wide.current - margin());
   const ns = (px: number) => from + ((px - margin()) / (wide.current - margin())) * (to - from);
 
-  const draw = (context: CanvasRenderingContext2D, width: number) => {
+  const draw = (context: Pen, width: number) => {
     wide.current = width;
     context.font = "12px system-ui, sans-serif";
     if (margin()) {
@@ -75,7 +76,7 @@ export function RibbonBlock({ title, texts, start, end, name, kind, lane, row, n
     context.restore();
     axis(context, width);
   };
-  const axis = (context: CanvasRenderingContext2D, width: number) => {
+  const axis = (context: Pen, width: number) => {
     const unit = scale([to - from], "ns");
     const step = niceStep((to - from) / Math.max(2, (width - margin()) / 110));
     context.fillStyle = ink.soft;
@@ -141,7 +142,11 @@ export function RibbonBlock({ title, texts, start, end, name, kind, lane, row, n
           <button class="tool" disabled={!view} onClick={() => setView(null)}>
             All
           </button>
-          <SaveMenu name={title} png={() => pngOf(canvas.current, ink.bg)} />
+          <SaveMenu
+            name={title}
+            svg={async () => svgOf(draw, wide.current, height, ink.bg)}
+            png={() => pngOf(canvas.current, ink.bg)}
+          />
         </>
       }
     >

@@ -20,12 +20,16 @@ class _WhenTorchIsImported:
 
     def __init__(self, plan: str, package: str) -> None:
         self.plan, self.package = plan, package
+        self.looking = False
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> Any:  # noqa: ARG002
-        if name != "torch" or self not in sys.meta_path:
+        if name != "torch" or self.looking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        self.looking = True
+        try:
+            spec = importlib.util.find_spec(name)  # some only ask whether it is there: we may be asked again
+        finally:
+            self.looking = False
         loader = spec.loader if spec else None
         if loader is None:
             return spec
@@ -33,7 +37,9 @@ class _WhenTorchIsImported:
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            self.begin()
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                self.begin()
 
         try:
             loader.exec_module = exec_module  # type: ignore[method-assign]
