@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,12 @@ def test_a_run_on_the_host(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_demo_finds_the_mistake_that_was_made_in_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--bundled"]) == 0
     assert "The largest loss is data loading" in capsys.readouterr().out
+
+
+def test_several_cycles_of_one_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in (1, 2):
+        shutil.copy(MLP, tmp_path / f"host_7.{number}000000000000.pt.trace.json.gz")
+    assert "10 steps · " in summary(tmp_path, capsys=capsys)
 
 
 def test_several_ranks(capsys: pytest.CaptureFixture[str]) -> None:

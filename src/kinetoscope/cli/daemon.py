@@ -16,13 +16,14 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kinetoscope.cli.options import Parser, count, positive, time_of, typed
 from kinetoscope.errors import InputError
 from kinetoscope.record import notes
-from kinetoscope.record.daemon import Daemon, Order
+from kinetoscope.record.daemon import Daemon, Order, rank_of
 from kinetoscope.record.plan import control_of, daemon_note
 from kinetoscope.views.text import printable
 
@@ -40,11 +41,19 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--patience", type=typed(time_of), default=time_of("15s"), metavar="TIME", help="15s")
     parser.add_argument("--count", type=typed(positive), metavar="N", help="end --now as soon as N are recorded")
     parser.add_argument("--steps", type=typed(count), default=3, metavar="N", help="steps to record with --now (3)")
+    parser.add_argument(
+        "--roundup", type=typed(positive), default=1, metavar="N", help="begin at a multiple of N steps, on all ranks"
+    )
     parser.add_argument("--time", type=typed(time_of), metavar="TIME", help="a time instead of steps: 500ms")
     parser.add_argument("--with-stack", action="store_true", help="Python calls too; costs most of all")
     parser.add_argument("--timeout", type=typed(positive), default=600, metavar="S", help="seconds --now takes at most")
     args = parser.parse_args(arguments)
-    order = Order(steps=0 if args.time else args.steps, milliseconds=_ms(args.time), with_stack=args.with_stack)
+    order = Order(
+        steps=0 if args.time else args.steps,
+        milliseconds=_ms(args.time),
+        roundup=args.roundup,
+        with_stack=args.with_stack,
+    )
     folder = Path(args.output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,7 +65,7 @@ def run(arguments: list[str]) -> int:
             return _now(daemon, order, args.patience / 1e9, args.timeout, args.count or sys.maxsize)
         with _noted(folder) as control:
             _say(f"answering; `kinetoscope trigger {folder}` asks for recordings, Ctrl-C ends this")
-            _serve(daemon, control)
+            _serve(daemon, control, order)
     return 0
 
 
@@ -108,7 +117,7 @@ def _noted(folder: Path) -> Iterator[Path]:
         shutil.rmtree(control, ignore_errors=True)
 
 
-def _serve(daemon: Daemon, control: Path) -> None:
+def _serve(daemon: Daemon, control: Path, order: Order) -> None:
     """Pass requests on to the jobs, and their traces back to who asked."""
     known, told = "", set[int]()
     while True:
@@ -116,30 +125,38 @@ def _serve(daemon: Daemon, control: Path) -> None:
         now = time.time()
         for process in daemon.seen.keys() - told:
             told.add(process)
-            notes.leave(control / "ranks" / f"0.{process}", _about(process))
+            notes.leave(control / "ranks" / _name(process), _about(process))
             _say(f"process {process} can be recorded")
         note = notes.read(control / "request")
         if note is not None and note.get("id") != known and isinstance(note.get("id"), str):
             known = note["id"]
             fresh = {process for process, last in daemon.seen.items() if now - last < _FRESH}
             for process in fresh & {note["pid"]} if note.get("pid") in fresh else fresh:
-                daemon.order(process, _ordered(note))
+                daemon.order(process, _ordered(note, order))
         for path in daemon.arrived():
             _say(f"{path}")
             process = int(path.name.rpartition(".rank")[0].rpartition("_")[2])
-            notes.leave(control / known / f"done.0.{process}", {**_about(process), "path": str(path)})
+            notes.leave(control / known / f"done.{_name(process)}", {**_about(process), "path": str(path)})
         for process in daemon.gone():
             about = {**_about(process), "problem": "it ended before its trace was there"}
-            notes.leave(control / known / f"done.0.{process}", about)
+            notes.leave(control / known / f"done.{_name(process)}", about)
+
+
+def _name(process: int) -> str:
+    return f"{rank_of(process)[0]}.{process}"
 
 
 def _about(process: int) -> dict[str, Any]:
-    return {"rank": 0, "world": 1, "pid": process, "host": socket.gethostname()}
+    rank, world = rank_of(process)
+    return {"rank": rank, "world": world, "pid": process, "host": socket.gethostname()}
 
 
-def _ordered(note: notes.Note) -> Order:
+def _ordered(note: notes.Note, order: Order) -> Order:
+    """What `kinetoscope trigger` asks for, and the rest as the daemon was told."""
     steps = note.get("steps")
-    return Order(steps=steps if isinstance(steps, int) and steps > 0 else 3, with_stack=note.get("with_stack") is True)
+    return replace(
+        order, steps=steps if isinstance(steps, int) and steps > 0 else 3, with_stack=note.get("with_stack") is True
+    )
 
 
 def _say(text: str) -> None:

@@ -95,7 +95,7 @@ class Always:
         self._last = ended
 
     def _can_afford(self, now: float) -> bool:
-        """Is the next window within the budget, if it costs as the dearest of late? What the first costs nobody knows."""
+        """Is the next window within the budget, if it costs as the dearest of late? Of the first nobody knows."""
         return self.spent + max(self._costs, default=0.0) <= self.budget * (now - (self._began or now))
 
 

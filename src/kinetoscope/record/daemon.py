@@ -45,11 +45,13 @@ class Order:
         steps: iterations, counted by the steps of optimizers, at least: Kineto looks now and then only, so that quick
             ones become more. 0 for a time instead.
         milliseconds: of time, where `steps` is 0.
+        roundup: begin at a multiple of so many iterations: the same for all ranks, unless one lies between their asking.
         record_shapes, with_stack: as torch.profiler's.
     """
 
     steps: int = 3
     milliseconds: int = 1000
+    roundup: int = 1
     record_shapes: bool = True
     with_stack: bool = False
 
@@ -57,7 +59,8 @@ class Order:
         """In Kineto's words, with the file that the trace goes to."""
         lines = [f"ACTIVITIES_LOG_FILE={file}"]
         if self.steps:
-            lines += ["PROFILE_START_ITERATION=0", f"ACTIVITIES_ITERATIONS={self.steps}"]
+            lines += ["PROFILE_START_ITERATION=0", f"PROFILE_START_ITERATION_ROUNDUP={self.roundup}"]
+            lines += [f"ACTIVITIES_ITERATIONS={self.steps}"]
         else:
             lines += ["PROFILE_START_TIME=0", f"ACTIVITIES_DURATION_MSECS={self.milliseconds}"]
         lines += [f"PROFILE_REPORT_INPUT_SHAPES={str(self.record_shapes).lower()}"]
@@ -181,7 +184,7 @@ def _who(extra: list[tuple[int, int, bytes]]) -> tuple[int, int]:
 
 def _filed(file: Path, folder: Path, process: int) -> Path:
     """Compress a trace, and name it as ours are named: with host, process, rank and time."""
-    rank, world = _rank_of(process)
+    rank, world = rank_of(process)
     name = f"{socket.gethostname()}_{process}.rank{rank}of{world}.{time.time_ns()}.pt.trace.json.gz"
     part = folder / f".{name}.part"
     with file.open("rb") as source, gzip.open(part, "wb", compresslevel=1) as target:
@@ -190,7 +193,8 @@ def _filed(file: Path, folder: Path, process: int) -> Path:
     return part.replace(folder / name)
 
 
-def _rank_of(process: int) -> tuple[int, int]:
+def rank_of(process: int) -> tuple[int, int]:
+    """Rank and world of a process that torchrun started; 0 and 1 where it did not."""
     given = environment_of(process)
 
     def number(name: str, otherwise: int) -> int:
