@@ -14,6 +14,8 @@ PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 WORKERS ?= auto
 # What the recorder is tested with: a build for the CPU will do, which the index may offer as 2.13.0+cpu.
 TORCH ?= torch==2.13.0
+# Whose training loops are recorded in tests; what cannot be installed is skipped there, and said.
+FRAMEWORKS ?= lightning transformers accelerate
 # More words for pytest, the benchmarks or the demo: `make test ARGS="-k intervals"`.
 ARGS ?=
 
@@ -125,6 +127,8 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 $(VENV)/.torch: pyproject.toml $(VENV)/.dev
 	@echo "installing torch into $(VENV)"
 	@$(PIP) install '$(TORCH)'
+	@$(PIP) install '$(TORCH)' $(FRAMEWORKS) || echo "without $(FRAMEWORKS)"
+	@DS_BUILD_OPS=0 $(PIP) install --no-build-isolation '$(TORCH)' deepspeed || echo "without deepspeed, which is built from source"
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python

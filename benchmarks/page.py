@@ -148,7 +148,7 @@ def gigabyte(browser: Any, trace: Path) -> Iterator[Row]:
             if view == "timeline":
                 opened_.go("timeline")
                 page.wait_for_selector("canvas", timeout=_WAIT)
-                page.wait_for_function("() => document.querySelector('h1')?.textContent.includes('In view')", timeout=_WAIT)
+                drawn(page, "In view")
             else:
                 drawn(page, "step")
             seconds = time.perf_counter() - opened_.began

@@ -50,7 +50,7 @@ def main() -> None:
             for name, (run, view, query, scheme) in SHOTS.items():
                 for other, identity in runs.items():
                     query = query.replace(f"{{{other}}}", identity)
-                page = browser.new_page(viewport=_SIZE, color_scheme=scheme)
+                page = _page(browser, scheme)
                 page.goto(f"{address}#/{runs[run]}/{view}{query}")
                 page.wait_for_function(_SETTLED, timeout=120_000)
                 page.wait_for_timeout(1500)
@@ -60,6 +60,10 @@ def main() -> None:
             browser.close()
     finally:
         server.terminate()
+
+
+def _page(browser: Any, scheme: str) -> Any:
+    return browser.new_page(viewport=_SIZE, color_scheme=scheme)
 
 
 def _json(address: str) -> Any:

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from kinetoscope.pages.digest import Column, Digest, Part, Spread, Top
 from kinetoscope.cli.screen import WIDEST, lines
+from kinetoscope.pages.digest import Column, Digest, Part, Spread, Top
 from kinetoscope.views.lines import with_colour, without_colour
 from kinetoscope.views.text import cells
 

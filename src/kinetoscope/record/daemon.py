@@ -45,7 +45,7 @@ class Order:
         steps: iterations, counted by the steps of optimizers, at least: Kineto looks now and then only, so that quick
             ones become more. 0 for a time instead.
         milliseconds: of time, where `steps` is 0.
-        roundup: begin at a multiple of so many iterations: the same for all ranks, unless one lies between their asking.
+        roundup: begin at a multiple of so many iterations: the same for all ranks, unless one passes while they ask.
         record_shapes, with_stack: as torch.profiler's.
     """
 
