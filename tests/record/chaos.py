@@ -162,8 +162,8 @@ def complaints(seed: int, *, read: bool = True) -> list[str]:
     with place(plan) as folder:
         code, found, said = losses(plan, folder)
         wrong = ["it hangs"] if code == -signal.SIGKILL else []
-        if found != expected(plan.workers)[: len(found)]:
-            wrong.append("the losses differ")
+        pairs = zip(found, [*expected(plan.workers), ""], strict=False)
+        wrong += [f"the losses differ: {ours!r}, not {theirs!r}" for ours, theirs in pairs if ours != theirs][:2]
         came = {0} if plan.fails_at < 0 else {1}
         # A job that had ended when it was to be killed ends by itself.
         came |= {-signal.SIGTERM} if plan.killed_at >= 0 else set()

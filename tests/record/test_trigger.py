@@ -177,7 +177,7 @@ net = torch.nn.parallel.DistributedDataParallel(net)
 optimizer = torch.optim.SGD(net.parameters(), 0.01)
 while True:
     if rank == slow:
-        time.sleep(0.05)
+        time.sleep(0.25)
     optimizer.zero_grad()
     net(torch.randn(4, 16)).square().mean().backward()
     optimizer.step()
@@ -195,13 +195,13 @@ def test_four_ranks_record_the_same_steps_and_the_slow_one_is_named(tmp_path: Pa
         port = free.getsockname()[1]
     torchrun = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nproc-per-node", "4"]
     with job(folder, [*torchrun, "--master-port", str(port), str(script), "2"], "--idle") as process:
-        asked = run(kinetoscope("trigger", str(process.pid), "--steps", "5"))
+        asked = run(kinetoscope("trigger", str(process.pid), "--steps", "6"))
         assert asked.returncode == 0, asked.stderr
         assert len(asked.stdout.split()) == 4
     found = traces(folder)
     assert len(found) == 4
     assert all(steps(trace) == steps(found[0]) for trace in found)
-    assert len(steps(found[0])) == 5
+    assert len(steps(found[0])) == 6
     assert [each["rank"] for each in sidecars(folder)] == [0, 1, 2, 3]
     table = stragglers(read(str(folder))).frame
     assert table.filter(table["straggler"])["rank"].to_list() == [2]
