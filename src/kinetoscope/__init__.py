@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from kinetoscope.model.selection import ALL, Selection
     from kinetoscope.model.trace import Trace
     from kinetoscope.reading import read
+    from kinetoscope.record.handler import trace_handler
+    from kinetoscope.record.profile import profile
+    from kinetoscope.record.ranges import range  # noqa: A004 - the name that users look for
     from kinetoscope.schema import Result
 
 __version__ = "0.1.0.dev0"
@@ -69,7 +72,10 @@ _HOMES = {
     "Result": "schema",
     "Selection": "model.selection",
     "Trace": "model.trace",
+    "profile": "record.profile",
+    "range": "record.ranges",
     "read": "reading",
+    "trace_handler": "record.handler",
     "view": "integrations.notebook",
 }
 """Where names come from; an analysis is the function of its module."""
@@ -112,8 +118,10 @@ __all__ = [
     "operators",
     "overlap",
     "process_groups",
+    "profile",
     "queue_length",
     "queue_length_series",
+    "range",
     "rank_balance",
     "read",
     "step_breakdown",
@@ -121,6 +129,7 @@ __all__ = [
     "stragglers",
     "synchronizations",
     "temporal_breakdown",
+    "trace_handler",
     "trace_info",
     "view",
 ]

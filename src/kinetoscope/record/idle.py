@@ -204,6 +204,8 @@ class Watch:
             return
         step, seconds = self._clock()
         longest = max([seconds, *(float(note.get("seconds") or 0.0) for note in seen)])
+        if not longest and waited < _PATIENCE:
+            return  # after the first step nobody knows yet how long one takes
         margin = max(_MARGIN, 2 * min(waited, _PATIENCE))
         begin = max([step, *(note["step"] for note in seen)]) + 2 + math.ceil(margin / max(longest, 1e-4))
         notes.leave(folder / "start", {"step": begin, "ranks": sorted({int(note.get("rank", -1)) for note in seen})})
