@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -11,11 +11,10 @@ from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
 from kinetoscope.pages.blocks import Bar, Bars, Block, Head, Page, Rows
-from kinetoscope.pages.digest import LABELS
+from kinetoscope.pages.digest import LABELS, average_step
 from kinetoscope.pages.pictures import waterfall
-from kinetoscope.schema import Result, StackedBars
+from kinetoscope.schema import Result
 from kinetoscope.views.numbers import shown
-from kinetoscope.views.palette import kind_of
 
 _SAME: Final = 0.005
 """Relative changes below this are called none."""
@@ -46,15 +45,7 @@ def _notes(*results: Result) -> tuple[str, ...]:
 
 def _average(steps: Result) -> dict[str, float] | None:
     """Nanoseconds of the average step by kind of time, which sum to it."""
-    facts = steps.chart_facts
-    if not steps.frame.height or not isinstance(facts, StackedBars):
-        return None
-    times: dict[str, float] = {}
-    for name in facts.parts:
-        mean = steps.frame.get_column(name).cast(pl.Float64).mean()
-        kind = kind_of(name) or "idle"
-        times[kind] = times.get(kind, 0.0) + (mean if isinstance(mean, float) else 0.0)
-    return times
+    return {part.kind: part.time for part in average_step(steps)} if steps.frame.height else None
 
 
 def _sentence(before: float, after: float) -> str:
@@ -74,12 +65,15 @@ def _blocks(
     begin = ("Step before", sum(before.values()))
     yield waterfall("From the one step to the other", begin, changes, "Step now", unit="ns", note=note)
     longest = max((*before.values(), *after.values()), default=0.0)
-    for title, times, width in (("Before", before, "wide"), ("Now", after, "narrow")):
-        total = sum(times.values()) or 1
-        bars = [Bar(LABELS.get(kind, kind).capitalize(), kind, times[kind], times[kind] / total) for kind in kinds]
-        yield Bars(title, bars, cumulative=False, full=longest, width="wide" if width == "wide" else "narrow")
+    yield Bars("Before", _bars(kinds, before), cumulative=False, full=longest, width="wide")
+    yield Bars("Now", _bars(kinds, after), cumulative=False, full=longest, width="narrow")
     yield _differences("Operators", "operators", "device_self", "host_self", (base, job), select)
     yield _differences("Kernels and copies", "kernels", "total", "total", (base, job), select, copies=True)
+
+
+def _bars(kinds: Sequence[str], times: Mapping[str, float]) -> list[Bar]:
+    total = sum(times.values()) or 1
+    return [Bar(LABELS.get(kind, kind).capitalize(), kind, times[kind], times[kind] / total) for kind in kinds]
 
 
 def _differences(

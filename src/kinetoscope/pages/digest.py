@@ -101,7 +101,7 @@ def digest(path: str, results: Mapping[str, Result]) -> Digest:
     """
     info, steps = results["trace_info"].frame, results["step_breakdown"]
     device = recorded.has_device_work(info)
-    parts = _parts(steps, device=device)
+    parts = average_step(steps, device=device)
     ranks = steps.frame.get_column("rank").n_unique()
     return Digest(
         name=recorded.name(info, path),
@@ -116,7 +116,7 @@ def digest(path: str, results: Mapping[str, Result]) -> Digest:
     )
 
 
-def _parts(steps: Result, *, device: bool) -> tuple[Part, ...]:
+def average_step(steps: Result, *, device: bool = True) -> tuple[Part, ...]:
     """The average step by kinds of time, in the order in which instants are charged."""
     from kinetoscope.schema import StackedBars
 
