@@ -96,7 +96,8 @@ def _reasons(idle: Result) -> Bars:
 
 def _queues(job: Job, select: Selection, queues: Result) -> Iterator[Chart]:
     busiest = queues.frame.sort("calls", descending=True).head(_STREAMS)
-    lengths = named("queue_length_series")(job, select=select).frame
+    over_time = named("queue_length_series")(job, select=select)
+    lengths = over_time.frame
     lengths = lengths.join(busiest.select("rank", "device", "stream"), on=["rank", "device", "stream"], how="semi")
     by = ("rank", "device", "stream") if lengths.n_unique("rank") > 1 else ("device", "stream")
     drawn = []
@@ -114,7 +115,7 @@ def _queues(job: Job, select: Selection, queues: Result) -> Iterator[Chart]:
             Axis("time", "ns", zero=False),
             Axis("launches"),
             brush=True,
-            note=f"{queues.schema['mean'].doc} A queue at 0 means that the device waits for the host.",
+            note=f"{over_time.schema['length'].doc} A queue at 0 means that the device waits for the host.",
         )
 
 

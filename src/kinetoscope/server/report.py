@@ -57,6 +57,9 @@ run(app, 'module');
 """
 
 
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
 @dataclass
 class Kept:
     """The answers of a report, by question."""
@@ -65,9 +68,9 @@ class Kept:
     shows_sources: bool = False
     answers: dict[str, Any] = field(default_factory=dict)
 
-    def ask(self, *parts: str, **pairs: str) -> Any:
+    def ask(self, *parts: str, pairs: Mapping[str, str] = _NOTHING) -> Any:
         """An answer, kept; None where there is none."""
-        asked = address(*parts, pairs=((key.replace("__", "."), value) for key, value in pairs.items()))
+        asked = address(*parts, pairs=pairs.items())
         key = f"GET {asked}"
         if key not in self.answers:
             answer = self.inside.get(asked)
@@ -76,7 +79,7 @@ class Kept:
             self.answers[key] = answer.plain()
         return self.answers[key]
 
-    def ask_bytes(self, *parts: str, **pairs: str) -> int:
+    def ask_bytes(self, *parts: str, pairs: Mapping[str, str]) -> int:
         """Keep an answer that is no JSON; how many bytes it has, packed."""
         asked = address(*parts, pairs=pairs.items())
         answer = self.inside.get(asked)
@@ -109,7 +112,7 @@ def report(server: Server, run: str, sections: Sequence[str], select: Mapping[st
     shown.setdefault("rank", str(facts.plain()["ranks"][0]))
     told = kept.ask("server")
     told["pages"] = [each for each in told["pages"] if each["name"] in sections]
-    kept.ask("runs", run, **shown)
+    kept.ask("runs", run, pairs=shown)
     kept.ask("analyses")
     for name in sections:
         if name == "timeline":
@@ -125,14 +128,19 @@ def report(server: Server, run: str, sections: Sequence[str], select: Mapping[st
 
 def _page(kept: Kept, run: str, name: str, shown: Mapping[str, str]) -> None:
     """A page, the tables on it, and the same for each other choice that it offers."""
-    page = kept.ask("runs", run, "pages", name, **shown)
+    page = kept.ask("runs", run, "pages", name, pairs=shown)
     if page is None:
         return
     _tables(kept, run, page, shown)
     for params in _others(page):
-        other = kept.ask("runs", run, "pages", name, **shown, **{f"p__{key}": value for key, value in params.items()})
+        other = kept.ask("runs", run, "pages", name, pairs={**shown, **_own(params)})
         if other is not None:
             _tables(kept, run, other, shown)
+
+
+def _own(params: Mapping[str, str]) -> dict[str, str]:
+    """Parameters of a page or an analysis, as a question names them."""
+    return {f"p.{key}": value for key, value in params.items()}
 
 
 def _others(page: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -146,22 +154,23 @@ def _tables(kept: Kept, run: str, page: Mapping[str, Any], shown: Mapping[str, s
     for block in page["blocks"]:
         if block["block"] == "source" and kept.shows_sources:
             costly = max(block["lines"], key=lambda line: line["total_time"], default={"line": 1})
-            kept.ask("runs", run, "source", file=block["file"], line=str(costly["line"]), around=str(_LINES))
+            place = {"file": block["file"], "line": str(costly["line"]), "around": str(_LINES)}
+            kept.ask("runs", run, "source", pairs=place)
         if block["block"] != "table":
             continue
-        params = {f"p__{key}": value for key, value in block["params"].items()}
         window = {"limit": str(block["limit"] or ROWS), "offset": "0"}
-        asked = {**shown, **params, "sort": block["sort"], "filter": block["filter"], **window}
-        kept.ask("runs", run, "analyses", block["analysis"], **asked)
+        asked = {**shown, **_own(block["params"]), "sort": block["sort"], "filter": block["filter"], **window}
+        kept.ask("runs", run, "analyses", block["analysis"], pairs=asked)
 
 
 def _timeline(kept: Kept, run: str, shown: Mapping[str, str]) -> None:
     """The lanes, and tiles from the coarsest on until there are bytes enough."""
     rank = shown["rank"]
-    lanes = kept.ask("runs", run, "timeline", "lanes", rank=rank)
+    lanes = kept.ask("runs", run, "timeline", "lanes", pairs={"rank": rank})
     if lanes is None:
         return
-    kept.ask("runs", run, "timeline", "range", rank=rank, time=f"{max(lanes['start'], 0)}-{lanes['end']}")
+    whole = f"{max(lanes['start'], 0)}-{lanes['end']}"
+    kept.ask("runs", run, "timeline", "range", pairs={"rank": rank, "time": whole})
     length = max(lanes["end"] - min(lanes["start"], 0), 1)
     level = max((length // 1024).bit_length(), 0)
     spent = 0
@@ -169,7 +178,7 @@ def _timeline(kept: Kept, run: str, shown: Mapping[str, str]) -> None:
         width = 1024 << level
         for place in range(-(-length // width)):
             pairs = {"rank": rank, "z": str(level), "i": str(place), "v": str(lanes.get("version", ""))}
-            spent += kept.ask_bytes("runs", run, "timeline", "tile", **pairs)
+            spent += kept.ask_bytes("runs", run, "timeline", "tile", pairs=pairs)
             if spent > TILES:
                 return
         level -= 1
