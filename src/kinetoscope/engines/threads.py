@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
+from kinetoscope.engines.heap import keep_freed_memory
 from kinetoscope.engines.kept import Kept
 from kinetoscope.engines.tree import folded
 from kinetoscope.engines.worker import ask
@@ -44,6 +45,7 @@ class Threads:
         if len(sources) == 1:
             yield sources[0], self._ask(sources[0], task)
             return
+        keep_freed_memory()
         waiting = iter(sources)
         with ThreadPoolExecutor(self._jobs, "kinetoscope-rank") as pool:
             running: dict[Future[Partial | Failure], Source] = {}

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.membership import any_of
 from kinetoscope.model.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING
 from kinetoscope.model.trace import Trace
 
@@ -129,7 +130,7 @@ def floats(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> ND
     """The argument where it is a finite number, else NaN: float64, one for each row."""
     result = np.full(len(trace) if rows is None else len(rows), np.nan)
     for key in reversed(keys_of(trace, name)):
-        is_number = np.isin(trace.kinds_of(key, rows), (INT, FLOAT, NUMBER_TEXT))
+        is_number = any_of(trace.kinds_of(key, rows), (INT, FLOAT, NUMBER_TEXT))
         np.copyto(result, trace.floats(key, rows), where=is_number)
     result[~np.isfinite(result)] = np.nan  # `inf` blocks per SM where Kineto did not know how many SMs there are
     return result
@@ -139,7 +140,7 @@ def codes(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDA
     """String codes of the argument where it is a text or nested JSON, else −1: int64, one for each row."""
     result = np.full(len(trace) if rows is None else len(rows), -1, np.int64)
     for key in reversed(keys_of(trace, name)):
-        is_text = np.isin(trace.kinds_of(key, rows), (STRING, RAW))
+        is_text = any_of(trace.kinds_of(key, rows), (STRING, RAW))
         np.copyto(result, trace.codes_of(key, rows), where=is_text)
     return result
 

@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.intervals import Intervals, exclusive, merge, union
+from kinetoscope.algorithms.membership import any_of
 from kinetoscope.model import arrays
 from kinetoscope.model.calltree import STEP, is_asynchronous
 from kinetoscope.model.collective_calls import base_of, collective_calls
@@ -106,7 +107,7 @@ def doings(trace: Trace) -> Doings:
     def host(rows: Bools) -> Intervals:
         return union(trace.start[rows], trace.end[rows])
 
-    known = np.isin(trace.kind, HOST_KINDS) & ~annotations & ~asynchronous & (trace.kind != EventKind.ANNOTATION)
+    known = any_of(trace.kind, HOST_KINDS) & ~annotations & ~asynchronous & (trace.kind != EventKind.ANNOTATION)
     waits = trace.of(host_waits).call
     until = trace.end[waits] + trace.of(idle_after)
     return Doings(

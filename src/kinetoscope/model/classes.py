@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.membership import any_of
 from kinetoscope.model.kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, kind_of
 from kinetoscope.model.trace import Trace
 
@@ -23,7 +24,7 @@ def event_kinds(trace: Trace) -> NDArray[np.int8]:
     for pair in np.flatnonzero(present).tolist():
         kinds[pair] = kind_of(pair & 255, trace.strings.label(int(categories[pair >> 8])), "")
     kind: NDArray[np.int8] = kinds[pairs]
-    decided_by_name = np.isin(trace.category, trace.strings.code(NAMES_DECIDE)) & (trace.category >= 0)
+    decided_by_name = (trace.category == trace.strings.code(NAMES_DECIDE)) & (trace.category >= 0)
     decided_by_name |= (trace.name == trace.strings.code(MEMORY_NAME)) & (trace.name >= 0)
     rows = np.flatnonzero(decided_by_name)
     codes, first = group(pairs[rows], trace.name[rows])
@@ -38,4 +39,4 @@ def event_kinds(trace: Trace) -> NDArray[np.int8]:
 
 def is_device_work(trace: Trace) -> NDArray[np.bool_]:
     """Is each event a kernel, a copy or a set on a device?"""
-    return np.isin(trace.kind, DEVICE_WORK)
+    return any_of(trace.kind, DEVICE_WORK)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.joining import match_first
+from kinetoscope.algorithms.membership import any_of
 from kinetoscope.model import arguments
 from kinetoscope.model.calltree import enclosing_op
 from kinetoscope.model.classes import is_device_work
@@ -64,7 +65,7 @@ class DeviceWork:
 
     def of(self, *kinds: WorkKind) -> NDArray[np.bool_]:
         """Which are of these kinds: bool [work]."""
-        return np.isin(self.kind, kinds)
+        return any_of(self.kind, kinds)
 
 
 def device_work(trace: Trace) -> DeviceWork:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.membership import any_of
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.trace import Trace
 
@@ -18,7 +19,7 @@ def rows_named(
 
     holding: words of which a name that fits holds one, so that the others need not be looked at.
     """
-    rows = np.flatnonzero(np.isin(trace.kind, kinds))
+    rows = np.flatnonzero(any_of(trace.kind, kinds))
     marks = np.zeros(len(trace.strings) + 1, np.bool_)
     marks[trace.name[rows] + 1] = True
     if holding:

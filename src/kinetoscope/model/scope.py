@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.algorithms.membership import any_of
 from kinetoscope.errors import UsageError
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import HOST_KINDS, EventKind
@@ -61,7 +62,7 @@ class Scope:
 
 def origin_of_time(trace: Trace) -> int:
     """Where a trace's clock is shown to begin, ns: the first instant of anything but names and the recording's span."""
-    shown = ~np.isin(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.OTHER))
+    shown = ~any_of(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.OTHER))
     return int(trace.start[shown].min()) if shown.any() else 0
 
 
@@ -122,7 +123,7 @@ def _places(trace: Trace, select: Selection, chosen: Steps) -> Iterator[_Place]:
         yield _Place(_inside_annotation(trace, select.annotation), False)
     if select.threads is not None:
         tids = trace.tracks.integer_tids()
-        host = np.unique(trace.track[np.isin(trace.kind, HOST_KINDS)])
+        host = np.unique(trace.track[any_of(trace.kind, HOST_KINDS)])
         yield _Place(np.isin(tids, _there("thread", select.threads, tids[host]))[trace.track], False)
 
 
@@ -178,7 +179,7 @@ def _of_steps(found: Steps, places: NDArray[np.int64]) -> Steps:
 
 def _inside_annotation(trace: Trace, name: str) -> NDArray[np.bool_]:
     """Which events start inside an annotation of this name on its thread: bool [events]."""
-    rows = np.flatnonzero(np.isin(trace.kind, MARKS) & (trace.name == trace.strings.code(name)) & (trace.name >= 0))
+    rows = np.flatnonzero(any_of(trace.kind, MARKS) & (trace.name == trace.strings.code(name)) & (trace.name >= 0))
     if not len(rows):
         raise UsageError(f"no annotation is called {name!r} in this trace")
     inside = np.zeros(len(trace), np.bool_)

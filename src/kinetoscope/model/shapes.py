@@ -58,6 +58,7 @@ class Shapes:
 
     def __init__(self, packed: list[NDArray[np.int64]]) -> None:
         self.items: tuple[tuple[Item, ...], ...] = tuple(tuple(unpack(int(x)) for x in shape) for shape in packed)
+        self._found: dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int8]]] = {}
         self.sizes = np.array([len(self.slot_kinds(code)) for code in range(len(self.items))], np.int64)
 
     def __len__(self) -> int:
@@ -77,8 +78,14 @@ class Shapes:
     def find(self, key: int, level: int = 1) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
         """Where each shape has a member: its slot (−1: none, or of a kind without slot) and its kind (−1: not there).
 
-        Of a repeated key the first one counts.
+        Of a repeated key the first one counts. Both are read-only: they are kept for the next time.
         """
+        found = self._found.get((key, level))
+        if found is None:
+            found = self._found[key, level] = self._find(key, level)
+        return found
+
+    def _find(self, key: int, level: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
         slots = np.full(len(self.items), -1, np.int64)
         kinds = np.full(len(self.items), -1, np.int8)
         for code, items in enumerate(self.items):
@@ -88,6 +95,7 @@ class Shapes:
                     slots[code], kinds[code] = (slot if kind < SLOTS else -1), kind
                     break
                 slot += kind < SLOTS
+        slots.flags.writeable = kinds.flags.writeable = False
         return slots, kinds
 
     def has_odd_time(self, key: int) -> NDArray[np.bool_]:

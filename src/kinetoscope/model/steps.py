@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.algorithms.membership import any_of
 from kinetoscope.model.calltree import STEP, call_tree
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import EventKind
@@ -164,7 +165,7 @@ def _profiler_steps(trace: Trace) -> Found | None:
 
 
 def _named(trace: Trace, name: str) -> Found | None:
-    rows = np.flatnonzero(np.isin(trace.kind, MARKS))
+    rows = np.flatnonzero(any_of(trace.kind, MARKS))
     codes = np.unique(trace.name[rows]).tolist()
     same = [code for code in codes if trace.strings.label(code) == name]
     same = same or [code for code in codes if trace.strings.label(code).startswith(name)]

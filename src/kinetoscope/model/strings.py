@@ -52,6 +52,7 @@ class Strings:
         self._lengths: NDArray[np.int64] = arena[: arena.size // 8 * 8].view(np.int64)[(offsets - 8) // 8]
         self._oddities = np.zeros(len(offsets), np.uint8) if oddities is None else oddities
         self._texts: dict[int, str] = {}
+        self._codes: dict[str, int] = {}
         self._holding: dict[tuple[str, ...], NDArray[np.bool_]] = {}
 
     def __len__(self) -> int:
@@ -120,6 +121,12 @@ class Strings:
 
     def code(self, text: str) -> int:
         """The code of a string, −1 if the trace does not have it."""
+        code = self._codes.get(text)
+        if code is None:
+            code = self._codes[text] = self._find(text)
+        return code
+
+    def _find(self, text: str) -> int:
         content = _spelled(text)
         same = np.flatnonzero(self._lengths == len(content)).tolist()
         found = next((int(code) for code in same if self.raw(code) == content), -1)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.membership import any_of
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.shapes import INT, NUMBER_TEXT, STRING
 from kinetoscope.model.timeline import timeline, times
@@ -22,7 +23,7 @@ def rows_between(trace: Trace, begin: int, end: int) -> NDArray[np.int64]:
     """
     start, stop = times(trace)
     low, high = (trace.of(timeline).origin + time for time in (begin, end))
-    flows = np.isin(trace.kind, _FLOWS)
+    flows = any_of(trace.kind, _FLOWS)
     kept = (start < high) & ((stop > low) | ((start >= low) & (stop <= start))) & ~flows
     kept |= trace.kind == EventKind.METADATA
     kept[_complete(trace, np.flatnonzero(flows), kept, low, high)] = True

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.membership import any_of
 from kinetoscope.model.derived import Derived
 from kinetoscope.model.health import Health, Symptom
 from kinetoscope.model.kinds import EventKind
@@ -159,7 +160,7 @@ class Trace:
 
     def rows(self, *kinds: EventKind) -> NDArray[np.int32]:
         """The rows of these kinds, in file order."""
-        return np.flatnonzero(np.isin(self.kind, kinds)).astype(np.int32)
+        return np.flatnonzero(any_of(self.kind, kinds)).astype(np.int32)
 
     # --- arguments as columns
 
@@ -186,7 +187,7 @@ class Trace:
         texts = self._gather(key, rows, (NUMBER_TEXT,), -1)
         kinds = self.kinds_of(key, rows)
         result = np.where(kinds == INT, integers.astype(np.float64), bits.view(np.float64))
-        result[~np.isin(kinds, (INT, FLOAT))] = np.nan
+        result[~any_of(kinds, (INT, FLOAT))] = np.nan
         for place in np.flatnonzero(texts >= 0):
             number = self.strings.number(int(texts[place]))
             result[place] = np.nan if isinstance(number, str) else _float(number)
@@ -200,7 +201,7 @@ class Trace:
         if code < 0:
             return np.full(len(shape), missing, np.int64)
         slots, found = self.shapes.find(code)
-        slots = np.where(np.isin(found, kinds), slots, -1)
+        slots = np.where(any_of(found, kinds), slots, -1)
         slot = slots[shape]
         result = np.full(len(shape), missing, np.int64)
         have = np.flatnonzero(slot >= 0)
