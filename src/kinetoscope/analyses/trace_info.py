@@ -16,6 +16,7 @@ from kinetoscope.model.naming import listed
 from kinetoscope.model.scope import origin_of_time
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.steps import steps
+from kinetoscope.model.throughput import throughput
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema
 
@@ -143,6 +144,10 @@ def _steps(trace: Trace, steps_by: str | None) -> Iterator[Row]:
     found = trace.of(steps, steps_by)
     numbered = f" ({listed(found.number.tolist())})" if found.origin == "profiler" else ""
     yield "time", "steps", f"{len(found)}{numbered}, {_ORIGINS[found.origin]}"
+    known = trace.of(throughput)
+    if known is not None:
+        yield "time", "samples", f"{known.samples} in {known.steps} {'steps' if known.steps != 1 else 'step'}"
+        yield "time", "throughput", f"{known.rate:.3f} samples/s"
 
 
 _ORIGINS = {

@@ -13,6 +13,7 @@ Check = Callable[[Trace], Iterator[Symptom]]
 
 CHECKS: Final[tuple[Check, ...]] = (
     omissions.no_events,
+    omissions.ended_early,
     damage.impossible_durations,
     damage.negative_durations,
     damage.grid_of_times,

@@ -12,6 +12,7 @@ from kinetoscope.model.device import device_work
 from kinetoscope.model.health import Severity, Symptom, many
 from kinetoscope.model.kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
 from kinetoscope.model.naming import rows_named
+from kinetoscope.model.recording import recording
 from kinetoscope.model.steps import steps
 from kinetoscope.model.trace import Trace
 
@@ -30,6 +31,15 @@ def no_events(trace: Trace) -> Iterator[Symptom]:
     """Nothing, or nothing but names of threads."""
     if not np.isin(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.INSTANT), invert=True).any():
         yield Symptom("NO_EVENTS", "warning", "The trace holds no events: nothing was active while it was recorded.")
+
+
+def ended_early(trace: Trace) -> Iterator[Symptom]:
+    """The recorder says that not all that was asked for was recorded."""
+    known = trace.of(recording)
+    if known is not None and known.truncated:
+        some = known.first_step is not None and known.last_step is not None and known.first_step <= known.last_step
+        rest = "the step that ran then is cut off and counts as none" if some else "it holds no step from start to end"
+        yield Symptom("ENDED_EARLY", "warning", f"The recording was ended early ({known.truncated}): {rest}.")
 
 
 def no_device_work(trace: Trace) -> Iterator[Symptom]:

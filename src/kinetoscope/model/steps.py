@@ -17,6 +17,7 @@ from kinetoscope.model.calltree import STEP, call_tree
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
+from kinetoscope.model.recording import recording
 from kinetoscope.model.trace import Trace
 
 Origin = Literal["profiler", "annotation", "repetition", "window"]
@@ -158,10 +159,19 @@ def _profiler_steps(trace: Trace) -> Found | None:
         match = _PROFILER_STEP.fullmatch(trace.strings.label(code))
         if match:
             numbers[code] = int(match.group(1))
-    rows = rows[np.isin(trace.name[rows], list(numbers))]
+    codes = [code for code, number in numbers.items() if number <= _last_whole(trace)] or list(numbers)
+    rows = rows[np.isin(trace.name[rows], codes)]
     if not len(rows):
         return None
     return _disjoint(trace, rows, np.array([numbers[int(code)] for code in trace.name[rows]], np.int64))
+
+
+def _last_whole(trace: Trace) -> int:
+    """The last step that our recorder saw end: where it was ended early, the mark of the next is cut off."""
+    known = trace.of(recording)
+    if known is None or not known.truncated or known.last_step is None:
+        return int(np.iinfo(np.int64).max)
+    return known.last_step
 
 
 def _named(trace: Trace, name: str) -> Found | None:

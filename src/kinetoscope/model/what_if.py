@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms import innermost
+from kinetoscope.algorithms.intervals import Intervals
 from kinetoscope.algorithms.longest_path import longest
 from kinetoscope.algorithms.tree import ancestor
 from kinetoscope.errors import UsageError
@@ -95,32 +96,40 @@ def _rule(text: str) -> Rule:
     return Rule(text, lambda name: what in name, None, factor)
 
 
+def replayed(trace: Trace, factors: Factors, steps_by: str | None = None) -> tuple[Int64s, int]:
+    """The length of each step, int64 [steps], and of all of them with what is between them, ns, with other times.
+
+    What begins before the first step keeps its time: it is not the steps that would gain.
+    """
+    graph, found = trace.of(critical_graph, steps_by), trace.of(steps, steps_by)
+    weight = _scaled(trace, graph, factors, int(found.device.start.min()) if len(found) else 0)
+    return _durations(trace, graph, found, longest(graph.time, graph.edges._replace(weight=weight)))
+
+
 def what_if(trace: Trace, asked: tuple[Rule, ...], steps_by: str | None = None) -> WhatIf:
     """What each step would take.
 
     A name means device work of that name; calls of that name, with all that happens inside them; and the device work
     that was launched there. Of a call of the runtime it means the call, and the way from there to the device, but not
-    the work that it launched. What begins before the first step keeps its time: it is not the steps that would gain.
+    the work that it launched.
     """
-    graph, found = trace.of(critical_graph, steps_by), trace.of(steps, steps_by)
-    factors = _Factors.all_one(trace)
+    factors = Factors.all_one(trace)
     counts = tuple((rule.text, factors.apply(trace, rule)) for rule in asked)
-    weight = _scaled(trace, graph, factors, int(found.device.start.min()) if len(found) else 0)
-    time = longest(graph.time, graph.edges._replace(weight=weight))
-    return WhatIf(*_durations(trace, graph, found, time), counts)
+    return WhatIf(*replayed(trace, factors, steps_by), counts)
 
 
 # --- factors
 
 
 @dataclass
-class _Factors:
+class Factors:
     """What the time of each thing is multiplied by: float64.
 
     Attributes:
-        host: [events], time of calls in which no other runs.
+        host: [events], time of calls in which no other runs; of a call that waits for the device also its waiting.
         work, delay, gap: [work], its time, that since its launch call, and that since work before it.
         outside: of time outside calls.
+        cut: by track, stretches of a host thread's time (disjoint, ascending) that go altogether.
     """
 
     host: Floats
@@ -128,9 +137,11 @@ class _Factors:
     delay: Floats
     gap: Floats
     outside: float = 1.0
+    cut: dict[int, Intervals] = field(default_factory=dict)
 
     @classmethod
-    def all_one(cls, trace: Trace) -> _Factors:
+    def all_one(cls, trace: Trace) -> Factors:
+        """Nothing changes."""
         pieces = len(trace.of(device_work))
         return cls(np.ones(len(trace)), np.ones(pieces), np.ones(pieces), np.ones(pieces))
 
@@ -159,7 +170,7 @@ class _Factors:
 # --- the graph with other weights
 
 
-def _scaled(trace: Trace, graph: CriticalGraph, factors: _Factors, begin: int) -> Int64s:
+def _scaled(trace: Trace, graph: CriticalGraph, factors: Factors, begin: int) -> Int64s:
     work, tie, target = trace.of(device_work), graph.tie, graph.target
     factor = np.ones(len(tie))
     place = np.full(len(trace) + 1, -1, np.int32)
@@ -180,6 +191,10 @@ def _scaled(trace: Trace, graph: CriticalGraph, factors: _Factors, begin: int) -
     saved = _Saved(trace, factors)
     took = np.maximum(graph.time[last] - graph.time[first], 1)
     less = saved.until(graph.track[last], graph.time[last]) - saved.until(graph.track[first], graph.time[first])
+    for track, gone in factors.cut.items():
+        here = np.flatnonzero(graph.track[last] == track)
+        cut = _length_until(gone, graph.time[last[here]]) - _length_until(gone, graph.time[first[here]])
+        less[here] = np.maximum(less[here], cut)
     factor[edges] = 1.0 - less / took
     weight = graph.edges.weight.copy()
     changed = (factor != 1.0) & (graph.time[graph.edges.source] >= begin)
@@ -187,10 +202,21 @@ def _scaled(trace: Trace, graph: CriticalGraph, factors: _Factors, begin: int) -
     return weight
 
 
+def _length_until(gone: Intervals, time: Int64s) -> Int64s:
+    """How much of disjoint, ascending intervals lies before each time, ns."""
+    before = np.concatenate([[0], np.cumsum(gone.end - gone.start)])
+    place = np.searchsorted(gone.start, time, side="right") - 1
+    known = np.maximum(place, 0)
+    if not len(gone.start):
+        return np.zeros(len(time), np.int64)
+    inside = before[known] + np.minimum(time, gone.end[known]) - gone.start[known]
+    return np.where(place >= 0, inside, 0)
+
+
 class _Saved:
     """How much less time the calls of each thread would have taken until some time; exactly 0 for what is not named."""
 
-    def __init__(self, trace: Trace, factors: _Factors) -> None:
+    def __init__(self, trace: Trace, factors: Factors) -> None:
         self.time = trace.of(host_time)
         row, begin, offsets = self.time.row, self.time.time, self.time.offsets
         self.share = 1.0 - (np.where(row >= 0, factors.host[row], factors.outside) if len(row) else np.empty(0))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.numbers import grouped, shown, significant
 
 
 def values(info: pl.DataFrame, topic: str, item: str) -> list[str]:
@@ -34,10 +34,17 @@ def facts(info: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
         f"{grouped(len(ranks))}{of} ranks" if len(ranks) > 1 else only,
         _devices(info),
         f"{grouped(count)} step{'s' * (count != 1)}",
+        _throughput(info, len(ranks)),
         f"{grouped(events)} events in {shown(window, 'ns')}",
         *(value[:10] for value in values(info, "time", "start")[:1]),
     )
     return tuple(fact for fact in found if fact)
+
+
+def _throughput(info: pl.DataFrame, ranks: int) -> str:
+    """`1,234 samples/s`: of all ranks together; "" where a rank does not tell."""
+    rates = [float(value.split()[0]) for value in values(info, "time", "throughput")]
+    return f"{significant(sum(rates))} samples/s" if rates and len(rates) >= ranks else ""
 
 
 def _devices(info: pl.DataFrame) -> str:

@@ -1,0 +1,173 @@
+"""What should be changed, and what would it bring? The findings of all rules about a job."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.advisor.finding import SEVERITIES, Claim, Finding, Stake, severity
+from kinetoscope.advisor.rule import JobView
+from kinetoscope.advisor.rules import rules
+from kinetoscope.advisor.survey import CLAIMS, ranked, survey, unpacked
+from kinetoscope.model.job import Job
+from kinetoscope.model.naming import listed
+from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.schema import Column, Result, Schema
+
+RESULT = Schema(
+    Column("code", pl.String, "Code of the rule; `kinetoscope advise --explain CODE` says more."),
+    Column("severity", pl.String, "note, warning (3 % of the step and more surely at stake), critical (20 %)."),
+    Column("message", pl.String, "What is wrong."),
+    Column("at_stake_low", pl.Int64, "How much shorter an average step would surely be.", "ns"),
+    Column("at_stake_high", pl.Int64, "How much shorter it would be at most.", "ns"),
+    Column("share_low", pl.Float64, "The same as a share of the average step: surely.", "fraction"),
+    Column("share_high", pl.Float64, "The same as a share of the average step: at most.", "fraction"),
+    Column("confidence", pl.String, "high: measured; medium: inferred; low: a guess."),
+    Column("why", pl.String, "What the time at stake rests on."),
+    Column("change", pl.String, "What to do, as lines of a diff."),
+    Column("ranks", pl.String, "Ranks that it was found on; empty where it is about all together."),
+    Column("same_time_as", pl.String, "Code of a finding that counts most of the same time already; else empty."),
+    Column("evidence", pl.String, "What is to be seen where, in words."),
+    Column("analysis", pl.String, "The analysis that shows it; null for none."),
+    Column("rank", pl.Int64, "Rank of the evidence; null where all are meant."),
+    Column("start", pl.Int64, "Start of the evidence, from the first event of the trace on.", "ns", instant=True),
+    Column("end", pl.Int64, "End of the evidence, from the first event of the trace on.", "ns", instant=True),
+    Column("row", pl.Int64, "Row of the event that is the evidence; null for none."),
+    Column("file", pl.String, "Source file; null for none."),
+    Column("line", pl.Int64, "Line of the source file; null for none."),
+)
+
+_EVERYWHERE: Final = 0.9
+"""Share of the ranks from which on a finding is about all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The findings about a job, those with most at stake first.
+
+    Attributes:
+        findings: what to change.
+        step: the average step of all ranks, ns.
+        notes: what was left out or assumed.
+    """
+
+    findings: tuple[Finding, ...]
+    step: float
+    notes: tuple[str, ...] = ()
+
+    def of(self, *severities: str) -> tuple[Finding, ...]:
+        """Those of some severities."""
+        return tuple(finding for finding in self.findings if finding.severity in severities)
+
+    @property
+    def result(self) -> Result:
+        """The same as a table: a row each, with the most telling evidence."""
+        frame = pl.DataFrame([_row(each) for each in self.findings], schema={c.name: c.dtype for c in RESULT})
+        return Result(frame, RESULT, self.notes, "advise")
+
+
+def advise(job: Job, *, select: Selection = ALL) -> Advice:
+    """Look at a job with all rules.
+
+    All steps but those of the warm-up are looked at if `select` names none. Each rank is looked at by itself, where
+    its trace is; then all together. What was found on most ranks is one finding, with the middle of their stakes; what
+    was found on few shortens the step only if the others do not wait for something else, so nothing of it is sure.
+
+    Raises:
+        InputError: no rank can be read.
+    """
+    if select.steps is None and select.time is None:
+        select = replace(select, steps="steady")
+    answer = job.map(survey, CLAIMS, select)
+    step, alone = _of_ranks(answer.frame)
+    ranks = answer.frame.get_column("rank").n_unique()
+    together: list[Finding] = []
+    if len(job.ranks) > 1:
+        look = JobView(job, select)
+        claims = [(rule.code, claim) for rule in rules() if rule.of_job is not None for claim in rule.of_job(look)]
+        together = list(_of_job(claims, step))
+    findings = sorted([*_joined(alone, ranks, step), *together], key=_order)
+    return Advice(tuple(findings), step, answer.notes)
+
+
+def _order(finding: Finding) -> tuple[int, float, str, str]:
+    """Worst first; what counts the same time as another comes after all that does not."""
+    return (int(bool(finding.same_time_as)), -finding.stake.middle, finding.code, finding.key)
+
+
+def _of_job(claims: Sequence[tuple[str, Claim]], step: float) -> Iterable[Finding]:
+    return ranked(claims, step)
+
+
+def _of_ranks(answers: pl.DataFrame) -> tuple[float, list[Finding]]:
+    """The average step, and what each rank's findings are over all its cycles, each weighted by its steps."""
+    step, found = 0.0, []
+    cycles = answers.unique(["rank", "cycle"] if "cycle" in answers.columns else ["rank"], maintain_order=True)
+    steps = dict(cycles.group_by("rank").agg(pl.col("steps").sum()).iter_rows())
+    if total := cycles.get_column("steps").sum():
+        step = cycles.select((pl.col("step") * pl.col("steps")).sum() / total).item()
+    parts: dict[tuple[int, str, str], list[tuple[Finding, int]]] = {}
+    for rank, text, count in answers.drop_nulls("finding").select("rank", "finding", "steps").iter_rows():
+        finding = unpacked(text)
+        parts.setdefault((rank, finding.code, finding.key), []).append((finding, count))
+    for (rank, _, _), each in parts.items():
+        low, high = (
+            sum(getattr(finding.stake, end) * count for finding, count in each) / (steps[rank] or 1)
+            for end in ("low", "high")
+        )
+        worst = max((finding for finding, _ in each), key=lambda finding: finding.stake.middle)
+        stake = Stake(low, high) if steps[rank] else worst.stake
+        most = max((finding.severity for finding, _ in each), key=SEVERITIES.index)
+        found.append(replace(worst, stake=stake, step=step, severity=severity(stake, step, worst.confidence, most)))
+    return step, found
+
+
+def _joined(findings: Sequence[Finding], ranks: int, step: float) -> Iterator[Finding]:
+    """What several ranks say, said once."""
+    same: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        same.setdefault((finding.code, finding.key), []).append(finding)
+    for each in same.values():
+        if ranks == 1:
+            yield from each
+            continue
+        low = statistics.median(finding.stake.low for finding in each)
+        high = statistics.median(finding.stake.high for finding in each)
+        worst = max(each, key=lambda finding: finding.stake.middle)
+        found_on = tuple(sorted({rank for finding in each for rank in finding.ranks}))
+        stake = Stake(low if len(found_on) >= _EVERYWHERE * ranks else 0.0, high)
+        most = max((finding.severity for finding in each), key=SEVERITIES.index)
+        yield replace(
+            worst, stake=stake, step=step, severity=severity(stake, step, worst.confidence, most), ranks=found_on
+        )
+
+
+def _row(finding: Finding) -> dict[str, object]:
+    shown = finding.evidence[0] if finding.evidence else None
+    step = finding.step or None
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "message": finding.message,
+        "at_stake_low": round(finding.stake.low),
+        "at_stake_high": round(finding.stake.high),
+        "share_low": finding.stake.low / step if step else None,
+        "share_high": finding.stake.high / step if step else None,
+        "confidence": finding.confidence,
+        "why": finding.why,
+        "change": finding.change,
+        "ranks": listed(finding.ranks),
+        "same_time_as": finding.same_time_as,
+        "evidence": shown.text if shown else "",
+        "analysis": shown.analysis or None if shown else None,
+        "rank": shown.rank if shown and shown.rank >= 0 else None,
+        "start": shown.start if shown and shown.start >= 0 else None,
+        "end": shown.end if shown and shown.end >= 0 else None,
+        "row": shown.row if shown and shown.row >= 0 else None,
+        "file": shown.file or None if shown else None,
+        "line": shown.line or None if shown else None,
+    }

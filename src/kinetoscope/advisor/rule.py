@@ -1,0 +1,235 @@
+"""What a rule is, and what it looks at."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.finding import NOTHING, Claim, Stake
+from kinetoscope.algorithms.intervals import Intervals, covered, difference, intersection, union
+from kinetoscope.analyses import named
+from kinetoscope.model.device import DeviceWork, device_work
+from kinetoscope.model.job import Combine, Failure, Job, Partial, Task
+from kinetoscope.model.scope import Scope, origin_of_time, scope
+from kinetoscope.model.selection import Selection
+from kinetoscope.model.source import Source
+from kinetoscope.model.steps import steps as find_steps
+from kinetoscope.model.trace import Trace
+from kinetoscope.model.what_if import Factors, replayed
+from kinetoscope.schema import Result
+
+HEADINGS: Final = ("What it checks", "Why it matters", "What to do")
+"""Of the docstring of a rule, in this order, each at the beginning of a paragraph and followed by a full stop."""
+
+
+class RankView:
+    """One rank as rules see it: its trace, the selected steps, and the answers of analyses about it.
+
+    Attributes:
+        trace: of the rank.
+        select: what is looked at.
+    """
+
+    def __init__(self, trace: Trace, select: Selection) -> None:
+        self.trace, self.select = trace, select
+        self._answers: dict[tuple[Any, ...], Result] = {}
+
+    def ask(self, analysis: str, **params: Any) -> Result:
+        """The answer of an analysis about this rank and the selected steps."""
+        question = (analysis, *sorted(params.items()))
+        if question not in self._answers:
+            job = Job(self.trace.source.url, (self.trace.source,), _Alone(self.trace))
+            self._answers[question] = named(analysis)(job, select=self.select, **params)
+        return self._answers[question]
+
+    @cached_property
+    def view(self) -> Scope:
+        """The selection applied to the trace: steps, host events, device work."""
+        return scope(self.trace, self.select)
+
+    @cached_property
+    def work(self) -> DeviceWork:
+        """All device work of the trace; `view.work` says which of it is selected."""
+        return self.trace.of(device_work)
+
+    @cached_property
+    def windows(self) -> Intervals:
+        """The selected device steps, ns: int64 [steps] each."""
+        return self.view.clipped(*self.view.steps.device)
+
+    @property
+    def count(self) -> int:
+        """How many steps are selected."""
+        return len(self.windows.start)
+
+    @cached_property
+    def step(self) -> float:
+        """The average selected step, ns; 0 where there is none."""
+        return float(np.mean(self.windows.end - self.windows.start)) if self.count else 0.0
+
+    @cached_property
+    def has_device(self) -> bool:
+        """Was any device work recorded?"""
+        return len(self.work) > 0
+
+    @cached_property
+    def inside(self) -> Intervals:
+        """The time of the selected steps."""
+        return union(*self.windows)
+
+    @cached_property
+    def busy(self) -> Intervals:
+        """When any device of the rank does anything."""
+        return union(self.work.start, self.work.end)
+
+    @cached_property
+    def idle(self) -> Intervals:
+        """The time of the selected steps in which no device of the rank does anything."""
+        return difference(self.inside, self.busy)
+
+    @cached_property
+    def origin(self) -> int:
+        """Where the trace's clock is shown to begin, ns: what `Evidence.start` counts from."""
+        return self.trace.of(origin_of_time)
+
+    def spans(self, rows: NDArray[Any]) -> Intervals:
+        """When events run: bool [events] or their row numbers."""
+        return union(self.trace.start[rows], self.trace.end[rows])
+
+    def exposed(self, time: Intervals) -> Intervals:
+        """What of host time (a union) is in selected steps and hidden by no device work."""
+        return intersection(time, self.idle)
+
+    def each_step(self, nanoseconds: float) -> float:
+        """A sum over the selected steps, for one of them on average."""
+        return nanoseconds / self.count if self.count else 0.0
+
+    def factors(self) -> Factors:
+        """Nothing changes: the beginning of a what-if."""
+        return Factors.all_one(self.trace)
+
+    def gains(self, factors: Factors) -> NDArray[np.float64]:
+        """How much shorter each selected step would be with other times, ns: float64 [steps]; see `model.what_if`.
+
+        It may be negative in single steps, where the step before it ends so much sooner.
+        """
+        places = self.view.places
+        new, _ = replayed(self.trace, factors, self.select.steps_by)
+        return np.asarray(self._now[places] - new[places], np.float64)
+
+    def sums(self, time: Intervals) -> NDArray[np.float64]:
+        """How much of a union is in each selected step, ns: float64 [steps]."""
+        return covered(self.windows, time).astype(np.float64)
+
+    def stake(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> Stake:
+        """The stake of an average step, of what is surely and at most at stake in each of them: float64 [steps].
+
+        Steps differ, and few were recorded: each end moves outwards by what the mean of so many may be wrong by.
+        """
+        if not self.count:
+            return NOTHING
+        least = max(float(np.mean(low)) - margin(low), 0.0)
+        most = float(np.mean(high)) + margin(high)
+        return Stake(least, min(max(most, least), self.step))
+
+    @cached_property
+    def _now(self) -> NDArray[np.int64]:
+        device = self.trace.of(find_steps, self.select.steps_by).device
+        return device.end - device.start
+
+
+_T: Final = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
+"""Student's t for 95 %, two-sided, from one degree of freedom on; beyond them `margin` has a formula."""
+
+_FEW: Final = 3
+"""Steps from which on their spread is believed; of two it would say nothing, or anything."""
+
+
+def margin(values: NDArray[np.float64]) -> float:
+    """What the mean of a few values may be wrong by: half the 95 % confidence interval by Student's t; 0 of under 3."""
+    count = len(values)
+    if count < _FEW:
+        return 0.0
+    t = _T[count - 2] if count - 2 < len(_T) else 1.96 + 2.4 / (count - 1)
+    return float(t * np.std(values, ddof=1) / np.sqrt(count))
+
+
+class JobView:
+    """A job of several ranks as rules see it: the answers of analyses about all of them."""
+
+    def __init__(self, job: Job, select: Selection) -> None:
+        self.job, self.select = job, select
+        self._answers: dict[tuple[Any, ...], Result] = {}
+
+    def ask(self, analysis: str, **params: Any) -> Result:
+        """The answer of an analysis about all ranks and the selected steps."""
+        question = (analysis, *sorted(params.items()))
+        if question not in self._answers:
+            self._answers[question] = named(analysis)(self.job, select=self.select, **params)
+        return self._answers[question]
+
+    @cached_property
+    def step(self) -> float:
+        """The average selected step of all ranks, ns; 0 where there is none."""
+        mean = self.ask("step_breakdown").frame.get_column("duration").mean()
+        return float(mean) if isinstance(mean, (int, float)) else 0.0
+
+
+OfRank = Callable[[RankView], Iterable[Claim]]
+OfJob = Callable[[JobView], Iterable[Claim]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that may be wrong, and all that faces need to know about it.
+
+    Attributes:
+        code: family and number, as DATA001; it never changes.
+        title: the trouble in a few words, without a full stop.
+        of_rank: finds it on one rank. It runs where the trace is.
+        of_job: finds it among all ranks. A rule has the one or the other.
+
+    The docstring of the function says what is checked, why it matters and what to do, under these headings.
+    """
+
+    code: str
+    title: str
+    of_rank: OfRank | None = None
+    of_job: OfJob | None = None
+
+    @property
+    def family(self) -> str:
+        """`DATA` of DATA001."""
+        return self.code.rstrip("0123456789")
+
+    @property
+    def doc(self) -> str:
+        """The docstring of its function, without indentation."""
+        return inspect.getdoc(self.of_rank or self.of_job) or ""
+
+
+class _Alone:
+    """An engine for one trace that is here already."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def trace(self, source: Source) -> Trace:
+        del source
+        return self._trace
+
+    def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
+        for source in sources:
+            yield source, task(self._trace)
+
+    def reduce(
+        self, sources: Sequence[Source], task: Task, combine: Combine
+    ) -> tuple[Partial | None, dict[Source, Failure]]:
+        del sources, combine
+        return task(self._trace), {}

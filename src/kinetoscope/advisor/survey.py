@@ -1,0 +1,108 @@
+"""All rules about one rank, in one look at its trace; what claims the same time is told apart where the trace is."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from kinetoscope.advisor.finding import SEVERITIES, Claim, Evidence, Finding, Stake, severity
+from kinetoscope.advisor.rule import RankView
+from kinetoscope.advisor.rules import rules
+from kinetoscope.algorithms.intervals import difference, merge
+from kinetoscope.errors import UsageError
+from kinetoscope.model.job import Partial
+from kinetoscope.model.selection import Selection
+from kinetoscope.model.trace import Trace
+from kinetoscope.schema import Column, Schema
+
+CLAIMS = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("finding", pl.String, "A finding about it, as JSON."),
+    Column("step", pl.Float64, "The rank's average step.", "ns"),
+    Column("steps", pl.Int64, "How many steps were looked at."),
+)
+"""What is sent home from where the trace is; a rank without findings has one row without."""
+
+_SMALL = 0.005
+"""Share of the step under which a finding about time is not worth a word."""
+
+_COVERED = 0.5
+"""Of the time that a finding claims; if others count so much of it already, it is named after them."""
+
+
+def survey(trace: Trace, select: Selection) -> Partial:
+    """What all rules find on one rank: rows of `CLAIMS`."""
+    look = RankView(trace, select)
+    claims = [(rule.code, claim) for rule in rules() if rule.of_rank is not None for claim in rule.of_rank(look)]
+    found = list(ranked(claims, look.step, rank=trace.source.rank))
+    texts = [*map(packed, found), *([] if found else [None])]
+    frame = pl.DataFrame({"finding": pl.Series(texts, dtype=pl.String)}).with_columns(
+        step=pl.lit(look.step), steps=pl.lit(look.count, pl.Int64)
+    )
+    return Partial(frame, look.view.notes)
+
+
+def ranked(claims: Sequence[tuple[str, Claim]], step: float, *, rank: int = -1) -> Iterator[Finding]:
+    """Findings, those with most at stake first; a later one counts only time that none before it has counted."""
+    order = sorted(claims, key=lambda each: (-each[1].stake.middle, each[0], each[1].key))
+    counted: list[tuple[str, Claim]] = []
+    for code, claim in order:
+        if claim.stake.high > 0 and claim.stake.high < _SMALL * step:
+            continue
+        stake, same = _fresh(claim, counted)
+        if claim.time is not None:
+            counted.append((code, claim))
+        yield Finding(
+            code=code,
+            severity=severity(stake, step, claim.confidence, claim.at_most),
+            message=claim.message,
+            stake=stake,
+            step=step,
+            change=claim.change,
+            why=claim.why,
+            confidence=claim.confidence,
+            evidence=tuple(dataclasses.replace(each, rank=rank) for each in claim.evidence),
+            ranks=() if rank < 0 else (rank,),
+            same_time_as=same,
+            key=claim.key,
+        )
+
+
+def _fresh(claim: Claim, counted: Sequence[tuple[str, Claim]]) -> tuple[Stake, str]:
+    """What of the stake nobody counts yet, and whose finding counts most of the rest."""
+    if claim.time is None or not claim.time.length or not counted:
+        return claim.stake, ""
+    whole = claim.time.length
+    left = difference(claim.time, merge(*(other.time for _, other in counted if other.time is not None))).length
+    stake = claim.stake.times(left / whole) if left < whole else claim.stake
+    if left > (1 - _COVERED) * whole:
+        return stake, ""
+
+    def shared(other: Claim) -> int:
+        assert claim.time is not None
+        assert other.time is not None
+        return whole - difference(claim.time, other.time).length
+
+    return stake, max(counted, key=lambda each: shared(each[1]))[0]
+
+
+# --- between where the trace is and where the answer is
+
+
+def packed(finding: Finding) -> str:
+    """A finding as JSON."""
+    return json.dumps(dataclasses.asdict(finding))
+
+
+def unpacked(text: str) -> Finding:
+    """The finding that `packed` wrote, here or on a worker of the user's."""
+    plain = json.loads(text)
+    if plain["severity"] not in SEVERITIES:
+        raise UsageError("a worker sent a finding that this version does not know; give all the same version")
+    plain["stake"] = Stake(**plain["stake"])
+    plain["evidence"] = tuple(Evidence(**each) for each in plain["evidence"])
+    plain["ranks"] = tuple(plain["ranks"])
+    return Finding(**plain)
