@@ -18,6 +18,7 @@ from kinetoscope.views.text import nearest, printable
 
 VERBS = {
     "summary": "the answer on one screen: where a step goes, and the largest loss",
+    "advise": "what to change, ranked by the time that it would bring, and where to look",
     "view": "the page in a browser: overview, timeline, all tables",
     "report": "the page as one HTML file, for a colleague",
     "show": "any analysis as a table, JSON, CSV or Parquet; alone, the list of them",

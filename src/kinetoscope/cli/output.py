@@ -25,10 +25,10 @@ def deliver(result: Result, args: argparse.Namespace, *, title: str = "") -> Non
         UsageError: a column or expression that cannot be, or binary data for a terminal.
         InputError: the file cannot be written.
     """
-    form = _format(args)
+    form = form_of(args)
     if form == "table":
         result = arranged(result, where=args.where, sort=args.sort)
-        write_lines(terminal.lines(result, width=_width(args.output), limit=args.limit, title=title), args.output)
+        write_lines(terminal.lines(result, width=width_of(args.output), limit=args.limit, title=title), args.output)
         return
     if form == "parquet" and not args.output and sys.stdout.isatty():
         raise UsageError("Parquet is no text for a terminal: name a file with -o, or pipe it on")
@@ -51,11 +51,13 @@ def width() -> int:
     return terminal.UNBOUNDED
 
 
-def _width(output: str | None) -> int:
+def width_of(output: str | None) -> int:
+    """Cells in a line of where it goes; a file has no end."""
     return terminal.UNBOUNDED if output else width()
 
 
-def _format(args: argparse.Namespace) -> str:
+def form_of(args: argparse.Namespace) -> str:
+    """The format that is asked for, by name or by the ending of the file."""
     if args.format:
         return str(args.format)
     ending = Path(args.output).suffix.lstrip(".") if args.output else ""

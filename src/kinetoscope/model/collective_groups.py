@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,17 @@ from kinetoscope.model.process_groups import Group, configured, resolved, whole_
 from kinetoscope.model.trace import Trace
 
 _NONE: Final = -1
+
+COLUMNS: Final = {
+    "group": pl.String,
+    "group_name": pl.String,
+    "group_description": pl.String,
+    "group_size": pl.Int64,
+    "group_ranks": pl.String,
+    "candidates": pl.String,
+    "world": pl.Int64,
+}
+"""What `group_columns` gives."""
 
 
 def group_columns(trace: Trace, found: Records) -> dict[str, pl.Series]:
@@ -37,18 +48,19 @@ def group_columns(trace: Trace, found: Records) -> dict[str, pl.Series]:
     only = known[0] if len(known) == 1 else Group()
     groups = [only if each is None else each for each in groups]
 
-    def column(values: list[Any], dtype: type[pl.DataType]) -> pl.Series:
-        return pl.Series(values, dtype=dtype).gather(place)
-
-    return {
-        "group": column([each.key for each in groups if each], pl.String),
-        "group_name": column([each.name for each in groups if each], pl.String),
-        "group_description": column([each.description for each in groups if each], pl.String),
-        "group_size": column([each.size for each in groups if each], pl.Int64),
-        "group_ranks": column([each.ranks for each in groups if each], pl.String),
-        "candidates": column(candidates, pl.String),
-        "world": pl.Series([world_size(trace)], dtype=pl.Int64).gather(place * 0),
-    }
+    distinct = pl.DataFrame(
+        {
+            "group": [each.key for each in groups if each],
+            "group_name": [each.name for each in groups if each],
+            "group_description": [each.description for each in groups if each],
+            "group_size": [each.size for each in groups if each],
+            "group_ranks": [each.ranks for each in groups if each],
+            "candidates": candidates,
+            "world": [world_size(trace)] * len(groups),
+        },
+        schema=COLUMNS,
+    )
+    return {column.name: column for column in distinct[place]}
 
 
 def _group(

@@ -1,0 +1,186 @@
+"""Advice as lines: each finding with its time at stake on the scale of the step, what to change, and where to look.
+
+Draws what the rules found and computes nothing but lengths.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from kinetoscope.advisor.advice import Advice
+from kinetoscope.advisor.finding import Evidence, Finding
+from kinetoscope.model.naming import listed
+from kinetoscope.views.lines import FILL, THIN, Line, Piece, plain
+from kinetoscope.views.numbers import scale, shown
+from kinetoscope.views.terminal import UNBOUNDED
+from kinetoscope.views.text import cells, middle, printable, wrapped
+
+WIDEST: Final = 100
+"""Cells; longer lines are hard to read."""
+
+FINDINGS: Final = 5
+"""Shown where nobody asks for another number: what fits on a screen."""
+
+_LOOKS = {"critical": "warn", "warning": "communication", "note": "dim"}
+_CHANGED = {"-": "waiting", "+": "memory"}  # what goes out and what comes in, in the palette's red and green
+_INDENT = "   "
+_SURE, _POSSIBLE, _REST = "█", "▒", "·"
+
+
+def lines(advice: Advice, *, path: str, ranks: int, width: int, limit: int | None = None) -> Iterator[Line]:
+    """The whole screen, in at most `width` cells.
+
+    Args:
+        advice: what was found.
+        path: what the user named, for the commands that show more.
+        ranks: of the job.
+        width: cells in a line.
+        limit: findings at most; None takes a screenful, 0 all.
+    """
+    room = min(width, WIDEST)
+    yield from _head(advice, ranks, room)
+    limit = FINDINGS if limit is None else limit or len(advice.findings)
+    for number, finding in enumerate(advice.findings[:limit], 1):
+        yield plain()
+        yield from _finding(finding, number, path, ranks, room, endless=width >= UNBOUNDED // 2)
+    if (more := len(advice.findings) - limit) > 0:
+        yield plain()
+        yield plain(f"… {more} more finding{'s' * (more > 1)} (--limit 0 shows all)", "dim")
+    yield from _foot(advice, room)
+
+
+def _head(advice: Advice, ranks: int, width: int) -> Iterator[Line]:
+    step = f"A step takes {shown(advice.step, 'ns')}" if advice.step else "There are no steps to measure by"
+    where = f" on average over {ranks} ranks" if ranks > 1 and advice.step else ""
+    if not advice.findings:
+        text = f"{step}{where}; none of the rules finds anything to change."
+    else:
+        counts = {name: len(advice.of(name)) for name in reversed(_LOOKS)}
+        said = ", ".join(f"{count} {name}{'s' * (count > 1 and name != 'critical')}"
+                         for name, count in reversed(counts.items()) if count)  # fmt: skip
+        text = f"{step}{where}. {said[:1].upper()}{said[1:]}:" if advice.step else f"{step}. {said}:"
+    yield from (plain(line, "bold") for line in wrapped(text, width))
+
+
+def _finding(finding: Finding, number: int, path: str, ranks: int, width: int, *, endless: bool) -> Iterator[Line]:
+    inner = width - len(_INDENT)
+    marks = f"{finding.severity} {finding.code}"
+    first, *rest = wrapped(printable(finding.message), inner)
+    yield ((f"{number:>2} ", "dim"), (first, "bold"))
+    yield from (plain(_INDENT + line, "bold") for line in rest)
+    yield from _stake(finding, marks, inner)
+    if finding.why:
+        yield from (plain(_INDENT + line, "dim") for line in wrapped(printable(finding.why), inner))
+    for line in finding.change.splitlines():
+        text = printable(line)
+        yield plain(_INDENT + "  " + (text if endless else middle(text, inner - 2)), _CHANGED.get(line[:1], ""))
+    yield from _where(finding, path, ranks, inner, endless=endless)
+
+
+def _stake(finding: Finding, marks: str, room: int) -> Iterator[Line]:
+    """The time at stake on the scale of the step: what is sure, what is possible, what stays."""
+    label: list[Piece] = [(finding.severity, _LOOKS[finding.severity]), (f" {finding.code}", "dim")]
+    step, stake = finding.step, finding.stake
+    if not (step > 0 and stake.high > 0):
+        yield [(_INDENT, ""), *label]
+        return
+    text = f"  {_interval(finding)}"
+    length = max(room - cells(text) - 20, 10)
+    yield [(_INDENT, ""), *label, (" " * (20 - cells(marks)), ""), *_bar(finding, length), (text, "")]
+
+
+def _bar(finding: Finding, length: int) -> list[Piece]:
+    low, high = (min(max(value / finding.step, 0.0), 1.0) for value in (finding.stake.low, finding.stake.high))
+    sure = round(low * length)
+    until = max(math.ceil(high * length), sure, 1)
+    parts = (
+        (sure, _SURE, f"{FILL} waiting"),
+        (until - sure, _POSSIBLE, f"{THIN} waiting"),
+        (length - until, _REST, f"{THIN} idle"),
+    )
+    return [(glyph * count, style) for count, glyph, style in parts if count]
+
+
+def _interval(finding: Finding) -> str:
+    """`28.4 – 53.6 ms (17 – 32%)`; of what is not sure, `up to 53.6 ms (32%)`."""
+    low, high, step = finding.stake.low, finding.stake.high, finding.step
+    unit = scale([high], "ns")
+    if low / step < 0.0005:
+        return f"up to {unit.with_unit(high)} ({_share(high / step)})"
+    first, last = unit.text(low), unit.with_unit(high)
+    shares = _share(low / step).removesuffix("%"), _share(high / step)
+    share = shares[1] if shares[0] + "%" == shares[1] else f"{shares[0]} – {shares[1]}"
+    return f"{last} ({share})" if unit.with_unit(low) == last else f"{first} – {last} ({share})"
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
+
+
+def _where(finding: Finding, path: str, ranks: int, room: int, *, endless: bool) -> Iterator[Line]:
+    """Where to look: the evidence in words, and what to type to see it."""
+    for each in finding.evidence:
+        command = _command(each, path, ranks)
+        place = f" ({printable(each.file)}:{each.line})" if each.file else ""
+        words = f"→ {printable(each.text)}{place}"
+        if not command:
+            yield from (plain(_INDENT + line) for line in wrapped(words, room, indent="  "))
+        elif endless or cells(words) + 2 + cells(command) <= room:
+            yield ((_INDENT + words + "  ", ""), (command, "dim"))
+        else:
+            yield from (plain(_INDENT + line) for line in wrapped(words, room, indent="  "))
+            yield plain(_INDENT + "  " + command, "dim")  # never shortened: it is there to be copied
+    if finding.ranks and ranks > 1:
+        few = len(finding.ranks) < ranks
+        yield plain(
+            f"{_INDENT}· on rank{'s' * (len(finding.ranks) > 1)} {listed(finding.ranks)}"
+            if few
+            else f"{_INDENT}· on all ranks",
+            "dim",
+        )
+    if finding.same_time_as:
+        yield plain(f"{_INDENT}· most of this time is counted by {finding.same_time_as} already", "dim")
+    if finding.confidence == "low":
+        yield plain(f"{_INDENT}· a guess", "dim")
+
+
+def _command(each: Evidence, path: str, ranks: int) -> str:
+    """`kinetoscope show step-breakdown run --ranks 3 --time-range 1.2ms..3.4ms`; "" where nothing shows it."""
+    if not each.analysis:
+        return ""
+    words = ["kinetoscope", "show", each.analysis.replace("_", "-"), printable(path)]
+    if each.rank >= 0 and ranks > 1:
+        words += ["--ranks", str(each.rank)]
+    for name, value in each.params.items():
+        words += [f"--{name.replace('_', '-')}", printable(str(value))]
+    if 0 <= each.start < each.end:
+        words += ["--time-range", f"{_time(each.start)}..{_time(each.end)}"]
+    return " ".join(map(shlex.quote, words))
+
+
+def _time(nanoseconds: int) -> str:
+    """As `--time-range` takes it, exact: `12.345678ms`."""
+    for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
+        if nanoseconds >= size:
+            whole, part = divmod(nanoseconds, size)
+            digits = f"{part:0{len(str(size)) - 1}d}".rstrip("0")
+            return f"{whole}.{digits}{unit}" if digits else f"{whole}{unit}"
+    return f"{nanoseconds}ns"
+
+
+def _foot(advice: Advice, width: int) -> Iterator[Line]:
+    notes: Sequence[str] = advice.notes
+    if advice.findings:
+        yield plain()
+        code = advice.findings[0].code
+        yield (
+            (f"kinetoscope advise --explain {code}", ""),
+            ("   what the rule checks, and why it matters", "dim"),
+        )
+    if notes:
+        yield plain()
+    for note in notes:
+        yield from (plain(line, "dim") for line in wrapped(f"· {printable(note)}", width, indent="  "))

@@ -1,0 +1,94 @@
+"""`kinetoscope advise PATH`: what to change, ranked by the time that it would bring, and where to look.
+
+`kinetoscope advise --explain CODE` says what a rule checks, why it matters and what to do; `--explain all` lists them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kinetoscope.cli.opening import opened, selection
+from kinetoscope.cli.options import Parser, add_engine, add_output, add_reading, add_selection
+from kinetoscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from kinetoscope.views.lines import Line
+
+_SEVERITIES = ("note", "warning", "critical")  # as in advisor.finding, which is loaded later
+
+
+def run(arguments: list[str]) -> int:
+    """Ask all rules and draw the screen, write the table, or explain a rule."""
+    args = _parser().parse_args(arguments)
+    args.where = args.sort = ""
+    if args.explain is not None:
+        from kinetoscope.cli.output import write_lines
+
+        write_lines(_explained(args.explain), args.output)
+        return 0
+    if not args.path:
+        raise UsageError("advise takes a PATH: a trace, a folder of them, a quoted glob, or a URL")
+    with opened(args) as (job, _):
+        from kinetoscope.advisor.advice import advise
+
+        found = advise(job, **selection(args))
+        ranks = len(job.ranks)
+    wanted = _SEVERITIES[_SEVERITIES.index(args.min_severity) :]
+    found = dataclasses.replace(found, findings=found.of(*wanted))
+    from kinetoscope.cli.advice_screen import lines
+    from kinetoscope.cli.output import deliver, form_of, width_of, write_lines
+
+    if form_of(args) == "table":
+        seen = lines(found, path=args.path[0], ranks=ranks, width=width_of(args.output), limit=args.limit)
+        write_lines(seen, args.output)
+    else:
+        deliver(found.result, args)
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="kinetoscope advise", usage="kinetoscope advise PATH [options]", description=__doc__)
+    parser.add_argument("path", metavar="PATH", nargs="*", help="a trace, a folder of them, a quoted glob, or a URL")
+    group = parser.add_argument_group("findings")
+    group.add_argument("--min-severity", choices=_SEVERITIES, default="note", help="only findings that matter so much")
+    group.add_argument("--explain", metavar="CODE", help="what the rule of this code checks, and why; all lists them")
+    add_reading(parser, path=False)
+    add_engine(parser)
+    add_selection(parser)
+    add_output(parser)
+    return parser
+
+
+def _explained(code: str) -> Iterator[Line]:
+    """The documentation of one rule; of `all`, the list of them."""
+    from kinetoscope.advisor.rule import HEADINGS
+    from kinetoscope.advisor.rules import FAMILIES, rules
+    from kinetoscope.cli.output import width
+    from kinetoscope.views.lines import plain
+    from kinetoscope.views.text import nearest, wrapped
+
+    known = {rule.code: rule for rule in rules()}
+    if code.lower() == "all":
+        every = iter(rules())
+        for family, modules in FAMILIES.items():
+            if modules:
+                yield plain(family, "dim")
+            for rule, _ in zip(every, modules, strict=False):
+                yield ((f"  {rule.code:<14}", "bold"), (rule.title, ""))
+        return
+    found = known.get(code.upper())
+    if found is None:
+        raise UsageError(
+            f"there is no rule {code!r}{nearest(code.upper(), known)}; `kinetoscope advise --explain all` lists them"
+        )
+    room = min(width(), 100)
+    yield ((found.code, "bold"), (f"  {found.title}", "bold"))
+    for paragraph in found.doc.split("\n\n"):
+        yield plain()
+        text = " ".join(paragraph.split())
+        heading = next((each for each in HEADINGS if text.startswith(f"{each}.")), "")
+        first, *rest = wrapped(text, room)
+        yield ((first[: len(heading)], "bold"), (first[len(heading) :], ""))
+        yield from map(plain, rest)
