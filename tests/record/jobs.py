@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
-import subprocess
-import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.record import processes
 
 PREAMBLE = """
 import os, sys, time, threading, signal, hashlib
@@ -56,24 +56,14 @@ class Done:
         ]
 
 
-def run(script: str, folder: Path, *arguments: str, seconds: float = 120, wrap: tuple[str, ...] = ()) -> Done:
+def run(script: str, folder: Path, *arguments: str, seconds: float = 120) -> Done:
     """Run the preamble and the script, and wait."""
-    done = subprocess.run(
-        [*wrap, sys.executable, "-c", PREAMBLE + script, str(folder), *arguments],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        env=environment(),
-        timeout=seconds,
-        check=False,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
-
-
-def environment() -> dict[str, str]:
-    """As the tests', with this package to be found and torch's own remarks left out."""
-    root = Path(__file__).parents[2]
-    return {**os.environ, "PYTHONPATH": f"{root / 'src'}", "KINETO_LOG_LEVEL": "99", "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
+        with processes.python(PREAMBLE + script, [str(folder), *arguments], out.fileno(), err.fileno()) as job:
+            code = job.wait(seconds)
+        out.seek(0)
+        err.seek(0)
+        return Done(code, out.read(), err.read())
 
 
 def traces(folder: Path) -> list[Path]:

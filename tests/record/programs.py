@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-SOURCE = Path(__file__).parents[2] / "src"
 
 TRAIN = """
 import sys, time
@@ -34,21 +30,9 @@ print("loss", loss.item().hex())
 """A tiny model; arguments: steps, and seconds to sleep in each."""
 
 
-def environment(**more: str) -> dict[str, str]:
-    """Ours, such that the package is found, and one thread for each process."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KINETO", "PYTHON"))}
-    return {**kept, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1", **more}
-
-
 def kinetoscope(*arguments: str | Path) -> list[str]:
     """The command line, run by this Python."""
     return [sys.executable, "-m", "kinetoscope", *map(str, arguments)]
-
-
-def run(command: Sequence[str], *, timeout: float = 120, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run to the end."""
-    options.setdefault("env", environment())
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)
 
 
 def python(program: str, *arguments: str) -> list[str]:

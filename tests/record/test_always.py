@@ -11,7 +11,8 @@ import pytest
 
 from kinetoscope.record.always import Always, Window, Windows
 from kinetoscope.record.idle import Watch
-from tests.record.programs import TRAIN, kinetoscope, run, sidecars, traces
+from tests.record.processes import run
+from tests.record.programs import TRAIN, kinetoscope, sidecars, traces
 
 
 class Job:

@@ -18,7 +18,8 @@ import pytest
 from kinetoscope.errors import InputError
 from kinetoscope.record.daemon import Daemon, Order
 from kinetoscope.record.processes import descendants, environment_of, is_alive
-from tests.record.programs import TRAIN, environment, kinetoscope, names, run, traces, until
+from tests.record.processes import environment, run
+from tests.record.programs import TRAIN, kinetoscope, names, traces, until
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "SO_PASSCRED"), reason="needs Linux, whose sockets tell who sends")
 

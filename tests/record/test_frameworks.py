@@ -11,7 +11,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
 
-from tests.record.programs import environment, names, run, sidecars, steps, traces  # noqa: E402
+from tests.record.processes import environment, run  # noqa: E402
+from tests.record.programs import names, sidecars, steps, traces  # noqa: E402
 
 
 def needs(package: str, also: str = "") -> None:
@@ -153,6 +154,7 @@ assert engine.step.__name__ == "step" and not hasattr(engine.step, "__wrapped__"
 
 REAL = """
 import deepspeed
+deepspeed.comm.torch.build_shm_op = lambda: None  # it would compile an extension for minutes
 deepspeed.init_distributed("gloo", verbose=False)
 engine, *_ = deepspeed.initialize(model=net, config=config, model_parameters=net.parameters())
 """

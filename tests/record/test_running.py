@@ -13,19 +13,8 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
 
-from tests.record.programs import (
-    SOURCE,
-    TRAIN,
-    environment,
-    kinetoscope,
-    names,
-    python,
-    run,
-    sidecars,
-    steps,
-    traces,
-    until,
-)
+from tests.record.processes import SOURCE, environment, run
+from tests.record.programs import TRAIN, kinetoscope, names, python, sidecars, steps, traces, until
 
 
 @pytest.fixture

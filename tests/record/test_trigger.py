@@ -18,7 +18,8 @@ import pytest
 
 from kinetoscope.record import notes
 from kinetoscope.record.idle import Watch, Who, wish_of
-from tests.record.programs import TRAIN, environment, kinetoscope, names, python, run, sidecars, steps, traces, until
+from tests.record.processes import ended_here, environment, run
+from tests.record.programs import TRAIN, kinetoscope, names, python, sidecars, steps, traces, until
 
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed: `make test-recorder` installs it"
@@ -85,11 +86,16 @@ def test_all_ranks_begin_at_the_same_step(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_has_gone_too_far_says_so(tmp_path: Path) -> None:
-    """Ranks that nothing holds together: the second is a thousand steps further by then."""
-    with Ranks(tmp_path, [0.02, 0.0001]):
-        time.sleep(0.3)
-        done = answers(tmp_path, notes.ask(tmp_path / ".kinetoscope", {}), 2)
-    assert sum(note.get("problem") == "late" for note in done.values()) <= 1
+    """Ranks that nothing holds together: the second goes on a thousand steps at once, when both have read it."""
+    control = tmp_path / ".kinetoscope"
+    with Ranks(tmp_path, [0.02, 0.02]) as ranks:
+        until(lambda: min(ranks.ended) > 2)
+        number = notes.ask(control, {})
+        until(lambda: len(notes.read_all(control / number, "seen.")) == 2)
+        while ranks.ended[1] < 1000:
+            ranks.ended[1] += 1000
+        done = answers(tmp_path, number, 2)
+    assert [(note["rank"], note.get("problem")) for note in done.values()] == [(0, None), (1, "late")]
 
 
 def test_a_request_of_before_this_process_is_nothing_to_it(tmp_path: Path) -> None:
@@ -129,18 +135,16 @@ def test_trigger_names_what_it_cannot_ask(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def job(folder: Path, command: list[str], *options: str) -> Iterator[subprocess.Popen[str]]:
-    """A job under `kinetoscope record`; it is ended with its children."""
+    """A job under `kinetoscope record`; it is ended with all that it started."""
     full = kinetoscope("record", "-o", folder, *options, "--", *command)
     nowhere = subprocess.DEVNULL
-    with subprocess.Popen(
-        full, env=environment(), text=True, start_new_session=True, stdout=nowhere, stderr=nowhere
-    ) as process:
-        try:
-            until(lambda: notes.read_all(folder / ".kinetoscope" / "ranks"))
-            yield process
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.ExitStack() as stack:
+        given = {**environment(), **stack.enter_context(ended_here())}
+        process = subprocess.Popen(full, env=given, text=True, start_new_session=True, stdout=nowhere, stderr=nowhere)
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+        until(lambda: notes.read_all(folder / ".kinetoscope" / "ranks"))
+        yield process
 
 
 @needs_torch

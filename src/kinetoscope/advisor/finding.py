@@ -81,6 +81,7 @@ class Claim:
             that claim the same time are not counted twice. None where it cannot be told.
         key: tells several findings of one rule apart: the name of an operator, a source line.
         at_most: the greatest severity that it can have, whatever is at stake.
+        broad: others may say more exactly what is wrong in the same time; this counts only what none of them counts.
     """
 
     message: str
@@ -92,6 +93,7 @@ class Claim:
     time: Intervals | None = None
     key: str = ""
     at_most: Severity = "critical"
+    broad: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,16 @@ from kinetoscope.model.naming import listed
 from kinetoscope.views.lines import FILL, THIN, Line, Piece, plain
 from kinetoscope.views.numbers import scale, shown
 from kinetoscope.views.terminal import UNBOUNDED
-from kinetoscope.views.text import cells, middle, printable, wrapped
+from kinetoscope.views.text import cells, printable, wrapped
 
 WIDEST: Final = 100
 """Cells; longer lines are hard to read."""
 
 FINDINGS: Final = 5
 """Shown where nobody asks for another number: what fits on a screen."""
+
+_NARROWEST: Final = 10
+"""Cells of a bar under which it would say nothing."""
 
 _LOOKS = {"critical": "warn", "warning": "communication", "note": "dim"}
 _CHANGED = {"-": "waiting", "+": "memory"}  # what goes out and what comes in, in the palette's red and green
@@ -43,9 +46,14 @@ def lines(advice: Advice, *, path: str, ranks: int, width: int, limit: int | Non
     room = min(width, WIDEST)
     yield from _head(advice, ranks, room)
     limit = FINDINGS if limit is None else limit or len(advice.findings)
-    for number, finding in enumerate(advice.findings[:limit], 1):
+    seen = advice.findings[:limit]
+    columns = (
+        max((cells(f"{finding.severity} {finding.code}") for finding in seen), default=0) + 2,
+        max((cells(_interval(finding)) for finding in seen if _timed(finding)), default=0) + 2,
+    )
+    for number, finding in enumerate(seen, 1):
         yield plain()
-        yield from _finding(finding, number, path, ranks, room, endless=width >= UNBOUNDED // 2)
+        yield from _finding(finding, number, columns, path, ranks, room, endless=width >= UNBOUNDED // 2)
     if (more := len(advice.findings) - limit) > 0:
         yield plain()
         yield plain(f"… {more} more finding{'s' * (more > 1)} (--limit 0 shows all)", "dim")
@@ -65,31 +73,38 @@ def _head(advice: Advice, ranks: int, width: int) -> Iterator[Line]:
     yield from (plain(line, "bold") for line in wrapped(text, width))
 
 
-def _finding(finding: Finding, number: int, path: str, ranks: int, width: int, *, endless: bool) -> Iterator[Line]:
+def _finding(
+    finding: Finding, number: int, columns: tuple[int, int], path: str, ranks: int, width: int, *, endless: bool
+) -> Iterator[Line]:
     inner = width - len(_INDENT)
-    marks = f"{finding.severity} {finding.code}"
     first, *rest = wrapped(printable(finding.message), inner)
     yield ((f"{number:>2} ", "dim"), (first, "bold"))
     yield from (plain(_INDENT + line, "bold") for line in rest)
-    yield from _stake(finding, marks, inner)
+    yield _stake(finding, columns, inner)
     if finding.why:
         yield from (plain(_INDENT + line, "dim") for line in wrapped(printable(finding.why), inner))
     for line in finding.change.splitlines():
+        style = _CHANGED.get(line[:1], "")
         text = printable(line)
-        yield plain(_INDENT + "  " + (text if endless else middle(text, inner - 2)), _CHANGED.get(line[:1], ""))
+        each = [text] if endless else wrapped(text, inner - 2, indent="      ")
+        yield from (plain(f"{_INDENT}  {part}", style) for part in each)
     yield from _where(finding, path, ranks, inner, endless=endless)
 
 
-def _stake(finding: Finding, marks: str, room: int) -> Iterator[Line]:
+def _stake(finding: Finding, columns: tuple[int, int], room: int) -> Line:
     """The time at stake on the scale of the step: what is sure, what is possible, what stays."""
+    marks, numbers = columns
     label: list[Piece] = [(finding.severity, _LOOKS[finding.severity]), (f" {finding.code}", "dim")]
-    step, stake = finding.step, finding.stake
-    if not (step > 0 and stake.high > 0):
-        yield [(_INDENT, ""), *label]
-        return
-    text = f"  {_interval(finding)}"
-    length = max(room - cells(text) - 20, 10)
-    yield [(_INDENT, ""), *label, (" " * (20 - cells(marks)), ""), *_bar(finding, length), (text, "")]
+    if not _timed(finding):
+        return [(_INDENT, ""), *label]
+    gap = " " * (marks - cells(f"{finding.severity} {finding.code}"))
+    length = room - marks - numbers
+    bar = _bar(finding, length) if length >= _NARROWEST else []
+    return [(_INDENT, ""), *label, (gap, ""), *bar, (f"  {_interval(finding)}", "")]
+
+
+def _timed(finding: Finding) -> bool:
+    return finding.step > 0 and finding.stake.high > 0
 
 
 def _bar(finding: Finding, length: int) -> list[Piece]:
@@ -133,18 +148,17 @@ def _where(finding: Finding, path: str, ranks: int, room: int, *, endless: bool)
         else:
             yield from (plain(_INDENT + line) for line in wrapped(words, room, indent="  "))
             yield plain(_INDENT + "  " + command, "dim")  # never shortened: it is there to be copied
-    if finding.ranks and ranks > 1:
-        few = len(finding.ranks) < ranks
-        yield plain(
-            f"{_INDENT}· on rank{'s' * (len(finding.ranks) > 1)} {listed(finding.ranks)}"
-            if few
-            else f"{_INDENT}· on all ranks",
-            "dim",
-        )
+    for remark in _remarks(finding, ranks):
+        yield from (plain(_INDENT + line, "dim") for line in wrapped(f"· {remark}", room, indent="  "))
+
+
+def _remarks(finding: Finding, ranks: int) -> Iterator[str]:
+    if 0 < len(finding.ranks) < ranks:
+        yield f"on rank{'s' * (len(finding.ranks) > 1)} {listed(finding.ranks)} only"
     if finding.same_time_as:
-        yield plain(f"{_INDENT}· most of this time is counted by {finding.same_time_as} already", "dim")
+        yield f"most of this time is counted by {finding.same_time_as} already"
     if finding.confidence == "low":
-        yield plain(f"{_INDENT}· a guess", "dim")
+        yield "a guess"
 
 
 def _command(each: Evidence, path: str, ranks: int) -> str:
@@ -157,18 +171,16 @@ def _command(each: Evidence, path: str, ranks: int) -> str:
     for name, value in each.params.items():
         words += [f"--{name.replace('_', '-')}", printable(str(value))]
     if 0 <= each.start < each.end:
-        words += ["--time-range", f"{_time(each.start)}..{_time(each.end)}"]
+        words += ["--time-range", _span(each.start, each.end)]
     return " ".join(map(shlex.quote, words))
 
 
-def _time(nanoseconds: int) -> str:
-    """As `--time-range` takes it, exact: `12.345678ms`."""
-    for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
-        if nanoseconds >= size:
-            whole, part = divmod(nanoseconds, size)
-            digits = f"{part:0{len(str(size)) - 1}d}".rstrip("0")
-            return f"{whole}.{digits}{unit}" if digits else f"{whole}{unit}"
-    return f"{nanoseconds}ns"
+def _span(start: int, end: int) -> str:
+    """As `--time-range` takes it, outwards to the microsecond: `1203.456ms..1272ms`."""
+    size, unit = (10**6, "ms") if end >= 10**6 else (10**3, "us")
+    fine = size // 10**3
+    first, last = start // fine / 10**3, -(-end // fine) / 10**3
+    return f"{first:g}{unit}..{last:g}{unit}" if last < 10**3 else f"{first:.3f}{unit}..{last:.3f}{unit}"
 
 
 def _foot(advice: Advice, width: int) -> Iterator[Line]:

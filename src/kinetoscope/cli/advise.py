@@ -81,7 +81,8 @@ def _explained(code: str) -> Iterator[Line]:
     found = known.get(code.upper())
     if found is None:
         raise UsageError(
-            f"there is no rule {code!r}{nearest(code.upper(), known)}; `kinetoscope advise --explain all` lists them"
+            f"there is no rule {code!r}{nearest(code, map(str.lower, known))};"
+            " `kinetoscope advise --explain all` lists them"
         )
     room = min(width(), 100)
     yield ((found.code, "bold"), (f"  {found.title}", "bold"))

@@ -12,7 +12,7 @@ from kinetoscope.views.text import nearest
 if TYPE_CHECKING:
     from kinetoscope.server.app import Server
 
-_LEFT_OUT: Final = ("compare", "analyses", "sql")
+_LEFT_OUT: Final = ("compare", "ledger", "analyses", "sql")
 """Views that a file without a server has no use for."""
 
 

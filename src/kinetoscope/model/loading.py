@@ -12,7 +12,7 @@ from kinetoscope.model.calltree import MODULE, STEP, main_thread
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.naming import rows_named
-from kinetoscope.model.steps import Steps, step_of
+from kinetoscope.model.steps import step_of
 from kinetoscope.model.steps import steps as find_steps
 from kinetoscope.model.trace import Trace
 
@@ -41,8 +41,7 @@ def step_gaps(trace: Trace, steps_by: str | None = None) -> tuple[list[int | Non
     The first step's gap begins with the step. Null where no forward pass can be told: a call of a module, or an op
     that is linked to its backward pass. `steps_by` as for `steps`.
     """
-    steps = trace.of(find_steps, steps_by)
-    gaps, known = _gaps(trace, steps)
+    gaps, known = gap_spans(trace, steps_by)
     work = trace.of(device_work)
     busy = union(work.start, work.end)
     idle = (gaps.end - gaps.start) - covered(gaps, busy)
@@ -54,8 +53,9 @@ def step_gaps(trace: Trace, steps_by: str | None = None) -> tuple[list[int | Non
     return length, cause
 
 
-def _gaps(trace: Trace, steps: Steps) -> tuple[Intervals, NDArray[np.bool_]]:
+def gap_spans(trace: Trace, steps_by: str | None = None) -> tuple[Intervals, NDArray[np.bool_]]:
     """When each step's gap is, and whether it has one that is known (else the interval is empty)."""
+    steps = trace.of(find_steps, steps_by)
     on_main = trace.track == trace.of(main_thread)
     marks = trace.of(is_data_loading) | rows_named(
         trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,)
@@ -80,10 +80,14 @@ def _is_forward(trace: Trace) -> NDArray[np.bool_]:
     return modules | links
 
 
+def waits_for_data(trace: Trace) -> NDArray[np.bool_]:
+    """Which Python calls wait for a loader or a queue: bool [events]."""
+    return rows_named(trace, _is_waiting_for_data, EventKind.PYTHON, holding=_WAITING)
+
+
 def _has_evidence(trace: Trace, work: DeviceWork, gaps: Intervals) -> NDArray[np.bool_]:
     """In which gaps is evidence of data loading: a loader's span or frame, a queue's get, a copy to the device."""
-    frames = rows_named(trace, _is_waiting_for_data, EventKind.PYTHON, holding=_WAITING)
-    spans = trace.of(is_data_loading) | frames
+    spans = trace.of(is_data_loading) | trace.of(waits_for_data)
     evidence = np.zeros(len(gaps.start), np.bool_)
     if spans.any():
         evidence |= covered(gaps, union(trace.start[spans], trace.end[spans])) > 0

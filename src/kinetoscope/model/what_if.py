@@ -34,6 +34,9 @@ Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+_NEVER_LATE: Final = -(1 << 61)
+"""Weight of an edge that holds nothing up: before any instant, and far from what overflows."""
+
 _EXAMPLE: Final = "write a part of a name, a /pattern/ or a cause, and a factor: gemm=0.5; /^nccl/=0; launch=0"
 
 
@@ -130,12 +133,14 @@ class Factors:
         work, delay, gap: [work], its time, that since its launch call, and that since work before it.
         outside: of time outside calls.
         cut: by track, stretches of a host thread's time (disjoint, ascending) that go altogether.
+        free: bool [events], calls that no longer wait for the device; their own time is as `host` says.
     """
 
     host: Floats
     work: Floats
     delay: Floats
     gap: Floats
+    free: Bools
     outside: float = 1.0
     cut: dict[int, Intervals] = field(default_factory=dict)
 
@@ -143,7 +148,8 @@ class Factors:
     def all_one(cls, trace: Trace) -> Factors:
         """Nothing changes."""
         pieces = len(trace.of(device_work))
-        return cls(np.ones(len(trace)), np.ones(pieces), np.ones(pieces), np.ones(pieces))
+        free = np.zeros(len(trace), np.bool_)
+        return cls(np.ones(len(trace)), np.ones(pieces), np.ones(pieces), np.ones(pieces), free)
 
     def apply(self, trace: Trace, rule: Rule) -> int:
         """Take a rule into account; how many events it names, −1 of a cause."""
@@ -199,6 +205,9 @@ def _scaled(trace: Trace, graph: CriticalGraph, factors: Factors, begin: int) ->
     weight = graph.edges.weight.copy()
     changed = (factor != 1.0) & (graph.time[graph.edges.source] >= begin)
     weight[changed] = np.rint(weight[changed] * np.maximum(factor[changed], 0.0)).astype(np.int64)
+    edges = np.flatnonzero(tie == Tie.WAIT)
+    edges = edges[factors.free[graph.head[edges]] & (graph.time[graph.edges.source[edges]] >= begin)]
+    weight[edges] = _NEVER_LATE
     return weight
 
 

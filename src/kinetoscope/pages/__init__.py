@@ -26,7 +26,7 @@ class View:
         title: its words.
         all_ranks: it is about all ranks together; else about the one chosen.
         composed: a module of this package makes it; else the front end does.
-        runs: how many runs it is about.
+        runs: how many runs it is about; `ALL` for all that are listed, oldest first.
     """
 
     title: str
@@ -35,8 +35,12 @@ class View:
     runs: int = 1
 
 
+ALL: Final = 0
+"""Of `View.runs`: all runs that are listed."""
+
 PAGES: Final[dict[str, View]] = {
     "overview": View("Overview"),
+    "findings": View("What to change", all_ranks=True),
     "timeline": View("Timeline", composed=False),
     "operators": View("Operators"),
     "kernels": View("Kernels"),
@@ -47,6 +51,7 @@ PAGES: Final[dict[str, View]] = {
     "distributed": View("Distributed", all_ranks=True),
     "sources": View("Sources"),
     "compare": View("Compare", runs=2),
+    "ledger": View("Ledger", runs=ALL),
     "analyses": View("All analyses", composed=False),
     "sql": View("SQL", composed=False),
 }

@@ -171,6 +171,22 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The findings of another page, under the same selection: they take longer, so this page does not wait for them.
+
+    Attributes:
+        page: name of the page whose first block of findings is shown.
+        limit: so many of them; a link leads to all.
+    """
+
+    title: str
+    page: str
+    limit: int = 3
+    note: str = ""
+    width: Width = "wide"
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """The rows of an analysis under the selection of the header, sorted, searched and paged by the server.
 
@@ -330,7 +346,7 @@ class Note:
     width: Width = "full"
 
 
-Block = Parts | Columns | Bars | Facts | Findings | Table | Rows | Chart | Icicle | Ribbon | Source | Controls | Note
+Block = Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Ribbon | Source | Controls | Note
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,4 +380,4 @@ def to_plain(thing: Any) -> Any:
     return {"block": type(thing).__name__.lower(), **plain} if isinstance(thing, _BLOCKS) else plain
 
 
-_BLOCKS = (Parts, Columns, Bars, Facts, Findings, Table, Rows, Chart, Icicle, Ribbon, Source, Controls, Note)
+_BLOCKS = (Parts, Columns, Bars, Facts, Findings, Elsewhere, Table, Rows, Chart, Icicle, Ribbon, Source, Controls, Note)

@@ -9,7 +9,7 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Bars, Block, Cell, Columns, Fact, Facts, Link, Note, Page, Part, Parts, Stack
+from kinetoscope.pages.blocks import Bars, Block, Cell, Columns, Elsewhere, Fact, Facts, Link, Page, Part, Parts, Stack
 from kinetoscope.pages.digest import ASKED, LABELS, Digest, digest
 from kinetoscope.pages.ranked import bar
 from kinetoscope.schema import Result, StackedBars
@@ -38,8 +38,7 @@ def _blocks(job: Job, select: Selection, results: Mapping[str, Result], found: D
     steps = results["step_breakdown"]
     if any(part.time for part in found.parts):
         yield _parts(found, steps)
-    if found.advice:
-        yield Note(found.advice, "Largest loss", width="wide")
+    yield Elsewhere("What to change", "findings", note=found.advice)
     for title, tops in found.tops:
         bars = [bar(top.name, top.kind, top.time, top.share, top.calls) for top in tops]
         if bars:

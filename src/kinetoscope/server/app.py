@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, QueryParams
@@ -15,6 +16,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
 from kinetoscope import pages
+from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.pages.blocks import to_plain
 from kinetoscope.server import facts, perfetto, sql
@@ -26,9 +28,13 @@ from kinetoscope.server.plain import to_json
 from kinetoscope.server.refusals import AbsurdError, MissingError
 from kinetoscope.server.replies import JSON, refused
 from kinetoscope.server.results import Results
+from kinetoscope.server.run import Run
 from kinetoscope.server.source import Sources
 from kinetoscope.server.workspace import Workspace
 from kinetoscope.views.text import nearest
+
+_MOST: Final = 40
+"""Runs that a page about all of them is about."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +101,17 @@ class Server:
 
         def compose() -> bytes:
             job = run.part(ranks, which.cycle)
-            more = {"base": self._like(base, ranks, which.cycle)} if view.runs > 1 else {}
+            more: dict[str, Any] = {"base": self._like(base, ranks, which.cycle)} if view.runs > 1 else {}
+            if view.runs == pages.ALL:
+                more = {"runs": self._all_like(runs, ranks, which.cycle)}
             return to_json(to_plain(module.page(job, which.select, params, **more)))
 
         if view.runs > 1 and not base:
             raise AbsurdError("choose a run to compare with", "base=, one of the list of runs.")
         version = self.workspace.run(base).version if base else ""
-        body = self.workspace.answers.get((*key, base, version), compose, len)
+        runs = self._oldest_first() if view.runs == pages.ALL else ()
+        versions = tuple((each.id, each.version) for each in runs)
+        body = self.workspace.answers.get((*key, base, version, versions), compose, len)
         return Response(body, media_type=JSON)
 
     def _like(self, base: str, ranks: tuple[int, ...] | None, cycle: int | None) -> Job:
@@ -109,6 +119,19 @@ class Server:
         run = self.workspace.run(base)
         there = ranks is None or set(ranks) & set(run.job.ranks)
         return run.part(ranks if there else run.job.ranks[:1], cycle)
+
+    def _oldest_first(self) -> tuple[Run, ...]:
+        """The runs that can be read, at most the newest `_MOST`."""
+        listed = [run for run in self.workspace.runs().runs if not run.error]
+        return tuple(reversed(listed[:_MOST]))
+
+    def _all_like(self, runs: Sequence[Run], ranks: tuple[int, ...] | None, cycle: int | None) -> list[Job]:
+        """The same ranks of each run; a run that cannot be opened after all is left out."""
+        jobs = []
+        for run in runs:
+            with suppress(KinetoscopeError):
+                jobs.append(self._like(run.id, ranks, cycle))
+        return jobs
 
     def tables(self, _: Asked) -> Response:
         """`api/runs/{run}/sql`: the tables that a query may name."""

@@ -123,6 +123,16 @@ export interface Findings {
   readonly width: "full" | "wide" | "narrow";
 }
 
+/** The findings of another page, under the same selection: they take longer, so this page does not wait for them. */
+export interface Elsewhere {
+  readonly block: "elsewhere";
+  readonly title: string;
+  readonly page: string;
+  readonly limit: number;
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+}
+
 /** The rows of an analysis under the selection of the header, sorted, searched and paged by the server. */
 export interface Table {
   readonly block: "table";
@@ -249,8 +259,8 @@ export interface Page {
   readonly title: string;
   readonly sentence: string;
   readonly facts: readonly string[];
-  readonly blocks: readonly (Parts | Columns | Bars | Facts | Findings | Table | Rows | Chart | Icicle | Ribbon | Source | Controls | Note)[];
+  readonly blocks: readonly (Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Ribbon | Source | Controls | Note)[];
   readonly cannot: readonly string[];
 }
 
-export type Block = Parts | Columns | Bars | Facts | Findings | Table | Rows | Chart | Icicle | Ribbon | Source | Controls | Note;
+export type Block = Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Ribbon | Source | Controls | Note;

@@ -6,6 +6,7 @@ import { BarsBlock } from "./bars";
 import { ChartBlock } from "./chart";
 import { ColumnsBlock } from "./columns";
 import { ControlsBlock } from "./controls";
+import { ElsewhereBlock } from "./elsewhere";
 import { FactsBlock } from "./facts";
 import { FindingsBlock } from "./findings";
 import { IcicleBlock } from "./icicle";
@@ -36,6 +37,8 @@ function Drawn({ block, place }: { block: Block; place: number }) {
       return <FactsBlock {...block} />;
     case "findings":
       return <FindingsBlock {...block} />;
+    case "elsewhere":
+      return <ElsewhereBlock {...block} />;
     case "table":
       return <TableBlock {...block} place={place} />;
     case "rows":

@@ -1,11 +1,20 @@
 /** What to change, ranked by the time at stake: from what is sure to what is possible. */
 
-import type { Finding, Findings } from "../api/blocks";
+import type { Finding, Findings, Link } from "../api/blocks";
 import { scale, inScale, significant } from "../base/numbers";
 import { printable, words } from "../base/text";
+import type { ComponentChildren } from "preact";
+import { useProps } from "../base/props";
 import { Frame, To } from "./frame";
 
-export function FindingsBlock({ title, findings, step, note }: Findings) {
+interface Props extends Findings {
+  /** Stands beneath: where there are more. */
+  readonly more?: ComponentChildren;
+}
+
+export function FindingsBlock({ title, findings, step, note, more }: Props) {
+  const { server } = useProps();
+  const there = (link: Partial<Link>) => !link.view || (server.pages ?? []).some((page) => page.name === link.view);
   return (
     <Frame title={title} note={note} name="findings">
       {findings.length ? (
@@ -18,16 +27,19 @@ export function FindingsBlock({ title, findings, step, note }: Findings) {
               </div>
               <div class="says">
                 <p>
-                  <b>{words(finding.message)}</b> {finding.detail && <span>{words(finding.detail)}</span>}
+                  <b>{words(finding.message)}</b> {finding.detail && <span>{words(finding.detail)}</span>}{" "}
+                  <span class="code">{finding.code}</span>
                 </p>
                 {finding.change && (
                   <p class="change">
-                    <code>{finding.change.replaceAll("`", "").split("\n").map(printable).join("\n")}</code>
+                    {finding.change.split("\n").map((line) => (
+                      <code class={CHANGES[line[0] ?? ""] ?? ""}>{printable(line)}</code>
+                    ))}
                   </p>
                 )}
-                {finding.links.length > 0 && (
+                {finding.links.some(there) && (
                   <p class="links">
-                    {finding.links.map((link, place) => (
+                    {finding.links.filter(there).map((link, place) => (
                       <>
                         {place > 0 && " · "}
                         <To link={link} />
@@ -42,9 +54,13 @@ export function FindingsBlock({ title, findings, step, note }: Findings) {
       ) : (
         <p class="empty">Nothing was found that costs time.</p>
       )}
+      {more && <p class="more">{more}</p>}
     </Frame>
   );
 }
+
+/** Lines of a diff by how they begin. */
+const CHANGES: Readonly<Record<string, string>> = { "-": "out", "+": "in" };
 
 function stake({ low, high, severity }: Finding): string {
   if (!(high > 0)) return severity;

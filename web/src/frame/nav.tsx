@@ -12,6 +12,7 @@ export interface PageName {
 
 const USUAL: readonly PageName[] = [
   ["overview", "Overview"],
+  ["findings", "What to change"],
   ["timeline", "Timeline"],
   ["operators", "Operators"],
   ["kernels", "Kernels"],
@@ -22,12 +23,13 @@ const USUAL: readonly PageName[] = [
   ["distributed", "Distributed"],
   ["sources", "Sources"],
   ["compare", "Compare"],
+  ["ledger", "Ledger"],
   ["analyses", "All analyses"],
   ["sql", "SQL"],
 ].map(([name, title]) => ({ name: name as string, title: title as string }));
 
 /** Views of one run first; those that stand apart come after a line. */
-const APART = ["compare", "analyses", "sql"];
+const APART = ["compare", "ledger", "analyses", "sql"];
 
 export const pagesOf = (server: Server | undefined): readonly PageName[] =>
   server?.pages?.length ? server.pages : USUAL;

@@ -3,10 +3,9 @@
 import type { Block, Page } from "../api/blocks";
 import { useAnswer } from "../api/ask";
 import { runPath } from "../api/client";
+import { queryOfState } from "../api/query";
 import { printable, words } from "../base/text";
 import { Said, type ViewProps } from "../base/props";
-import type { Query } from "../api/transport";
-import type { State } from "../base/url";
 import { Failed, Waiting } from "../frame/states";
 import { BlockView } from "../blocks/block";
 
@@ -46,15 +45,6 @@ export function BlockPage({ run, version, state }: ViewProps) {
       )}
     </article>
   );
-}
-
-/** Selection, parameters of the page, and the run to compare with. */
-export function queryOfState({ select, params, base }: State, own: Readonly<Record<string, string>> = params): Query {
-  return {
-    ...select,
-    ...Object.fromEntries(Object.entries(own).map(([key, value]) => [`p.${key}`, value])),
-    base: base || undefined,
-  };
 }
 
 type Placed = readonly [Block, number];

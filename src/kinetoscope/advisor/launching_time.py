@@ -1,0 +1,64 @@
+"""When the threads that launch device work are busy with launching it, and with nothing else that has a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.rule import RankView
+from kinetoscope.algorithms.intervals import Intervals, difference, intersection, merge, union
+from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.launching import launches
+from kinetoscope.model.loading import is_data_loading
+from kinetoscope.model.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.waiting import host_waits
+
+_PAUSE: Final = 50_000
+"""Between two operators, ns: so much Python is part of asking for the next one; more has another reason."""
+
+
+@dataclass(frozen=True)
+class LaunchingTime:
+    """Of the selected launch calls.
+
+    Attributes:
+        calls: int32 [calls], their rows.
+        stretches: by track, the time of operators and launch calls and the short pauses between them, without waiting,
+            allocating and data loading.
+    """
+
+    calls: NDArray[np.int32]
+    stretches: dict[int, Intervals]
+
+    @property
+    def length(self) -> int:
+        """Of all stretches, ns."""
+        return sum(stretch.length for stretch in self.stretches.values())
+
+
+def launching_time(look: RankView) -> LaunchingTime:
+    """Find it for the selected steps."""
+    trace, found = look.trace, look.trace.of(launches)
+    calls = found.rows[look.view.host[found.rows]]
+    tree, waits = trace.of(call_tree), trace.of(host_waits)
+    asking = tree.member & np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)) & ~trace.of(is_data_loading)
+    other = np.isin(trace.of(call_kinds), (CallKind.ALLOCATE, CallKind.FREE))
+    other[waits.call] = True
+    other |= trace.of(is_data_loading)
+    stretches = {}
+    for track in np.unique(trace.track[calls]).tolist():
+        here = trace.track == track
+        rows = np.flatnonzero(asking & here)
+        spans = union(trace.start[rows], trace.end[rows])
+        pauses = Intervals(spans.end[:-1], spans.start[1:])
+        short = pauses.end - pauses.start <= _PAUSE
+        bridged = merge(spans, Intervals(pauses.start[short], pauses.end[short]))
+        others = np.flatnonzero(other & here)
+        stretches[track] = intersection(
+            difference(bridged, union(trace.start[others], trace.end[others])), look.inside
+        )
+    return LaunchingTime(calls, stretches)

@@ -1,0 +1,74 @@
+"""HOST001: the device waits for the host to launch its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.launching_time import launching_time
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.words import each_step, share
+from kinetoscope.algorithms.intervals import merge
+from kinetoscope.model.launching import launches
+from kinetoscope.views.numbers import shown
+
+_SURE: Final = 0.7
+"""Of what is at stake, what a graph surely brings: what cannot be captured, such as the optimizer or a loss that is
+looked at, is still launched call by call."""
+
+_FEWEST: Final = 20
+"""Launches a step, under which a graph is not worth its trouble."""
+
+_IDLE: Final = 0.05
+"""Share of the step in which the device must wait for launches."""
+
+
+def launch_bound_steps(look: RankView) -> Iterator[Claim]:
+    """Does the device run dry because the host cannot launch kernels as fast as it runs them?
+
+    What it checks. The time in which a thread that launches is in operators and launch calls (short pauses between
+    them count with them; waiting, allocating and data loading do not), and how much of it no device work hides.
+
+    Why it matters. An operator costs the host some ten microseconds whatever it computes. Where kernels are shorter
+    than that the queue is empty, and the device waits for the next launch. At stake is what the steps gain if launching
+    takes no time, and surely seven tenths of that, as a captured graph leaves out what cannot be captured.
+
+    What to do. Give each kernel more to do (a larger batch), or launch many at once: `torch.compile` fuses kernels, and
+    with `mode="reduce-overhead"` launches them as one CUDA graph.
+    """
+    if not look.has_device or not look.count:
+        return
+    found = launching_time(look)
+    if len(found.calls) < _FEWEST * look.count:
+        return
+    exposed = look.exposed(merge(*found.stretches.values()))
+    if exposed.length < _IDLE * look.inside.length:
+        return
+    factors = look.factors()
+    factors.cut.update(found.stretches)
+    gains = look.gains(factors)
+    all_launches = look.trace.of(launches)
+    busy = all_launches.busy[np.isin(all_launches.rows, found.calls) & (all_launches.first >= 0)]
+    longest = int(np.argmax(exposed.end - exposed.start))
+    start, end = int(exposed.start[longest]) - look.origin, int(exposed.end[longest]) - look.origin
+    yield Claim(
+        message=f"The device waits for launches {share(exposed.length, look.inside.length)} of the step:"
+        f" {each_step(len(found.calls) / look.count, 'launch', 'launches')}, each of which takes the host"
+        f" {shown(found.length / len(found.calls), 'ns')}, for kernels that run"
+        f" {shown(float(np.median(busy)) if len(busy) else 0, 'ns')}.",
+        stake=look.stake(_SURE * gains, gains),
+        change='- model = Model()\n+ model = torch.compile(Model(), mode="reduce-overhead")  # or a larger batch',
+        why="The steps are computed anew with launching that takes no time; a graph is supposed to bring seven tenths"
+        " of that at least.",
+        confidence="medium",
+        evidence=(Evidence("the longest stretch without device work while launching", "idle_breakdown",
+                           start=start, end=end),),
+        time=exposed,
+        broad=True,
+    )  # fmt: skip
+
+
+RULE = Rule("HOST001", "The host cannot launch kernels fast enough", of_rank=launch_bound_steps)

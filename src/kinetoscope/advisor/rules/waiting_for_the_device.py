@@ -1,0 +1,190 @@
+"""HOST002: calls that make the host wait for the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.spots import frame_of, inside, spot
+from kinetoscope.advisor.words import each_step, quoted
+from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.intervals import Intervals, intersection, union
+from kinetoscope.model.calls import call_name
+from kinetoscope.model.calltree import enclosing_op
+from kinetoscope.model.copies import direction
+from kinetoscope.model.device import device_work
+from kinetoscope.model.kinds import EventKind, WorkKind
+from kinetoscope.model.loading import is_data_loading
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.outermost import outermost_op
+from kinetoscope.model.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.stream_order import launch_times
+from kinetoscope.model.trace import Trace
+from kinetoscope.model.waiting import host_waits
+from kinetoscope.model.waiting_cost import idle_after
+from kinetoscope.model.what_if import Factors
+from kinetoscope.views.numbers import shown
+
+_SURE: Final = 0.8
+"""Of what is at stake, what is surely gained: the value is still to be fetched, if only now and then."""
+
+_LEAST: Final = 0.002
+"""Share of the time in which a device must be idle after the calls of a site."""
+
+_MOST_SITES: Final = 5
+"""Sites that are looked at one by one, those with most idle time after them."""
+
+_CHANGES: Final = (
+    (("item", "_local_scalar_dense", "is_nonzero"),
+     "- total += loss.item()\n+ total += loss.detach()  # and .item() once every so many steps"),
+    (("nonzero", "masked_select", "unique", "index", "index_put_", "argwhere", "repeat_interleave", "bincount"),
+     "- x = x[mask]\n+ x = torch.where(mask, x, 0)  # a shape that does not depend on values"),
+    (("to", "_to_copy", "copy_", "cpu"),
+     '- y = x.cpu()\n+ y = x.to("cpu", non_blocking=True)  # and look at it when the step is over'),
+    (("cudaDeviceSynchronize", "hipDeviceSynchronize", "cudaEventSynchronize", "cudaStreamSynchronize"),
+     "- torch.cuda.synchronize()"),
+)  # fmt: skip
+"""What helps, by the operator's name without its namespace, or by that of the call."""
+
+
+@dataclass(frozen=True)
+class _Site:
+    """Where the host waits.
+
+    Attributes:
+        calls: int32 [calls], rows of the calls that wait.
+        top: int32 [calls], outermost operator around each, else the call itself.
+        idle: ns, time of a device that is idle after them.
+    """
+
+    calls: NDArray[np.int32]
+    top: NDArray[np.int32]
+    idle: int
+
+
+def waiting_for_the_device(look: RankView) -> Iterator[Claim]:
+    """Which calls make the host wait for the device, so that the device then waits for the host?
+
+    What it checks. Calls that wait for a stream, an event or the device, by outermost operator and source line: those
+    of `.item()`, `.cpu()`, `nonzero` and `torch.cuda.synchronize()`. Copies to the device are another rule's, and so
+    are calls that free memory.
+
+    Why it matters. The host usually runs ahead. A call that waits lets the queue run dry, and until the host has
+    launched something again the device is idle. The waiting itself costs nothing where the device is the bottleneck. At
+    stake is what the steps gain without these calls and the operators around them; surely eight tenths of it, for the
+    value has to be fetched some time. Where the host waits at several places, removing one alone may bring little: the
+    interval reaches from that to the place's share of what removing all of them brings.
+
+    What to do. Keep values on the device, fetch them once every so many steps, and write what does not depend on how
+    many elements fit a condition.
+    """
+    if not look.has_device or not look.count:
+        return
+    sites = _sites(look)
+    if not sites:
+        return
+    everywhere = look.gains(_without(look, sites))
+    total = sum(site.idle for site in sites)
+    for site in sites:
+        part = everywhere * (site.idle / total)
+        alone = part if len(sites) == 1 else look.gains(_without(look, [site]))
+        yield _claim(look, site, np.minimum(alone, part), np.maximum(alone, part))
+
+
+def _sites(look: RankView) -> list[_Site]:
+    trace, waits = look.trace, look.trace.of(host_waits)
+    chosen = np.flatnonzero(look.view.host[waits.call] & ~_others(trace)[waits.call])
+    calls = waits.call[chosen]
+    if not len(calls):
+        return []
+    top = trace.of(outermost_op)[calls]
+    top = np.where(top >= 0, top, calls).astype(np.int32)
+    frame = frame_of(trace, calls)
+    codes, first = group(
+        trace.name[top].astype(np.int64), np.where(frame >= 0, trace.name[frame], np.int32(-1)).astype(np.int64)
+    )
+    idle = sum_by(codes, len(first), trace.of(idle_after)[chosen])
+    order = [place for place in np.argsort(-idle, kind="stable").tolist() if idle[place] >= _LEAST * look.inside.length]
+    return [_Site(calls[codes == place], top[codes == place], int(idle[place])) for place in order[:_MOST_SITES]]
+
+
+def _others(trace: Trace) -> NDArray[np.bool_]:
+    """Calls that other rules are about: those around copies to the device, in loaders and collectives; frees."""
+    work, waits, op = trace.of(device_work), trace.of(host_waits), trace.of(enclosing_op)
+    copies = rows_named(trace, lambda name: direction(name) == "HtoD", EventKind.MEMCPY)[work.rows]
+    launch = work.launch[copies & (work.kind == WorkKind.MEMCPY) & (work.launch >= 0)]
+    copying = np.zeros(len(trace) + 1, np.bool_)
+    copying[op[launch]] = True
+    copying[-1] = False
+    found = copying[op]
+    found[launch] = True
+    found |= trace.of(call_kinds) == CallKind.FREE
+    skipped = trace.of(is_data_loading) | rows_named(
+        trace, lambda name: name.startswith(("c10d::", "nccl:", "record_param_comms")),
+        EventKind.HOST_OP, EventKind.ANNOTATION, holding=("c10d::", "nccl:", "record_param_comms"),
+    )  # fmt: skip
+    found |= inside(trace, skipped)
+    result = np.zeros(len(trace), np.bool_)
+    result[waits.call] = found[waits.call]
+    return result
+
+
+def _without(look: RankView, sites: list[_Site]) -> Factors:
+    factors = look.factors()
+    calls = np.zeros(len(look.trace), np.bool_)
+    for site in sites:
+        calls[site.top] = True
+        factors.free[site.calls] = True
+    factors.host[inside(look.trace, calls)] = 0.0
+    return factors
+
+
+def _claim(look: RankView, site: _Site, low: NDArray[np.float64], high: NDArray[np.float64]) -> Claim:
+    trace = look.trace
+    took = trace.end[site.calls] - trace.start[site.calls]
+    longest = int(np.argmax(took))
+    row, top = int(site.calls[longest]), int(site.top[longest])
+    name = call_name(trace.strings.glance(int(trace.name[top])), EventKind.HOST_OP)
+    where = spot(trace, row)
+    start, end = int(trace.start[row]) - look.origin, int(trace.end[row]) - look.origin
+    return Claim(
+        message=f"{quoted(name)}{where.text} makes the host wait for the device"
+        f" {shown(look.each_step(int(took.sum())), 'ns')} of each step"
+        f" ({each_step(len(took) / look.count, 'time')}), and the device is idle"
+        f" {shown(look.each_step(site.idle), 'ns')} after it.",
+        stake=look.stake(_SURE * np.maximum(low, 0), high),
+        change=_change(name),
+        why="The steps are computed anew without these calls. The value has to be fetched some time: eight tenths of"
+        " the gain are supposed to be sure.",
+        evidence=(Evidence("the longest of these calls", "synchronizations", start=start, end=end, row=row,
+                           file=where.file, line=where.line),),
+        time=_time(look, site),
+        key=f"{name}{where.text}",
+    )  # fmt: skip
+
+
+def _time(look: RankView, site: _Site) -> Intervals:
+    """The idle time from each call to the start of what is launched next."""
+    launched = look.trace.of(launch_times)
+    work = look.work
+    order = np.flatnonzero(work.launch >= 0)
+    order = order[np.argsort(launched[order], kind="stable")]
+    following = np.searchsorted(launched[order], look.trace.end[site.calls])
+    known = following < len(order)
+    return intersection(
+        union(look.trace.start[site.calls[known]], work.start[order[following[known]]]), look.idle
+    )
+
+
+def _change(name: str) -> str:
+    last = name.rpartition("::")[2]
+    return next((change for names, change in _CHANGES if last in names), "")
+
+
+RULE = Rule("HOST002", "The host waits for the device", of_rank=waiting_for_the_device)

@@ -1,0 +1,78 @@
+"""Where in the user's source something was called, and what lies inside some calls."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.words import place
+from kinetoscope.algorithms.tree import ancestor
+from kinetoscope.model import arguments
+from kinetoscope.model.autograd import belongs_to
+from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.device import device_work
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.stacks import SEPARATOR, frame_text, user_source
+from kinetoscope.model.trace import Trace
+
+_PYTHON = ".py("
+
+
+class Spot(NamedTuple):
+    """A function of the user's; empty where Python calls were not recorded."""
+
+    file: str = ""
+    line: int = 0
+    function: str = ""
+
+    @property
+    def text(self) -> str:
+        """` in `train.py:12``, to follow what is said of it; "" where it is not known."""
+        return f" in {place(self.file, self.line)}" if self.file else ""
+
+
+def user_frames(trace: Trace) -> NDArray[np.bool_]:
+    """Which events are Python calls of functions that are the user's own: bool [events]. Ask by `trace.of`."""
+    return rows_named(
+        trace, lambda name: user_source(frame_text(name)).file is not None, EventKind.PYTHON, holding=(_PYTHON,)
+    )
+
+
+def frame_of(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The user's function that each call was made from, of the backward pass the forward one: int32, −1 unknown."""
+    return ancestor(trace.of(belongs_to), trace.of(user_frames))[rows]
+
+
+def spot(trace: Trace, row: int) -> Spot:
+    """The user's function that a call was made from."""
+    frame = int(frame_of(trace, np.array([row], np.int32))[0]) if row >= 0 else -1
+    if frame >= 0:
+        return _spot(frame_text(trace.strings.glance(int(trace.name[frame]))))
+    parent = trace.of(call_tree).parent
+    while row >= 0:
+        code = int(arguments.codes(trace, "call_stack", np.array([row], np.int32))[0])
+        if code >= 0:
+            frames = [frame.strip() for frame in trace.strings.label(code).split(SEPARATOR)]
+            return _spot(SEPARATOR.join(reversed(frames)))
+        row = int(parent[row])
+    return Spot()
+
+
+def _spot(stack: str) -> Spot:
+    file, line, function = user_source(stack)
+    return Spot(file or "", line or 0, function or "")
+
+
+def inside(trace: Trace, calls: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which events are some calls, or lie in them: bool [events]."""
+    return np.asarray(ancestor(trace.of(call_tree).parent, calls) >= 0)
+
+
+def launched_in(trace: Trace, calls: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which device work was launched by events of these (`inside`): bool [work]."""
+    work = trace.of(device_work)
+    event = np.where(work.launch >= 0, work.launch, work.op)
+    return np.asarray((event >= 0) & calls[event]) if len(trace) else np.zeros(0, np.bool_)

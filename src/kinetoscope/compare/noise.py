@@ -1,0 +1,486 @@
+"""Is a change more than noise? The change of a number measured in steps of runs, with its interval and a verdict.
+
+A side is runs × steps: for each run the values of its steps in order. Runs of one program differ by more than their
+steps explain (clocks, placement, neighbours), so steps of one run are no independent witnesses: what counts is how
+runs differ from runs. The model: the logarithm of a run's typical step is the side's plus noise between runs, of
+standard deviation s, plus what the noise between its steps leaves. s is not known and few runs tell little of it; it is
+integrated over, from what is expected of it (`Assumed`) times what the runs at hand say. So the false alarms are as
+many as promised on average over the expected s, and a pair of runs that happen to agree does not pass for proof.
+
+With fewer than three runs a side s cannot be told: it is taken to be at least the assumed one, the steps must differ by
+a permutation of blocks of them, too, and the level is stricter. The same level holds for fewer than ten steps a run.
+
+Warm-up is left out (leading steps far above the others); a run's typical step is a trimmed mean, for pauses of the
+garbage collector or a checkpoint; the noise that steps leave is widened where neighbouring steps are alike.
+How often this is wrong, and what it catches: `docs/gate.md`, measured by `benchmarks/gate.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Word = Literal["worse", "better", "same", "inconclusive"]
+Side = Sequence[Sequence[float]]
+Floats = NDArray[np.float64]
+
+LIMIT: Final = 0.03
+"""Changes that are smaller do not count. At this limit a change of 5 % is told from none with the fewest errors."""
+
+RUNS: Final = 3
+"""From so many runs a side on, runs are compared with runs."""
+
+STEPS: Final = 10
+"""From so many steps a run on, the usual level holds."""
+
+_LEVEL: Final = 0.05
+_STRICT: Final = 0.01
+
+_TRIM: Final = 0.2
+_WARM: Final = 1 / 3
+"""Warm-up is at most this share of a run."""
+
+_FAR: Final = 6.0
+"""A leading step is warm-up if it is above the median of the others by so many of their standard deviations, robust."""
+
+_GRID: Final = 16
+_TAIL: Final = 8
+_TAIL_TO: Final = 15.0
+_QUANTILES: Final = 7
+_CHUNK: Final = 256
+_PERMUTATIONS: Final = 1999
+_NORMAL: Final = NormalDist()
+_ERFCC: Final[tuple[float, ...]] = (
+    0.17087277,
+    -0.82215223,
+    1.48851587,
+    -1.13520398,
+    0.27886807,
+    -0.18628806,
+    0.09678418,
+    0.37409196,
+    1.00002368,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """What is expected of noise where runs do not tell.
+
+    Attributes:
+        between: between runs: standard deviations up to this are expected, all alike; as a share of the value.
+        wilder: probability that it is more than that, up to fifteen times.
+        within: between steps, worth one step's witness.
+    """
+
+    between: float = 0.02
+    wilder: float = 0.05
+    within: float = 0.03
+
+
+ASSUMED: Final = Assumed()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a number changed.
+
+    Attributes:
+        word: worse, better: beyond noise, and by the limit or more; same: a change by the limit is ruled out;
+            inconclusive: none of these.
+        base: the typical value before; null where no step has one.
+        new: the typical value after.
+        change: (new − base) / base; infinite where it was 0.
+        low: where the interval of the change begins.
+        high: where it ends.
+        p_value: two-sided: so often runs without any change differ by as much.
+        level: of the test; the interval holds the change with probability 1 − level.
+        why: what the verdict rests on where it rests on little; empty otherwise.
+    """
+
+    word: Word
+    base: float | None
+    new: float | None
+    change: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    level: float
+    why: str = ""
+
+
+def change(
+    base: Side, new: Side, *, limit: float = LIMIT, assumed: Assumed = ASSUMED, higher_is_worse: bool = True
+) -> Verdict:
+    """How the values of `new` differ from those of `base`.
+
+    Both are runs × steps, in any unit, from 0 on; runs may have different numbers of steps.
+
+    Args:
+        base: before.
+        new: after.
+        limit: changes smaller than this share do not count.
+        assumed: noise where the runs do not tell.
+        higher_is_worse: False for a throughput.
+    """
+    return changes([(base, new)], limit=limit, assumed=assumed, higher_is_worse=higher_is_worse)[0]
+
+
+def changes(
+    pairs: Sequence[tuple[Side, Side]],
+    *,
+    limit: float = LIMIT,
+    assumed: Assumed = ASSUMED,
+    higher_is_worse: bool = True,
+) -> list[Verdict]:
+    """As `change` for many numbers at once, with their p-values by Benjamini and Hochberg.
+
+    The share of false ones among those called worse or better is then at most the level, however many there are.
+    """
+    return adjusted(
+        [_verdict(found, limit, higher_is_worse) for found in _estimates(pairs, assumed)], limit, higher_is_worse
+    )
+
+
+def adjusted(verdicts: Sequence[Verdict], limit: float = LIMIT, higher_is_worse: bool = True) -> list[Verdict]:
+    """The verdicts with p-values by Benjamini and Hochberg, and what that changes about their words."""
+    tested = [place for place, verdict in enumerate(verdicts) if verdict.p_value is not None]
+    if len(tested) < 2:
+        return list(verdicts)
+    values = benjamini_hochberg(np.array([verdicts[place].p_value for place in tested], np.float64))
+    result = list(verdicts)
+    for place, value in zip(tested, values.tolist(), strict=True):
+        again = replace(verdicts[place], p_value=value)
+        result[place] = replace(again, word=_word(again, limit, higher_is_worse))
+    return result
+
+
+def benjamini_hochberg(values: Floats) -> Floats:
+    """P-values such that calling all those up to q different makes at most the share q of the calls false."""
+    count = len(values)
+    order = np.argsort(-values, kind="stable")
+    scaled = values[order] * count / np.arange(count, 0, -1)
+    result = np.empty(count)
+    result[order] = np.minimum(np.minimum.accumulate(scaled), 1.0)
+    return result
+
+
+# --- one run
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the steps of a run say.
+
+    Attributes:
+        typical: the trimmed mean.
+        squares: sum of the squared deviations that go with it, as a share of typical squared.
+        steps: how many were counted.
+        freedom: degrees of freedom of the squares.
+        values: the steps counted, as a share of typical, in order.
+    """
+
+    typical: float
+    squares: float
+    steps: int
+    freedom: int
+    values: Floats
+
+
+def run_of(steps: Sequence[float]) -> Run:
+    """The steps of a run, without what cannot be measured (not finite, negative) and without warm-up."""
+    values = np.asarray(steps, np.float64)
+    values = without_warm_up(values[np.isfinite(values) & (values >= 0)])
+    count = len(values)
+    if not count:
+        return Run(0.0, 0.0, 0, 0, values)
+    cut = max(int(_TRIM * count), 1) if count > 3 else 0
+    inner = np.sort(values)[cut : count - cut]
+    typical = float(inner.mean())
+    if typical <= 0:
+        return Run(0.0, 0.0, count, 0, values)
+    clipped = np.clip(values, inner[0], inner[-1])
+    # The variance of a trimmed mean, after Tukey and McLaughlin (1963): that of the clipped values, widened.
+    squares = float(((clipped - clipped.mean()) ** 2).sum()) * (count / len(inner)) ** 2
+    return Run(typical, squares / typical**2, count, len(inner) - 1, values / typical)
+
+
+def without_warm_up(values: Floats) -> Floats:
+    """The steps after the leading ones that are far above the others; those are at most a third."""
+    most = int(len(values) * _WARM)
+    if most == 0:
+        return values
+    settled = values[most:]
+    middle = float(np.median(settled))
+    spread = 1.4826 * float(np.median(np.abs(settled - middle)))
+    far = values[:most] > middle + _FAR * max(spread, 0.01 * middle)
+    return values[int(np.argmin(far)) if not far.all() else most :]
+
+
+def alikeness(runs: Sequence[Run]) -> float:
+    """By how much neighbouring steps being alike widens the variance of a mean: from 1 on."""
+    products = squares = 0.0
+    count = 0
+    for run in runs:
+        if run.steps < 4 or run.typical <= 0:
+            continue
+        ranks = np.argsort(np.argsort(run.values, kind="stable"), kind="stable").astype(np.float64)
+        ranks -= ranks.mean()
+        products += float((ranks[1:] * ranks[:-1]).sum())
+        squares += float((ranks * ranks).sum())
+        count += run.steps
+    if squares == 0.0:
+        return 1.0
+    lag = products / squares
+    if lag < 2 / math.sqrt(count):
+        return 1.0
+    lag = min(lag + 1 / math.sqrt(count), 0.9)
+    return (1 + lag) / (1 - lag)
+
+
+# --- two sides
+
+
+@dataclass(frozen=True, slots=True)
+class _Estimate:
+    """The change of one number as logarithms; `known` is why there is none where there is none."""
+
+    base: tuple[Run, ...]
+    new: tuple[Run, ...]
+    few: bool
+    level: float
+    known: Word | None = None
+    middle: tuple[float, float] = (0.0, 0.0)
+    interval: tuple[float, float] = (0.0, 0.0)
+    p_value: float = 1.0
+
+
+def _estimates(pairs: Sequence[tuple[Side, Side]], assumed: Assumed) -> list[_Estimate]:
+    found = [_prepared(base, new) for base, new in pairs]
+    alike: dict[tuple[int, int, bool, float], list[int]] = {}
+    for place, each in enumerate(found):
+        if each.known is None:
+            alike.setdefault((len(each.base), len(each.new), each.few, each.level), []).append(place)
+    for places in alike.values():
+        for at in range(0, len(places), _CHUNK):
+            chunk = places[at : at + _CHUNK]
+            for place, estimate in zip(chunk, _integrated([found[p] for p in chunk], assumed), strict=True):
+                found[place] = estimate
+    return found
+
+
+def _prepared(base: Side, new: Side) -> _Estimate:
+    sides = [tuple(run for run in map(run_of, side) if run.steps) for side in (base, new)]
+    before, after = sides
+    few = min(len(before), len(after)) < RUNS
+    short = min((run.steps for side in sides for run in side), default=0) < STEPS
+    level = _STRICT if few or short else _LEVEL
+    return _Estimate(before, after, few, level, _known(before, after))
+
+
+def _known(before: tuple[Run, ...], after: tuple[Run, ...]) -> Word | None:
+    """The verdict where no relative change can be estimated, for a number that goes up: None where one can be."""
+    if not before or not after:
+        return "inconclusive"
+    zero_before = [run.typical <= 0 for run in before]
+    zero_after = [run.typical <= 0 for run in after]
+    if all(zero_before) and all(zero_after):
+        return "same"
+    if all(zero_before) and not any(zero_after):
+        return "worse"
+    if all(zero_after) and not any(zero_before):
+        return "better"
+    return "inconclusive" if any(zero_before) or any(zero_after) else None
+
+
+def _integrated(found: Sequence[_Estimate], assumed: Assumed) -> list[_Estimate]:
+    """The estimates with middle, interval and p-value. All have as many runs."""
+    runs = [(*each.base, *each.new) for each in found]
+    typical = np.log([[run.typical for run in each] for each in runs])
+    steps = np.array([[run.steps for run in each] for each in runs], np.float64)
+    freedom = np.array([sum(run.freedom for run in each) + 1.0 for each in runs])
+    squares = np.array([sum(run.squares for run in each) for each in runs]) + assumed.within**2
+    witnesses = np.array([sum(run.steps - 1 for run in each) + 1.0 for each in runs])
+    variance = squares / witnesses * np.array([alikeness(each) for each in runs])
+
+    between, weight = _expected(assumed, found[0].few)
+    spread = variance[:, None] * _inverse_chi_square(freedom)
+    # rows × between × within × runs
+    total = between[None, :, None, None] ** 2 + spread[:, None, :, None] / steps[:, None, None, :]
+    precision = 1 / np.maximum(total, 1e-18)
+    split = len(found[0].base)
+    middles, variances, likelihood = [], [], np.zeros(precision.shape[:3])
+    for side in (slice(0, split), slice(split, None)):
+        precise, values = precision[..., side], typical[:, None, None, side]
+        whole = precise.sum(-1)
+        middle = (precise * values).sum(-1) / whole
+        likelihood += 0.5 * (np.log(precise).sum(-1) - np.log(whole))
+        likelihood -= 0.5 * (precise * (values - middle[..., None]) ** 2).sum(-1)
+        middles.append(middle)
+        variances.append(1 / whole)
+    likelihood -= likelihood.max(axis=(1, 2), keepdims=True)
+    share = np.exp(likelihood) * weight[None, :, None]
+    share /= share.sum(axis=(1, 2), keepdims=True)
+    mixture = _Mixture(share, middles[1] - middles[0], np.sqrt(variances[0] + variances[1]))
+    level = found[0].level
+    below = mixture.below(np.zeros(len(found)))
+    p_values = np.minimum(2 * np.minimum(below, 1 - below), 1.0)
+    lows, highs = mixture.quantile(level / 2), mixture.quantile(1 - level / 2)
+    return [
+        replace(
+            each,
+            middle=(float((share[row] * middles[0][row]).sum()), float((share[row] * middles[1][row]).sum())),
+            interval=(float(lows[row]), float(highs[row])),
+            p_value=_permuted(each, float(p_values[row])),
+        )
+        for row, each in enumerate(found)
+    ]
+
+
+def _expected(assumed: Assumed, few: bool) -> tuple[Floats, Floats]:
+    """Noise between runs that may be, and with what probability before any run was seen."""
+    tail = assumed.between * np.exp((np.arange(_TAIL) + 0.5) / _TAIL * math.log(_TAIL_TO))
+    tail_weight = np.full(_TAIL, assumed.wilder / _TAIL)
+    if few:
+        return np.append(assumed.between, tail), np.append(1 - assumed.wilder, tail_weight)
+    usual = (np.arange(_GRID) + 0.5) / _GRID * assumed.between
+    return np.append(usual, tail), np.append(np.full(_GRID, (1 - assumed.wilder) / _GRID), tail_weight)
+
+
+def _inverse_chi_square(freedom: Floats) -> Floats:
+    """By how much a variance of so many degrees of freedom may be off: equally likely factors (Wilson–Hilferty)."""
+    likely = [(at + 0.5) / _QUANTILES for at in range(_QUANTILES)]
+    z = np.array([_NORMAL.inv_cdf(each) for each in likely])
+    part = 2 / (9 * freedom[:, None])
+    return np.asarray(1 / np.maximum(1 - part + z * np.sqrt(part), 0.1) ** 3)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mixture:
+    """Normal distributions, mixed: rows × between × within."""
+
+    share: Floats
+    middle: Floats
+    deviation: Floats
+
+    def below(self, value: Floats) -> Floats:
+        """The probability of being less than `value`, a row each."""
+        z = (value[:, None, None] - self.middle) / np.maximum(self.deviation, 1e-12)
+        return np.asarray((self.share * normal_below(z)).sum(axis=(1, 2)))
+
+    def quantile(self, probability: float) -> Floats:
+        """Where `below` is `probability`, by halving."""
+        reach = 12 * self.deviation.max(axis=(1, 2)) + 1e-9
+        low, high = self.middle.min(axis=(1, 2)) - reach, self.middle.max(axis=(1, 2)) + reach
+        for _ in range(40):
+            half = (low + high) / 2
+            less = self.below(half) < probability
+            low, high = np.where(less, half, low), np.where(less, high, half)
+        return (low + high) / 2
+
+
+def normal_below(z: Floats) -> Floats:
+    """The normal distribution's cumulative probability; relative error 1.2e-7 (Press et al., erfcc)."""
+    x = np.abs(z) / math.sqrt(2)
+    t = 1 / (1 + 0.5 * x)
+    series = np.zeros_like(t)
+    for each in _ERFCC:
+        series = series * t + each
+    tail = 0.5 * t * np.exp(-x * x - 1.26551223 + t * series)
+    return np.asarray(np.where(z < 0, tail, 1 - tail))
+
+
+# --- steps against steps
+
+
+def _permuted(found: _Estimate, p_value: float) -> float:
+    """Of few runs: no less than what a permutation of blocks of steps gives, where that can tell at all."""
+    if not found.few or p_value >= found.level:
+        return p_value
+    sides = [found.base, found.new]
+    size = 1 if alikeness([*found.base, *found.new]) == 1.0 else 4
+    blocks = [
+        np.array(
+            [
+                run.typical * float(part.mean())
+                for run in side
+                for part in np.array_split(run.values, max(run.steps // size, 1))
+            ]
+        )
+        for side in sides
+    ]
+    return max(p_value, _permutation(blocks[0], blocks[1]))
+
+
+def _permutation(base: Floats, new: Floats) -> float:
+    """Two-sided p-value of the difference of mean logarithms by permutations; 0 if none at all is as extreme.
+
+    Where a few blocks allow few permutations, even the most extreme one is no proof of itself: the assumed noise is.
+    """
+    values = np.log(np.maximum(np.concatenate([base, new]), 1e-300))
+    rng = np.random.default_rng(0)
+    order = np.argsort(rng.random((_PERMUTATIONS, len(values))), axis=1)
+    shuffled = values[order]
+    differences = shuffled[:, len(base) :].mean(axis=1) - shuffled[:, : len(base)].mean(axis=1)
+    observed = values[len(base) :].mean() - values[: len(base)].mean()
+    as_extreme = np.abs(differences) >= abs(observed) * (1 - 1e-12)
+    apart = base.max() < new.min() or new.max() < base.min()
+    return 0.0 if apart else (1 + int(as_extreme.sum())) / (_PERMUTATIONS + 1)
+
+
+# --- words
+
+
+def _verdict(found: _Estimate, limit: float, higher_is_worse: bool) -> Verdict:
+    if found.known is not None:
+        return _known_verdict(found, higher_is_worse)
+    base, new = (math.exp(each) for each in found.middle)
+    verdict = Verdict(
+        "inconclusive",
+        base,
+        new,
+        new / base - 1,
+        math.expm1(found.interval[0]),
+        math.expm1(min(found.interval[1], 700.0)),
+        found.p_value,
+        found.level,
+        _why(found),
+    )
+    return replace(verdict, word=_word(verdict, limit, higher_is_worse))
+
+
+def _word(verdict: Verdict, limit: float, higher_is_worse: bool) -> Word:
+    change, low, high, p_value = verdict.change, verdict.low, verdict.high, verdict.p_value
+    if change is None or low is None or high is None or p_value is None:
+        return verdict.word
+    if p_value < verdict.level and abs(change) >= limit:
+        return "worse" if (change > 0) == higher_is_worse else "better"
+    return "same" if -limit < low and high < limit else "inconclusive"
+
+
+def _known_verdict(found: _Estimate, higher_is_worse: bool) -> Verdict:
+    sides = [[run.typical for run in side] for side in (found.base, found.new)]
+    base, new = (float(np.mean(side)) if side else None for side in sides)
+    word = found.known or "inconclusive"
+    if not higher_is_worse and word in ("worse", "better"):
+        word = "better" if word == "worse" else "worse"
+    relative = {"same": 0.0, "worse": math.inf, "better": -1.0}.get(found.known or "")
+    why = "No step has a value on one side." if base is None or new is None else "It is 0 in some runs."
+    return Verdict(word, base, new, relative, relative, relative, None, found.level, why)
+
+
+def _why(found: _Estimate) -> str:
+    runs = min(len(found.base), len(found.new))
+    if found.few:
+        return (
+            f"{runs} run{'s' if runs > 1 else ''} on a side: how much runs differ is not known; "
+            f"{RUNS} a side or more tell."
+        )
+    steps = min(run.steps for run in (*found.base, *found.new))
+    return f"Only {steps} steps in a run; {STEPS} or more tell more." if steps < STEPS else ""
