@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,9 @@ import polars as pl
 import pytest
 
 from docs import generate
+from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.rules import rules
 from kinetoscope.analyses import ANALYSES
 from kinetoscope.schema import Analysis, Column, Param, Result, Schema
 
@@ -40,17 +44,37 @@ def test_a_page_has_all_that_the_analysis_declares() -> None:
     assert "| `idle` | Int64 | ns | Idle time. |" in text
 
 
+def planted(look: RankView) -> Iterator[Claim]:
+    """Is anything planted?
+
+    What it checks. Everything.
+
+    Why it matters. It grows.
+
+    What to do. Water it.
+    """
+    raise NotImplementedError(look)
+
+
+def test_a_page_of_a_rule_has_its_headings() -> None:
+    text = generate.page_of_rule(Rule("HOST999", "Something grows", of_rank=planted))
+    assert "\n# HOST999: Something grows\n\nIs anything planted?" in text
+    assert "**What it checks.** Everything.\n\n**Why it matters.** It grows.\n\n**What to do.** Water it." in text
+
+
 def test_check_finds_what_is_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = ["--folder", str(tmp_path)]
     assert generate.main([*folder, "--check"]) == 1
     assert generate.main(folder) == 0
     assert generate.main([*folder, "--check"]) == 0
-    assert {path.stem for path in tmp_path.iterdir()} == {"index", *(analysis.name for analysis in ANALYSES)}
-    (tmp_path / "index.md").write_text("old")
-    (tmp_path / "gone.md").write_text("of an analysis that is no more")
+    analyses = tmp_path / "analyses"
+    assert {path.stem for path in analyses.iterdir()} == {"index", *(analysis.name for analysis in ANALYSES)}
+    assert {path.stem for path in (tmp_path / "rules").iterdir()} == {"index", *(rule.code for rule in rules())}
+    (analyses / "index.md").write_text("old")
+    (analyses / "gone.md").write_text("of an analysis that is no more")
     capsys.readouterr()
     assert generate.main([*folder, "--check"]) == 1
     said = capsys.readouterr().err
     assert [Path(line.split()[0]).name for line in said.splitlines()] == ["gone.md", "index.md"]
     assert generate.main(folder) == 0
-    assert not (tmp_path / "gone.md").exists()
+    assert not (analyses / "gone.md").exists()

@@ -136,7 +136,7 @@ def overlapped(p: Program, n: int) -> None:
 
 def all_reduce(p: Program, count: float, us: float) -> None:
     """A bucket of gradients on the stream of the collectives, behind what was computed so far."""
-    args = {
+    args: dict[str, Any] = {
         "Collective name": "allreduce", "In msg nelems": int(count), "Out msg nelems": int(count), "Group size": 8,
         "dtype": "BFloat16", "Process Group Name": "0", "Process Group Description": "default_pg",
         "Process Group Ranks": str(list(range(8))),

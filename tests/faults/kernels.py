@@ -100,5 +100,6 @@ ATTENTION: Final = {
     "forward": "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128, 4, false, "
     "false, cutlass::bfloat16_t, 64>, false, true, false, false, false, true, false>(pytorch_flash::Flash_fwd_params)",
     "backward": "void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<pytorch_flash::"
-    "Flash_bwd_kernel_traits<64, 128, 128, 8, 4, 4, 4, false, false, cutlass::bfloat16_t, 64> >(pytorch_flash::Flash_bwd_params)",
+    "Flash_bwd_kernel_traits<64, 128, 128, 8, 4, 4, 4, false, false, cutlass::bfloat16_t, 64> >"
+    "(pytorch_flash::Flash_bwd_params)",
 }

@@ -2,9 +2,10 @@
 
 Each run trains a small model in a process of its own, recorded in one of our ways, and draws from its seed what happens
 to it: SIGTERM at some moment, an exception in a step, a disk that is full (a small tmpfs where one can be mounted, else
-a limit on the size of files), windows asked for by another thread while one runs, loaders that fork. What must hold:
-each loss is, bit for bit, that of the same job without us, as far as the run came; the process ends as it would have
-without us, in time; whatever has a final name is a whole valid trace that our reader reads; nothing half is left.
+a limit on the size of files), windows asked for by another thread while one runs, loaders that fork. One run in four is
+a Python that was started for it, the others are forks (see `processes`). What must hold: each loss is, bit for bit,
+that of the same job without us, as far as the run came; the process ends as it would have without us, in time; whatever
+has a final name is a whole valid trace that our reader reads; nothing half is left.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.record.jobs import document, environment, parts, sidecar, traces
+from tests.record import processes
+from tests.record.jobs import document, parts, sidecar, traces
 
 STEPS: Final = 40
 PATIENCE: Final = 180.0
 """Seconds after which a run hangs; it takes a few, and more where the machine is busy."""
 
 JOB: Final = """
-import contextlib, json, random, resource, signal, sys, threading
+import contextlib, json, os, random, resource, signal, sys, threading
 import torch
 plan = json.loads(sys.argv[2])
 torch.set_num_threads(1)
@@ -54,7 +56,7 @@ def train(number, batch):
     if number == plan["fails_at"]: raise ArithmeticError("this step fails")
     loss.backward()
     optimizer.step()
-    print(number, loss.item().hex(), flush=True)
+    os.write(1, f"{number} {loss.item().hex()}\\n".encode())  # whole, or not at all, should a signal end it here
 def loop(step):
     for number, batch in enumerate(batches()):
         train(number, batch)
@@ -103,6 +105,7 @@ class Plan:
     limit: int = 0
     tmpfs: int = 0
     stack: bool = False
+    fresh: bool = False
     steps: int = STEPS
 
 
@@ -121,28 +124,29 @@ def drawn(seed: int) -> Plan:
         limit=chance.randrange(1000, 300_000) if full and not small else 0,
         tmpfs=chance.randrange(1, 100) * 4096 if small else 0,
         stack=chance.random() < 0.3,
+        fresh=chance.random() < 0.25,
     )
 
 
 def losses(plan: Plan, folder: Path) -> tuple[int, list[str], str]:
     """Run the job; how it ended, its losses, and what it said on standard error."""
-    command = [sys.executable, "-c", JOB, str(folder), json.dumps(asdict(plan))]
+    found: list[str] = []
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
-        found: list[str] = []
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment()) as job:
-            alarm = threading.Timer(PATIENCE, job.kill)
+        read, write = os.pipe()
+        task = [str(folder), json.dumps(asdict(plan))]
+        with os.fdopen(read) as lines, processes.python(JOB, task, write, errors.fileno(), fresh=plan.fresh) as job:
+            os.close(write)
+            alarm = threading.Timer(PATIENCE, job.send_signal, [signal.SIGKILL])
             alarm.start()
             try:
-                assert job.stdout is not None
-                for line in job.stdout:
+                for line in lines:
                     found.append(line.strip())
                     if len(found) == plan.killed_at + 1:
                         time.sleep(random.Random(plan.seed).random() * 0.01)
-                        job.terminate()
+                        job.send_signal(signal.SIGTERM)
                 code = job.wait()
             finally:
                 alarm.cancel()
-                job.kill()
         errors.seek(0)
         return code, found, errors.read()
 

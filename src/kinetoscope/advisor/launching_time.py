@@ -58,7 +58,5 @@ def launching_time(look: RankView) -> LaunchingTime:
         short = pauses.end - pauses.start <= _PAUSE
         bridged = merge(spans, Intervals(pauses.start[short], pauses.end[short]))
         others = np.flatnonzero(other & here)
-        stretches[track] = intersection(
-            difference(bridged, union(trace.start[others], trace.end[others])), look.inside
-        )
+        stretches[track] = intersection(difference(bridged, union(trace.start[others], trace.end[others])), look.inside)
     return LaunchingTime(calls, stretches)

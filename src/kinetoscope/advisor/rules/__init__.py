@@ -14,6 +14,8 @@ from kinetoscope.advisor.rule import Rule
 FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "Data": (
         "loading_in_the_main_process",
+        "too_few_workers",
+        "slow_first_batch",
     ),
     "Host": (
     ),
@@ -30,6 +32,15 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
 
 
 @cache
+def families() -> dict[str, tuple[Rule, ...]]:
+    """All rules by family, in the order of `FAMILIES`."""
+    return {
+        family: tuple(importlib.import_module(f"{__name__}.{name}").RULE for name in names)
+        for family, names in FAMILIES.items()
+    }
+
+
+@cache
 def rules() -> tuple[Rule, ...]:
     """All rules, in the order of `FAMILIES`."""
-    return tuple(importlib.import_module(f"{__name__}.{name}").RULE for names in FAMILIES.values() for name in names)
+    return tuple(rule for of_family in families().values() for rule in of_family)

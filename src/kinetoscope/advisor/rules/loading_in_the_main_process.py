@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.fetching import IN_PROCESS, fetches, gains_without, sure
+from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.model.calltree import main_thread
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.naming import rows_named
+from kinetoscope.advisor.where import seen
+from kinetoscope.advisor.words import share
 from kinetoscope.views.numbers import shown
 
-_SPAN: Final = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+_FEWEST: Final = 2
+_MOST: Final = 16
+"""Workers that are ever asked for: one is of no use while it is being waited for, and cores are not endless."""
 
-_SURE: Final = 0.7
-"""Of what is at stake, what workers surely bring: they share cores and memory with the training, and a batch that is
-ready has still to be taken."""
+_ROOM: Final = 1.25
+"""So much faster than the training the workers together shall be, for batches differ."""
 
 
 def loading_in_the_main_process(look: RankView) -> Iterator[Claim]:
@@ -28,34 +30,33 @@ def loading_in_the_main_process(look: RankView) -> Iterator[Claim]:
     hides.
 
     Why it matters. While that thread makes a batch it launches nothing, so the device runs dry. With workers batches
-    are made beside the training, and the thread takes one that is ready. At stake is what the steps gain if these
-    spans vanish, and surely seven tenths of that: workers share cores and memory with the training, and a batch that is
-    ready has still to be taken.
+    are made beside the training, and the thread takes one that is ready. At most the steps gain what they are shorter
+    by if these spans vanish. Surely they gain seven tenths of what remains of that if the workers asked for make
+    batches just as fast as this thread does: workers share memory and disks with the training, and a batch that is
+    ready has still to be taken. Where the training runs on the host, too, it is half, for they share the cores.
 
     What to do. Give the loader workers, and let them live on from epoch to epoch.
     """
-    rows = np.flatnonzero(
-        rows_named(look.trace, lambda name: name == _SPAN, EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_SPAN,))
-        & look.view.host
-        & (look.trace.track == look.trace.of(main_thread))
-    )
+    rows = fetches(look.trace, IN_PROCESS)
+    rows = rows[look.view.host[rows]]
     if not len(rows):
         return
     spans = look.spans(rows)
     length = look.each_step(spans.length)
-    factors = look.factors()
-    factors.cut[int(look.trace.track[rows[0]])] = spans
-    gains = look.gains(factors)
+    gains = gains_without(look, spans)
+    rest = max(look.step - float(np.mean(gains)), 1.0)  # of a step, if no batch ever had to be waited for
+    workers = min(max(math.ceil(_ROOM * length / rest), _FEWEST), _MOST)
+    waiting = max(length / workers - rest, 0.0)
     longest = int(rows[np.argmax(look.trace.end[rows] - look.trace.start[rows])])
-    start, end = int(look.trace.start[longest]) - look.origin, int(look.trace.end[longest]) - look.origin
     yield Claim(
-        message=f"Batches are made in the training process: {shown(length, 'ns')} of each step.",
-        stake=look.stake(_SURE * gains, gains),
+        message=f"Batches are made in the training process: {shown(length, 'ns')} of each step"
+        f" ({share(length, look.step)}).",
+        stake=look.stake(sure(look) * np.maximum(gains - waiting, 0.0), gains),
         change="- DataLoader(dataset, batch_size=...)\n"
-        "+ DataLoader(dataset, batch_size=..., num_workers=4, persistent_workers=True)",
-        why="The steps are computed anew without these spans; workers, which share cores and memory with the"
-        " training, are supposed to bring seven tenths of that at least.",
-        evidence=(Evidence("the longest of them", "step_breakdown", start=start, end=end, row=longest),),
+        f"+ DataLoader(dataset, batch_size=..., num_workers={workers}, persistent_workers=True)",
+        why=f"The steps are computed anew without these spans; {workers} workers, which share the host with the"
+        f" training, are supposed to bring {share(sure(look), 1.0)} of that at least.",
+        evidence=(seen(look, longest, "the longest of them", "step_breakdown"),),
         time=look.exposed(spans),
     )
 

@@ -177,9 +177,7 @@ def _time(look: RankView, site: _Site) -> Intervals:
     order = order[np.argsort(launched[order], kind="stable")]
     following = np.searchsorted(launched[order], look.trace.end[site.calls])
     known = following < len(order)
-    return intersection(
-        union(look.trace.start[site.calls[known]], work.start[order[following[known]]]), look.idle
-    )
+    return intersection(union(look.trace.start[site.calls[known]], work.start[order[following[known]]]), look.idle)
 
 
 def _change(name: str) -> str:

@@ -1,0 +1,139 @@
+"""Spans of torch's data loader on the thread that trains, as the rules about data see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.rule import RankView
+from kinetoscope.algorithms.intervals import Intervals, union
+from kinetoscope.model.calltree import STEP, main_thread
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.trace import Trace
+
+_LOADER: Final = "enumerate(DataLoader)#"
+
+_MAKER: Final = ": _get_iterator"
+"""How the name of torch's Python call ends that starts the workers."""
+
+IN_PROCESS: Final = f"{_LOADER}_SingleProcessDataLoaderIter.__next__"
+"""The span in which the training thread makes a batch itself."""
+
+FROM_WORKERS: Final = f"{_LOADER}_MultiProcessingDataLoaderIter.__next__"
+"""The span in which it takes a batch from workers, and waits for it if none is ready."""
+
+SURE: Final = 0.7
+"""Of what is at stake, what workers surely bring: they share memory and the way to the disk with the training, and a
+batch that is ready has still to be taken."""
+
+SURE_ON_HOST: Final = 0.5
+"""The same where the training itself runs on the host's cores."""
+
+WORTH: Final = 0.01
+"""Share of a step from which on waiting for workers is worth a word."""
+
+
+def fetches(trace: Trace, name: str) -> NDArray[np.int64]:
+    """Rows of the spans of a name on the main thread, in order of time."""
+    rows = np.flatnonzero(
+        rows_named(trace, name.__eq__, EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_LOADER,))
+        & (trace.track == trace.of(main_thread))
+    )
+    return rows[np.argsort(trace.start[rows], kind="stable")]
+
+
+def loader_time(trace: Trace) -> Intervals:
+    """When the main thread is in torch's data loader, with or without workers."""
+    rows = np.concatenate([fetches(trace, IN_PROCESS), fetches(trace, FROM_WORKERS)])
+    return union(trace.start[rows], trace.end[rows])
+
+
+def gains_without(look: RankView, time: Intervals) -> NDArray[np.float64]:
+    """How much shorter each selected step would be if the main thread had no such time, ns: float64 [steps]."""
+    factors = look.factors()
+    factors.cut[look.trace.of(main_thread)] = time
+    return look.gains(factors)
+
+
+def sure(look: RankView) -> float:
+    """What share of what is at stake more workers surely bring."""
+    return SURE if look.has_device else SURE_ON_HOST
+
+
+def range_of_mean(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Between which the mean lies, of values that come and go in turns: the means of all beginnings and ends of them.
+
+    Batches come in bursts, as many as there are workers: the spread of single steps says little about their mean. Of
+    each beginning, and each end, at least half of the values are taken.
+    """
+    count = len(values)
+    if not count:
+        return 0.0, 0.0
+    sizes = np.arange(1, count + 1)
+    means = np.concatenate([np.cumsum(values) / sizes, np.cumsum(values[::-1]) / sizes])
+    means = means[np.concatenate([sizes, sizes]) * 2 >= count]
+    return float(means.min()), float(means.max())
+
+
+# --- where workers are started
+
+
+@dataclass(frozen=True)
+class Starts:
+    """When workers were started, in order of time.
+
+    Attributes:
+        start, end: int64 [starts], from the end of the last batch's step to the first fetch, ns.
+        first: int64 [starts], row of the first fetch afterwards.
+        again: bool [starts], whether an epoch ended in the recording right before.
+    """
+
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    first: NDArray[np.int64]
+    again: NDArray[np.bool_]
+
+
+def first_fetches(trace: Trace) -> NDArray[np.int64]:
+    """Rows of the first fetch after each start of the workers, and of those that only find an epoch at its end."""
+    rows, over = fetches(trace, FROM_WORKERS), trace.of(_ends_of_epochs)
+    return np.union1d(trace.of(starts).first, rows[over])
+
+
+def _ends_of_epochs(trace: Trace) -> NDArray[np.bool_]:
+    """Which fetches gave no batch, as another fetch follows before any operator runs: bool [fetches]."""
+    rows = fetches(trace, FROM_WORKERS)
+    marks = rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
+    ops = (trace.kind == EventKind.HOST_OP) & (trace.track == trace.of(main_thread)) & ~marks
+    ops[rows] = False
+    begun = np.sort(trace.start[ops])
+    over = np.zeros(len(rows), np.bool_)
+    if len(rows) > 1:
+        until = trace.start[rows[1:]]
+        over[:-1] = np.searchsorted(begun, until) == np.searchsorted(begun, trace.end[rows[:-1]])
+    return over
+
+
+def starts(trace: Trace) -> Starts:
+    """Find them. Ask by `trace.of`."""
+    rows, over = fetches(trace, FROM_WORKERS), trace.of(_ends_of_epochs)
+    before = np.flatnonzero(over)
+    before = before[before + 1 < len(rows)]
+    calls = rows_named(
+        trace, lambda name: name.endswith(_MAKER) and "dataloader" in name, EventKind.PYTHON, holding=("_get_iterator",)
+    )
+    made = np.flatnonzero(calls & (trace.track == trace.of(main_thread)))
+    after = np.searchsorted(trace.start[rows], trace.end[made]) if len(rows) else made
+    made, after = made[after < len(rows)], after[after < len(rows)]
+    extra = ~np.isin(after, before + 1)  # of an epoch that begins with the recording, or before its first step
+    made, after = made[extra], after[extra]
+    start = np.concatenate([trace.start[rows[before]], trace.start[made]])
+    end = np.concatenate([trace.start[rows[before + 1]], trace.end[made]])
+    first = np.concatenate([rows[before + 1], rows[after]])
+    again = np.arange(len(first)) < len(before)
+    order = np.argsort(start, kind="stable")
+    return Starts(start[order], end[order], first[order], again[order])

@@ -1,0 +1,57 @@
+"""HOST006: Python collects garbage while it should train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.words import each_step
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.naming import rows_named
+from kinetoscope.views.numbers import shown
+
+_NAME: Final = "Python GC"
+_SURE: Final = 0.8
+"""Of what is at stake, what surely goes: some garbage has to be collected some time."""
+
+
+def garbage_collection(look: RankView) -> Iterator[Claim]:
+    """Does Python's garbage collector hold up the training?
+
+    What it checks. Spans `Python GC`, which torch records from 2.9 on if it is asked to (`record_python_gc_info` of the
+    experimental configuration, with stacks), and how much of them no device work hides.
+
+    Why it matters. A full collection looks at every object of the process, and nothing else runs in Python meanwhile.
+    It comes when enough objects were made, which is at another time on each rank: then all ranks wait for the one. At
+    stake is what the steps gain without the collections, surely eight tenths of it.
+
+    What to do. Freeze what lives for good after the model is built, and collect at times of your own, on all ranks at
+    once.
+    """
+    trace = look.trace
+    rows = np.flatnonzero(rows_named(trace, _NAME.__eq__, EventKind.PYTHON, holding=(_NAME,)) & look.view.host)
+    if not len(rows) or not look.count:
+        return
+    factors = look.factors()
+    for track in np.unique(trace.track[rows]).tolist():
+        factors.cut[track] = look.spans(rows[trace.track[rows] == track])
+    gains = look.gains(factors)
+    spans = look.spans(rows)
+    longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
+    start, end = int(trace.start[longest]) - look.origin, int(trace.end[longest]) - look.origin
+    yield Claim(
+        message=f"Python collects garbage {each_step(len(rows) / look.count, 'time')}, {shown(look.each_step(spans.length), 'ns')} of"
+        f" each step and {shown(end - start, 'ns')} at the longest.",
+        stake=look.stake(_SURE * gains, gains),
+        change="+ gc.collect(); gc.freeze()  # once, before the loop\n+ gc.disable()  # and gc.collect() every so many steps",
+        why="The steps are computed anew without these pauses; eight tenths of that are supposed to be sure.",
+        evidence=(Evidence("the longest collection", "step_breakdown", start=start, end=end, row=longest),),
+        time=look.exposed(spans),
+    )
+
+
+RULE = Rule("HOST006", "Python's garbage collector holds up the training", of_rank=garbage_collection)

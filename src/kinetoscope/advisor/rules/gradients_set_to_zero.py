@@ -1,0 +1,84 @@
+"""HOST005: gradients are written over with zeros instead of being dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.optimizers import zero_grads, zeroes
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.spots import inside, launched_in
+from kinetoscope.advisor.words import each_step
+from kinetoscope.algorithms.intervals import Intervals, intersection, merge, union
+from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.naming import rows_named
+from kinetoscope.views.numbers import shown
+
+_ACCUMULATE: Final = "AccumulateGrad"
+_ADDS: Final = ("aten::add_", "aten::_foreach_add_")
+_SURE: Final = 0.8
+"""Of what the zeros take, what surely goes: something has still to go through the parameters and drop them."""
+
+
+def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
+    """Does `zero_grad` fill the gradients with zeros?
+
+    What it checks. Operators `zero_` inside torch's spans `Optimizer.zero_grad#…`.
+
+    Why it matters. Zeros are written over all gradients, and the backward pass then adds to them instead of just
+    storing what it has. At stake is what the steps gain if the zeros, and the additions in `AccumulateGrad`, go;
+    surely eight tenths of the zeros alone, for who adds up gradients of several batches needs the additions.
+
+    What to do. Let `zero_grad` drop the gradients, which is the default from torch 2.0 on.
+    """
+    trace = look.trace
+    spans = trace.of(zero_grads)
+    chosen = spans.inside & trace.of(zeroes) & look.view.host
+    if not look.count or not chosen.any():
+        return
+    zeros = spans.inside & look.view.host
+    sure = _gains(look, zeros)
+    most = _gains(look, zeros | (_additions(look) & look.view.host))
+    rows = np.flatnonzero(spans.rows & look.view.host)
+    longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
+    start, end = int(trace.start[longest]) - look.origin, int(trace.end[longest]) - look.origin
+    length = look.each_step(int((trace.end[rows] - trace.start[rows]).sum()))
+    yield Claim(
+        message=f"Gradients are filled with zeros: {each_step(int(chosen.sum()) / look.count, 'operator')},"
+        f" {shown(length, 'ns')} on the host.",
+        stake=look.stake(_SURE * np.minimum(sure, most), np.maximum(sure, most)),
+        change="- optimizer.zero_grad(set_to_none=False)\n+ optimizer.zero_grad(set_to_none=True)",
+        why="The steps are computed anew without the zeros (of which eight tenths are supposed to be sure), and at most"
+        " without the additions to them in the backward pass.",
+        evidence=(Evidence("the longest zero_grad", "operators", start=start, end=end, row=longest),),
+        time=_time(look, rows, zeros),
+    )
+
+
+def _additions(look: RankView) -> NDArray[np.bool_]:
+    """What adds to gradients in the backward pass: bool [events]."""
+    trace = look.trace
+    nodes = rows_named(trace, lambda name: _ACCUMULATE in name, EventKind.HOST_OP, holding=(_ACCUMULATE,))
+    adds = rows_named(trace, _ADDS.__contains__, EventKind.HOST_OP, holding=("add_",))
+    return inside(trace, adds & inside(trace, nodes) & (trace.of(call_tree).parent >= 0))
+
+
+def _gains(look: RankView, calls: NDArray[np.bool_]) -> NDArray[np.float64]:
+    factors = look.factors()
+    factors.host[calls] = 0.0
+    factors.work[launched_in(look.trace, calls)] = 0.0
+    return look.gains(factors)
+
+
+def _time(look: RankView, rows: NDArray[np.int64], zeros: NDArray[np.bool_]) -> Intervals:
+    launched = launched_in(look.trace, zeros)
+    work = union(look.work.start[launched], look.work.end[launched])
+    return intersection(merge(look.exposed(look.spans(rows)), work), look.inside)
+
+
+RULE = Rule("HOST005", "Gradients are set to zero instead of being dropped", of_rank=gradients_set_to_zero)

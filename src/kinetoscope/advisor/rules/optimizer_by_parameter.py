@@ -1,0 +1,125 @@
+"""HOST004: the optimizer goes through the parameters one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.optimizers import optimizer_steps, works_on_all
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.spots import launched_in
+from kinetoscope.advisor.words import each_step
+from kinetoscope.algorithms.intervals import Intervals, intersection, merge, union
+from kinetoscope.model.outermost import outermost_ops
+from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.what_if import Factors
+from kinetoscope.views.numbers import shown
+
+_FEWEST: Final = 20
+"""Operators a step, under which there is nothing to put together."""
+
+_FUSED: Final = frozenset({"SGD", "Adam", "AdamW", "Adagrad"})
+"""Optimizers that torch has a fused form of, on CPUs as on GPUs."""
+
+_TINY: Final = 10_000
+"""A kernel shorter than this, ns, is as long as it is because it is one."""
+
+_SMALL_OP: Final = 20_000
+"""The same of an operator that computes on the host."""
+
+
+class _Left(NamedTuple):
+    """What part of its time is left of what, when all parameters are worked on at once."""
+
+    host: float
+    tiny: float
+    large: float
+
+
+_AT_MOST: Final = _Left(host=0.5, tiny=0.5, large=0.9)
+_AT_LEAST: Final = _Left(host=0.03, tiny=0.02, large=0.35)
+"""Adam by parameter reads and writes some 19 tensors, fused 7; plain SGD 3 and 3, with momentum 8 and 5."""
+
+_ON_HOST: Final = (_Left(0.35, 0.35, 0.6), _Left(0.03, 0.03, 0.15))
+"""The same where the host computes: at most and at least, of calls, small operators and large ones."""
+
+
+def optimizer_by_parameter(look: RankView) -> Iterator[Claim]:
+    """Does the optimizer call several operators for each parameter?
+
+    What it checks. The operators directly inside torch's spans `Optimizer.step#…`: whether hardly any of them works on
+    all parameters at once (`_foreach_…`, `_fused_…`).
+
+    Why it matters. A model has hundreds of parameters, most of them small, and an update takes up to a dozen operators:
+    thousands of launches of kernels that do next to nothing. At stake is what the steps gain if the calls and small
+    kernels in these spans all but vanish and large kernels take a third; surely if half of the calls and small kernels
+    stay and nine tenths of the large ones.
+
+    What to do. Ask for the fused form, else for `foreach=True`; torch chooses `foreach` by itself only on GPUs, from
+    2.0 on, and only if all parameters are plain tensors there.
+    """
+    trace = look.trace
+    spans = trace.of(optimizer_steps)
+    within = spans.inside & look.view.host
+    ops = _direct(look, within)
+    alone = ops & ~trace.of(works_on_all)
+    count = int(alone.sum())
+    if not look.count or count < _FEWEST * look.count or count < 0.8 * int(ops.sum()):
+        return
+    low, high = (look.gains(_factors(look, within, alone, left)) for left in _left(look))
+    rows = np.flatnonzero(spans.rows & look.view.host)
+    longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
+    start, end = int(trace.start[longest]) - look.origin, int(trace.end[longest]) - look.origin
+    length = look.each_step(int((trace.end[rows] - trace.start[rows]).sum()))
+    option = "fused=True" if spans.name in _FUSED else "foreach=True"
+    yield Claim(
+        message=f"{spans.name} updates the parameters one by one: {each_step(count / look.count, 'operator')},"
+        f" {shown(length, 'ns')} on the host.",
+        stake=look.stake(np.minimum(low, high), high),
+        change=f"- {spans.name}(model.parameters(), ...)\n+ {spans.name}(model.parameters(), ..., {option})",
+        why="The steps are computed anew with a part of the calls and kernels of the update; see the rule's text for"
+        " how large a part.",
+        confidence="medium",
+        evidence=(Evidence("the longest update", "operators", start=start, end=end, row=longest),),
+        time=_time(look, rows, within),
+    )
+
+
+def _direct(look: RankView, within: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The operators that the spans call, not those that these call; in files of 2021 the spans are operators too."""
+    trace, parent = look.trace, look.trace.of(call_tree).parent
+    spans = trace.of(optimizer_steps).rows
+    if not (trace.kind[spans] == EventKind.HOST_OP).any():
+        return np.asarray(within & trace.of(outermost_ops))
+    return np.asarray(within & (trace.kind == EventKind.HOST_OP) & (parent >= 0) & spans[parent])
+
+
+def _left(look: RankView) -> tuple[_Left, _Left]:
+    return (_AT_MOST, _AT_LEAST) if look.has_device else _ON_HOST
+
+
+def _factors(look: RankView, within: NDArray[np.bool_], ops: NDArray[np.bool_], left: _Left) -> Factors:
+    trace, factors = look.trace, look.factors()
+    factors.host[within] = left.host
+    if look.has_device:
+        launched = launched_in(trace, within)
+        tiny = look.work.duration < _TINY
+        factors.work[launched & tiny], factors.work[launched & ~tiny] = left.tiny, left.large
+    else:
+        large = ops & (trace.end - trace.start >= _SMALL_OP)
+        factors.host[large] = left.large
+    return factors
+
+
+def _time(look: RankView, rows: NDArray[np.int64], within: NDArray[np.bool_]) -> Intervals:
+    exposed = look.exposed(look.spans(rows))
+    launched = launched_in(look.trace, within)
+    return intersection(merge(exposed, union(look.work.start[launched], look.work.end[launched])), look.inside)
+
+
+RULE = Rule("HOST004", "The optimizer goes through the parameters one by one", of_rank=optimizer_by_parameter)
