@@ -12,8 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kinetoscope import ANALYSES, Job, Selection, read
+from kinetoscope.advisor.advice import advise
 from kinetoscope.errors import UsageError
 from tests.catalog.test_analyses import is_sound
+from tests.catalog.test_rules import is_whole
 
 oddities = st.sampled_from(
     [
@@ -104,3 +106,13 @@ def test_every_selection_is_answered_or_refused(
     for analysis in ANALYSES:
         with suppress(UsageError):
             is_sound(analysis(job, select=select))
+
+
+@given(st.lists(members, max_size=12), facts)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_every_trace_is_advised_on(
+    tmp_path_factory: pytest.TempPathFactory, events: list[Any], top: dict[str, Any]
+) -> None:
+    job = drawn_job(tmp_path_factory.getbasetemp(), events, top)
+    for finding in advise(job).findings:
+        is_whole(finding, job)

@@ -127,9 +127,6 @@ class Program(Host):
         category = "cuda_driver" if call.startswith("cu") and not call.startswith("cuda") else "cuda_runtime"
         args = {"External id": self.external, "cbid": 211, "correlation": correlation}
         self.record(category, call, start, self.now, **args)
-        if self.recording:
-            flow = {"ph": "s", "id": correlation, "pid": MAIN, "tid": self.thread, "ts": start}
-            self.events.append({**flow, "cat": "ac2g", "name": "ac2g"})
 
     def _on_device(
         self, category: str, name: str, start: int, end: int, stream: int, correlation: int, **args: Any
@@ -137,8 +134,7 @@ class Program(Host):
         """Work that ends after the recording began is in the trace even if its launch is not."""
         more = {"External id": self.external, "device": 0, "context": 1, "stream": stream, "correlation": correlation}
         event: Event = {"ph": "X", "cat": category, "name": name, "pid": 0, "tid": stream, "ts": start}
-        flow = {"ph": "f", "id": correlation, "pid": 0, "tid": stream, "ts": start, "cat": "ac2g", "name": "ac2g"}
-        self._work.append(({**event, "dur": end - start, "args": {**more, **args}}, {**flow, "bp": "e"}))
+        self._work.append({**event, "dur": end - start, "args": {**more, **args}})
 
     def _shape(
         self,
@@ -318,7 +314,7 @@ class Program(Host):
         Steps −warm … −1 come before the recording. The mean is of all recorded steps but those at their head that are
         more than 1.25 times as long as the median; a step ends when both the host and the device are through with it.
         """
-        self._work: list[tuple[Event, Event]] = []
+        self._work: list[Event] = []
         self._firsts: dict[str, float] = {}
         ends = [self.now]
         began = 0
@@ -333,9 +329,7 @@ class Program(Host):
         self.step_time = _mean(ends)
         if self.device:
             self.synchronize("cudaDeviceSynchronize")
-        for event, flow in self._work:
-            if event["ts"] + event["dur"] >= began:
-                self.events += (event, flow)
+        self.events += [event for event in self._work if event["ts"] + event["dur"] >= began]
         write(path, self.events, self._header(), amd=bool(self.device and self.device.startswith("AMD")))
         return self.step_time
 

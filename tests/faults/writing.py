@@ -27,8 +27,8 @@ _AMD: Final = {
 def write(path: Path, events: Sequence[Event], top: Mapping[str, Any], *, amd: bool = False) -> None:
     """Write the file; compressed if its name says so."""
     head = json.dumps({"schemaVersion": 1, **top, "displayTimeUnit": "ms", "baseTimeNanoseconds": _BASE})
-    lines = ",\n".join(json.dumps(_timed(_of_amd(event) if amd else event)) for event in [*_names(events), *events])
-    text = f'{head[:-1]}, "traceEvents": [\n{lines}\n], "traceName": "{path.name}"}}'
+    lines = json.dumps([_timed(_of_amd(event) if amd else event) for event in [*_names(events), *events]])
+    text = f'{head[:-1]}, "traceEvents": {lines}, "traceName": "{path.name}"}}'
     if path.suffix == ".gz":
         path.write_bytes(gzip.compress(text.encode(), 1))
     else:

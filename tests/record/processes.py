@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 SOURCE: Final = Path(__file__).parents[2] / "src"
-_MARK: Final = "KINETOSCOPE_TEST"
+_MARK: Final = "TESTED_BY_KINETOSCOPE"
 
 _SERVER: Final = """
 import atexit, gc, json, os, signal, socket, sys, threading

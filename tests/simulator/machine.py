@@ -31,6 +31,9 @@ _LATENCY: Final = 4_000
 _LINKS: Final = (200.0, 40.0)
 """Bytes a ns within a host and between hosts."""
 
+_STAGED: Final = (4.0, 2.0)
+"""The same of gloo, by way of the hosts' memory."""
+
 _SETUP: Final = 12_000
 
 
@@ -235,14 +238,16 @@ class Machine:
             self.host[ranks] = latest + extra
             self.records.append(Host(name, "cuda_runtime", ranks, start, self.host[ranks], self.backward))
 
-    def collective(self, family: Family, kind: str, elements_in: int, elements_out: int, size: int) -> None:
-        """One collective in each group; it waits for the computation before it."""
+    def collective(
+        self, family: Family, kind: str, elements_in: int, elements_out: int, size: int, *, early: bool = False
+    ) -> None:
+        """One collective in each group; it waits for the computation before it, unless it is `early`."""
         ranks, group = family.members, family.of(family.members)
         match = self._matches + group
         self._matches += len(family.ranks)
         peer = np.full(len(ranks), -1)
         sizes = (elements_in, elements_out, size)
-        self._together(family, kind, family.stream, ranks, group, match, peer, None, sizes)
+        self._together(family, kind, family.stream, ranks, group, match, peer, None, sizes, early=early)
 
     def send(self, family: Family, source: int, destination: int, elements: int, size: int) -> int:
         """Of each group, the rank at one place sends to the one at another; the stream on which it does.
@@ -274,12 +279,14 @@ class Machine:
         peer: Ints,
         sends: NDArray[np.bool_] | None,
         sizes: tuple[int, int, int],
+        early: bool = False,
     ) -> None:
         op_start = self.host[ranks]
         op_end = op_start + self._on_host(2 * self.model.launch, ranks)
         self.host[ranks] = op_end
         if self.on_device:
-            ready = np.maximum(op_end + _LATENCY, self.busy(COMPUTE)[ranks])
+            before = op_end if early else self.busy(COMPUTE)[ranks]
+            ready = np.maximum(op_end + _LATENCY, before)
         else:
             ready = op_start + (op_end - op_start) // 2
         arrival = np.maximum(ready, self.busy(stream)[ranks])
@@ -309,7 +316,8 @@ class Machine:
         """How long data is under way in each group, once all are there."""
         model = self.model
         hosts = family.ranks // model.ranks_per_host
-        rate = np.where((hosts == hosts[:, :1]).all(axis=1), *_LINKS)
+        links = _STAGED if model.staged else _LINKS
+        rate = np.where((hosts == hosts[:, :1]).all(axis=1), *links)
         n = 2 if kind == "send_recv" else family.size
         share = {"all_reduce": 2 * (n - 1) / n, "send_recv": 1.0, "broadcast": 1.0}.get(kind, (n - 1) / n)
         drawn = 1 + 0.02 * self._random.random(len(rate))

@@ -82,6 +82,12 @@ class Model:
         names: process groups are called by a counter; by a hash of their ranks; or by what they are for, so that
             several have one name.
         single: whether there are collectives of groups of one rank too.
+        overlaps: whether gradients are all-reduced as they come ("ddp"), or all of them after the backward pass.
+        bucket: layers whose gradients are all-reduced together ("ddp").
+        pieces: all-reduces that the gradients of a layer are shared in ("ddp").
+        width: bytes of an element of the gradients ("ddp").
+        prefetches: whether parameters are gathered while the layer before is computed ("fsdp").
+        staged: the work is on devices, the collectives are those of gloo, on hosts.
         dialect: see DIALECTS.
         fault: what is wrong.
         other: what is wrong besides, with another rank.
@@ -119,6 +125,12 @@ class Model:
     clock_drift: float = 0.0
     names: Literal["counter", "hash", "purpose"] = "counter"
     single: bool = False
+    overlaps: bool = True
+    bucket: int = 1
+    pieces: int = 1
+    width: int = 2
+    prefetches: bool = False
+    staged: bool = False
     dialect: Dialect = "2026"
     fault: Fault = field(default_factory=Fault)
     other: Fault = field(default_factory=Fault)

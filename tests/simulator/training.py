@@ -75,7 +75,7 @@ class _Job:
         if self.model.buffers and family is not None:
             self._blocking(family, "broadcast", 4096, 4096, 16384)
         for layer in range(self.model.layers):
-            self._gather(stage)
+            self._gather(stage, layer)
             self._exchange(stage)
             self._compute(ranks, layer, 1.0)
             self._share(stage)
@@ -91,12 +91,12 @@ class _Job:
         machine, ranks = self.machine, self.stages[stage]
         machine.backward = True
         for layer in reversed(range(self.model.layers)):
-            self._gather(stage)
+            self._gather(stage, self.model.layers - 1 - layer)
             self._exchange(stage)
             self._compute(ranks, layer, 2.0)
             self._share(stage)
             self._exchange(stage)
-            self._reduce(stage, last=last)
+            self._reduce(stage, layer, last=last)
         self._hand_over(stage, stage - 1)
         machine.backward = False
 
@@ -119,11 +119,21 @@ class _Job:
         self.machine.collective(family, kind, elements_in, elements_out, size)
         self.machine.follow(COMPUTE, family.stream, family.members)
 
-    def _gather(self, stage: int) -> None:
+    def _gather(self, stage: int, place: int) -> None:
+        """The parameters of the layer that comes `place` layers after the first of the pass."""
         family = self._of("dp", stage)
-        if self.model.style == "fsdp" and family is not None:
-            part = self.model.elements // family.size
-            self._blocking(family, "all_gather", part, part * family.size, 2 * part * family.size)
+        if self.model.style != "fsdp" or family is None:
+            return
+        part = self.model.elements // family.size
+        sizes = part, part * family.size, 2 * part * family.size
+        if not self.model.prefetches:
+            self._blocking(family, "all_gather", *sizes)
+            return
+        if not place:
+            self.machine.collective(family, "all_gather", *sizes)
+        self.machine.follow(COMPUTE, family.stream, family.members)
+        if place + 1 < self.model.layers:
+            self.machine.collective(family, "all_gather", *sizes, early=True)
 
     def _share(self, stage: int) -> None:
         family = self._of("tp", stage)
@@ -137,17 +147,20 @@ class _Job:
             tokens = self.model.elements // 8 // family.size * family.size
             self._blocking(family, "all_to_all", tokens, tokens, 2 * tokens)
 
-    def _reduce(self, stage: int, *, last: bool) -> None:
+    def _reduce(self, stage: int, layer: int, *, last: bool) -> None:
         family = self._of("dp", stage)
         if family is None:
             return
         if self.model.style == "fsdp":
             part = self.model.elements // family.size
             self.machine.collective(family, "reduce_scatter", part * family.size, part, 2 * part * family.size)
-        elif last:
-            self.machine.collective(
-                family, "all_reduce", self.model.elements, self.model.elements, 2 * self.model.elements
-            )
+        elif last and self.model.overlaps and layer % self.model.bucket == 0:
+            self._all_reduce(family, min(self.model.bucket, self.model.layers - layer))
+
+    def _all_reduce(self, family: Family, layers: int) -> None:
+        elements = self.model.elements * layers // self.model.pieces
+        for _ in range(self.model.pieces):
+            self.machine.collective(family, "all_reduce", elements, elements, self.model.width * elements)
 
     def _alone(self, stage: int) -> None:
         family = self._of("single", stage)
@@ -163,6 +176,11 @@ class _Job:
 
     def _update(self) -> None:
         machine, everyone = self.machine, self.machine.everyone
+        if self.model.style == "ddp" and not self.model.overlaps:
+            for stage in range(self.model.pipeline):
+                if (family := self._of("dp", stage)) is not None:
+                    for layer in range(0, self.model.layers, self.model.bucket):
+                        self._all_reduce(family, min(self.model.bucket, self.model.layers - layer))
         if "dp" in self.groups:
             machine.follow(COMPUTE, self.groups["dp"].stream, everyone)
         if len(self.groups.keys() - {"world", "single"}) > 1:  # the norm of the gradients over the whole model

@@ -126,9 +126,9 @@ def _written(
 def _around(model: Model, rank: int, groups: dict[str, Family]) -> tuple[str, str]:
     """What stands before and after the events."""
     facts = FACTS[model.dialect]
-    backend = "gloo" if model.dialect == "gloo" else "nccl"
+    backend = "gloo" if model.dialect == "gloo" or model.staged else "nccl"
     device = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_017_493_504, "numSms": 132}
-    devices = [] if backend == "gloo" else [{**device, "id": number} for number in range(model.ranks_per_host)]
+    devices = [] if model.dialect == "gloo" else [{**device, "id": number} for number in range(model.ranks_per_host)]
     top = [f'"deviceProperties": {json.dumps(devices)}']
     top.append(f'"distributedInfo": {distributed(facts, backend, rank, model.ranks, groups)}')
     if facts.host_name:

@@ -157,10 +157,11 @@ class Writer:
             events = lines.events[rank - lines.first]
             asked = f'"External id": {number}, "Input Dims": [[[{record.elements_in}]]]'
             events.append(_event("cpu_op", named.op, where, op, asked))
-            last = len(events) if self.dialect == "gloo" else len(events) + 3
+            on_host = self.dialect == "gloo" or self.machine.model.staged
+            last = len(events) if on_host else len(events) + 3
             lines.collectives[rank - lines.first].append((matches[place - part.start], last))
             noted = f'"External id": {number + 2}, {dims}'
-            if self.dialect == "gloo":
+            if on_host:
                 looped = f'{pid}, "tid": {pid + _LOOP}'
                 events.append(_event("user_annotation", f"gloo:{said.annotation(place)}", looped, work, noted))
                 continue

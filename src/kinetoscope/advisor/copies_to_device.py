@@ -84,7 +84,7 @@ def _waits(trace: Trace, call: NDArray[np.int32], op: NDArray[np.int32]) -> NDAr
     streams, around = streams[around >= 0], around[around >= 0]
     found = np.full(len(call), -1, np.int32)
     if len(streams) and len(call):
-        place = match_first(op, around)
+        place = match_first(op.astype(np.int64), around.astype(np.int64))
         later = (place >= 0) & (op >= 0) & (trace.start[streams[place]] >= trace.start[call])
         found[later] = streams[place[later]]
     itself = kinds[call] == CallKind.COPY_AND_WAIT
@@ -108,6 +108,7 @@ def no_waiting(look: RankView, factors: Factors, found: ToDevice, which: NDArray
     trace = look.trace
     call, wait = found.call[which], found.wait[which]
     took = np.maximum(trace.end[call] - trace.start[call], 1)
+    factors.free[call] = factors.free[wait[wait >= 0]] = True
     factors.host[wait[wait >= 0]] = 0.0
     factors.host[call] = np.minimum(_QUEUEING / took, 1.0)
 

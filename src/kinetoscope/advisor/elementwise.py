@@ -18,7 +18,7 @@ _KERNEL: Final = re.compile(r"(?:^|::|[ _])(?:vectorized_|unrolled_|legacy_)?ele
 _NAMES: Final = (
     "abs add addcdiv addcmul bitwise_and bitwise_not bitwise_or celu clamp clamp_max clamp_min clone copysign cos div elu"
     " eq erf exp expm1 floor fmod ge gelu gt hardsigmoid hardswish hardtanh isnan le leaky_relu lerp log log1p"
-    " log_sigmoid_forward logical_and logical_not logical_or lt masked_fill maximum minimum mish mul ne neg pow"
+    " log_sigmoid_forward logical_and logical_not logical_or lt masked_fill maximum minimum mish mul native_dropout dropout ne neg pow"
     " reciprocal relu remainder round rsqrt rsub selu sigmoid sign silu sin softplus sqrt square sub tan tanh threshold"
     " tril triu true_divide where"
 )
@@ -26,7 +26,7 @@ _FORWARD: Final = frozenset(f"aten::{name}{tail}" for name in _NAMES.split() for
 
 _NODES: Final = (
     "Abs Add Addcdiv Addcmul Clamp ClampMax ClampMin Clone Cos Div Elu Erf Exp Expm1 Gelu Hardsigmoid Hardswish Hardtanh"
-    " LeakyRelu Lerp Log Log1P MaskedFill Maximum Minimum Mish Mul Neg Pow Reciprocal Relu Rsqrt Rsub Sigmoid Sign Silu"
+    " LeakyRelu Lerp Log Log1P MaskedFill Maximum NativeDropout Minimum Mish Mul Neg Pow Reciprocal Relu Rsqrt Rsub Sigmoid Sign Silu"
     " Sin Softplus Sqrt Sub Tan Tanh Threshold Where"
 )
 _NODE: Final = re.compile(rf"(?:autograd::engine::evaluate_function: )?(?:{'|'.join(_NODES.split())})Backward\d*")
@@ -48,3 +48,15 @@ def elementwise_kernels(trace: Trace) -> NDArray[np.bool_]:
         trace, lambda name: _KERNEL.search(name) is not None and "multi_tensor" not in name, EventKind.KERNEL,
         holding=_KERNEL_WORDS,
     )  # fmt: skip
+
+
+_VIEWS: Final = frozenset(
+    f"aten::{name}"
+    for name in "alias as_strided chunk detach detach_ expand expand_as flatten narrow permute reshape select slice"
+    " split squeeze squeeze_ t transpose unbind unflatten unsqueeze unsqueeze_ view view_as _unsafe_view".split()
+)
+
+
+def changes_nothing(trace: Trace) -> NDArray[np.bool_]:
+    """Which operators only look at the same elements in another way: bool [events]. Ask by `trace.of`."""
+    return rows_named(trace, _VIEWS.__contains__, EventKind.HOST_OP)

@@ -1,0 +1,57 @@
+"""DATA007: the host waits for copies to the device that it need not wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.copies_to_device import copies_to_device, no_waiting, selected, waited
+from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.where import seen
+from kinetoscope.advisor.words import each_step
+from kinetoscope.views.numbers import shown
+
+_SURE: Final = 0.85
+"""Of what the steps gain: what the host does while a copy runs may get in its way."""
+
+
+def blocking_copies(look: RankView) -> Iterator[Claim]:
+    """Does the host wait for copies to the device?
+
+    What it checks. Copies from the host to a device, from memory that the trace does not call pageable, by a call that
+    returns only when the copy is over, or with a synchronisation of the stream behind them in the same operator.
+
+    Why it matters. The host stands still until the device has done all that it was given, and the copy. Meanwhile it
+    launches nothing, so the device runs dry right after. From pinned memory there is no need for it: the copy is
+    queued like a kernel, and what comes after it on the stream waits for it by itself. At stake is what the steps gain
+    without this waiting, of which 85 % are taken to be sure.
+
+    What to do. Copy without blocking, from pinned memory.
+    """
+    found = look.trace.of(copies_to_device)
+    which = np.flatnonzero(selected(look, found) & ~found.pageable & (found.wait >= 0))
+    if not len(which):
+        return
+    factors = look.factors()
+    no_waiting(look, factors, found, which)
+    gains = look.gains(factors)
+    waits = waited(look, found, which)
+    longest = found.wait[which[np.argmax(look.trace.end[found.wait[which]] - look.trace.start[found.wait[which]])]]
+    pinned = bool(found.pinned[which].all())
+    yield Claim(
+        message=f"The host waits for {each_step(look.each_step(len(which)), 'copy', 'copies')} to the device"
+        f"{' from pinned memory' if pinned else ''}, {shown(look.each_step(waits.length), 'ns')} of each step.",
+        stake=look.stake(_SURE * gains, gains),
+        change="- batch = batch.to(device)\n+ batch = batch.to(device, non_blocking=True)"
+        + ("" if pinned else "  # with pin_memory=True in the loader"),
+        why="The steps are computed anew with a host that only queues these copies.",
+        confidence="high" if pinned else "medium",
+        evidence=(seen(look, int(longest), "the longest wait", "synchronizations"),),
+        time=look.exposed(waits),
+    )
+
+
+RULE = Rule("DATA007", "The host waits for copies to the device", of_rank=blocking_copies)

@@ -1,0 +1,79 @@
+"""DATA005: batches are copied to the device from memory that is not pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.copies_to_device import (
+    LARGE,
+    copies_to_device,
+    link_rate,
+    no_waiting,
+    running,
+    selected,
+    waited,
+)
+from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.where import seen
+from kinetoscope.advisor.words import each_step
+from kinetoscope.algorithms.intervals import merge
+from kinetoscope.views.numbers import shown
+
+_SURE: Final = 0.9
+"""Of what the steps gain if copies are only as fast as the slowest link allows: pinning costs the host some time."""
+
+
+def copies_from_pageable_memory(look: RankView) -> Iterator[Claim]:
+    """Is data copied to the device from pageable memory?
+
+    What it checks. Copies of 64 KiB and more from the host to a device whose name says that the host's memory was
+    pageable, how fast they are, and how long the host stands in their calls and in the synchronisation behind them.
+
+    Why it matters. A device can only read memory that is pinned. What is not, the driver copies piece by piece into a
+    pinned buffer first: several times more slowly, and the host waits until it is done, before that for all that the
+    stream was given. At stake is what the steps gain if the host only queues these copies and they run at the speed of
+    the link: that of other copies from pinned memory in the trace, else at most what the device's link allows and, to
+    be sure, 11 GB/s (PCI Express 3.0), of which gain nine tenths are counted.
+
+    What to do. Let the loader pin its batches, in a thread of its own, and copy them without blocking.
+    """
+    trace = look.trace
+    found = trace.of(copies_to_device)
+    which = np.flatnonzero(selected(look, found) & found.pageable & ((found.bytes >= LARGE) | (found.bytes < 0)))
+    if not len(which):
+        return
+    place = found.work[which]
+    took = look.work.end[place] - look.work.start[place]
+    slow, fast = link_rate(look, found)
+    gains = []
+    for rate in (slow, fast):
+        factors = look.factors()
+        no_waiting(look, factors, found, which)
+        factors.work[place] = np.clip(found.bytes[which] / rate / np.maximum(took, 1), 0.0, 1.0)
+        gains.append(look.gains(factors))
+    size, time = int(np.maximum(found.bytes[which], 0).sum()), int(took.sum())
+    copying = running(look, found, which)
+    longest = int(look.work.rows[place[np.argmax(took)]])
+    call = int(found.call[which[np.argmax(took)]])
+    yield Claim(
+        message=f"{each_step(look.each_step(len(which)), 'copy', 'copies').capitalize()} to the device from pageable"
+        f" memory: {shown(look.each_step(size), 'bytes')} in {shown(look.each_step(time), 'ns')}"
+        f" ({shown(size * 1e9 / max(time, 1), 'bytes/s')}).",
+        stake=look.stake(_SURE * gains[0], gains[1]),
+        change="- DataLoader(dataset, ...); batch = batch.to(device)\n"
+        "+ DataLoader(dataset, ..., pin_memory=True); batch = batch.to(device, non_blocking=True)",
+        why="The steps are computed anew with copies that the host does not wait for, at"
+        f" {shown(slow * 1e9, 'bytes/s')} to be sure and at {shown(fast * 1e9, 'bytes/s')} at most.",
+        evidence=(
+            seen(look, call, "the call of the longest of them", "memory_bandwidth"),
+            seen(look, longest, "the longest of them"),
+        ),
+        time=merge(copying, look.exposed(waited(look, found, which))),
+    )
+
+
+RULE = Rule("DATA005", "Copies from pageable memory", of_rank=copies_from_pageable_memory)

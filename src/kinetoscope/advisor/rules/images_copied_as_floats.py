@@ -1,0 +1,106 @@
+"""DATA006: images are copied to the device as floating-point numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.copies_to_device import LARGE, ToDevice, copies_to_device, running, selected
+from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.where import seen
+from kinetoscope.model import arguments
+from kinetoscope.model.element_types import element_type
+from kinetoscope.views.numbers import shown
+
+_CHANNELS: Final = (1, 3, 4)
+_SMALLEST: Final = 16
+"""Pixels of an image's side."""
+
+_SURE: Final = 0.75
+"""Of what smaller copies bring: the device has to turn the numbers into floating-point ones then."""
+
+
+def images_copied_as_floats(look: RankView) -> Iterator[Claim]:
+    """Are images copied to the device in a type larger than theirs?
+
+    What it checks. Copies from the host to a device by operators whose input has the shape of images or video (a batch,
+    1, 3 or 4 channels in front of two sides of 16 pixels or more, or behind them) and a floating-point type.
+
+    Why it matters. Most images have 8 bits a channel: as float32 four times as much is copied, and the loader's workers
+    convert, pickle and pin four times as much. At stake is what the steps gain if these copies take a quarter of their
+    time (half of it for 16 bits), of which three quarters are taken to be sure, for the device has to convert then. It
+    is supposed that the images come from 8 bits: with one channel, which may be anything, it is a note.
+
+    What to do. Send the bytes, and convert and normalize on the device, where it costs next to nothing.
+    """
+    trace = look.trace
+    found = trace.of(copies_to_device)
+    likely = selected(look, found) & (found.op >= 0) & ((found.bytes >= LARGE) | (found.bytes < 0))
+    factor, channels = _shrunk(look, found, np.flatnonzero(likely))
+    which = np.flatnonzero(factor < 1)
+    if not len(which):
+        return
+    place = found.work[which]
+    factors = look.factors()
+    factors.work[place] = factor[which]
+    alone = which[found.pageable[which]]  # the host is in these calls as long as the copies last
+    factors.host[found.call[alone]] = factor[alone]
+    gains = look.gains(factors)
+    took = look.work.end[place] - look.work.start[place]
+    call = int(found.call[which[np.argmax(took)]])
+    size = int(np.maximum(found.bytes[which], 0).sum())
+    yield Claim(
+        message=f"Images are copied to the device as floating-point numbers: {shown(look.each_step(size), 'bytes')}"
+        f" in {shown(look.each_step(int(took.sum())), 'ns')} of each step.",
+        stake=look.stake(_SURE * gains, gains),
+        change="- transforms.ToTensor(), transforms.Normalize(mean, std)  # in the dataset\n"
+        "+ transforms.PILToTensor()  # uint8\n"
+        "+ images = (images.to(device, non_blocking=True).float() / 255 - mean) / std",
+        why="The steps are computed anew with copies of 8 bits a channel; converting on the device is supposed to cost"
+        " a quarter of that at most.",
+        confidence="medium" if (channels[which] > 1).any() else "low",
+        evidence=(seen(look, call, "the call of the longest of them", "memory_bandwidth"),),
+        time=running(look, found, which),
+    )
+
+
+def _shrunk(look: RankView, found: ToDevice, which: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """What part of its time each copy would take with 8 bits a channel, 1 for what is no image; how many channels."""
+    factor, channels = np.ones(len(found)), np.zeros(len(found), np.int64)
+    trace, ops = look.trace, found.op[which]
+    dims, types = (arguments.codes(trace, name, ops) for name in ("input_dims", "input_types"))
+    for dim, kind in {*zip(dims.tolist(), types.tolist(), strict=True)}:
+        if dim < 0 or kind < 0:
+            continue
+        here = which[(dims == dim) & (types == kind)]
+        seen_channels = _channels(trace.strings.nested(dim))
+        size = _float_bytes(trace.strings.nested(kind))
+        if seen_channels and size > 1:
+            factor[here], channels[here] = 1 / size, seen_channels
+    return factor, channels
+
+
+def _channels(dims: Any) -> int:
+    """Of images or video their channels; 0 for what has another shape. Of a copy the source is the second input."""
+    shapes = [each for each in dims if isinstance(each, list) and each] if isinstance(dims, list) else []
+    if not shapes or len(shapes[0]) not in (4, 5) or not all(isinstance(size, int) for size in shapes[0]):
+        return 0
+    shape = shapes[0]
+    first = [shape[1], *shape[2:3]][: len(shape) - 3]  # [N, C, H, W]; video: [N, C, T, H, W] or [N, T, C, H, W]
+    if min(shape[-2:]) >= _SMALLEST:
+        return next((size for size in first if size in _CHANNELS), 0)
+    return shape[-1] if shape[-1] in _CHANNELS and min(shape[-3:-1]) >= _SMALLEST else 0
+
+
+def _float_bytes(types: Any) -> int:
+    """Bytes of the first input's elements if they are floating-point numbers; 0 if not."""
+    first = types[0] if isinstance(types, list) and types and isinstance(types[0], str) else ""
+    found = element_type(first)
+    return found.bytes if found is not None and found.name.startswith(("float", "bfloat")) else 0
+
+
+RULE = Rule("DATA006", "Images are copied as floating-point numbers", of_rank=images_copied_as_floats)

@@ -1,0 +1,173 @@
+"""HOST003: many small operators that each compute element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.elementwise import changes_nothing, elementwise_ops
+from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.optimizers import optimizer_steps, zero_grads
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.spots import inside, launched_in, spot
+from kinetoscope.advisor.words import each_step
+from kinetoscope.algorithms.grouping import sum_by
+from kinetoscope.algorithms.intervals import Intervals, difference, intersection, merge, union
+from kinetoscope.model.outermost import outermost_op, outermost_ops
+from kinetoscope.model.what_if import Factors
+from kinetoscope.views.numbers import shown
+
+_RUN: Final = 3
+"""Operators that follow one another, from which on it pays to put them into one."""
+
+_FEWEST: Final = 10
+"""Of them a step, under which they are not many."""
+
+_PAUSE: Final = 100_000
+"""Between two of them, ns: after more, something else was done in between."""
+
+_TINY: Final = 10_000
+"""A kernel shorter than this, ns, is as long as it is because it is one."""
+
+_HOST_LEFT: Final = 0.5
+_TINY_LEFT: Final = 0.3
+_LARGE_LEFT: Final = 0.7
+"""What part of calls, small kernels and large ones is left at most: a fused kernel has still to read what the others
+read, and what is not fused is launched as before."""
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Operators in runs, by thread and time.
+
+    Attributes:
+        rows: int32 [operators].
+        run: int64 [operators], number of the run.
+        kept: bool [operators], the longest of each run: what is left if the others become part of it.
+    """
+
+    rows: NDArray[np.int32]
+    run: NDArray[np.int64]
+    kept: NDArray[np.bool_]
+
+
+def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
+    """Does the model compute step by step what one loop over the elements could?
+
+    What it checks. Runs of three or more operators, forward or backward, that compute each element by itself (add, mul,
+    gelu, where, …) and follow one another on a thread without anything but views between them. Those of optimizers are
+    another rule's.
+
+    Why it matters. Each of them is called, launched, and reads and writes all its elements, though a few operations an
+    element take no time. Compiled into one they cost about as much as the longest of them. At stake is what the steps
+    gain if only the longest of each run stays; surely if half of the other calls stay, three tenths of their small
+    kernels and seven tenths of their large ones.
+
+    What to do. Compile the model, or the function that these operators stand in.
+    """
+    if not look.count:
+        return
+    runs = _runs(look)
+    if len(runs.rows) < _FEWEST * look.count:
+        return
+    trace = look.trace
+    gone = np.zeros(len(trace), np.bool_)
+    gone[runs.rows[~runs.kept]] = True
+    gone = inside(trace, gone)
+    kernels = launched_in(trace, gone)
+    high = look.gains(_none_left(look, runs, kernels))
+    low = look.gains(_some_left(look, gone, kernels))
+    counts = np.bincount(runs.run)
+    longest = int(counts.argmax())
+    rows = runs.rows[runs.run == longest]
+    where = spot(trace, int(rows[0]))
+    start, end = int(trace.start[rows[0]]) - look.origin, int(trace.end[rows[-1]]) - look.origin
+    took = int((trace.end[runs.rows] - trace.start[runs.rows]).sum())
+    yield Claim(
+        message=f"Element-wise operators follow one another: {each_step(len(runs.rows) / look.count, 'operator')} in runs"
+        f" of up to {len(rows)}, {shown(took / len(runs.rows), 'ns')} each on the host.",
+        stake=look.stake(np.minimum(low, high), high),
+        change="- y = f(x)\n+ f = torch.compile(f)  # once\n+ y = f(x)",
+        why="The steps are computed anew with the longest of each run alone; at least with half of the other calls, three"
+        " tenths of their small kernels and seven tenths of their large ones.",
+        confidence="medium",
+        evidence=(Evidence(f"the longest run{where.text}", "operators", start=start, end=end, row=int(rows[0]),
+                           file=where.file, line=where.line),),
+        time=_time(look, runs, kernels),
+    )  # fmt: skip
+
+
+def _runs(look: RankView) -> _Runs:
+    trace = look.trace
+    own = trace.of(optimizer_steps).inside | trace.of(zero_grads).inside
+    rows = np.flatnonzero(trace.of(outermost_ops) & look.view.host & ~trace.of(changes_nothing) & ~own).astype(np.int32)
+    rows = rows[np.lexsort((rows, trace.start[rows], trace.track[rows]))]
+    fits = trace.of(elementwise_ops)[rows]
+    apart = np.ones(len(rows), np.bool_)
+    apart[1:] = (trace.track[rows[1:]] != trace.track[rows[:-1]]) | (
+        trace.start[rows[1:]] - trace.end[rows[:-1]] > _PAUSE
+    )
+    number = np.cumsum(apart | ~fits | ~np.concatenate([[False], fits[:-1]]))
+    rows, number = rows[fits], number[fits]
+    _, run, counts = np.unique(number, return_inverse=True, return_counts=True)
+    enough = counts[run] >= _RUN if len(run) else np.zeros(0, np.bool_)
+    rows = rows[enough]
+    run = np.unique(run[enough], return_inverse=True)[1]
+    time = _times(look)[rows]
+    kept = np.zeros(len(rows), np.bool_)
+    order = np.lexsort((-rows, time, run))
+    kept[order[np.flatnonzero(np.diff(run[order], append=-1))]] = True
+    return _Runs(rows, run, kept)
+
+
+def _times(look: RankView) -> NDArray[np.int64]:
+    """What each outermost operator computes: device time where there is a device, else its own: int64 [events]."""
+    trace, work = look.trace, look.work
+    if not look.has_device:
+        return trace.end - trace.start
+    event = np.where(work.launch >= 0, work.launch, work.op)
+    top = np.where(event >= 0, trace.of(outermost_op)[event], np.int32(-1))
+    return sum_by(top.astype(np.int32), len(trace), work.duration)
+
+
+def _none_left(look: RankView, runs: _Runs, kernels: NDArray[np.bool_]) -> Factors:
+    factors = look.factors()
+    factors.work[kernels] = 0.0
+    factors.cut.update(_stretches(look, runs))
+    return factors
+
+
+def _some_left(look: RankView, gone: NDArray[np.bool_], kernels: NDArray[np.bool_]) -> Factors:
+    factors = look.factors()
+    factors.host[gone] = _HOST_LEFT
+    tiny = look.work.duration < _TINY
+    factors.work[kernels & tiny], factors.work[kernels & ~tiny] = _TINY_LEFT, _LARGE_LEFT
+    return factors
+
+
+def _stretches(look: RankView, runs: _Runs) -> dict[int, Intervals]:
+    """By track, the runs without what stays of them."""
+    trace = look.trace
+    first = np.flatnonzero(np.diff(runs.run, prepend=-1))
+    last = np.concatenate([first[1:] - 1, [len(runs.rows) - 1]])
+    track = trace.track[runs.rows]
+    found = {}
+    for each in np.unique(track).tolist():
+        here = track[first] == each
+        whole = union(trace.start[runs.rows[first[here]]], trace.end[runs.rows[last[here]]])
+        kept = runs.rows[runs.kept & (track == each)]
+        found[each] = difference(whole, union(trace.start[kept], trace.end[kept]))
+    return found
+
+
+def _time(look: RankView, runs: _Runs, kernels: NDArray[np.bool_]) -> Intervals:
+    exposed = look.exposed(merge(*_stretches(look, runs).values()))
+    work = union(look.work.start[kernels], look.work.end[kernels])
+    return intersection(merge(exposed, work), look.inside)
+
+
+RULE = Rule("HOST003", "Many small element-wise operators", of_rank=small_elementwise_operators)
