@@ -110,7 +110,8 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     net = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
-    loader = torch.utils.data.DataLoader(Data(), 4, num_workers=1, multiprocessing_context={how!r})
+    loader = torch.utils.data.DataLoader(Data(), 4, num_workers=1, multiprocessing_context={how!r},
+                                         persistent_workers={how == "spawn"})
     for _ in range(2):
         for batch in loader:
             net(batch).sum().backward()

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.finding import SEVERITIES, Claim, Finding, Stake, severity
+from kinetoscope.advisor.finding import SEVERITIES, Finding, Stake, severity
 from kinetoscope.advisor.rule import JobView
 from kinetoscope.advisor.rules import rules
 from kinetoscope.advisor.survey import CLAIMS, ranked, survey, unpacked
 from kinetoscope.model.job import Job
 from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Analysis, Column, Result, Schema
 
 RESULT = Schema(
     Column("code", pl.String, "Code of the rule; `kinetoscope advise --explain CODE` says more."),
@@ -80,27 +80,42 @@ def advise(job: Job, *, select: Selection = ALL) -> Advice:
     Raises:
         InputError: no rank can be read.
     """
-    if select.steps is None and select.time is None:
-        select = replace(select, steps="steady")
-    answer = job.map(survey, CLAIMS, select)
+    answer = claims(job, select=select)
     step, alone = _of_ranks(answer.frame)
     ranks = answer.frame.get_column("rank").n_unique()
     together: list[Finding] = []
     if len(job.ranks) > 1:
-        look = JobView(job, select)
-        claims = [(rule.code, claim) for rule in rules() if rule.of_job is not None for claim in rule.of_job(look)]
-        together = list(_of_job(claims, step))
+        look = JobView(job, settled(select))
+        said = [(rule.code, claim) for rule in rules() if rule.of_job is not None for claim in rule.of_job(look)]
+        together = list(ranked(said, step))
     findings = sorted([*_joined(alone, ranks, step), *together], key=_order)
     return Advice(tuple(findings), step, answer.notes)
+
+
+def of_ranks_alone(answer: Result) -> Advice:
+    """What the answer of `claims` says, without what only all ranks together tell."""
+    step, alone = _of_ranks(answer.frame)
+    findings = sorted(_joined(alone, answer.frame.get_column("rank").n_unique(), step), key=_order)
+    return Advice(tuple(findings), step, answer.notes)
+
+
+def claims(job: Job, *, select: Selection = ALL) -> Result:
+    """What do the rules find on each rank by itself?"""
+    return job.map(survey, CLAIMS, settled(select))
+
+
+ALONE: Final = Analysis("Claims", claims, CLAIMS)
+"""It can be asked along with analyses, so that each trace is read once; `of_ranks_alone` reads the answer."""
+
+
+def settled(select: Selection) -> Selection:
+    """The steady steps, where neither steps nor a time are asked for."""
+    return replace(select, steps="steady") if select.steps is None and select.time is None else select
 
 
 def _order(finding: Finding) -> tuple[int, float, str, str]:
     """Worst first; what counts the same time as another comes after all that does not."""
     return (int(bool(finding.same_time_as)), -finding.stake.middle, finding.code, finding.key)
-
-
-def _of_job(claims: Sequence[tuple[str, Claim]], step: float) -> Iterable[Finding]:
-    return ranked(claims, step)
 
 
 def _of_ranks(answers: pl.DataFrame) -> tuple[float, list[Finding]]:

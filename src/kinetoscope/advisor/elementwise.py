@@ -52,8 +52,33 @@ def elementwise_kernels(trace: Trace) -> NDArray[np.bool_]:
 
 _VIEWS: Final = frozenset(
     f"aten::{name}"
-    for name in "alias as_strided chunk detach detach_ expand expand_as flatten narrow permute reshape select slice"
-    " split squeeze squeeze_ t transpose unbind unflatten unsqueeze unsqueeze_ view view_as _unsafe_view".split()
+    for name in [
+        "alias",
+        "as_strided",
+        "chunk",
+        "detach",
+        "detach_",
+        "expand",
+        "expand_as",
+        "flatten",
+        "narrow",
+        "permute",
+        "reshape",
+        "select",
+        "slice",
+        "split",
+        "squeeze",
+        "squeeze_",
+        "t",
+        "transpose",
+        "unbind",
+        "unflatten",
+        "unsqueeze",
+        "unsqueeze_",
+        "view",
+        "view_as",
+        "_unsafe_view",
+    ]
 )
 
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from kinetoscope.model.steps import steps as find_steps
 from kinetoscope.model.trace import Trace
 from kinetoscope.model.what_if import Factors, replayed
 from kinetoscope.schema import Result
+
+T = TypeVar("T")
 
 HEADINGS: Final = ("What it checks", "Why it matters", "What to do")
 """Of the docstring of a rule, in this order, each at the beginning of a paragraph and followed by a full stop."""
@@ -166,6 +168,13 @@ class JobView:
     def __init__(self, job: Job, select: Selection) -> None:
         self.job, self.select = job, select
         self._answers: dict[tuple[Any, ...], Result] = {}
+        self._derived: dict[Callable[[JobView], Any], Any] = {}
+
+    def of(self, derive: Callable[[JobView], T]) -> T:
+        """What several rules need: computed once."""
+        if derive not in self._derived:
+            self._derived[derive] = derive(self)
+        return cast(T, self._derived[derive])
 
     def ask(self, analysis: str, **params: Any) -> Result:
         """The answer of an analysis about all ranks and the selected steps."""

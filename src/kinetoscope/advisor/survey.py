@@ -36,13 +36,21 @@ _COVERED = 0.5
 def survey(trace: Trace, select: Selection) -> Partial:
     """What all rules find on one rank: rows of `CLAIMS`."""
     look = RankView(trace, select)
-    claims = [(rule.code, claim) for rule in rules() if rule.of_rank is not None for claim in rule.of_rank(look)]
+    claims, failed = [], []
+    for rule in rules():
+        if rule.of_rank is not None:
+            try:
+                claims += [(rule.code, claim) for claim in rule.of_rank(look)]
+            except UsageError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the other rules have their say, and this is told
+                failed.append(f"Rule {rule.code} failed on this trace, which is our mistake: {error!r:.200}.")
     found = list(ranked(claims, look.step, rank=trace.source.rank))
     texts = [*map(packed, found), *([] if found else [None])]
     frame = pl.DataFrame({"finding": pl.Series(texts, dtype=pl.String)}).with_columns(
         step=pl.lit(look.step), steps=pl.lit(look.count, pl.Int64)
     )
-    return Partial(frame, look.view.notes)
+    return Partial(frame, (*look.view.notes, *failed))
 
 
 def ranked(claims: Sequence[tuple[str, Claim]], step: float, *, rank: int = -1) -> Iterator[Finding]:

@@ -106,7 +106,8 @@ def _divide(
     touched: Int32s,
 ) -> tuple[int, int]:
     """One window. The intervals begun are a stack for each class, the one that started last on top: what has ended
-    is taken off when it comes up, so each is put on and taken off once."""
+    is taken off when it comes up, so each is put on and taken off once.
+    """
     count = 0
     time = low
     while time < high:

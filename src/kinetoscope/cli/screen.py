@@ -27,7 +27,7 @@ _LABELLED = 4, 16  # cells of a step, and how many steps have their number below
 def lines(digest: Digest, *, width: int) -> Iterator[Line]:
     """The whole screen, in at most `width` cells."""
     width = min(width, WIDEST)
-    sections = (_head, _words, _step, _spread, _tops, _health, _next)
+    sections = (_head, _words, _changes, _step, _spread, _tops, _health, _next)
     begun = False
     for section in sections:
         drawn = list(section(digest, width))
@@ -47,6 +47,20 @@ def _words(digest: Digest, width: int) -> Iterator[Line]:
     yield from (plain(line, "bold") for line in wrapped(printable(digest.headline), width))
     if digest.advice:
         yield from (plain(line) for line in wrapped(printable(digest.advice), width))
+
+
+def _changes(digest: Digest, width: int) -> Iterator[Line]:
+    """What to change: time at stake, what is wrong, the rule's code."""
+    if not digest.changes:
+        return
+    yield plain("What to change", "bold")
+    unit = scale([change.high for change in digest.changes], "ns")
+    stakes = [f"{unit.text(change.low)} – {unit.with_unit(change.high)}" for change in digest.changes]
+    for stake, change in zip(_right(stakes), digest.changes, strict=True):
+        room = width - cells(stake) - 3
+        first, *rest = wrapped(printable(f"{change.message} {change.code}"), room)
+        yield ((f"{stake}   ", "waiting"), (first, ""))
+        yield from (plain(" " * (cells(stake) + 3) + line) for line in rest)
 
 
 def _step(digest: Digest, width: int) -> Iterator[Line]:

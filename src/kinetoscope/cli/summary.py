@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Final
+
 from kinetoscope.cli.opening import opened, selection
 from kinetoscope.cli.options import Parser, add_engine, add_reading, add_selection
+
+if TYPE_CHECKING:
+    from kinetoscope.model.job import Job
+    from kinetoscope.schema import Analysis
+
+_LARGEST: Final = 300_000_000
+"""Bytes of JSON up to which the rules of `advise` are asked too; of more they would take longer than all the rest."""
+
+_PACKED: Final = 15
+"""So many times larger is JSON than its gzip or zstd."""
 
 
 def run(arguments: list[str]) -> int:
@@ -14,13 +26,23 @@ def run(arguments: list[str]) -> int:
     add_selection(parser)
     args = parser.parse_args(arguments)
     with opened(args) as (job, meter):
+        from kinetoscope.advisor.advice import ALONE
         from kinetoscope.cli.asking import ask
         from kinetoscope.pages.digest import ASKED, digest
 
-        results = ask(job, ASKED, meter, jobs=args.jobs, **selection(args))
+        asked: dict[str | Analysis, dict[str, Any]] = {**ASKED}
+        if _text_bytes(job) < _LARGEST:
+            asked[ALONE] = {}
+        results = ask(job, asked, meter, jobs=args.jobs, **selection(args))
         found = digest(args.path[0], results)
     from kinetoscope.cli.output import width, write_lines
     from kinetoscope.cli.screen import lines
 
     write_lines(lines(found, width=width()))
     return 0
+
+
+def _text_bytes(job: Job) -> int:
+    """About how much JSON the files hold; of files whose size is not known, much."""
+    sizes = [(source.size, source.name.endswith(".json")) for source in job.sources]
+    return sum(_LARGEST if size is None else size if plain else size * _PACKED for size, plain in sizes)

@@ -49,6 +49,12 @@ _WARM: Final = 1 / 3
 _FAR: Final = 6.0
 """A leading step is warm-up if it is above the median of the others by so many of their standard deviations, robust."""
 
+_FEWEST: Final = 5
+"""Steps in which neighbours can be seen to be alike."""
+
+_ALIKE: Final = 1.7
+"""They are if their correlation is so many of its standard errors above none."""
+
 _GRID: Final = 16
 _TAIL: Final = 8
 _TAIL_TO: Final = 15.0
@@ -226,22 +232,22 @@ def without_warm_up(values: Floats) -> Floats:
 def alikeness(runs: Sequence[Run]) -> float:
     """By how much neighbouring steps being alike widens the variance of a mean: from 1 on."""
     products = squares = 0.0
-    count = 0
+    count = counted = 0
     for run in runs:
-        if run.steps < 4 or run.typical <= 0:
+        if run.steps < _FEWEST or run.typical <= 0:
             continue
         ranks = np.argsort(np.argsort(run.values, kind="stable"), kind="stable").astype(np.float64)
         ranks -= ranks.mean()
         products += float((ranks[1:] * ranks[:-1]).sum())
         squares += float((ranks * ranks).sum())
         count += run.steps
+        counted += 1
     if squares == 0.0:
         return 1.0
-    lag = products / squares
-    if lag < 2 / math.sqrt(count):
-        return 1.0
-    lag = min(lag + 1 / math.sqrt(count), 0.9)
-    return (1 + lag) / (1 - lag)
+    # Of short series the correlation comes out too small, by (1 + 3 ρ) / n (Marriott and Pope, 1954).
+    each = counted / count
+    lag = min((products / squares + each) / (1 - 3 * each), 0.9)
+    return (1 + lag) / (1 - lag) if lag > _ALIKE / math.sqrt(count) else 1.0
 
 
 # --- two sides
@@ -382,7 +388,7 @@ class _Mixture:
             half = (low + high) / 2
             less = self.below(half) < probability
             low, high = np.where(less, half, low), np.where(less, high, half)
-        return (low + high) / 2
+        return np.asarray((low + high) / 2)
 
 
 def normal_below(z: Floats) -> Floats:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, reduce
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,10 @@ from kinetoscope.model.job import CYCLE, Job
 from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import Selection
 from kinetoscope.model.stacks import SEPARATOR
+
+
+VARYING: Final = "varying"
+"""Shapes that are others in other steps."""
 
 
 class Key(NamedTuple):
@@ -146,7 +150,24 @@ def side(job: Job, select: Selection) -> Side:
         for row in summed.select(*keyed, "calls", "time", pl.col("number").cast(pl.Int64)).iter_rows()
     )
     ranks = tuple(sorted(frame.get_column("rank").unique().to_list()))
-    return Side(job.path, ranks, int(traces.get_column("steps").sum()), ranks_of, entries, answer.notes)
+    count = int(traces.get_column("steps").sum())
+    return Side(job.path, ranks, count, ranks_of, tuple(_joined_shapes(entries, count)), answer.notes)
+
+
+def _joined_shapes(entries: Sequence[Entry], count: int) -> Iterator[Entry]:
+    """The owners; those of one call whose shapes do not occur in every step, as they follow the data, are one."""
+    varying: dict[Key, list[Entry]] = {}
+    for entry in entries:
+        if entry.calls < count and entry.key.input_shapes is not None:
+            varying.setdefault(entry.key._replace(input_shapes=VARYING), []).append(entry)
+    joined: dict[Key, Entry] = {}
+    for key, alike in varying.items():
+        if len(alike) > 1:
+            joined[alike[0].key] = reduce(together, alike[1:], _renamed(alike[0], key))
+    gone = {entry.key for alike in varying.values() if len(alike) > 1 for entry in alike[1:]}
+    for entry in entries:
+        if entry.key not in gone:
+            yield joined.get(entry.key, entry)
 
 
 def _steps(traces: pl.DataFrame) -> tuple[dict[int, int], NDArray[np.int64]]:

@@ -346,7 +346,22 @@ class Note:
     width: Width = "full"
 
 
-Block = Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Ribbon | Source | Controls | Note
+Block = (
+    Parts
+    | Columns
+    | Bars
+    | Facts
+    | Findings
+    | Elsewhere
+    | Table
+    | Rows
+    | Chart
+    | Icicle
+    | Ribbon
+    | Source
+    | Controls
+    | Note
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from kinetoscope.advisor.advice import ALONE, of_ranks_alone
 from kinetoscope.pages import recorded
 from kinetoscope.pages.advice import advice, headline
 from kinetoscope.schema import Result
@@ -23,6 +24,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 """The analyses whose results are needed, and what they are asked."""
 
+_FEW = 3  # findings
 _TOP = 5  # rows of a short table
 _UNEVEN = 1.15  # a step so much longer than the middle one is named
 _SHORT = 32  # cells; a longer path is not repeated in each command
@@ -78,6 +80,16 @@ class Top:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """Something to change: code of the rule, what is wrong, nanoseconds of a step, surely and at most."""
+
+    code: str
+    message: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class Digest:
     """Everything on the screen, in the order of the screen."""
 
@@ -85,6 +97,7 @@ class Digest:
     facts: tuple[str, ...]
     headline: str
     advice: str
+    changes: tuple[Change, ...]
     parts: tuple[Part, ...]
     spread: Spread | None
     tops: tuple[tuple[str, tuple[Top, ...]], ...]
@@ -97,7 +110,7 @@ def digest(path: str, results: Mapping[str, Result]) -> Digest:
 
     Args:
         path: what the user named, for the commands that are proposed.
-        results: the results of `ASKED`, by name, over all ranks.
+        results: the results of `ASKED`, and that of `advisor.advice.ALONE` if it was asked, by name, over all ranks.
     """
     info, steps = results["trace_info"].frame, results["step_breakdown"]
     device = recorded.has_device_work(info)
@@ -108,12 +121,21 @@ def digest(path: str, results: Mapping[str, Result]) -> Digest:
         facts=recorded.facts(info, steps.frame),
         headline=headline(parts, ranks=ranks, device=device, marked=recorded.has_steps(info)),
         advice=advice(parts, device=device, gap=_gap(steps.frame)),
+        changes=_changes(results.get(ALONE.name)),
         parts=parts,
         spread=_of_ranks(steps.frame, parts) if ranks > 1 else _of_steps(steps.frame),
         tops=_tops(results, device=device),
         health=recorded.health(info, results["trace_info"].notes),
         commands=_commands(path, device=device),
     )
+
+
+def _changes(answer: Result | None) -> tuple[Change, ...]:
+    """The findings that surely cost something, those with most at stake first."""
+    if answer is None:
+        return ()
+    serious = of_ranks_alone(answer).of("critical", "warning")
+    return tuple(Change(each.code, each.message, each.stake.low, each.stake.high) for each in serious[:_FEW])
 
 
 def average_step(steps: Result, *, device: bool = True) -> tuple[Part, ...]:

@@ -18,6 +18,14 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "slow_first_batch",
     ),
     "Host": (
+        "launch_bound_steps",
+        "waiting_for_the_device",
+        "small_elementwise_operators",
+        "optimizer_by_parameter",
+        "gradients_set_to_zero",
+        "garbage_collection",
+        "compiling_in_the_loop",
+        "unexplained_host_time",
     ),
     "Device": (
     ),

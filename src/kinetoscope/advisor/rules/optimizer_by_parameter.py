@@ -14,9 +14,9 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import launched_in
 from kinetoscope.advisor.words import each_step
 from kinetoscope.algorithms.intervals import Intervals, intersection, merge, union
-from kinetoscope.model.outermost import outermost_ops
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.outermost import outermost_ops
 from kinetoscope.model.what_if import Factors
 from kinetoscope.views.numbers import shown
 

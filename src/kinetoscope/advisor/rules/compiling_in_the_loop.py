@@ -1,0 +1,143 @@
+"""HOST007: torch.compile compiles in the middle of the training, or its graphs are broken."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.rule import RankView, Rule, margin
+from kinetoscope.advisor.spots import Spot, spot
+from kinetoscope.advisor.words import each_step, joined, many
+from kinetoscope.algorithms.intervals import Intervals, union
+from kinetoscope.model.calltree import main_thread
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.steps import step_of
+from kinetoscope.model.trace import Trace
+from kinetoscope.views.numbers import shown
+
+_TIMED: Final = " (dynamo_timed)"
+_COMPILING: Final = "_compile.compile_inner" + _TIMED
+_REGION: Final = "Torch-Compiled Region: "
+_NUMBERS: Final = re.compile(r"Torch-Compiled Region: (\d{1,9})/(\d{1,9})")
+
+_SURE: Final = 0.9
+"""Of the time of compilations, what surely goes: the code that was compiled once has still to be chosen."""
+
+_PIECES: Final = 3
+"""Compiled regions a step with different code, from which on it looks as if one graph had been broken."""
+
+_PAUSE: Final = 5_000_000
+"""Between two regions, ns: what lies further apart are two functions and not the pieces of one."""
+
+
+def compiling_in_the_loop(look: RankView) -> Iterator[Claim]:
+    """Does torch.compile compile again and again, or only in pieces?
+
+    What it checks. Spans of the compiler (`… (dynamo_timed)`) in the selected steps; and whether several compiled
+    regions (`Torch-Compiled Region: 1/0`) of different code follow one another in a step.
+
+    Why it matters. A compilation takes from tenths of a second to minutes, and comes again whenever a size or a value
+    that the code was compiled for changes. At stake is the time of the compilations, surely nine tenths of it: these
+    steps are all that was seen, so nothing is said of others. Between the pieces of a broken graph Python goes on, and
+    nothing is fused across: what lies between them is at stake, nothing of it surely.
+
+    What to do. Mark the sizes that change (`torch._dynamo.mark_dynamic`, `dynamic=True`), or pad to few different ones;
+    `TORCH_LOGS="recompiles,graph_breaks"` says what changed, and where a graph broke.
+    """
+    if not look.count:
+        return
+    yield from _compiled(look)
+    yield from _broken(look)
+
+
+def _compiled(look: RankView) -> Iterator[Claim]:
+    trace = look.trace
+    spans = rows_named(trace, lambda name: name.endswith(_TIMED), EventKind.HOST_OP, EventKind.ANNOTATION,
+                       holding=(_TIMED,))  # fmt: skip
+    rows = np.flatnonzero(spans & look.view.host)
+    if not len(rows):
+        return
+    factors = look.factors()
+    for track in np.unique(trace.track[rows]).tolist():
+        factors.cut[track] = look.spans(rows[trace.track[rows] == track])
+    gains = look.gains(factors)
+    time = look.spans(rows)
+    times = rows[trace.name[rows] == trace.strings.code(_COMPILING)]
+    longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
+    where = spot(trace, longest)
+    start, end = int(trace.start[longest]) - look.origin, int(trace.end[longest]) - look.origin
+    mean = max(float(np.mean(gains)), 0.0)
+    yield Claim(
+        message=f"torch.compile compiles{where.text} while it should train: {many(len(times), 'compilation')} in"
+        f" {many(look.count, 'step')}, {shown(time.length, 'ns')} in all{_versions(trace)}.",
+        stake=Stake(_SURE * mean, min(mean + margin(gains), look.step)),
+        change="- f = torch.compile(f)\n+ f = torch.compile(f, dynamic=True)  # or pad to few different sizes",
+        why="The recorded steps are computed anew without the compiler's time.",
+        evidence=(_evidence("the longest part of a compilation", start, end, longest, where),),
+        time=look.exposed(time),
+        key="compilation",
+    )
+
+
+def _versions(trace: Trace) -> str:
+    """How many versions of one piece of code were run, where there are several."""
+    versions: dict[str, set[str]] = {}
+    for row in np.unique(trace.name[_regions(trace)]).tolist():
+        if match := _NUMBERS.match(trace.strings.glance(row)):
+            versions.setdefault(match[1], set()).add(match[2])
+    most = max((len(each) for each in versions.values()), default=0)
+    return f"; one piece of code has {most} compiled versions" if most > 1 else ""
+
+
+def _regions(trace: Trace) -> np.ndarray:
+    return rows_named(trace, lambda name: name.startswith(_REGION), EventKind.HOST_OP, EventKind.ANNOTATION,
+                      holding=(_REGION,))  # fmt: skip
+
+
+def _broken(look: RankView) -> Iterator[Claim]:
+    trace, track = look.trace, look.trace.of(main_thread)
+    rows = np.flatnonzero(_regions(trace) & look.view.host & (trace.track == track)).astype(np.int32)
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    codes = np.array([_code(trace, int(code)) for code in trace.name[rows].tolist()], np.int64)
+    step = step_of(look.view.steps.host, trace.start[rows])
+    gap = trace.start[rows[1:]] - trace.end[rows[:-1]]
+    broken = (step[1:] == step[:-1]) & (step[1:] >= 0) & (codes[1:] != codes[:-1]) & (gap > 0) & (gap < _PAUSE)
+    if broken.sum() < (_PIECES - 1) * look.count:
+        return
+    between = Intervals(trace.end[rows[:-1]][broken], trace.start[rows[1:]][broken])
+    factors = look.factors()
+    factors.cut[track] = union(*between)
+    gains = look.gains(factors)
+    longest = int(np.argmax(between.end - between.start))
+    names = [str(each) for each in sorted(set(codes[1:][broken].tolist()) | set(codes[:-1][broken].tolist()))]
+    start, end = int(between.start[longest]) - look.origin, int(between.end[longest]) - look.origin
+    where = spot(trace, int(rows[:-1][broken][longest]))
+    yield Claim(
+        message=f"The compiled code is in pieces{where.text}: {each_step(int(broken.sum()) / look.count, 'graph break')}"
+        f" between compiled regions {joined(names)}.",
+        stake=look.stake(np.zeros(look.count), np.maximum(gains, 0)),
+        change="+ model = torch.compile(model, fullgraph=True)  # raises where the graph breaks",
+        why="What lies between the pieces is at stake; what of it remains when they are one is not known.",
+        confidence="low",
+        evidence=(_evidence("the longest time between two pieces", start, end, -1, where),),
+        time=look.exposed(union(*between)),
+        key="graph breaks",
+        at_most="note",
+    )
+
+
+def _code(trace: Trace, name: int) -> int:
+    match = _NUMBERS.match(trace.strings.glance(name))
+    return int(match[1]) if match else -1
+
+
+def _evidence(text: str, start: int, end: int, row: int, where: Spot) -> Evidence:
+    return Evidence(text, "step_breakdown", start=start, end=end, row=row, file=where.file, line=where.line)
+
+
+RULE = Rule("HOST007", "The compiler works in the middle of the training", of_rank=compiling_in_the_loop)

@@ -1,0 +1,177 @@
+"""HOST008: long stretches in which the host does nothing that has to do with the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.spots import Spot, spot
+from kinetoscope.advisor.words import each_step, quoted
+from kinetoscope.algorithms.intervals import Intervals, difference, intersection, union
+from kinetoscope.algorithms.tree import enclosing
+from kinetoscope.model.calls import call_name
+from kinetoscope.model.calltree import STEP, call_tree, main_thread
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.loading import is_data_loading
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.steps import step_of
+from kinetoscope.model.trace import Trace
+from kinetoscope.views.numbers import shown
+
+_SURE: Final = 0.8
+"""Of what is at stake, what surely goes if it is done beside the loop, or more seldom."""
+
+_SHORTEST: Final = 300_000
+"""ns; between operators there is always some Python."""
+
+_SHARE: Final = 0.01
+"""Of a step, under which a stretch is not long."""
+
+_FRAMES: Final = ("torch/autograd/__init__.py", "torch/_tensor.py", "threading.py", "<built-in method run_backward")
+"""Python calls that wait for the backward pass on another thread."""
+
+_MOST: Final = 4
+"""Places that are named, those with the longest time."""
+
+
+def unexplained_host_time(look: RankView) -> Iterator[Claim]:
+    """Does the training loop do something else for long, while nothing is computed?
+
+    What it checks. Stretches of the main thread, within steps, in which no thread runs an operator, a call of the
+    device's runtime or a loader, no device works, and which are longer than 0.3 ms and a hundredth of a step. They are
+    told apart by the Python function, the annotation, or the operators before and after them.
+
+    Why it matters. Logging, checkpoints, metrics, images, `time.sleep`, waiting for a file or a lock: while the loop
+    does that it launches nothing. At stake is what the steps gain without these stretches, surely eight tenths of it.
+
+    What to do. Do it on another thread or process, more seldom, or when the device has been given work. Record with
+    stacks where it is not clear what it is.
+    """
+    if not look.count:
+        return
+    gaps, track = _gaps(look), look.trace.of(main_thread)
+    if not len(gaps.start) or gaps.length < _SHARE * look.inside.length:
+        return
+    around = _around(look.trace, track, gaps)
+    labels = _labels(look, gaps, around)
+    time = gaps.end - gaps.start
+    totals: dict[str, int] = {}
+    for label, length in zip(labels, time.tolist(), strict=True):
+        totals[label] = totals.get(label, 0) + length
+    for label in sorted(totals, key=lambda each: (-totals[each], each))[:_MOST]:
+        if totals[label] >= _SHARE * look.inside.length:
+            here = np.array([each == label for each in labels])
+            yield _claim(look, Intervals(gaps.start[here], gaps.end[here]), around[here], label, track)
+
+
+def _gaps(look: RankView) -> Intervals:
+    trace = look.trace
+    explained = np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME, EventKind.OVERHEAD))
+    explained &= ~rows_named(trace, lambda name: name.startswith(_MARKS), EventKind.HOST_OP, holding=_MARKS)
+    explained |= trace.of(is_data_loading)
+    explained |= rows_named(trace, lambda name: name == "Python GC", EventKind.PYTHON, holding=("Python GC",))
+    explained |= rows_named(trace, lambda name: name.startswith(("gloo:", "nccl:")), EventKind.ANNOTATION,
+                            holding=("gloo:", "nccl:"))  # fmt: skip
+    hosts = union(*look.view.clipped(*look.view.steps.host))
+    free = difference(intersection(look.idle, hosts), look.spans(explained))
+    least = max(_SHORTEST, _SHARE * look.step)
+    long = free.end - free.start >= least
+    return Intervals(free.start[long], free.end[long])
+
+
+_MARKS: Final = (STEP, "[pl][", "Optimizer.")
+"""How operators begin that are marks around operators."""
+
+
+def _around(trace: Trace, track: int, gaps: Intervals) -> NDArray[np.int32]:
+    """The call that most of each gap lies in: the outermost of those that fit into it, else the innermost around it."""
+    calls = trace.of(call_tree)
+    middle = (gaps.start + gaps.end) // 2
+    row = enclosing(
+        calls.order, calls.offsets, trace.start, trace.end, calls.parent, np.full(len(middle), track, np.int32), middle
+    )
+    for place in range(len(row)):
+        row[place] = _widest(trace, calls.parent, int(row[place]), int(gaps.start[place]), int(gaps.end[place]))
+    return row
+
+
+def _widest(trace: Trace, parent: NDArray[np.int32], row: int, start: int, end: int) -> int:
+    """Up from the call in the middle of a gap, as long as the calls lie in it but for a tenth."""
+    slack = (end - start) // 10
+    best = row
+    while row >= 0 and trace.start[row] >= start - slack and trace.end[row] <= end + slack:
+        best, row = row, int(parent[row])
+    return best
+
+
+def _labels(look: RankView, gaps: Intervals, around: NDArray[np.int32]) -> list[str]:
+    """What each gap is called; one text for those that are the same."""
+    trace = look.trace
+    before, after = _neighbours(look, gaps)
+    names = []
+    for place, row in enumerate(around.tolist()):
+        name = trace.strings.glance(int(trace.name[row])) if row >= 0 else ""
+        known = row >= 0 and not name.startswith(STEP)
+        where = spot(trace, row) if row >= 0 else Spot()
+        if known:
+            names.append(f"{quoted(name)}{where.text if where.text not in name else ''}")
+        else:
+            names.append(f"what follows {quoted(before[place])}" if before[place] else f"what comes before {quoted(after[place])}")
+    return names
+
+
+def _neighbours(look: RankView, gaps: Intervals) -> tuple[list[str], list[str]]:
+    """The operators of the main thread that end before each gap and begin after it; "" for none in the same step."""
+    trace = look.trace
+    rows = np.flatnonzero(
+        np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)) & (trace.of(call_tree).depth >= 0) & look.view.host
+    )
+    hosts = look.view.steps.host
+    by_end, by_start = rows[np.argsort(trace.end[rows], kind="stable")], rows[np.argsort(trace.start[rows], kind="stable")]
+    last = np.searchsorted(trace.end[by_end], gaps.start, side="right") - 1
+    first = np.searchsorted(trace.start[by_start], gaps.end)
+    step = step_of(hosts, gaps.start)
+    before, after = [], []
+    for place in range(len(gaps.start)):
+        one = int(by_end[last[place]]) if last[place] >= 0 else -1
+        two = int(by_start[first[place]]) if first[place] < len(by_start) else -1
+        same = one >= 0 and step_of(hosts, trace.start[[one]])[0] == step[place]
+        before.append(_name(trace, one) if same else "")
+        after.append(_name(trace, two) if two >= 0 else "")
+    return before, after
+
+
+def _name(trace: Trace, row: int) -> str:
+    return call_name(trace.strings.glance(int(trace.name[row])), EventKind.HOST_OP)
+
+
+def _claim(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: str, track: int) -> Claim:
+    trace = look.trace
+    factors = look.factors()
+    factors.cut[track] = gaps
+    gains = look.gains(factors)
+    longest = int(np.argmax(gaps.end - gaps.start))
+    row = int(around[longest])
+    where = spot(trace, row) if row >= 0 else Spot()
+    count = len(gaps.start) / look.count
+    unknown = "" if (trace.kind == EventKind.PYTHON).any() else " Python calls were not recorded (with_stack=True)."
+    return Claim(
+        message=f"The loop does something else than train for {shown(look.each_step(gaps.length), 'ns')} of each step"
+        f" ({each_step(count, 'time')}), while nothing is computed: {label}.",
+        stake=look.stake(_SURE * gains, gains),
+        why="The steps are computed anew without these stretches; eight tenths of that are supposed to be sure if the"
+        f" loop does it elsewhere, or more seldom.{unknown}",
+        confidence="medium",
+        evidence=(Evidence("the longest of them", "step_breakdown", start=int(gaps.start[longest]) - look.origin,
+                           end=int(gaps.end[longest]) - look.origin, row=row, file=where.file, line=where.line),),
+        time=gaps,
+        key=label,
+    )  # fmt: skip
+
+
+RULE = Rule("HOST008", "The loop does something else than train", of_rank=unexplained_host_time)
