@@ -114,5 +114,7 @@ def test_every_trace_is_advised_on(
     tmp_path_factory: pytest.TempPathFactory, events: list[Any], top: dict[str, Any]
 ) -> None:
     job = drawn_job(tmp_path_factory.getbasetemp(), events, top)
-    for finding in advise(job).findings:
+    advice = advise(job)
+    assert not [note for note in advice.notes if note.startswith("Rule ")]
+    for finding in advice.findings:
         is_whole(finding, job)

@@ -62,6 +62,7 @@ def test_every_finding_of_every_trace_is_whole(job: Job, advice: Advice) -> None
     own = [finding.stake.middle for finding in advice.findings if not finding.same_time_as]
     assert own == sorted(own, reverse=True)
     assert advice.result.frame.columns == RESULT.names
+    assert not [note for note in advice.notes if note.startswith("Rule ")]
 
 
 def is_whole(finding: Finding, job: Job) -> None:

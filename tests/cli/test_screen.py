@@ -8,7 +8,7 @@ import re
 import pytest
 
 from kinetoscope.cli.screen import WIDEST, lines
-from kinetoscope.pages.digest import Column, Digest, Part, Spread, Top
+from kinetoscope.pages.digest import Change, Column, Digest, Part, Spread, Top
 from kinetoscope.views.lines import with_colour, without_colour
 from kinetoscope.views.text import cells
 
@@ -20,6 +20,10 @@ DIGEST = Digest(
     facts=("2 × NVIDIA H100", "3 steps"),
     headline="A step takes 100 ms, and the device computes for 70% of it.",
     advice="The largest loss is data loading, 20 ms (20%): the device waits for the next batch. " * 2,
+    changes=(
+        Change("DATA001", "Batches are made in the training process: 20 ms of each step.", 14 * MS, 20 * MS),
+        Change("HOST002", "`aten::item` waits for the device at `train.py:12`.", 0.5 * MS, 2 * MS),
+    ),
     parts=(
         Part("computation", "computation", 70 * MS),
         Part("memory", "exposed copies", 0),
@@ -67,6 +71,12 @@ def test_a_slow_step_among_many_is_not_lost() -> None:
     assert row.count("▂") > 40
 
 
+def test_what_to_change_has_its_stake() -> None:
+    text = drawn()
+    assert next(line for line in text if line.lstrip().startswith("14.0 – 20.0\u00a0ms   Batches are ")).endswith("  DATA001")
+    assert next(line for line in text if line.endswith("HOST002")).lstrip().startswith("0.500 – 2.00\u00a0ms   `aten::item`")
+
+
 def test_short_tables_have_shares_and_bars() -> None:
     text = drawn()
     assert next(line for line in text if line.startswith("aten::mm")).endswith(
@@ -86,19 +96,33 @@ def test_three_remarks_and_where_the_others_are() -> None:
 @pytest.mark.parametrize("width", [60, 80, 100, 200, 1 << 30])
 def test_it_never_leaves_its_width(width: int) -> None:
     assert max(cells(line) for line in drawn(width=width)) <= min(width, WIDEST)
-    assert len(drawn(width=width)) <= 40
+    assert len(drawn(width=width)) <= 46
 
 
 def test_a_trace_with_next_to_nothing_reads_well() -> None:
     bare = Digest(
-        "a.json", (), "There is no time to account for.", "", (), None, (), (), (("kinetoscope doctor a.json", "why"),)
+        "a.json",
+        (),
+        "There is no time to account for.",
+        "",
+        (),
+        (),
+        None,
+        (),
+        (),
+        (("kinetoscope doctor a.json", "why"),),
     )
     assert drawn(bare) == ["a.json", "", "There is no time to account for.", "", "kinetoscope doctor a.json   why"]
 
 
 def test_nothing_of_a_trace_acts_on_the_terminal() -> None:
     evil = dataclasses.replace(
-        DIGEST, name=EVIL, facts=(EVIL,), tops=((EVIL, (Top(EVIL, "host", 1, 1, 1.0),)),), health=(("note", EVIL),)
+        DIGEST,
+        changes=(Change("DATA001", EVIL, 1.0, 2.0),),
+        name=EVIL,
+        facts=(EVIL,),
+        tops=((EVIL, (Top(EVIL, "host", 1, 1, 1.0),)),),
+        health=(("note", EVIL),),
     )
     plain = without_colour(lines(evil, width=90))
     assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", plain)

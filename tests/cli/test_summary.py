@@ -32,7 +32,7 @@ def test_a_run_on_the_host(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_demo_finds_the_mistake_that_was_made_in_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--bundled"]) == 0
-    assert "The largest loss is data loading" in capsys.readouterr().out
+    assert "Batches are made in the training process" in capsys.readouterr().out
 
 
 def test_several_cycles_of_one_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

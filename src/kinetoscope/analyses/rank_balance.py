@@ -9,6 +9,8 @@ from kinetoscope.algorithms.intervals import Intervals, covered, exclusive, inte
 from kinetoscope.model.before_collectives import ACTIVITIES, COVERED, before_collectives, doings
 from kinetoscope.model.clocks import aligned
 from kinetoscope.model.collective_calls import base_of, selected_calls
+from kinetoscope.model.exposed_waiting import waiting
+from kinetoscope.model.histories import parts_of, rows_of
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.joined_ranks import Joined, joined
 from kinetoscope.model.matching import join
@@ -16,7 +18,6 @@ from kinetoscope.model.naming import listed
 from kinetoscope.model.process_groups import host_of
 from kinetoscope.model.scope import scope
 from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.straggling import parts_of, rows_of, waiting
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
 

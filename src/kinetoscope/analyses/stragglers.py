@@ -11,18 +11,22 @@ import polars as pl
 
 from kinetoscope.algorithms.consistency import SEVERAL
 from kinetoscope.model.before_collectives import ACTIVITIES, COVERED, before_collectives
+from kinetoscope.model.charges import CAUSES, Charges, charge
 from kinetoscope.model.collective_calls import selected_calls
+from kinetoscope.model.histories import Rows, rows_of
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.joined_ranks import joined
 from kinetoscope.model.late_launches import HELD, held_lists
 from kinetoscope.model.naming import listed
-from kinetoscope.model.own_time import COLUMNS, OWN, OwnTime, own_steps, own_time
+from kinetoscope.model.own_time import COLUMNS, IN_COLLECTIVES, OwnTime, own_steps, own_time
 from kinetoscope.model.process_groups import host_of
+from kinetoscope.model.rank_costs import OWN_CAUSES, held_time, rank_costs
 from kinetoscope.model.scope import scope
 from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.straggling import CAUSES, Charges, Rows, charge, rows_of, stages
+from kinetoscope.model.stages import launched_before, stages
+from kinetoscope.model.step_costs import step_costs
 from kinetoscope.model.trace import Trace
-from kinetoscope.model.verdicts import DELAY, judged
+from kinetoscope.model.verdicts import judged
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 By = Literal["rank", "step", "collective"]
@@ -106,15 +110,14 @@ _SHARE: Final = 0.01
 
 _SPREADS: Final = 3
 
-_PLACES: Final = [CAUSES.index(name) for name in OWN]
-
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     """The collectives, and the steps as rows of a kind of their own."""
     view = scope(trace, select)
     calls = selected_calls(view)
     did = trace.of(before_collectives, select.steps_by)
-    did = did.select("row", "place", *ACTIVITIES, *COVERED, held_lists(trace, did).alias(HELD))
+    lists = *ACTIVITIES, *COVERED, held_lists(trace, did).alias(HELD)
+    did = did.select("row", "place", *lists, launched_before(trace, did))
     marks = own_steps(view)
     frame = calls.join(did, on="row", how="left").join(marks.select("step", "step_time"), on="step", how="left")
     counts = calls.group_by("step").agg(calls=pl.len())
@@ -138,23 +141,24 @@ def _both(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
 
 
 def _finished(frame: pl.DataFrame, *, by: By) -> Partial:
-    calls = frame.filter(~pl.col("mark")).drop("mark", "calls", *COLUMNS)
+    calls = frame.filter(~pl.col("mark")).drop("mark", "calls", *COLUMNS, *IN_COLLECTIVES)
     if calls["rank"].n_unique() < 2:
         alone = () if calls.is_empty() else ("Only one rank has collectives: nobody waits for another.",)
         return Partial(RESULT.empty(), alone)
     found = joined(calls)
     rows, calls = rows_of(found.frame)
-    if not calls["matched"].any():
-        return Partial(RESULT.empty(), (*found.notes, "No collective of one rank could be matched with another's."))
-    matches = int(rows.match.max()) + 1
-    charges = charge(rows, matches)
-    step = _median(calls["step_time"])
+    charges = charge(rows, int(rows.match.max(initial=-1)) + 1)
+    step = _median(calls["step_time"]) or _median(found.frame["step_time"])
     least = max(int(_SHARE * step), _SPREADS * found.clocks.spread)
     if by == "collective":
         table = _by_collective(rows, calls, charges, least)
     else:
-        own = own_time(frame.filter("mark"), stages(found.frame), step, _held(calls, charges))
-        table = _by_rank(_costs(rows, calls, charges), own, least, by)
+        marks, costs = frame.filter("mark"), rank_costs(rows, calls, charges)
+        own = own_time(marks, stages(found.frame), step, held_time(calls, charges))
+        told = step_costs(marks, found.frame, costs, step)
+        table = _by_rank(costs if calls["matched"].any() else None, told, own, least, by)
+    if table.is_empty():
+        return Partial(RESULT.empty(), (*found.notes, "No collective of one rank could be matched with another's."))
     return Partial(RESULT.conform(table.select(RESULT.names)), (*found.notes, *_notes(rows, calls, table, by)))
 
 
@@ -163,7 +167,7 @@ def _by_collective(rows: Rows, calls: pl.DataFrame, charges: Charges, least: int
     start = np.full(len(last), np.iinfo(np.int64).max)
     np.minimum.at(start, rows.match, rows.arrival)
     names = pl.Series(CAUSES).gather(cause.astype(np.int64))
-    own = np.isin(cause, _PLACES) & ~rows.pairwise[last]
+    own = np.isin(cause, OWN_CAUSES) & ~rows.pairwise[last]
     frame = calls[last].select("rank", "step", pl.col("group").alias("process_group"), "kind")
     return (
         frame.with_columns(
@@ -184,41 +188,23 @@ def _by_collective(rows: Rows, calls: pl.DataFrame, charges: Charges, least: int
     )
 
 
-def _costs(rows: Rows, calls: pl.DataFrame, charges: Charges) -> pl.DataFrame:
-    """What each rank cost the others in each step."""
-    is_last = np.zeros(len(rows), np.bool_)
-    is_last[charges.last] = ~rows.pairwise[charges.last]
-    is_last &= calls["matched"].to_numpy()
-    of_match = rows.match[is_last]
-    late, carried = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
-    late[is_last], carried[is_last] = charges.late[of_match], charges.carried[of_match]
-    each = calls.select("rank", "step", "step_time", "matched").with_columns(
-        collective=pl.Series(~rows.pairwise) & pl.col("matched"),
-        last=pl.Series(is_last),
-        late=pl.Series(late),
-        carried=pl.Series(carried),
-        **{name: pl.Series(charges.charged[:, place]) for place, name in enumerate(CAUSES)},
-        **{DELAY + name: pl.Series(charges.delay[:, place]) for place, name in enumerate(CAUSES)},
-    )
-    return each.group_by("rank", "step").agg(
-        pl.col("step_time").first(),
-        calls=pl.col("collective").sum().cast(pl.Int64),
-        last=pl.col("last").sum().cast(pl.Int64),
-        late=pl.col("late").max(),
-        carried=pl.col("carried").sum(),
-        lost=pl.sum_horizontal(CAUSES).sum(),
-        **{name: pl.col(name).sum() for name in (*CAUSES, *(DELAY + name for name in CAUSES))},
-    )
+def _by_rank(costs: pl.DataFrame | None, told: pl.DataFrame | None, own: OwnTime, least: int, by: By) -> pl.DataFrame:
+    """The verdicts on costs of collectives, and on those told by whole steps where the first name nobody."""
+    keys = ["rank", "step"] if by == "step" else ["rank"]
+    tables = [
+        _with_shares(judged(each, own, least, each_step=by == "step"), by).with_columns(by_steps=each is told)
+        for each in (costs, told)
+        if each is not None
+    ]
+    if len(tables) < 2:
+        return tables[0] if tables else RESULT.empty()
+    first, second = tables
+    more = pl.concat([second.filter("straggler"), second.join(first, on="rank", how="anti")]).unique(keys)
+    more = more.join(first.filter("straggler"), on=keys, how="anti", nulls_equal=True)
+    return pl.concat([first.join(more, on=keys, how="anti", nulls_equal=True), more]).sort(keys)
 
 
-def _held(calls: pl.DataFrame, charges: Charges) -> pl.DataFrame:
-    """How long each rank's host left transfer in the open in each step, by what it did meanwhile."""
-    by = {name: charges.held[:, place] for name, place in zip(COLUMNS, _PLACES, strict=True)}
-    return calls.select("rank", "step").with_columns(**by).group_by("rank", "step").agg(pl.col(COLUMNS).sum())
-
-
-def _by_rank(costs: pl.DataFrame, own: OwnTime, least: int, by: By) -> pl.DataFrame:
-    table = judged(costs, own, least, each_step=by == "step")
+def _with_shares(table: pl.DataFrame, by: By) -> pl.DataFrame:
     together = pl.col("step") if by == "step" else pl.lit(0)
     rest = pl.col("step_time").sum().over(together) - pl.col("step_time")
     return table.with_columns(
@@ -232,7 +218,7 @@ def _by_rank(costs: pl.DataFrame, own: OwnTime, least: int, by: By) -> pl.DataFr
 
 
 def _notes(rows: Rows, calls: pl.DataFrame, table: pl.DataFrame, by: By) -> Iterator[str]:
-    if rows.pairwise.all():
+    if len(rows) and rows.pairwise.all():
         yield "All is sending and receiving: waiting there is a bubble of the pipeline and makes no straggler."
         return
     if by == "collective":
@@ -247,6 +233,12 @@ def _notes(rows: Rows, calls: pl.DataFrame, table: pl.DataFrame, by: By) -> Iter
     if named:
         if by == "rank" and calls["step"].n_unique() < SEVERAL:
             yield "With less than three steps an accident cannot be told from what is so for good."
+        estimated = table.filter("straggler", "by_steps")["rank"].unique().sort().to_list()
+        if estimated:
+            yield (
+                f"By single collectives it cannot be told that the others wait for {_ranks(estimated)}, by whole steps "
+                "it can: what they lost is estimated from how much longer they were in collectives."
+            )
         yield f"The others wait for {_ranks(named)}."
     else:
         yield "No rank makes the others wait for more than 1 % of a step by its own fault."

@@ -24,6 +24,8 @@ VERBS = {
     "show": "any analysis as a table, JSON, CSV or Parquet; alone, the list of them",
     "doctor": "what is wrong or odd about the traces themselves",
     "sql": "SQL over the tables of a trace; alone, the list of tables and columns",
+    "diff": "why a step of one run takes longer than a step of another: changes that sum to the whole",
+    "ledger": "runs in a row: step time, throughput, what each change brought, and what it was",
     "convert": "write a trace as JSON, as Parquet, or for Perfetto with counters beside it",
     "record": "record a training program as it is: kinetoscope record -- python train.py",
     "trigger": "ask a job that `record --idle` runs for a recording, now",

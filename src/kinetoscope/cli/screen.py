@@ -45,22 +45,22 @@ def _head(digest: Digest, width: int) -> Iterator[Line]:
 
 def _words(digest: Digest, width: int) -> Iterator[Line]:
     yield from (plain(line, "bold") for line in wrapped(printable(digest.headline), width))
-    if digest.advice:
+    if digest.advice and not digest.changes:
         yield from (plain(line) for line in wrapped(printable(digest.advice), width))
 
 
 def _changes(digest: Digest, width: int) -> Iterator[Line]:
-    """What to change: time at stake, what is wrong, the rule's code."""
+    """What to change, a line each: time at stake, what is wrong, the rule's code. `advise` says it in full."""
     if not digest.changes:
         return
     yield plain("What to change", "bold")
     unit = scale([change.high for change in digest.changes], "ns")
     stakes = [f"{unit.text(change.low)} – {unit.with_unit(change.high)}" for change in digest.changes]
     for stake, change in zip(_right(stakes), digest.changes, strict=True):
-        room = width - cells(stake) - 3
-        first, *rest = wrapped(printable(f"{change.message} {change.code}"), room)
-        yield ((f"{stake}   ", "waiting"), (first, ""))
-        yield from (plain(" " * (cells(stake) + 3) + line) for line in rest)
+        room = width - cells(stake) - cells(change.code) - 5
+        message = printable(change.message.removesuffix("."))
+        shortened = message if cells(message) <= room else f"{wrapped(message, room - 1)[0]}…"
+        yield ((f"{stake}   ", "waiting"), (shortened, ""), (f"  {change.code}", "dim"))
 
 
 def _step(digest: Digest, width: int) -> Iterator[Line]:

@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> int:
         from kinetoscope.cli.asking import ask
         from kinetoscope.pages.digest import ASKED, digest
 
-        asked: dict[str | Analysis, dict[str, Any]] = {**ASKED}
+        asked: dict[str | Analysis, dict[str, Any]] = dict(ASKED.items())
         if _text_bytes(job) < _LARGEST:
             asked[ALONE] = {}
         results = ask(job, asked, meter, jobs=args.jobs, **selection(args))

@@ -14,9 +14,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.model.matching_known import Attendance, Table
 from kinetoscope.model.matching_listed import of_listed
 from kinetoscope.model.matching_order import Offsets
-from kinetoscope.model.matching_seen import PIVOTS, Attendance, Seen, Table
+from kinetoscope.model.matching_seen import PIVOTS, Seen
 
 _WIDE: Final = 2.0
 """How many times nearer together they leave than they come of whom some are less exact, but all seem to have waited."""

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.model.matching_seen import PIVOTS, Attendance, Seen
+from kinetoscope.model.matching_known import Attendance
+from kinetoscope.model.matching_seen import PIVOTS, Seen
 
 
 def of_listed(known: Attendance, seen: Seen) -> Iterator[list[int]]:

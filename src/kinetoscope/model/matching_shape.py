@@ -17,8 +17,8 @@ from kinetoscope.algorithms.alignment import aligned_or_doubtful
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.matching_attendance import attended
 from kinetoscope.model.matching_columns import Calls, Int64s
+from kinetoscope.model.matching_known import Attendance, Table
 from kinetoscope.model.matching_order import Offsets
-from kinetoscope.model.matching_seen import Attendance, Table
 
 _PAIRINGS: Final = 4096
 """Pairs of sequences that are put side by side, about, where many do not fit."""

@@ -12,16 +12,14 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.consistency import SEVERAL
+from kinetoscope.model.charges import CAUSES
 from kinetoscope.model.own_time import OWN, OwnTime
-from kinetoscope.model.straggling import CAUSES
-
-DELAY: Final = "delay "
-"""Begins the names of columns: what each of those who waited lost on average, by cause, ns."""
+from kinetoscope.model.rank_costs import DELAY
 
 _SURE: Final = "sure "
 """Begins the names of columns: whether a cause is beyond doubt."""
 
-_SIGMAS: Final = 5
+SIGMAS: Final = 5
 """Standard errors by which a straggler's own time exceeds that of the others."""
 
 _OFTEN: Final = 3
@@ -94,7 +92,7 @@ def _evidence(own: OwnTime, least: int, *, each_step: bool) -> pl.DataFrame:
 
     Where there are few steps nothing is known of chance: everything is beyond doubt.
     """
-    sigmas = _SIGMAS if len(own.step) >= SEVERAL else 0.0
+    sigmas = SIGMAS if len(own.step) >= SEVERAL else 0.0
     more = own.above.each if each_step else own.above.level
     sure = {}
     for name, above in zip(OWN, own.causes, strict=True):

@@ -25,7 +25,7 @@ ASKED: dict[str, dict[str, Any]] = {
 """The analyses whose results are needed, and what they are asked."""
 
 _FEW = 3  # findings
-_TOP = 5  # rows of a short table
+_TOP = 4  # rows of a short table
 _UNEVEN = 1.15  # a step so much longer than the middle one is named
 _SHORT = 32  # cells; a longer path is not repeated in each command
 _NOTABLE = 0.05  # share of a step from which something is worth a word
@@ -234,7 +234,7 @@ def _commands(path: str, *, device: bool) -> tuple[tuple[str, str], ...]:
         (f"{show} critical-path {quoted}", "what to speed up"),
     )
     return (
-        (f"{show} step-breakdown {quoted}", "each step"),
+        (f"kinetoscope advise {quoted}", "what to change"),
         *(of_device if device else of_host),
         (show, "all other questions"),
         (f"kinetoscope doctor {quoted}", "the trace itself"),

@@ -32,6 +32,13 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "Memory": (
     ),
     "Across ranks": (
+        "gloo_between_devices",
+        "exposed_communication",
+        "many_small_collectives",
+        "straggling_rank",
+        "uneven_work",
+        "slow_link",
+        "waiting_at_step_boundaries",
     ),
     "Recording": (
     ),

@@ -10,6 +10,7 @@ import numpy as np
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.words import each_step
+from kinetoscope.advisor.worth import is_worth_it
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.views.numbers import shown
@@ -40,14 +41,17 @@ def garbage_collection(look: RankView) -> Iterator[Claim]:
     for track in np.unique(trace.track[rows]).tolist():
         factors.cut[track] = look.spans(rows[trace.track[rows] == track])
     gains = look.gains(factors)
-    spans = look.spans(rows)
+    spans, stake = look.spans(rows), look.stake(_SURE * gains, gains)
+    if not is_worth_it(look, stake):
+        return
     longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
     start, end = int(trace.start[longest]) - look.origin, int(trace.end[longest]) - look.origin
     yield Claim(
-        message=f"Python collects garbage {each_step(len(rows) / look.count, 'time')}, {shown(look.each_step(spans.length), 'ns')} of"
-        f" each step and {shown(end - start, 'ns')} at the longest.",
-        stake=look.stake(_SURE * gains, gains),
-        change="+ gc.collect(); gc.freeze()  # once, before the loop\n+ gc.disable()  # and gc.collect() every so many steps",
+        message=f"Python collects garbage {each_step(len(rows) / look.count, 'time')},"
+        f" {shown(look.each_step(spans.length), 'ns')} of each step and {shown(end - start, 'ns')} at the longest.",
+        stake=stake,
+        change="+ gc.collect(); gc.freeze()  # once, before the loop\n"
+        "+ gc.disable()  # and gc.collect() every so many steps",
         why="The steps are computed anew without these pauses; eight tenths of that are supposed to be sure.",
         evidence=(Evidence("the longest collection", "step_breakdown", start=start, end=end, row=longest),),
         time=look.exposed(spans),

@@ -13,6 +13,7 @@ from kinetoscope.advisor.optimizers import zero_grads, zeroes
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import inside, launched_in
 from kinetoscope.advisor.words import each_step
+from kinetoscope.advisor.worth import is_worth_it, says_who_computes
 from kinetoscope.algorithms.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.kinds import EventKind
@@ -39,11 +40,14 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
     trace = look.trace
     spans = trace.of(zero_grads)
     chosen = spans.inside & trace.of(zeroes) & look.view.host
-    if not look.count or not chosen.any():
+    if not says_who_computes(look) or not chosen.any():
         return
     zeros = spans.inside & look.view.host
     sure = _gains(look, zeros)
     most = _gains(look, zeros | (_additions(look) & look.view.host))
+    stake = look.stake(_SURE * np.minimum(sure, most), np.maximum(sure, most))
+    if not is_worth_it(look, stake):
+        return
     rows = np.flatnonzero(spans.rows & look.view.host)
     longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
     start, end = int(trace.start[longest]) - look.origin, int(trace.end[longest]) - look.origin
@@ -51,7 +55,7 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
     yield Claim(
         message=f"Gradients are filled with zeros: {each_step(int(chosen.sum()) / look.count, 'operator')},"
         f" {shown(length, 'ns')} on the host.",
-        stake=look.stake(_SURE * np.minimum(sure, most), np.maximum(sure, most)),
+        stake=stake,
         change="- optimizer.zero_grad(set_to_none=False)\n+ optimizer.zero_grad(set_to_none=True)",
         why="The steps are computed anew without the zeros (of which eight tenths are supposed to be sure), and at most"
         " without the additions to them in the backward pass.",

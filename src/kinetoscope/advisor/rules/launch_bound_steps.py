@@ -11,6 +11,7 @@ from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.launching_time import launching_time
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.words import each_step, share
+from kinetoscope.advisor.worth import is_worth_it
 from kinetoscope.algorithms.intervals import merge
 from kinetoscope.model.launching import launches
 from kinetoscope.views.numbers import shown
@@ -50,6 +51,9 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
     factors = look.factors()
     factors.cut.update(found.stretches)
     gains = look.gains(factors)
+    stake = look.stake(_SURE * gains, gains)
+    if not is_worth_it(look, stake):
+        return
     all_launches = look.trace.of(launches)
     busy = all_launches.busy[np.isin(all_launches.rows, found.calls) & (all_launches.first >= 0)]
     longest = int(np.argmax(exposed.end - exposed.start))
@@ -59,7 +63,7 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
         f" {each_step(len(found.calls) / look.count, 'launch', 'launches')}, each of which takes the host"
         f" {shown(found.length / len(found.calls), 'ns')}, for kernels that run"
         f" {shown(float(np.median(busy)) if len(busy) else 0, 'ns')}.",
-        stake=look.stake(_SURE * gains, gains),
+        stake=stake,
         change='- model = Model()\n+ model = torch.compile(Model(), mode="reduce-overhead")  # or a larger batch',
         why="The steps are computed anew with launching that takes no time; a graph is supposed to bring seven tenths"
         " of that at least.",

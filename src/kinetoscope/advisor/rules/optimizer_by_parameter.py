@@ -13,6 +13,7 @@ from kinetoscope.advisor.optimizers import optimizer_steps, works_on_all
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import launched_in
 from kinetoscope.advisor.words import each_step
+from kinetoscope.advisor.worth import is_worth_it, says_who_computes
 from kinetoscope.algorithms.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.kinds import EventKind
@@ -48,6 +49,9 @@ _AT_LEAST: Final = _Left(host=0.03, tiny=0.02, large=0.35)
 _ON_HOST: Final = (_Left(0.35, 0.35, 0.6), _Left(0.03, 0.03, 0.15))
 """The same where the host computes: at most and at least, of calls, small operators and large ones."""
 
+_ALL: Final = _Left(1.0, 1.0, 1.0)
+"""Plain SGD is an operator or two for a parameter; on a host little may come of putting them together."""
+
 
 def optimizer_by_parameter(look: RankView) -> Iterator[Claim]:
     """Does the optimizer call several operators for each parameter?
@@ -65,13 +69,18 @@ def optimizer_by_parameter(look: RankView) -> Iterator[Claim]:
     """
     trace = look.trace
     spans = trace.of(optimizer_steps)
+    if not says_who_computes(look) or "Fused" in spans.name:
+        return
     within = spans.inside & look.view.host
     ops = _direct(look, within)
     alone = ops & ~trace.of(works_on_all)
     count = int(alone.sum())
-    if not look.count or count < _FEWEST * look.count or count < 0.8 * int(ops.sum()):
+    if count < _FEWEST * look.count or count < 0.8 * int(ops.sum()):
         return
-    low, high = (look.gains(_factors(look, within, alone, left)) for left in _left(look))
+    low, high = (look.gains(_factors(look, within, alone, left)) for left in _left(look, spans.name))
+    stake = look.stake(np.minimum(low, high), high)
+    if not is_worth_it(look, stake):
+        return
     rows = np.flatnonzero(spans.rows & look.view.host)
     longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
     start, end = int(trace.start[longest]) - look.origin, int(trace.end[longest]) - look.origin
@@ -80,7 +89,7 @@ def optimizer_by_parameter(look: RankView) -> Iterator[Claim]:
     yield Claim(
         message=f"{spans.name} updates the parameters one by one: {each_step(count / look.count, 'operator')},"
         f" {shown(length, 'ns')} on the host.",
-        stake=look.stake(np.minimum(low, high), high),
+        stake=stake,
         change=f"- {spans.name}(model.parameters(), ...)\n+ {spans.name}(model.parameters(), ..., {option})",
         why="The steps are computed anew with a part of the calls and kernels of the update; see the rule's text for"
         " how large a part.",
@@ -99,8 +108,10 @@ def _direct(look: RankView, within: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(within & (trace.kind == EventKind.HOST_OP) & (parent >= 0) & spans[parent])
 
 
-def _left(look: RankView) -> tuple[_Left, _Left]:
-    return (_AT_MOST, _AT_LEAST) if look.has_device else _ON_HOST
+def _left(look: RankView, name: str) -> tuple[_Left, _Left]:
+    if look.has_device:
+        return _AT_MOST, _AT_LEAST
+    return (_ALL, _ON_HOST[1]) if name == "SGD" else _ON_HOST
 
 
 def _factors(look: RankView, within: NDArray[np.bool_], ops: NDArray[np.bool_], left: _Left) -> Factors:

@@ -15,6 +15,7 @@ from kinetoscope.advisor.optimizers import optimizer_steps, zero_grads
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import inside, launched_in, spot
 from kinetoscope.advisor.words import each_step
+from kinetoscope.advisor.worth import is_worth_it, says_who_computes
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.outermost import outermost_op, outermost_ops
@@ -69,7 +70,7 @@ def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
 
     What to do. Compile the model, or the function that these operators stand in.
     """
-    if not look.count:
+    if not says_who_computes(look):
         return
     runs = _runs(look)
     if len(runs.rows) < _FEWEST * look.count:
@@ -81,6 +82,9 @@ def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
     kernels = launched_in(trace, gone)
     high = look.gains(_none_left(look, runs, kernels))
     low = look.gains(_some_left(look, gone, kernels))
+    stake = look.stake(np.minimum(low, high), high)
+    if not is_worth_it(look, stake):
+        return
     counts = np.bincount(runs.run)
     longest = int(counts.argmax())
     rows = runs.rows[runs.run == longest]
@@ -90,7 +94,7 @@ def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
     yield Claim(
         message=f"Element-wise operators follow one another: {each_step(len(runs.rows) / look.count, 'operator')} in runs"
         f" of up to {len(rows)}, {shown(took / len(runs.rows), 'ns')} each on the host.",
-        stake=look.stake(np.minimum(low, high), high),
+        stake=stake,
         change="- y = f(x)\n+ f = torch.compile(f)  # once\n+ y = f(x)",
         why="The steps are computed anew with the longest of each run alone; at least with half of the other calls, three"
         " tenths of their small kernels and seven tenths of their large ones.",

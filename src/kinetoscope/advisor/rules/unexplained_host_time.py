@@ -121,7 +121,11 @@ def _labels(look: RankView, gaps: Intervals, around: NDArray[np.int32]) -> list[
         if known:
             names.append(f"{quoted(name)}{where.text if where.text not in name else ''}")
         else:
-            names.append(f"what follows {quoted(before[place])}" if before[place] else f"what comes before {quoted(after[place])}")
+            names.append(
+                f"what follows {quoted(before[place])}"
+                if before[place]
+                else f"what comes before {quoted(after[place])}"
+            )
     return names
 
 
@@ -132,7 +136,10 @@ def _neighbours(look: RankView, gaps: Intervals) -> tuple[list[str], list[str]]:
         np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)) & (trace.of(call_tree).depth >= 0) & look.view.host
     )
     hosts = look.view.steps.host
-    by_end, by_start = rows[np.argsort(trace.end[rows], kind="stable")], rows[np.argsort(trace.start[rows], kind="stable")]
+    by_end, by_start = (
+        rows[np.argsort(trace.end[rows], kind="stable")],
+        rows[np.argsort(trace.start[rows], kind="stable")],
+    )
     last = np.searchsorted(trace.end[by_end], gaps.start, side="right") - 1
     first = np.searchsorted(trace.start[by_start], gaps.end)
     step = step_of(hosts, gaps.start)

@@ -9,10 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import frame_of, inside, spot
 from kinetoscope.advisor.words import each_step, quoted
+from kinetoscope.advisor.worth import is_worth_it
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals import Intervals, intersection, union
 from kinetoscope.model.calls import call_name
@@ -94,7 +95,9 @@ def waiting_for_the_device(look: RankView) -> Iterator[Claim]:
     for site in sites:
         part = everywhere * (site.idle / total)
         alone = part if len(sites) == 1 else look.gains(_without(look, [site]))
-        yield _claim(look, site, np.minimum(alone, part), np.maximum(alone, part))
+        stake = look.stake(_SURE * np.clip(np.minimum(alone, part), 0, None), np.maximum(alone, part))
+        if is_worth_it(look, stake):
+            yield _claim(look, site, stake)
 
 
 def _sites(look: RankView) -> list[_Site]:
@@ -145,7 +148,7 @@ def _without(look: RankView, sites: list[_Site]) -> Factors:
     return factors
 
 
-def _claim(look: RankView, site: _Site, low: NDArray[np.float64], high: NDArray[np.float64]) -> Claim:
+def _claim(look: RankView, site: _Site, stake: Stake) -> Claim:
     trace = look.trace
     took = trace.end[site.calls] - trace.start[site.calls]
     longest = int(np.argmax(took))
@@ -158,7 +161,7 @@ def _claim(look: RankView, site: _Site, low: NDArray[np.float64], high: NDArray[
         f" {shown(look.each_step(int(took.sum())), 'ns')} of each step"
         f" ({each_step(len(took) / look.count, 'time')}), and the device is idle"
         f" {shown(look.each_step(site.idle), 'ns')} after it.",
-        stake=look.stake(_SURE * np.maximum(low, 0), high),
+        stake=stake,
         change=_change(name),
         why="The steps are computed anew without these calls. The value has to be fetched some time: eight tenths of"
         " the gain are supposed to be sure.",

@@ -1,0 +1,201 @@
+"""RANKS003: communication that computation could hide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.advisor.exchange import Exchange, exchange
+from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.advisor.words import each_step, quoted, share
+from kinetoscope.views.numbers import shown
+
+_BUCKET: Final = 25e6
+"""Bytes of a bucket of DistributedDataParallel."""
+
+_FORWARD: Final = 1 / 3
+"""Share of a step's computation that is the forward pass: the backward pass does twice as much."""
+
+_EARLY: Final = 0.25
+"""Share of the computation after which gradients may be reduced; what is reduced before is needed at once."""
+
+_LATE: Final = 0.6
+"""Share of it after which the first reduction begins too late to be hidden well."""
+
+_WIDE: Final = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class _Gradients:
+    """Reductions of gradients in one process group, in an average step of all ranks.
+
+    Attributes:
+        calls: how many; transfer, exposed: of all together, ns. before: share of the computation done before the first.
+        size: bytes of all, 0 if unknown. wide: are elements of four bytes or more?
+    """
+
+    group: str | None
+    calls: float
+    transfer: float
+    exposed: float
+    before: float
+    size: float
+    wide: bool
+
+    @property
+    def last(self) -> float:
+        """What the last of them takes, if they are of a good size: nothing is left to hide it."""
+        return self.transfer / max(self.calls, math.ceil(self.size / _BUCKET), 1.0)
+
+
+def exposed_communication(look: JobView) -> Iterator[Claim]:
+    """Does the computation wait for communication that it could hide?
+
+    What it checks. Transfer of collectives (not waiting for late ranks) that no computation hides, in an average step
+    of all ranks, and when the collectives begin: gradients that are all-reduced only after the backward pass;
+    parameters that are gathered (FSDP) only when they are needed; gradients that are overlapped, but more than the
+    backward pass can hide.
+
+    Why it matters. Devices stop computing. Of gradients reduced too late the backward pass behind the first bucket
+    could hide as much as it takes, all but the last bucket. A gather can be hidden by the layer before. Gradients in
+    float32 take half the time in bfloat16. What is at stake is computed from these, and is never more than the exposed
+    transfer; collectives whose result is needed at once, as in tensor parallel layers, only count if nothing is sure.
+
+    What to do. Reduce gradients in buckets as they come, as DistributedDataParallel does; gather ahead; send fewer
+    bytes (bf16_compress_hook), or less often (no_sync, with gradients accumulated over several batches).
+    """
+    found = look.of(exchange)
+    for gradients in _gradients(found):
+        yield from _late(found, gradients)
+        yield from _many_bytes(found, gradients)
+    yield from _gathers(found)
+
+
+def _gradients(found: Exchange) -> Iterator[_Gradients]:
+    reductions = found.collectives.filter(
+        pl.col("kind").is_in(["all_reduce"]) & (pl.col("before") >= _EARLY) & ~pl.col("on_host")
+    )
+    each = pl.col("calls") * pl.col("members")
+    for (_,), part in reductions.group_by("group_size", maintain_order=True):
+        sums = part.select(
+            calls=each.sum() / pl.col("members").sum().clip(0, 1),
+            transfer=(each * pl.col("transfer").fill_null(0)).sum(),
+            exposed=pl.col("exposed_transfer").sum(),
+            before=(pl.col("before") * pl.col("exposed_transfer")).sum() / pl.col("exposed_transfer").sum(),
+            size=(each * pl.col("bytes").fill_null(0)).sum() / pl.col("members").sum().clip(0, 1),
+            wide=(pl.col("dtype").is_in(_WIDE) * pl.col("exposed_transfer")).sum(),
+        ).row(0, named=True)
+        exposed = sums["exposed"]
+        if exposed > 0:
+            group = part["group"][0] if part["group"].n_unique() == 1 else None
+            yield _Gradients(group, sums["calls"], sums["transfer"], exposed, sums["before"], sums["size"],
+                             sums["wide"] > 0.9 * exposed)  # fmt: skip
+
+
+def _late(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
+    """Gradients that are reduced after the backward pass."""
+    if gradients.before < _LATE:
+        return
+    computing = _computing(found)
+    count = max(gradients.calls, math.ceil(gradients.size / _BUCKET), 1.0)
+    first = _FORWARD + (1 - _FORWARD) / count
+    room = gradients.exposed - gradients.last
+    high = min((gradients.before - 0.9 * first) * computing, gradients.exposed - 0.7 * gradients.last)
+    low = min((gradients.before - first - 0.08) * computing, 0.85 * room)
+    if high <= 0:
+        return
+    yield Claim(
+        message=f"Gradients{_of(gradients)} are reduced after the backward pass: {shown(gradients.exposed, 'ns')} of each"
+        f" step, in {each_step(gradients.calls, 'call')}, is not hidden.",
+        stake=_stake(low, high, gradients.exposed),
+        change="- loss.backward(); all_reduce(gradients)\n"
+        "+ model = DistributedDataParallel(model)  # reduces in buckets, while backward() goes on",
+        why=f"The first of them begins when {share(gradients.before, 1)} of the step's computation is done; in buckets it"
+        f" could begin at {share(first, 1)}, and all but the last could be hidden.",
+        evidence=(Evidence("how much of the communication is hidden on each rank", "overlap"),),
+        time=found.of_transfer(high),
+        key="late",
+    )
+
+
+def _many_bytes(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
+    """Gradients that are overlapped, but more than can be hidden."""
+    spare = gradients.exposed - gradients.last
+    if gradients.before >= _LATE or spare <= 0:
+        return
+    hidden = max(gradients.transfer - gradients.exposed, 0.0)
+    halved = gradients.exposed - max(gradients.last / 2, gradients.transfer / 2 - hidden)
+    accumulate = "+ with model.no_sync():  # for all but the last of several batches\n+     loss.backward()"
+    if gradients.wide:
+        change = "+ model.register_comm_hook(None, default_hooks.bf16_compress_hook)"
+        why = "Half the bytes take half the time; 80 % of that is supposed to be sure, as casts cost something too."
+        stake = _stake(0.8 * halved, max(1.05 * halved, 0.0), gradients.exposed)
+    else:
+        change = accumulate
+        why = "Over several batches gradients are sent once; as that makes the batch larger, nothing of it is sure."
+        stake = _stake(0.0, spare, gradients.exposed)
+    if stake.high <= 0:
+        return
+    yield Claim(
+        message=f"The backward pass cannot hide all gradients{_of(gradients)}: their exchange takes"
+        f" {shown(gradients.transfer, 'ns')} of each step, and {shown(gradients.exposed, 'ns')} is exposed.",
+        stake=stake,
+        change=change,
+        why=why,
+        confidence="medium",
+        evidence=(Evidence("sizes and bandwidths", "collectives"), Evidence("what is hidden", "overlap")),
+        time=found.of_transfer(stake.high),
+        key="bytes",
+        at_most="critical" if gradients.wide else "note",
+    )
+
+
+def _gathers(found: Exchange) -> Iterator[Claim]:
+    """Parameters that are gathered when they are needed."""
+    sharded = found.collectives.filter(pl.col("kind") == "reduce_scatter")["group"].unique().to_list()
+    gathers = found.collectives.filter((pl.col("kind") == "all_gather") & pl.col("group").is_in(sharded))
+    exposed = float(gathers["exposed_transfer"].sum())
+    each = pl.col("calls") * pl.col("members")
+    if not len(gathers) or exposed <= 0:
+        return
+    calls, transfer = gathers.select(each.sum(), (each * pl.col("transfer").fill_null(0)).sum()).row(0)
+    computing = _computing(found)
+    # Of each pass the first cannot be hidden, and a layer hides no more than it computes.
+    left = max(transfer - computing, transfer * 2 / max(calls, 2.0))
+    room = exposed - left
+    if room < 0.15 * exposed:
+        return
+    yield Claim(
+        message=f"Parameters are gathered only when they are needed: {shown(exposed, 'ns')} of each step, in"
+        f" {each_step(calls, 'all-gather')}, is not hidden.",
+        stake=_stake(0.75 * room, 1.1 * room, exposed),
+        change="+ FSDP(..., forward_prefetch=True, backward_prefetch=BackwardPrefetch.BACKWARD_PRE,"
+        " limit_all_gathers=False)",
+        why="Gathered a layer ahead, all but the first of each pass can be hidden by the layer before, as far as that"
+        " computes long enough.",
+        confidence="medium",
+        evidence=(Evidence("what is hidden in each process group", "overlap", {"by": "group"}),),
+        time=found.of_transfer(1.1 * room),
+        key="gathers",
+    )
+
+
+def _computing(found: Exchange) -> float:
+    return float(found.collectives["computation"][0])
+
+
+def _stake(low: float, high: float, most: float) -> Stake:
+    high = min(max(high, 0.0), most)
+    return Stake(min(max(low, 0.0), high), high)
+
+
+def _of(gradients: _Gradients) -> str:
+    return f" of {quoted(gradients.group, 40)}" if gradients.group else ""
+
+
+RULE = Rule("RANKS003", "Communication that could be hidden is not", of_job=exposed_communication)

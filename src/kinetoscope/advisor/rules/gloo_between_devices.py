@@ -1,0 +1,61 @@
+"""RANKS002: tensors of devices go through gloo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.advisor.exchange import exchange
+from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.advisor.words import each_step
+from kinetoscope.views.numbers import shown
+
+_RATE: Final = 4e9
+"""Bytes a second on the bus that a library of devices surely reaches, even without fast links."""
+
+_SETUP: Final = 60e3
+"""Nanoseconds that such a collective takes however small it is."""
+
+_SURE: Final = 0.9
+
+
+def gloo_between_devices(look: JobView) -> Iterator[Claim]:
+    """Do devices exchange gradients by a library that works on hosts?
+
+    What it checks. Collectives on the host (gloo) in a job whose work is on devices, and how much of their transfer
+    no computation hides.
+
+    Why it matters. gloo copies each tensor to the host, sends it by the host's network, and copies it back. NCCL and
+    its kin send from device to device. At stake is, at most, all of that transfer that is exposed; surely nine tenths
+    of it, less what the same bytes take at 4 GB/s on the bus, which devices reach without any fast link.
+
+    What to do. Make the process group with the backend of the devices. Keep gloo for objects and barriers of the host.
+    """
+    found = look.of(exchange)
+    slow = found.collectives.filter("on_host")
+    if not len(slow):
+        return
+    exposed = float(slow["exposed_transfer"].sum())
+    bus = pl.col("bytes").fill_null(0) * pl.col("factor").fill_null(2.0) / _RATE * 1e9 + _SETUP
+    instead = float(slow.select((pl.col("calls") * pl.col("members") * bus).sum()).item())
+    calls = float(slow.select((pl.col("calls") * pl.col("members")).sum()).item())
+    known = bool((slow["bytes"].is_not_null() & (slow["bytes"] > 0)).all())
+    low = max(_SURE * exposed - instead, 0.0) if known else 0.3 * exposed
+    yield Claim(
+        message=f"Collectives run on the host (gloo) although the work is on devices: {each_step(calls, 'call')},"
+        f" {shown(exposed, 'ns')} not hidden.",
+        stake=Stake(min(low, exposed), exposed),
+        change='- dist.init_process_group("gloo")\n+ dist.init_process_group("nccl")',
+        why="Exposed transfer, without waiting for late ranks; NCCL is supposed to reach at least 4 GB/s on the bus."
+        if known
+        else "Exposed transfer, without waiting for late ranks; sizes were not recorded, so only a third is sure.",
+        confidence="high" if known else "medium",
+        evidence=(Evidence("the collectives by kind", "collectives"),),
+        time=found.of_transfer(exposed),
+    )
+
+
+RULE = Rule("RANKS002", "Devices exchange data by gloo", of_job=gloo_between_devices)

@@ -1,0 +1,101 @@
+"""RANKS004: many small collectives instead of few large ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.advisor.exchange import exchange
+from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.advisor.words import each_step, quoted
+from kinetoscope.views.numbers import shown
+
+_SMALL: Final = 1 << 20
+"""Bytes of a collective up to which its latency is most of it."""
+
+_BUCKET: Final = 25e6
+"""Bytes of a bucket of DistributedDataParallel."""
+
+_FEWEST: Final = 8
+"""In a step, under which there is little to put together."""
+
+_HOST: Final = 30e3
+"""Nanoseconds that a host takes at most to ask for one."""
+
+_ALIKE: Final = ("group", "kind", "dtype")
+
+
+def many_small_collectives(look: JobView) -> Iterator[Claim]:
+    """Are there many small collectives where few large ones would do?
+
+    What it checks. Collectives of up to 1 MiB of one process group, kind and type, eight or more in a step, whose
+    transfer is exposed.
+
+    Why it matters. Each costs its latency, however little it carries, and the host has to ask for each. One collective
+    takes latency + bytes / bandwidth; put together, all but a few of the latencies go. At stake is, surely, seven
+    tenths of these latencies, as far as they are exposed; at most all of the exposed transfer of these collectives, and
+    what devices idle while hosts ask for them.
+
+    What to do. Larger buckets (bucket_cap_mb); torch.distributed's coalescing manager; one flat tensor instead of many.
+    """
+    found = look.of(exchange)
+    small = found.collectives.filter(
+        (pl.col("bytes") <= _SMALL) & (pl.col("bytes") > 0) & ~pl.col("on_host") & pl.col("transfer").is_not_null()
+    )
+    idle = _mean(found.balance["other"])
+    for (_, kind, _), part in small.group_by(_ALIKE, maintain_order=True):
+        each = pl.col("calls") * pl.col("members")
+        calls, size, took, exposed = part.select(
+            each.sum(),
+            (each * pl.col("bytes")).sum(),
+            (each * pl.col("transfer")).sum(),
+            pl.col("exposed_transfer").sum(),
+        ).row(0)
+        in_step = float(part["calls"].sum())
+        if in_step < _FEWEST or exposed <= 0:
+            continue
+        left = math.ceil(size / _BUCKET) / max(in_step, 1.0)
+        latency = _latency(part, found.collectives)
+        saved = min(calls * (1 - left) * latency, took)
+        high = min(exposed + min(idle, calls * _HOST), found.step)
+        sure = 0.7 * min(saved, exposed)
+        group = part["group"][0]
+        yield Claim(
+            message=f"There are many small collectives: {each_step(in_step, f'{kind}')} of"
+            f" {shown(size / max(calls, 1e-9), 'bytes')} on average{f' in {quoted(group, 40)}' if group else ''},"
+            f" {shown(exposed, 'ns')} of them not hidden.",
+            stake=Stake(min(sure, high), high),
+            change="- DistributedDataParallel(model, bucket_cap_mb=1)\n+ DistributedDataParallel(model)  # 25 MB"
+            if kind == "all_reduce"
+            else "- for t in tensors: dist.all_reduce(t)\n+ with dist._coalescing_manager(): ...",
+            why=f"Each costs a latency of {shown(latency, 'ns')}, whatever it carries; put together all but"
+            f" {math.ceil(size / _BUCKET)} of these go, and seven tenths of that is supposed to be sure.",
+            confidence="medium",
+            evidence=(Evidence("how long each size takes", "collectives"),),
+            time=found.of_transfer(exposed),
+            key=f"{group or ''} {kind}",
+        )
+
+
+def _latency(part: pl.DataFrame, all_sizes: pl.DataFrame) -> float:
+    """What one takes beyond its bytes at the best rate that this kind reaches at any size; most of it if that is not
+    known."""
+    rate = pl.col("bytes") / pl.col("transfer")
+    large = all_sizes.filter((pl.col("kind") == part["kind"][0]) & (pl.col("bytes") > _SMALL)).select(rate.max()).item()
+    least = float(part["fastest"].min() or 0.0)  # type: ignore[arg-type]
+    if not large:
+        return 0.5 * least if part["bytes"].n_unique() == 1 else least
+    beyond = (pl.col("transfer") - pl.col("bytes") / large) * pl.col("calls")
+    return max(float(part.select(beyond.sum() / pl.col("calls").sum()).item()), 0.0)
+
+
+def _mean(values: pl.Series) -> float:
+    mean = values.mean()
+    return float(mean) if isinstance(mean, (int, float)) else 0.0
+
+
+RULE = Rule("RANKS004", "Many small collectives", of_job=many_small_collectives)

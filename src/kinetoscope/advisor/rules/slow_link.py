@@ -1,0 +1,83 @@
+"""RANKS007: one process group communicates slower than others of its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.advisor.exchange import exchange
+from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.advisor.words import quoted
+from kinetoscope.model.process_groups import ranks_of
+from kinetoscope.views.numbers import shown
+
+_SLOWER: Final = 1.4
+"""Times as long as its like, from which on a group is slow."""
+
+_LARGE: Final = 64 << 10
+"""Bytes under which latency, not the link, is what is measured."""
+
+_SURE, _MOST = 0.6, 1.25
+
+_KIND: Final = ("kind", "dtype", "bytes", "group_size", "hosts")
+
+
+def slow_link(look: JobView) -> Iterator[Claim]:
+    """Is there a process group that moves the same bytes much slower than its like?
+
+    What it checks. Transfer of collectives of the same kind, type, size, number of ranks and number of machines in
+    different process groups: one that takes 1.4 times what the quicker half of them takes.
+
+    Why it matters. A link that has fallen back (a cable, a switch, PCIe instead of NVLink, no direct access between
+    device and network card) makes all that goes over it slow, and all other ranks wait for those behind it. At stake is
+    what these collectives take longer than their like, as far as it is exposed: surely six tenths of it, and at most a
+    quarter more, as others wait too.
+
+    What to do. Find the machine that the slow groups share; compare `nvidia-smi topo -m` and the counters of its network
+    cards with a good one; run nccl-tests on it. Leave it out until it is mended.
+    """
+    found = look.of(exchange)
+    table = found.collectives.filter(
+        (pl.col("bytes") >= _LARGE) & pl.col("transfer").is_not_null() & ~pl.col("on_host")
+        & ~pl.col("kind").is_in(["send", "recv", "send_recv"])
+    )  # fmt: skip
+    if not len(table):
+        return
+    usual = pl.col("transfer").quantile(0.25, "lower").over(_KIND)
+    slow = table.with_columns(usual=usual, like=pl.len().over(_KIND)).filter(
+        (pl.col("like") > 1) & (pl.col("transfer") >= _SLOWER * pl.col("usual"))
+    )
+    if not len(slow):
+        return
+    # Of the ranks of the group, not of all: the others wait for them.
+    excess = slow.with_columns(
+        more=pl.col("exposed_transfer") / pl.col("members") * (1 - pl.col("usual") / pl.col("transfer"))
+    )
+    groups = excess.group_by("group").agg(
+        pl.col("more").sum(), pl.col("group_ranks").first(), times=(pl.col("transfer") / pl.col("usual")).max()
+    )
+    groups = groups.sort("more", "group", descending=[True, False])
+    cost = float(groups["more"].max())  # type: ignore[arg-type]
+    if cost <= 0:
+        return
+    lists = [set(ranks_of(text)) for text in groups["group_ranks"].drop_nulls().to_list()]
+    shared = sorted(set.intersection(*lists)) if len(lists) > 1 else []
+    who = f" Rank {shared[0]} is in all {len(lists)} groups that are slow." if len(shared) == 1 else ""
+    name = groups["group"][0]
+    yield Claim(
+        message=f"Process group {quoted(name, 50) if name else '(not named)'} takes {groups['times'][0]:.1f} times as long"
+        f" as its like for the same bytes: {shown(cost, 'ns')} of each step.{who}",
+        stake=Stake(_SURE * cost, min(_MOST * cost, found.step)),
+        change="+ nvidia-smi topo -m; ibstat  # on its machines, beside those of a quick group\n"
+        "+ all_reduce_perf -b 8M -e 128M  # nccl-tests, on these machines alone",
+        why="What its collectives take longer than those of groups of the same size, exposed; waiting is left out.",
+        confidence="medium",
+        evidence=(Evidence("transfer and bandwidth of each group", "collectives"),),
+        time=found.of_transfer(min(cost, found.transfer)),
+    )
+
+
+RULE = Rule("RANKS007", "A slow link", of_job=slow_link)

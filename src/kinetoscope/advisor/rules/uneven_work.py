@@ -1,0 +1,70 @@
+"""RANKS006: ranks have different amounts of work in each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.advisor.exchange import exchange
+from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.advisor.words import share
+from kinetoscope.views.numbers import shown
+
+_SPREAD: Final = 0.02
+"""Of a step: what the rank with the most work computes more than the average one, from which on it is uneven."""
+
+_ALWAYS: Final = 0.7
+"""Share of the steps in which one rank has the most work, from which on it is a straggler."""
+
+_SURE: Final = 0.6
+"""Of the waiting: batches of like lengths are never quite alike."""
+
+
+def uneven_work(look: JobView) -> Iterator[Claim]:
+    """Do ranks have more or less work from step to step, now this one, now that?
+
+    What it checks. How much longer than the average rank the one with the most work computes in each step, where that
+    is not always the same rank, and the waiting that no straggler is charged with.
+
+    Why it matters. All wait for the rank with the most work: if sequences differ in length, the longest batch sets the
+    pace. With the same work on all, steps take what the average rank takes. At stake is the lesser of waiting and of
+    what the longest computes more than the average: at most a little over it, surely six tenths.
+
+    What to do. Sort samples by length into buckets, and give all ranks batches of the same bucket in a step; or fill
+    batches by tokens instead of by samples.
+    """
+    found = look.of(exchange)
+    if found.ranks < 2 or found.rest <= 0 or found.pipeline:
+        return
+    work = found.balance.with_columns(work=pl.col("computation") + pl.col("overlap"))
+    known = {late.rank for late in found.late}
+    each = work.filter(~pl.col("rank").is_in(list(known))).group_by("step").agg(
+        more=pl.col("work").max() - pl.col("work").mean(),
+        who=pl.col("rank").sort_by("work", "rank").last(),
+        ranks=pl.len(),
+    )  # fmt: skip
+    each = each.filter(pl.col("ranks") > 1)
+    if not len(each):
+        return
+    more = float(each.select(pl.col("more").mean()).item())
+    always = float(each["who"].value_counts()["count"].max()) / len(each)  # type: ignore[arg-type]
+    most = min(more, found.rest)
+    if most < _SPREAD * found.step or (always >= _ALWAYS and found.ranks > 2 and len(each) > 2):
+        return
+    yield Claim(
+        message=f"The work of ranks differs from step to step: the longest computes {shown(more, 'ns')}"
+        f" ({share(more, found.step)} of the step) longer than the average, and all wait for it.",
+        stake=Stake(_SURE * most, min(1.15 * max(more, most), found.waiting)),
+        change="- DistributedSampler(dataset)\n+ a sampler that puts samples of like length into one step of all ranks",
+        why="With the same work on all ranks a step takes what the average one takes; samples are never quite alike, so"
+        " six tenths are supposed to be sure.",
+        confidence="high" if len(each) > 2 else "medium",
+        evidence=(Evidence("computation and waiting of each rank and step", "rank_balance"),),
+        time=found.of_rest(most),
+    )
+
+
+RULE = Rule("RANKS006", "Ranks have different amounts of work", of_job=uneven_work)

@@ -1,0 +1,73 @@
+"""RANKS008: in some steps all ranks wait for what one does between steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.advisor.exchange import exchange
+from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.model.naming import listed
+from kinetoscope.views.numbers import shown
+
+_LATE: Final = 0.05
+"""Of the average step: what a rank must cost the others in a step to count."""
+
+_CAUSES: Final = ("data loading", "host gap", "memory copies", "synchronization", "unknown")
+"""What happens between steps; more computation is uneven work."""
+
+_SURE, _MOST = 0.7, 1.25
+
+
+def waiting_at_step_boundaries(look: JobView) -> Iterator[Claim]:
+    """Do all ranks wait, now and then, for one that does something else first?
+
+    What it checks. Single steps in which a rank that is no straggler otherwise keeps the others waiting for more than
+    a twentieth of a step, by its host, its loader or its copies: evaluation, a checkpoint, logging, a new epoch, a pause
+    of Python.
+
+    Why it matters. What one rank does alone, all wait for, in the first collective of the step. At stake is what the
+    others wait in these steps, for an average step: surely seven tenths of it.
+
+    What to do. Let all ranks do their part of it at the same time, or another thread or process do it while training
+    goes on (asynchronous checkpoints); collect garbage on all ranks in the same step.
+    """
+    found = look.of(exchange)
+    if found.rest <= 0 or found.ranks < 2 or found.pipeline:
+        return
+    named = [late.rank for late in found.late]
+    table = look.ask("stragglers", by="step").frame
+    each = table.filter(
+        pl.col("cause").is_in(_CAUSES)
+        & ~pl.col("rank").is_in(named)
+        & (pl.col("lost") >= _LATE * found.step * (found.ranks - 1))
+    )
+    cost = float(each["lost"].sum()) / ((found.ranks - 1) * found.steps)
+    cost = min(cost, found.rest)
+    if cost <= 0:
+        return
+    steps = each["step"].drop_nulls().unique().to_list()
+    ranks = each["rank"].unique().to_list()
+    cause = each.group_by("cause").agg(pl.col("lost").sum()).sort("lost", "cause", descending=[True, False])["cause"][0]
+    worst = each.sort("lost", "rank", "step", descending=[True, False, False]).row(0, named=True)
+    yield Claim(
+        message=f"In step{'s' * (len(steps) > 1)} {listed(steps)} all wait for rank{'s' * (len(ranks) > 1)} {listed(ranks)}"
+        f" ({cause}): {shown(cost, 'ns')} of an average step.",
+        stake=Stake(_SURE * cost, min(_MOST * cost, found.step)),
+        change="- if rank == 0: torch.save(...)\n+ dcp.async_save(...)  # or do it on all ranks in the same step",
+        why="What the others wait in these steps, spread over all steps.",
+        confidence="medium",
+        evidence=(
+            Evidence(
+                f"the longest: rank {worst['rank']} in step {worst['step']}, {shown(worst['lost'], 'ns')} over all ranks",
+                "stragglers", {"by": "step"},
+            ),
+        ),
+        time=found.of_rest(cost),
+    )  # fmt: skip
+
+
+RULE = Rule("RANKS008", "All wait for what one rank does between steps", of_job=waiting_at_step_boundaries)

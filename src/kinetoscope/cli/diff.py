@@ -1,0 +1,63 @@
+"""`kinetoscope diff BASE NEW`: why a step of one run takes longer than a step of another, without residue.
+
+Each instant of a step belongs to one call, so the changes of all calls sum to the change of the step. Calls are
+found in both runs by their name, the calls around them and the shapes of their inputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+from kinetoscope.cli.opening import opened, selection
+from kinetoscope.cli.options import Parser, add_engine, add_reading, add_selection, add_table
+
+_TABLES = ("rows", "waterfall")
+
+
+def run(arguments: list[str]) -> int:
+    """Read both runs, one after the other, and write what changed."""
+    args = _parser().parse_args(arguments)
+    from kinetoscope.compare.diff import between
+    from kinetoscope.compare.sides import side
+    from kinetoscope.model.selection import ALL
+
+    sides = []
+    for path in (args.base, args.new):
+        with opened(Namespace(**{**vars(args), "path": [path]})) as (job, _):
+            sides.append(side(job, selection(args).get("select", ALL)))
+    found = between(*sides)
+    from kinetoscope.cli.output import deliver, width, write_lines
+
+    if _is_screen(args):
+        from kinetoscope.cli.difference import lines
+
+        write_lines(lines(found, width=width(), limit=args.limit), args.output)
+        return 0
+    result = found.waterfall if args.table == "waterfall" else found.rows
+    deliver(replace(result, notes=(found.sentence, *result.notes)), args)
+    return 0
+
+
+def _is_screen(args: Namespace) -> bool:
+    """Is it the picture that is wanted, not a table to go on with?"""
+    ending = Path(args.output).suffix if args.output else ""
+    form = args.format or ("table" if ending not in (".json", ".csv", ".parquet") else ending)
+    return form == "table" and args.table is None and not args.where and not args.sort
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="kinetoscope diff", description=__doc__)
+    parser.add_argument("base", metavar="BASE", help="the first run: a trace, a folder of them, a quoted glob, or a URL")
+    parser.add_argument("new", metavar="NEW", help="the second run")
+    parser.add_argument(
+        "--table", choices=_TABLES, help="all columns of the calls (rows), or of the parts that sum to the change"
+    )
+    add_reading(parser, path=False)
+    add_engine(parser)
+    add_selection(parser)
+    add_table(parser)
+    parser.epilog = "All steps but those of the warm-up are compared; --steps chooses others."
+    return parser

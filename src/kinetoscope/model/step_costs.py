@@ -1,0 +1,65 @@
+"""What each rank costs the others in each step, told by whole steps: of collectives that could not be matched.
+
+Who makes the others wait does more by itself, and they are in collectives for as much longer, time after time. That
+needs neither clocks nor pairs: ranks number their steps alike. A rank costs each of those that have the same to do what
+it does more than they, but no more than they are longer in collectives: in all, and without computing meanwhile. It
+counts if the rank does more, and they stand still longer, beyond chance.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.consistency import SEVERAL
+from kinetoscope.model.charges import CAUSES
+from kinetoscope.model.own_time import COLUMNS, IN_COLLECTIVES, OWN, compared, whole_steps
+from kinetoscope.model.rank_costs import DELAY
+from kinetoscope.model.stages import alike
+from kinetoscope.model.verdicts import SIGMAS
+
+_FACTS = ("calls", "last", "late", "carried")
+
+Floats = NDArray[np.float64]
+
+
+def step_costs(cells: pl.DataFrame, calls: pl.DataFrame, costs: pl.DataFrame, step_time: int) -> pl.DataFrame | None:
+    """A line for each rank and step, as `rank_costs` has them; None where it cannot be told.
+
+    Args:
+        cells: `own_steps` of all ranks, with `rank`, and `calls`, the collectives that the rank had in the step.
+        calls: the collectives of all ranks, with `place` and LAUNCHED.
+        costs: `rank_costs`: what is known of those that are matched.
+        step_time: how long a step is, ns.
+    """
+    kinds = alike(calls)
+    if kinds is None or cells[IN_COLLECTIVES[0]].null_count():
+        return None  # nobody is known to do the same, or steps are not numbered alike
+    whole = whole_steps(cells).group_by("rank", "step").agg(pl.col("step_time", *COLUMNS, *IN_COLLECTIVES).sum())
+    columns = [pl.sum_horizontal(COLUMNS), *(-pl.col(name) for name in IN_COLLECTIVES), *map(pl.col, COLUMNS)]
+    rank, step, (own, longer, still, *causes) = compared(whole, kinds, step_time, columns)
+    delay = np.minimum(np.minimum(own.each, longer.each), still.each)
+    doubt = np.minimum(own.sure, still.sure)
+    delay[~(doubt > (SIGMAS if len(step) >= SEVERAL else 0.0))] = 0
+    parts = _divided(delay, np.stack([cause.each for cause in causes], axis=2)).reshape(-1, len(OWN))
+    others = pl.DataFrame({"rank": rank}).join(kinds, on="rank", how="left", maintain_order="left")
+    peers = others.select(pl.len().over("stage") - 1).to_series().to_numpy().repeat(len(step))
+    found = pl.DataFrame({"rank": np.repeat(rank, len(step)), "step": np.tile(step, len(rank))})
+    zero = np.zeros(len(found), np.int64)
+    delays = {name: parts[:, OWN.index(name)] if name in OWN else zero for name in CAUSES}
+    found = found.with_columns(
+        pl.Series("lost", parts.sum(axis=1) * peers),
+        *(pl.Series(name, each * peers) for name, each in delays.items()),
+        *(pl.Series(DELAY + name, each) for name, each in delays.items()),
+    ).join(whole.select("rank", "step", "step_time"), on=["rank", "step"])
+    found = found.join(costs.select("rank", "step", *_FACTS), on=["rank", "step"], how="left")
+    return found.with_columns(pl.col("calls", "last", "carried").fill_null(0)).select(costs.columns)
+
+
+def _divided(delay: Floats, more: Floats) -> NDArray[np.int64]:
+    """Each delay, 0 where there is none, divided among what the rank did more of: int64 [ranks, steps, causes]."""
+    more = np.nan_to_num(more).clip(0)
+    total = more.sum(axis=2, keepdims=True)
+    parts = np.divide(more * np.nan_to_num(delay).clip(0)[:, :, None], total, out=np.zeros_like(more), where=total > 0)
+    return parts.astype(np.int64)
