@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -168,26 +166,22 @@ def _count(trace: Path) -> int:
     return len(read(str(trace)).trace())
 
 
-def chromium() -> str:
-    """The browser's program."""
-    named = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if not named:
-        raise SystemExit("no Chromium; install it (apt-get install chromium) or name it in $CHROMIUM")
-    return named
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     from playwright.sync_api import sync_playwright
+
+    from tests.web.browser import ABSENT, chromium
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.page", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--filter", default="", help=f"only those of {', '.join(TASKS)} with this text")
     parser.add_argument("--trace", type=Path, help="a real trace, instead of the demo's with a drawn device")
     given = parser.parse_args(arguments)
+    if (program := chromium()) is None:
+        raise SystemExit(ABSENT)
     FOLDER.mkdir(exist_ok=True)
     trace = given.trace or source()
     rows = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         for name, task in TASKS.items():
             if given.filter in name:
                 for row in task(browser, trace):

@@ -8,13 +8,16 @@ Needs Playwright for Python and a Chromium (`$CHROMIUM`, else what is on the pat
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
+
+if not __package__:
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from tests.web.browser import chromium
 
 IMAGES = Path(__file__).with_name("images")
 
@@ -37,7 +40,7 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     folder = sys.argv[1]
-    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    program = chromium()
     command = [sys.executable, "-m", "kinetoscope", "view", folder, "--no-browser", "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

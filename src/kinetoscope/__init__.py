@@ -3,6 +3,7 @@
     >>> import kinetoscope
     >>> job = kinetoscope.read("runs/baseline")        # a file, a folder, a glob, a URL
     >>> kinetoscope.step_breakdown(job)                # where the time of each step goes
+    >>> kinetoscope.advise(job)                        # what to change, and what it would bring
 
 Importing this is cheap: names are loaded when they are first used.
 """
@@ -11,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kinetoscope.advisor.advice import advise
     from kinetoscope.analyses import ANALYSES
     from kinetoscope.analyses.annotations import annotations
     from kinetoscope.analyses.collectives import collectives
@@ -72,6 +74,7 @@ _HOMES = {
     "Result": "schema",
     "Selection": "model.selection",
     "Trace": "model.trace",
+    "advise": "advisor.advice",
     "profile": "record.profile",
     "range": "record.ranges",
     "read": "reading",
@@ -88,6 +91,7 @@ __all__ = [
     "Result",
     "Selection",
     "Trace",
+    "advise",
     "annotations",
     "collectives",
     "critical_path",

@@ -31,7 +31,7 @@ _LATENCY: Final = 4_000
 _LINKS: Final = (200.0, 40.0)
 """Bytes a ns within a host and between hosts."""
 
-_STAGED: Final = (4.0, 2.0)
+_STAGED: Final = (1.5, 0.8)
 """The same of gloo, by way of the hosts' memory."""
 
 _SETUP: Final = 12_000

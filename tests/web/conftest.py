@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 
 from tests.conftest import OURS, ROOT, SHARED
 from tests.server.serving import Client, serving
+from tests.web.browser import ABSENT, chromium
 
 pytest.importorskip("playwright", reason="needs Playwright for Python (pip install playwright)")
 
@@ -26,18 +25,13 @@ SETTLED = """() => {
 }"""
 
 
-def chromium() -> str | None:
-    """Debian's browser, or the one that $CHROMIUM names."""
-    return os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-
-
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     program = chromium()
     if program is None:
-        pytest.skip("needs a Chromium (apt-get install chromium), or $CHROMIUM")
+        pytest.skip(ABSENT)
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield running

@@ -69,6 +69,12 @@ class Advice:
         frame = pl.DataFrame([_row(each) for each in self.findings], schema={c.name: c.dtype for c in RESULT})
         return Result(frame, RESULT, self.notes, "advise")
 
+    def __str__(self) -> str:
+        return str(self.result)
+
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()
+
 
 def advise(job: Job, *, select: Selection = ALL) -> Advice:
     """Look at a job with all rules.

@@ -16,18 +16,18 @@ _KERNEL_WORDS: Final = ("elementwise", "Elementwise")
 _KERNEL: Final = re.compile(r"(?:^|::|[ _])(?:vectorized_|unrolled_|legacy_)?elementwise_kernel", re.IGNORECASE)
 
 _NAMES: Final = (
-    "abs add addcdiv addcmul bitwise_and bitwise_not bitwise_or celu clamp clamp_max clamp_min clone copysign cos div elu"
-    " eq erf exp expm1 floor fmod ge gelu gt hardsigmoid hardswish hardtanh isnan le leaky_relu lerp log log1p"
-    " log_sigmoid_forward logical_and logical_not logical_or lt masked_fill maximum minimum mish mul native_dropout dropout ne neg pow"
-    " reciprocal relu remainder round rsqrt rsub selu sigmoid sign silu sin softplus sqrt square sub tan tanh threshold"
-    " tril triu true_divide where"
+    "abs add addcdiv addcmul bitwise_and bitwise_not bitwise_or celu clamp clamp_max clamp_min clone copysign cos div"
+    " dropout elu eq erf exp expm1 floor fmod ge gelu gt hardsigmoid hardswish hardtanh isnan le leaky_relu lerp log"
+    " log1p log_sigmoid_forward logical_and logical_not logical_or lt masked_fill maximum minimum mish mul"
+    " native_dropout ne neg pow reciprocal relu remainder round rsqrt rsub selu sigmoid sign silu sin softplus sqrt"
+    " square sub tan tanh threshold tril triu true_divide where"
 )
 _FORWARD: Final = frozenset(f"aten::{name}{tail}" for name in _NAMES.split() for tail in ("", "_"))
 
 _NODES: Final = (
-    "Abs Add Addcdiv Addcmul Clamp ClampMax ClampMin Clone Cos Div Elu Erf Exp Expm1 Gelu Hardsigmoid Hardswish Hardtanh"
-    " LeakyRelu Lerp Log Log1P MaskedFill Maximum NativeDropout Minimum Mish Mul Neg Pow Reciprocal Relu Rsqrt Rsub Sigmoid Sign Silu"
-    " Sin Softplus Sqrt Sub Tan Tanh Threshold Where"
+    "Abs Add Addcdiv Addcmul Clamp ClampMax ClampMin Clone Cos Div Elu Erf Exp Expm1 Gelu Hardsigmoid Hardswish"
+    " Hardtanh LeakyRelu Lerp Log Log1P MaskedFill Maximum Minimum Mish Mul NativeDropout Neg Pow Reciprocal Relu Rsqrt"
+    " Rsub Sigmoid Sign Silu Sin Softplus Sqrt Sub Tan Tanh Threshold Where"
 )
 _NODE: Final = re.compile(rf"(?:autograd::engine::evaluate_function: )?(?:{'|'.join(_NODES.split())})Backward\d*")
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.intervals import Intervals, difference, intersection, merge, union
-from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.calltree import call_tree, self_times
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.launching import launches
 from kinetoscope.model.loading import is_data_loading
@@ -19,6 +19,10 @@ from kinetoscope.model.waiting import host_waits
 
 _PAUSE: Final = 50_000
 """Between two operators, ns: so much Python is part of asking for the next one; more has another reason."""
+
+
+_SLOW: Final = 5_000_000
+"""ns that a call takes for itself only when it does something once: load a library, compile a kernel, open a device."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ def launching_time(look: RankView) -> LaunchingTime:
     asking = tree.member & np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)) & ~trace.of(is_data_loading)
     other = np.isin(trace.of(call_kinds), (CallKind.ALLOCATE, CallKind.FREE))
     other[waits.call] = True
-    other |= trace.of(is_data_loading)
+    other |= trace.of(is_data_loading) | (trace.of(self_times) > _SLOW)
     stretches = {}
     for track in np.unique(trace.track[calls]).tolist():
         here = trace.track == track

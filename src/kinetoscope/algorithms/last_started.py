@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.compiled import Int32s, Int64s, compiled, frozen, require_rows
+from kinetoscope.algorithms.intervals import Intervals
 
 _NONE = -1
 
@@ -27,15 +28,7 @@ class Owned(NamedTuple):
     time: Int64s
 
 
-def owned(
-    window_start: Int64s,
-    window_end: Int64s,
-    start: Int64s,
-    end: Int64s,
-    rank: NDArray[np.integer[Any]],
-    group: Int32s,
-    groups: int,
-) -> Owned:
+def owned(windows: Intervals, spans: Intervals, rank: NDArray[np.integer[Any]], group: Int32s, groups: int) -> Owned:
     """Divide windows among groups of intervals.
 
     At each instant the running intervals of the least `rank` compete, and the one that started last owns it; of those
@@ -43,48 +36,39 @@ def owned(
     windows and n intervals it costs O(n log n + w), however deep they nest and whatever they overlap.
 
     Args:
-        window_start, window_end: int64 [windows], disjoint and ascending; an empty one may stand anywhere.
-        start, end: int64 [n], the intervals in any order; what ends before it starts is empty.
+        windows: disjoint and ascending; an empty one may stand anywhere.
+        spans: the n intervals in any order; what ends before it starts is empty.
         rank: [n], from 0: the class of each; the least comes first.
         group: int32 [n], to which group what it owns is counted, from 0.
         groups: how many groups there are.
 
     Raises:
-        ValueError: the arrays differ in length, windows overlap, or a group is out of range.
+        ValueError: the arrays differ in length, windows overlap, or a class or group is out of range.
     """
-    require_rows(start.size, start=start, end=end, rank=rank, group=group)
-    require_rows(window_start.size, window_start=window_start, window_end=window_end)
+    require_rows(spans.start.size, end=spans.end, rank=rank, group=group)
+    require_rows(windows.start.size, windows=windows.end)
     if group.size and not 0 <= int(group.min()) <= int(group.max()) < groups:
         raise ValueError(f"a group is out of range: there are {groups}")
     if rank.size and int(rank.min()) < 0:
         raise ValueError(f"a class is {rank.min()}; the first one is 0")
-    reach = np.maximum.accumulate(window_end) if window_end.size else window_end
-    if (window_start[1:] < reach[:-1]).any():
+    if (windows.start[1:] < np.maximum.accumulate(windows.end)[:-1]).any():
         raise ValueError("the windows overlap, or are not in order")
-    order = np.lexsort((-end, start)).astype(np.int32)  # stable: then by row
-    classes = int(rank.max()) + 1 if rank.size else 0
-    return Owned(*_joined(list(_windows(window_start, window_end, start, end, rank, group, groups, order, classes))))
+    return Owned(*_joined(list(_windows(windows, spans, rank, group, groups))))
 
 
 def _windows(
-    window_start: Int64s,
-    window_end: Int64s,
-    start: Int64s,
-    end: Int64s,
-    rank: NDArray[np.integer[Any]],
-    group: Int32s,
-    groups: int,
-    order: Int32s,
-    classes: int,
+    windows: Intervals, spans: Intervals, rank: NDArray[np.integer[Any]], group: Int32s, groups: int
 ) -> Iterator[tuple[Int32s, Int32s, Int64s]]:
     """Of each window the groups that own in it, and how much."""
-    intervals = (frozen(start, np.int64), frozen(end, np.int64), frozen(rank, np.int32), frozen(group, np.int32))
-    order = frozen(order, np.int32)
-    top, below = np.full(classes, _NONE, np.int32), np.empty(start.size, np.int32)
+    order = frozen(np.lexsort((-spans.end, spans.start)).astype(np.int32), np.int32)  # stable: then by row
+    intervals = (frozen(spans.start, np.int64), frozen(spans.end, np.int64))
+    facts = (frozen(rank, np.int32), frozen(group, np.int32))
+    top = np.full(int(rank.max()) + 1 if rank.size else 0, _NONE, np.int32)
+    below = np.empty(spans.start.size, np.int32)
     total, touched = np.zeros(groups, np.int64), np.empty(groups, np.int32)
     place = 0
-    for number, (low, high) in enumerate(zip(window_start.tolist(), window_end.tolist(), strict=True)):
-        place, count = _divide(low, high, *intervals, order, place, top, below, total, touched)
+    for number, (low, high) in enumerate(zip(windows.start.tolist(), windows.end.tolist(), strict=True)):
+        place, count = _divide(low, high, *intervals, *facts, order, place, top, below, total, touched)
         some = touched[:count].copy()
         yield np.full(count, number, np.int32), some, total[some]
         total[some] = 0
@@ -105,8 +89,10 @@ def _divide(
     total: Int64s,
     touched: Int32s,
 ) -> tuple[int, int]:
-    """One window. The intervals begun are a stack for each class, the one that started last on top: what has ended
-    is taken off when it comes up, so each is put on and taken off once.
+    """Divide one window.
+
+    The intervals begun are a stack for each class, the one that started last on top: what has ended is taken off when
+    it comes up, so each is put on and taken off once.
     """
     count = 0
     time = low

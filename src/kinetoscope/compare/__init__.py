@@ -2,5 +2,5 @@
 
 `owners` gives each instant of a step to one call, so that a difference of step times can be told without residue;
 `diff` aligns the owners of two runs; `ledger` puts runs in a row; `delivery` holds what was promised against what came;
-`gate` says whether something got worse. All of them speak of the mean step after the warm-up (`runs.settled`).
+`gate` says whether something got worse. Where no steps are selected, warm-up is left out, as the advisor does.
 """

@@ -49,7 +49,9 @@ WATERFALL = Schema(
     Column("part", pl.String, "What changed in it, by name; null in the row of the category itself."),
     Column("base", pl.Int64, "Time in a mean step of the first run.", "ns"),
     Column("new", pl.Int64, "Time in a mean step of the second run.", "ns"),
-    Column("change", pl.Int64, "The second less the first; categories sum to the change, parts to their category.", "ns"),
+    Column(
+        "change", pl.Int64, "The second less the first; categories sum to the change, parts to their category.", "ns"
+    ),
     Column("share", pl.Float64, "Change / mean step of the first run.", "fraction"),
     Column("from_time", pl.Int64, "Where it begins in the fall from the one step to the other.", "ns"),
     Column("to_time", pl.Int64, "Where it ends.", "ns"),
@@ -182,7 +184,9 @@ def _rounded(totals: Sequence[int], count: int) -> list[int]:
 # --- rows
 
 
-def _row(pair: Pair, before: int, after: int, base: Side, new: Side, step: int, verdict: Verdict | None) -> tuple[object, ...]:
+def _row(
+    pair: Pair, before: int, after: int, base: Side, new: Side, step: int, verdict: Verdict | None
+) -> tuple[object, ...]:
     """One row of ROWS."""
     calls = sum(entry.calls for entry in pair.base), sum(entry.calls for entry in pair.new)
     one = (pair.new or pair.base)[0].key
@@ -270,7 +274,9 @@ def _waterfall(rows: pl.DataFrame, step: int) -> pl.DataFrame:
         found.append((category, None, before, after, change, change / step if step else None, at, at + change, owners))
         inner = at
         for part, *numbers, count in _parts(rows.filter(pl.col("category") == category), step):
-            found.append((category, part, *numbers, numbers[2] / step if step else None, inner, inner + numbers[2], count))
+            found.append(
+                (category, part, *numbers, numbers[2] / step if step else None, inner, inner + numbers[2], count)
+            )
             inner += numbers[2]
         at += change
     return pl.DataFrame(found, schema={column.name: column.dtype for column in WATERFALL}, orient="row")

@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.intervals import Intervals
 from kinetoscope.algorithms.last_started import Owned, owned
 from kinetoscope.algorithms.prefixes import Prefixes, prefix_tree
 from kinetoscope.algorithms.tree import ancestor
@@ -93,15 +94,8 @@ def owners(trace: Trace, select: Selection) -> Partial:
     found = _intervals(view)
     codes, first = group(found.category, found.node, found.name, found.shape)
     competing = np.flatnonzero(found.competes)
-    shares = owned(
-        windows.start,
-        windows.end,
-        found.start[competing],
-        found.end[competing],
-        found.category[competing],
-        codes[competing],
-        len(first),
-    )
+    spans = Intervals(found.start[competing], found.end[competing])
+    shares = owned(windows, spans, found.category[competing], codes[competing], len(first))
     inside = (step_of(chosen.steps.host, found.began) >= 0) & found.counts
     calls = np.bincount(codes[inside], minlength=len(first))
     owns = np.bincount(shares.group, minlength=len(first)) > 0
@@ -275,7 +269,9 @@ def plain_names(trace: Trace) -> dict[int, str]:
     for kind in (EventKind.HOST_OP, EventKind.ANNOTATION):
         for code in np.unique(trace.name[rows[trace.kind[rows] == kind]]).tolist():
             found[code] = alike(call_name(trace.strings.label(code), kind))
-    modules = np.flatnonzero(rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,)))
+    modules = np.flatnonzero(
+        rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
+    )
     for code in np.unique(trace.name[modules]).tolist():
         found[code] = alike_frame(trace.strings.label(code))
     found |= _numbered(trace, found)

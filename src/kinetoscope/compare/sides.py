@@ -11,14 +11,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from kinetoscope.advisor.advice import settled
 from kinetoscope.compare.owners import RESULT, owners
-from kinetoscope.compare.runs import settled
 from kinetoscope.model.calltree import MODULE
 from kinetoscope.model.job import CYCLE, Job
 from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import Selection
 from kinetoscope.model.stacks import SEPARATOR
-
 
 VARYING: Final = "varying"
 """Shapes that are others in other steps."""
@@ -140,7 +139,9 @@ def side(job: Job, select: Selection) -> Side:
     summed = frame.group_by(keyed).agg(pl.col("calls", "time").sum(), pl.col("rank", CYCLE.name, "first").first())
     summed = summed.sort("rank", CYCLE.name, "first", *keyed).with_row_index("number")
     times = frame.select(*keyed, CYCLE.name, "places", "times").explode("places", "times").drop_nulls("places")
-    times = times.with_columns(place=pl.col("places") + pl.col(CYCLE.name).replace_strict(offset, return_dtype=pl.Int64))
+    times = times.with_columns(
+        place=pl.col("places") + pl.col(CYCLE.name).replace_strict(offset, return_dtype=pl.Int64)
+    )
     times = times.join(summed.select("number", *keyed), on=keyed, nulls_equal=True)
     steps: dict[int, dict[int, int]] = {}
     for number, place, time in times.group_by("number", "place").agg(pl.col("times").sum()).iter_rows():

@@ -29,7 +29,7 @@ COLUMNS: Final = tuple(f"own {name}" for name in OWN)
 """Columns of `own_steps`, one for each of OWN."""
 
 IN_COLLECTIVES: Final = ("in collectives", "in collectives alone")
-"""Columns of `own_steps`: time in collectives, and what of it no computation covers; null where no marks number steps."""
+"""Columns of `own_steps`: time in collectives, and what of it no computation covers; null where steps have no marks."""
 
 _MARKED: Final = ("profiler", "annotation")
 

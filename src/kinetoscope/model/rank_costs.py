@@ -22,7 +22,8 @@ def rank_costs(rows: Rows, calls: pl.DataFrame, charges: Charges) -> pl.DataFram
     """A line for each rank and step.
 
     Args:
-        rows: the collectives as ranks took part in them. calls: the frame of these; see `histories.rows_of`.
+        rows: the collectives as ranks took part in them.
+        calls: the frame of these; see `histories.rows_of`.
         charges: what they cost, and who is charged.
 
     Returns:

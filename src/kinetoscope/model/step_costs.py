@@ -8,6 +8,8 @@ counts if the rank does more, and they stand still longer, beyond chance.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -19,7 +21,7 @@ from kinetoscope.model.rank_costs import DELAY
 from kinetoscope.model.stages import alike
 from kinetoscope.model.verdicts import SIGMAS
 
-_FACTS = ("calls", "last", "late", "carried")
+_FACTS: Final = ("calls", "last", "late", "carried")
 
 Floats = NDArray[np.float64]
 
@@ -62,4 +64,4 @@ def _divided(delay: Floats, more: Floats) -> NDArray[np.int64]:
     more = np.nan_to_num(more).clip(0)
     total = more.sum(axis=2, keepdims=True)
     parts = np.divide(more * np.nan_to_num(delay).clip(0)[:, :, None], total, out=np.zeros_like(more), where=total > 0)
-    return parts.astype(np.int64)
+    return np.asarray(parts, np.int64)

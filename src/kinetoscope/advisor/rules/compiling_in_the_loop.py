@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import RankView, Rule, margin
 from kinetoscope.advisor.spots import Spot, spot
 from kinetoscope.advisor.words import each_step, joined, many
+from kinetoscope.advisor.worth import is_worth_it
 from kinetoscope.algorithms.intervals import Intervals, union
 from kinetoscope.model.calltree import main_thread
 from kinetoscope.model.kinds import EventKind
@@ -72,10 +74,13 @@ def _compiled(look: RankView) -> Iterator[Claim]:
     where = spot(trace, longest)
     start, end = int(trace.start[longest]) - look.origin, int(trace.end[longest]) - look.origin
     mean = max(float(np.mean(gains)), 0.0)
+    stake = Stake(_SURE * mean, min(mean + margin(gains), look.step))
+    if not is_worth_it(look, stake):
+        return
     yield Claim(
         message=f"torch.compile compiles{where.text} while it should train: {many(len(times), 'compilation')} in"
         f" {many(look.count, 'step')}, {shown(time.length, 'ns')} in all{_versions(trace)}.",
-        stake=Stake(_SURE * mean, min(mean + margin(gains), look.step)),
+        stake=stake,
         change="- f = torch.compile(f)\n+ f = torch.compile(f, dynamic=True)  # or pad to few different sizes",
         why="The recorded steps are computed anew without the compiler's time.",
         evidence=(_evidence("the longest part of a compilation", start, end, longest, where),),
@@ -94,7 +99,7 @@ def _versions(trace: Trace) -> str:
     return f"; one piece of code has {most} compiled versions" if most > 1 else ""
 
 
-def _regions(trace: Trace) -> np.ndarray:
+def _regions(trace: Trace) -> NDArray[np.bool_]:
     return rows_named(trace, lambda name: name.startswith(_REGION), EventKind.HOST_OP, EventKind.ANNOTATION,
                       holding=(_REGION,))  # fmt: skip
 
@@ -113,14 +118,18 @@ def _broken(look: RankView) -> Iterator[Claim]:
     factors = look.factors()
     factors.cut[track] = union(*between)
     gains = look.gains(factors)
+    stake = look.stake(np.zeros(look.count), np.maximum(gains, 0))
+    if not is_worth_it(look, stake):
+        return
     longest = int(np.argmax(between.end - between.start))
     names = [str(each) for each in sorted(set(codes[1:][broken].tolist()) | set(codes[:-1][broken].tolist()))]
     start, end = int(between.start[longest]) - look.origin, int(between.end[longest]) - look.origin
     where = spot(trace, int(rows[:-1][broken][longest]))
     yield Claim(
-        message=f"The compiled code is in pieces{where.text}: {each_step(int(broken.sum()) / look.count, 'graph break')}"
+        message=f"The compiled code is in pieces{where.text}:"
+        f" {each_step(int(broken.sum()) / look.count, 'graph break')}"
         f" between compiled regions {joined(names)}.",
-        stake=look.stake(np.zeros(look.count), np.maximum(gains, 0)),
+        stake=stake,
         change="+ model = torch.compile(model, fullgraph=True)  # raises where the graph breaks",
         why="What lies between the pieces is at stake; what of it remains when they are one is not known.",
         confidence="low",

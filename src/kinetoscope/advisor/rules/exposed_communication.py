@@ -110,13 +110,13 @@ def _late(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
     if high <= 0:
         return
     yield Claim(
-        message=f"Gradients{_of(gradients)} are reduced after the backward pass: {shown(gradients.exposed, 'ns')} of each"
-        f" step, in {each_step(gradients.calls, 'call')}, is not hidden.",
+        message=f"Gradients{_of(gradients)} are reduced after the backward pass: {shown(gradients.exposed, 'ns')} of"
+        f" each step, in {each_step(gradients.calls, 'call')}, is not hidden.",
         stake=_stake(low, high, gradients.exposed),
         change="- loss.backward(); all_reduce(gradients)\n"
         "+ model = DistributedDataParallel(model)  # reduces in buckets, while backward() goes on",
-        why=f"The first of them begins when {share(gradients.before, 1)} of the step's computation is done; in buckets it"
-        f" could begin at {share(first, 1)}, and all but the last could be hidden.",
+        why=f"The first of them begins when {share(gradients.before, 1)} of the step's computation is done; in buckets"
+        f" it could begin at {share(first, 1)}, and all but the last could be hidden.",
         evidence=(Evidence("how much of the communication is hidden on each rank", "overlap"),),
         time=found.of_transfer(high),
         key="late",
@@ -163,7 +163,7 @@ def _gathers(found: Exchange) -> Iterator[Claim]:
     each = pl.col("calls") * pl.col("members")
     if not len(gathers) or exposed <= 0:
         return
-    calls, transfer = gathers.select(each.sum(), (each * pl.col("transfer").fill_null(0)).sum()).row(0)
+    calls, transfer = gathers.select(each.sum().alias("calls"), (each * pl.col("transfer").fill_null(0)).sum()).row(0)
     computing = _computing(found)
     # Of each pass the first cannot be hidden, and a layer hides no more than it computes.
     left = max(transfer - computing, transfer * 2 / max(calls, 2.0))

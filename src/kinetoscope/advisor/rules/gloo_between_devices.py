@@ -20,6 +20,7 @@ _SETUP: Final = 60e3
 """Nanoseconds that such a collective takes however small it is."""
 
 _SURE: Final = 0.9
+_UNKNOWN: Final = 0.25
 
 
 def gloo_between_devices(look: JobView) -> Iterator[Claim]:
@@ -30,7 +31,8 @@ def gloo_between_devices(look: JobView) -> Iterator[Claim]:
 
     Why it matters. gloo copies each tensor to the host, sends it by the host's network, and copies it back. NCCL and
     its kin send from device to device. At stake is, at most, all of that transfer that is exposed; surely nine tenths
-    of it, less what the same bytes take at 4 GB/s on the bus, which devices reach without any fast link.
+    of it, less what the same bytes take at 4 GB/s on the bus, which devices of one machine reach without any fast link.
+    Between machines, or where sizes were not recorded, only a quarter of it is sure.
 
     What to do. Make the process group with the backend of the devices. Keep gloo for objects and barriers of the host.
     """
@@ -42,8 +44,8 @@ def gloo_between_devices(look: JobView) -> Iterator[Claim]:
     bus = pl.col("bytes").fill_null(0) * pl.col("factor").fill_null(2.0) / _RATE * 1e9 + _SETUP
     instead = float(slow.select((pl.col("calls") * pl.col("members") * bus).sum()).item())
     calls = float(slow.select((pl.col("calls") * pl.col("members")).sum()).item())
-    known = bool((slow["bytes"].is_not_null() & (slow["bytes"] > 0)).all())
-    low = max(_SURE * exposed - instead, 0.0) if known else 0.3 * exposed
+    known = bool((slow["bytes"].is_not_null() & (slow["bytes"] > 0) & (slow["hosts"] == 1)).all())
+    low = max(_SURE * exposed - instead, 0.0) if known else _UNKNOWN * exposed
     yield Claim(
         message=f"Collectives run on the host (gloo) although the work is on devices: {each_step(calls, 'call')},"
         f" {shown(exposed, 'ns')} not hidden.",
@@ -51,7 +53,7 @@ def gloo_between_devices(look: JobView) -> Iterator[Claim]:
         change='- dist.init_process_group("gloo")\n+ dist.init_process_group("nccl")',
         why="Exposed transfer, without waiting for late ranks; NCCL is supposed to reach at least 4 GB/s on the bus."
         if known
-        else "Exposed transfer, without waiting for late ranks; sizes were not recorded, so only a third is sure.",
+        else "Exposed transfer, without waiting for late ranks; between machines, or without sizes, a quarter is sure.",
         confidence="high" if known else "medium",
         evidence=(Evidence("the collectives by kind", "collectives"),),
         time=found.of_transfer(exposed),

@@ -50,9 +50,9 @@ def many_small_collectives(look: JobView) -> Iterator[Claim]:
     for (_, kind, _), part in small.group_by(_ALIKE, maintain_order=True):
         each = pl.col("calls") * pl.col("members")
         calls, size, took, exposed = part.select(
-            each.sum(),
-            (each * pl.col("bytes")).sum(),
-            (each * pl.col("transfer")).sum(),
+            each.sum().alias("calls"),
+            (each * pl.col("bytes")).sum().alias("size"),
+            (each * pl.col("transfer")).sum().alias("took"),
             pl.col("exposed_transfer").sum(),
         ).row(0)
         in_step = float(part["calls"].sum())
@@ -82,8 +82,7 @@ def many_small_collectives(look: JobView) -> Iterator[Claim]:
 
 
 def _latency(part: pl.DataFrame, all_sizes: pl.DataFrame) -> float:
-    """What one takes beyond its bytes at the best rate that this kind reaches at any size; most of it if that is not
-    known."""
+    """What one takes beyond its bytes at the best rate that this kind reaches with large ones; if unknown, half of it."""
     rate = pl.col("bytes") / pl.col("transfer")
     large = all_sizes.filter((pl.col("kind") == part["kind"][0]) & (pl.col("bytes") > _SMALL)).select(rate.max()).item()
     least = float(part["fastest"].min() or 0.0)  # type: ignore[arg-type]

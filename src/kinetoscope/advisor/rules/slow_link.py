@@ -36,8 +36,8 @@ def slow_link(look: JobView) -> Iterator[Claim]:
     what these collectives take longer than their like, as far as it is exposed: surely six tenths of it, and at most a
     quarter more, as others wait too.
 
-    What to do. Find the machine that the slow groups share; compare `nvidia-smi topo -m` and the counters of its network
-    cards with a good one; run nccl-tests on it. Leave it out until it is mended.
+    What to do. Find the machine that the slow groups share; compare `nvidia-smi topo -m` and the counters of its
+    network cards with a good one; run nccl-tests on it. Leave it out until it is mended.
     """
     found = look.of(exchange)
     table = found.collectives.filter(
@@ -68,8 +68,8 @@ def slow_link(look: JobView) -> Iterator[Claim]:
     who = f" Rank {shared[0]} is in all {len(lists)} groups that are slow." if len(shared) == 1 else ""
     name = groups["group"][0]
     yield Claim(
-        message=f"Process group {quoted(name, 50) if name else '(not named)'} takes {groups['times'][0]:.1f} times as long"
-        f" as its like for the same bytes: {shown(cost, 'ns')} of each step.{who}",
+        message=f"Process group {quoted(name, 50) if name else '(not named)'} takes {groups['times'][0]:.1f} times as"
+        f" long as its like for the same bytes: {shown(cost, 'ns')} of each step.{who}",
         stake=Stake(_SURE * cost, min(_MOST * cost, found.step)),
         change="+ nvidia-smi topo -m; ibstat  # on its machines, beside those of a quick group\n"
         "+ all_reduce_perf -b 8M -e 128M  # nccl-tests, on these machines alone",

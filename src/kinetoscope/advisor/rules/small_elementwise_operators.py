@@ -92,12 +92,12 @@ def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
     start, end = int(trace.start[rows[0]]) - look.origin, int(trace.end[rows[-1]]) - look.origin
     took = int((trace.end[runs.rows] - trace.start[runs.rows]).sum())
     yield Claim(
-        message=f"Element-wise operators follow one another: {each_step(len(runs.rows) / look.count, 'operator')} in runs"
-        f" of up to {len(rows)}, {shown(took / len(runs.rows), 'ns')} each on the host.",
+        message=f"Element-wise operators follow one another: {each_step(len(runs.rows) / look.count, 'operator')}"
+        f" in runs of up to {len(rows)}, {shown(took / len(runs.rows), 'ns')} each on the host.",
         stake=stake,
         change="- y = f(x)\n+ f = torch.compile(f)  # once\n+ y = f(x)",
-        why="The steps are computed anew with the longest of each run alone; at least with half of the other calls, three"
-        " tenths of their small kernels and seven tenths of their large ones.",
+        why="The steps are computed anew with the longest of each run alone; at least with half of the other calls,"
+        " three tenths of their small kernels and seven tenths of their large ones.",
         confidence="medium",
         evidence=(Evidence(f"the longest run{where.text}", "operators", start=start, end=end, row=int(rows[0]),
                            file=where.file, line=where.line),),

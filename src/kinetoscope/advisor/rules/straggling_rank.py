@@ -42,12 +42,12 @@ _CAUSES: Final[dict[str, _Words]] = {
         "  # and look at the disk and cores of its machine", "step_breakdown",
     ),
     "synchronization": _Words(
-        "waits for its device", "- if rank == 0: log(loss.item())\n+ log(loss.detach())  # fetch it later, not each step",
+        "waits for its device", "- if rank == 0: log(loss.item())\n+ log(loss.detach())  # fetch it later, now and then",
         "synchronizations",
     ),
     "host gap": _Words(
-        "has a host that does something else", "- if rank == 0: save(...)\n+ save asynchronously, or after the step; look"
-        " for other processes on its cores", "idle_breakdown",
+        "has a host that does something else", "- if rank == 0: save(...)\n+ save asynchronously, or after the step;"
+        " look for other processes on its cores", "idle_breakdown",
     ),
 }  # fmt: skip
 
@@ -58,7 +58,8 @@ def straggling_rank(look: JobView) -> Iterator[Claim]:
     """Do all ranks wait for one that is late again and again?
 
     What it checks. Ranks that the analysis of stragglers names: by their own fault they cost those who wait more than
-    1 % of a step, in step after step, beyond doubt. The cause is what that rank does more of than the one in the middle.
+    1 % of a step, in step after step, beyond doubt. The cause is what that rank does more of than the one in the
+    middle.
 
     Why it matters. A collective is as late as the last of its ranks: one slow rank slows the whole job, and on the
     others that looks like slow communication. At stake is what the others wait because of it, on average: surely eight

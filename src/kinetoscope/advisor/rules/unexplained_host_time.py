@@ -12,6 +12,7 @@ from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import Spot, spot
 from kinetoscope.advisor.words import each_step, quoted
+from kinetoscope.advisor.worth import is_worth_it, says_who_computes
 from kinetoscope.algorithms.intervals import Intervals, difference, intersection, union
 from kinetoscope.algorithms.tree import enclosing
 from kinetoscope.model.calls import call_name
@@ -32,8 +33,11 @@ _SHORTEST: Final = 300_000
 _SHARE: Final = 0.01
 """Of a step, under which a stretch is not long."""
 
-_FRAMES: Final = ("torch/autograd/__init__.py", "torch/_tensor.py", "threading.py", "<built-in method run_backward")
-"""Python calls that wait for the backward pass on another thread."""
+_FEW: Final = 3
+"""Steps under which what happens once may be a beginning, such as an import, and is a guess."""
+
+_BY_CHANCE: Final = 0.05
+"""Share of a step under which stretches that come in a few steps only may come from other processes."""
 
 _MOST: Final = 4
 """Places that are named, those with the longest time."""
@@ -52,7 +56,7 @@ def unexplained_host_time(look: RankView) -> Iterator[Claim]:
     What to do. Do it on another thread or process, more seldom, or when the device has been given work. Record with
     stacks where it is not clear what it is.
     """
-    if not look.count:
+    if not says_who_computes(look):
         return
     gaps, track = _gaps(look), look.trace.of(main_thread)
     if not len(gaps.start) or gaps.length < _SHARE * look.inside.length:
@@ -66,7 +70,7 @@ def unexplained_host_time(look: RankView) -> Iterator[Claim]:
     for label in sorted(totals, key=lambda each: (-totals[each], each))[:_MOST]:
         if totals[label] >= _SHARE * look.inside.length:
             here = np.array([each == label for each in labels])
-            yield _claim(look, Intervals(gaps.start[here], gaps.end[here]), around[here], label, track)
+            yield from _claims(look, Intervals(gaps.start[here], gaps.end[here]), around[here], label, track)
 
 
 def _gaps(look: RankView) -> Intervals:
@@ -129,6 +133,13 @@ def _labels(look: RankView, gaps: Intervals, around: NDArray[np.int32]) -> list[
     return names
 
 
+def _between(before: str, after: str) -> str:
+    """What is not recorded, by what is recorded around it."""
+    if not before and not after:
+        return "nothing was recorded near it"
+    return f"what follows {quoted(before)}" if before else f"what comes before {quoted(after)}"
+
+
 def _neighbours(look: RankView, gaps: Intervals) -> tuple[list[str], list[str]]:
     """The operators of the main thread that end before each gap and begin after it; "" for none in the same step."""
     trace = look.trace
@@ -157,23 +168,26 @@ def _name(trace: Trace, row: int) -> str:
     return call_name(trace.strings.glance(int(trace.name[row])), EventKind.HOST_OP)
 
 
-def _claim(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: str, track: int) -> Claim:
+def _claims(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: str, track: int) -> Iterator[Claim]:
     trace = look.trace
     factors = look.factors()
     factors.cut[track] = gaps
     gains = look.gains(factors)
+    stake = look.stake(_SURE * gains, gains)
+    if not is_worth_it(look, stake) or (not stake.low and np.mean(gains) < _BY_CHANCE * look.step):
+        return
     longest = int(np.argmax(gaps.end - gaps.start))
     row = int(around[longest])
     where = spot(trace, row) if row >= 0 else Spot()
     count = len(gaps.start) / look.count
     unknown = "" if (trace.kind == EventKind.PYTHON).any() else " Python calls were not recorded (with_stack=True)."
-    return Claim(
+    yield Claim(
         message=f"The loop does something else than train for {shown(look.each_step(gaps.length), 'ns')} of each step"
         f" ({each_step(count, 'time')}), while nothing is computed: {label}.",
-        stake=look.stake(_SURE * gains, gains),
+        stake=stake,
         why="The steps are computed anew without these stretches; eight tenths of that are supposed to be sure if the"
         f" loop does it elsewhere, or more seldom.{unknown}",
-        confidence="medium",
+        confidence="medium" if look.count >= _FEW else "low",
         evidence=(Evidence("the longest of them", "step_breakdown", start=int(gaps.start[longest]) - look.origin,
                            end=int(gaps.end[longest]) - look.origin, row=row, file=where.file, line=where.line),),
         time=gaps,

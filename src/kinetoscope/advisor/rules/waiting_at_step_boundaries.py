@@ -26,8 +26,8 @@ def waiting_at_step_boundaries(look: JobView) -> Iterator[Claim]:
     """Do all ranks wait, now and then, for one that does something else first?
 
     What it checks. Single steps in which a rank that is no straggler otherwise keeps the others waiting for more than
-    a twentieth of a step, by its host, its loader or its copies: evaluation, a checkpoint, logging, a new epoch, a pause
-    of Python.
+    a twentieth of a step, by its host, its loader or its copies: evaluation, a checkpoint, logging, a new epoch, a
+    pause of Python.
 
     Why it matters. What one rank does alone, all wait for, in the first collective of the step. At stake is what the
     others wait in these steps, for an average step: surely seven tenths of it.
@@ -54,15 +54,15 @@ def waiting_at_step_boundaries(look: JobView) -> Iterator[Claim]:
     cause = each.group_by("cause").agg(pl.col("lost").sum()).sort("lost", "cause", descending=[True, False])["cause"][0]
     worst = each.sort("lost", "rank", "step", descending=[True, False, False]).row(0, named=True)
     yield Claim(
-        message=f"In step{'s' * (len(steps) > 1)} {listed(steps)} all wait for rank{'s' * (len(ranks) > 1)} {listed(ranks)}"
-        f" ({cause}): {shown(cost, 'ns')} of an average step.",
+        message=f"In step{'s' * (len(steps) > 1)} {listed(steps)} all wait for"
+        f" rank{'s' * (len(ranks) > 1)} {listed(ranks)} ({cause}): {shown(cost, 'ns')} of an average step.",
         stake=Stake(_SURE * cost, min(_MOST * cost, found.step)),
         change="- if rank == 0: torch.save(...)\n+ dcp.async_save(...)  # or do it on all ranks in the same step",
         why="What the others wait in these steps, spread over all steps.",
         confidence="medium",
         evidence=(
             Evidence(
-                f"the longest: rank {worst['rank']} in step {worst['step']}, {shown(worst['lost'], 'ns')} over all ranks",
+                f"the worst: rank {worst['rank']} in step {worst['step']}, {shown(worst['lost'], 'ns')} of all ranks",
                 "stragglers", {"by": "step"},
             ),
         ),

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.model.charges import CAUSES, PIPELINE, UNKNOWN, Charges, charge
+from kinetoscope.model.histories import Rows
 from kinetoscope.model.late_launches import HOLDING
-from kinetoscope.model.straggling import CAUSES, PIPELINE, UNKNOWN, Charges, Rows, charge
 
 COMPUTATION, LOADING, GAP = (CAUSES.index(name) for name in ("computation", "data loading", "host gap"))
 TRANSFER = 5
