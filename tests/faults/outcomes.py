@@ -31,7 +31,7 @@ class Outcomes:
 
     def text(self) -> str:
         """As JSON, a line each; numbers rounded to whole ns."""
-        parts = {"cases": self.cases, "healthy": self.healthy}
+        parts: dict[str, tuple[Judged, ...] | tuple[Warned, ...]] = {"cases": self.cases, "healthy": self.healthy}
         lines = [f'"{key}": [\n' + ",\n".join(_line(each) for each in values) + "\n]" for key, values in parts.items()]
         return "{" + ",\n".join(lines) + "}\n"
 

@@ -15,7 +15,7 @@ FILE: Final = ROOT / "docs" / "images" / "calibration.svg"
 _WIDTH, _HEIGHT = 720, 560
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 16, 48
 _MOST = 0.9
-"""Share of a step at the end of both axes. They show the square root of shares, so that small ones can be told apart."""
+"""Share of a step at the end of both axes. They go by the square root of shares: small ones can be told apart."""
 
 _TICKS: Final = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -71,7 +71,8 @@ def _axes() -> Iterable[str]:
     middle = (low + high) / 2
     yield f'<text x="{middle:.1f}" y="{_HEIGHT - 10}" text-anchor="middle">gained, share of the step</text>'
     up = (_y(0) + _y(_MOST)) / 2
-    yield f'<text transform="translate(16 {up:.1f}) rotate(-90)" text-anchor="middle">promised, share of the step</text>'
+    place = f'transform="translate(16 {up:.1f}) rotate(-90)" text-anchor="middle"'
+    yield f"<text {place}>promised, share of the step</text>"
 
 
 def _bar(each: Judged) -> str:

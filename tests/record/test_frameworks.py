@@ -154,7 +154,7 @@ assert engine.step.__name__ == "step" and not hasattr(engine.step, "__wrapped__"
 
 REAL = """
 import deepspeed
-deepspeed.comm.torch.build_shm_op = lambda: None  # it would compile an extension for minutes
+sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None  # it would compile an extension for minutes
 deepspeed.init_distributed("gloo", verbose=False)
 engine, *_ = deepspeed.initialize(model=net, config=config, model_parameters=net.parameters())
 """

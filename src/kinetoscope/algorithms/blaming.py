@@ -1,6 +1,6 @@
 """Losses charged to where they began: walks from late arrivals back through the histories of two ranks.
 
-See `model.straggling` for the words. A walk begins with the last row of a collective and one that it is compared with,
+See `model.charges` for the words. A walk begins with the last row of a collective and one that it is compared with,
 and goes back with both, row by row, to where both stood still: a *barrier* in which neither computed. Between barriers
 what the one did more is counted net: a rank that waits in a collective without standing still works ahead meanwhile.
 What the late one did more is charged to it; transfer that both share is no such thing, but what left it in the open.

@@ -86,7 +86,7 @@ def own_time(cells: pl.DataFrame, stages: pl.DataFrame, step_time: int, held: pl
         cells: `own_steps` of all ranks, with `rank`, and `calls`, the collectives that the rank had in the step.
         stages: `rank` and `stage`, a code; only ranks of one stage are compared.
         step_time: how long a step is, ns.
-        held: rank, step and COLUMNS: what is to be added, as the rank's host left transfer in the open (`straggling`).
+        held: rank, step and COLUMNS: what is to be added, as the rank's host left transfer in the open (`charges`).
     """
     cells = whole_steps(cells).group_by("rank", "step").agg(pl.col(COLUMNS).sum())
     if held is not None:

@@ -3,7 +3,8 @@
 Who makes the others wait does more by itself, and they are in collectives for as much longer, time after time. That
 needs neither clocks nor pairs: ranks number their steps alike. A rank costs each of those that have the same to do what
 it does more than they, but no more than they are longer in collectives: in all, and without computing meanwhile. It
-counts if the rank does more, and they stand still longer, beyond chance.
+counts if the rank does more, and they stand still longer, beyond chance: so it takes several steps. And most ranks of
+the job must be there, lest those that are wait for others.
 """
 
 from __future__ import annotations
@@ -35,15 +36,19 @@ def step_costs(cells: pl.DataFrame, calls: pl.DataFrame, costs: pl.DataFrame, st
         costs: `rank_costs`: what is known of those that are matched.
         step_time: how long a step is, ns.
     """
-    kinds = alike(calls)
-    if kinds is None or cells[IN_COLLECTIVES[0]].null_count():
-        return None  # nobody is known to do the same, or steps are not numbered alike
+    world, here = calls["world"].max(), calls["rank"].n_unique()
+    if cells[IN_COLLECTIVES[0]].null_count() or 2 * here <= int(world or 0):  # type: ignore[call-overload]
+        return None  # steps are not numbered alike, or most ranks are missing
+    if (kinds := alike(calls)) is None:
+        return None
     whole = whole_steps(cells).group_by("rank", "step").agg(pl.col("step_time", *COLUMNS, *IN_COLLECTIVES).sum())
     columns = [pl.sum_horizontal(COLUMNS), *(-pl.col(name) for name in IN_COLLECTIVES), *map(pl.col, COLUMNS)]
+    if whole["step"].n_unique() < SEVERAL:
+        return None  # of chance nothing is known
     rank, step, (own, longer, still, *causes) = compared(whole, kinds, step_time, columns)
     delay = np.minimum(np.minimum(own.each, longer.each), still.each)
     doubt = np.minimum(own.sure, still.sure)
-    delay[~(doubt > (SIGMAS if len(step) >= SEVERAL else 0.0))] = 0
+    delay[~(doubt > SIGMAS)] = 0
     parts = _divided(delay, np.stack([cause.each for cause in causes], axis=2)).reshape(-1, len(OWN))
     others = pl.DataFrame({"rank": rank}).join(kinds, on="rank", how="left", maintain_order="left")
     peers = others.select(pl.len().over("stage") - 1).to_series().to_numpy().repeat(len(step))

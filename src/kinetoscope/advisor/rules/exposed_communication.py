@@ -163,7 +163,8 @@ def _gathers(found: Exchange) -> Iterator[Claim]:
     each = pl.col("calls") * pl.col("members")
     if not len(gathers) or exposed <= 0:
         return
-    calls, transfer = gathers.select(each.sum().alias("calls"), (each * pl.col("transfer").fill_null(0)).sum()).row(0)
+    took = (each * pl.col("transfer").fill_null(0)).sum()
+    calls, transfer = gathers.select(calls=each.sum(), transfer=took).row(0)
     computing = _computing(found)
     # Of each pass the first cannot be hidden, and a layer hides no more than it computes.
     left = max(transfer - computing, transfer * 2 / max(calls, 2.0))
