@@ -26,7 +26,7 @@ help: ## this list
 
 .PHONY: demo
 demo: $(VENV)/.core ## show where the time of a step goes, on a real trace that comes with the package
-	@$(BIN)/kinetoscope demo $(ARGS)
+	@$(BIN)/kinetoscope demo --bundled $(ARGS)
 
 .PHONY: test
 test: $(VENV)/.dev ## the whole test suite; what it skips it says, and why

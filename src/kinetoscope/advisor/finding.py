@@ -81,7 +81,8 @@ class Claim:
             that claim the same time are not counted twice. None where it cannot be told.
         key: tells several findings of one rule apart: the name of an operator, a source line.
         at_most: the greatest severity that it can have, whatever is at stake.
-        broad: others may say more exactly what is wrong in the same time; this counts only what none of them counts.
+        broad: 1 or more: others may say more exactly what is wrong in the same time; this counts only what none of
+            those that are less broad counts.
     """
 
     message: str
@@ -93,7 +94,7 @@ class Claim:
     time: Intervals | None = None
     key: str = ""
     at_most: Severity = "critical"
-    broad: bool = False
+    broad: int = 0
 
 
 @dataclass(frozen=True, slots=True)

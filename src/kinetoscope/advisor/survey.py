@@ -58,10 +58,8 @@ def ranked(claims: Sequence[tuple[str, Claim]], step: float, *, rank: int = -1) 
     order = sorted(claims, key=lambda each: (each[1].broad, -each[1].stake.middle, each[0], each[1].key))
     counted: list[tuple[str, Claim]] = []
     for code, claim in order:
-        if claim.stake.high > 0 and claim.stake.high < _SMALL * step:
-            continue
         stake, same = _fresh(claim, counted)
-        if claim.broad and stake.high < _SMALL * step:
+        if claim.stake.high > 0 and stake.high < _SMALL * step:
             continue
         if claim.time is not None:
             counted.append((code, claim))

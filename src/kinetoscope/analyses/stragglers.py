@@ -39,7 +39,7 @@ RESULT = Schema(
     Column(
         "start", pl.Int64, "First arrival, since the first one of all; null unless by collective.", "ns", instant=True
     ),
-    Column("calls", pl.Int64, "Collectives that the rank took part in."),
+    Column("calls", pl.Int64, "Collectives that the rank took part in; only those that could be matched."),
     Column("last", pl.Int64, "In how many of them it arrived last."),
     Column("late", pl.Int64, "How long after the rank in the middle it arrived where it was last, at most.", "ns"),
     Column("lost", pl.Int64, "What the others waited because of it, summed over them.", "ns"),
@@ -87,6 +87,11 @@ def stragglers(
     steps on the one in which a rank cost most does not count: it may have been an accident, such as a warm-up. By
     step no step is left out; by collective the first two limits hold for what the others lose.
 
+    Collectives that could not be matched tell who is waited for, too, by whole steps, which all ranks number alike: a
+    rank that does more itself in each step than those with the same to do, while these are in collectives for longer,
+    computing nothing. Both must be beyond doubt, as above; what they lose is the lesser of the two, estimated for each
+    by the rank in the middle. That is asked of ranks that single collectives do not name, and a note says so.
+
     How to read it. Begin with the ranks that are stragglers. The cause says where to look on that rank: `kernel_spread`
     for computation, the loader for data loading, `synchronizations` for synchronization, `idle_breakdown` for the host.
     `by="step"` tells a hiccup from a habit. With `by="collective"` you see each collective: who arrived last, what it
@@ -96,9 +101,10 @@ def stragglers(
     in later collectives has the cause pipeline, which makes no straggler. By collective, a rank that waits in several
     at a time counts in each; else in the first. Lateness in the first collective of a recording may come from before
     it: cause unknown. A rank whose file is missing cannot be told; one that is late now and then, in few steps, or in
-    a recording much of which is missing, may not be sure enough to be named. Unlike HTA, which names at all times two
-    candidates, those that start the longest NCCL kernels late, all collectives count, on one clock, and there may be
-    no straggler.
+    a recording much of which is missing, may not be sure enough to be named. By whole steps nothing is told of less
+    than three steps, of steps that no marks number, or where most ranks of the job are missing; nor of stages of a
+    pipeline on hosts alone, whose waiting is not recorded. Unlike HTA, which names at all times two candidates, those
+    that start the longest NCCL kernels late, all collectives count, on one clock, and there may be no straggler.
     """
     return job.reduce(_of_trace, _both, partial(_finished, by=by), RESULT, select)
 

@@ -50,10 +50,8 @@ def _is_screen(args: Namespace) -> bool:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="kinetoscope diff", description=__doc__)
-    parser.add_argument(
-        "base", metavar="BASE", help="the first run: a trace, a folder of them, a quoted glob, or a URL"
-    )
-    parser.add_argument("new", metavar="NEW", help="the second run")
+    parser.add_argument("base", metavar="BASE", help="a run: a trace, a folder of them, a quoted glob, or a URL")
+    parser.add_argument("new", metavar="NEW", help="the run to compare with it")
     parser.add_argument(
         "--table", choices=_TABLES, help="all columns of the calls (rows), or of the parts that sum to the change"
     )

@@ -158,9 +158,7 @@ def _rows(found: Diff, width: int, limit: int) -> Iterator[Line]:
         yield (mark, (" " + padded(text, name - 2), ""), (_across(numbers, sizes), ""))
         yield from (plain("  " + line, "dim") for line in _about(row, width - 2))
     if more > 0:
-        yield plain(
-            f"… {more} more row{'s' * (more > 1)} changed (--limit 0 shows all, --format csv writes them)", "dim"
-        )
+        yield plain(f"… {more} more changed (--limit 0 shows all, --format csv writes them)", "dim")
 
 
 def _numbers(row: dict[str, Any], unit: Scale) -> list[str]:

@@ -234,7 +234,7 @@ def _said(entries: Sequence[Entry], what: Callable[[Entry], str]) -> str:
 
 
 def _status(pair: Pair, before: int, after: int, base_calls: int, new_calls: int) -> Status:
-    """What changed, by what explains more of it: the number of calls, or the time of each. Calls are of as many steps."""
+    """What explains more of the change: the number of calls (of as many steps in both runs), or the time of each."""
     if not pair.base:
         return "new"
     if not pair.new:
@@ -304,7 +304,7 @@ def _parts(rows: pl.DataFrame, step: int) -> list[tuple[str, int, int, int, int]
 
 
 def _sentence(before: int, after: int, waterfall: pl.DataFrame, verdict: Verdict) -> str:
-    """`A step takes 24% less time: 178 ms → 135 ms; data loading −43.1 ms, host operators +4.2 ms.`"""
+    """The answer: `A step takes 24% less time: 178 ms → 135 ms; data loading −43.1 ms, host operators +4.2 ms`."""
     from_to = f"{shown(before, 'ns')} → {shown(after, 'ns')}"
     if abs(after - before) < _SAME * before:
         return f"A step takes as long as before: {from_to}."

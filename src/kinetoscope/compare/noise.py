@@ -107,6 +107,8 @@ class Verdict:
         high: where it ends.
         p_value: two-sided: so often runs without any change differ by as much.
         level: of the test; the interval holds the change with probability 1 − level.
+        limit: changes smaller than this share do not count.
+        higher_is_worse: False for a throughput.
         why: what the verdict rests on where it rests on little; empty otherwise.
     """
 
@@ -118,6 +120,8 @@ class Verdict:
     high: float | None
     p_value: float | None
     level: float
+    limit: float = LIMIT
+    higher_is_worse: bool = True
     why: str = ""
 
 
@@ -149,21 +153,17 @@ def changes(
 
     The share of false ones among those called worse or better is then at most the level, however many there are.
     """
-    return adjusted(
-        [_verdict(found, limit, higher_is_worse) for found in _estimates(pairs, assumed)], limit, higher_is_worse
-    )
+    return adjusted([_verdict(found, limit, higher_is_worse) for found in _estimates(pairs, assumed)])
 
 
-def adjusted(verdicts: Sequence[Verdict], limit: float = LIMIT, higher_is_worse: bool = True) -> list[Verdict]:
+def adjusted(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """The verdicts with p-values by Benjamini and Hochberg, and what that changes about their words."""
     tested = [place for place, verdict in enumerate(verdicts) if verdict.p_value is not None]
-    if len(tested) < 2:
-        return list(verdicts)
-    values = benjamini_hochberg(np.array([verdicts[place].p_value for place in tested], np.float64))
     result = list(verdicts)
+    values = benjamini_hochberg(np.array([verdicts[place].p_value for place in tested], np.float64))
     for place, value in zip(tested, values.tolist(), strict=True):
         again = replace(verdicts[place], p_value=value)
-        result[place] = replace(again, word=_word(again, limit, higher_is_worse))
+        result[place] = replace(again, word=_word(again))
     return result
 
 
@@ -445,7 +445,7 @@ def _permutation(base: Floats, new: Floats) -> float:
 
 def _verdict(found: _Estimate, limit: float, higher_is_worse: bool) -> Verdict:
     if found.known is not None:
-        return _known_verdict(found, higher_is_worse)
+        return _known_verdict(found, limit, higher_is_worse)
     base, new = (math.exp(each) for each in found.middle)
     verdict = Verdict(
         "inconclusive",
@@ -456,21 +456,23 @@ def _verdict(found: _Estimate, limit: float, higher_is_worse: bool) -> Verdict:
         math.expm1(min(found.interval[1], 700.0)),
         found.p_value,
         found.level,
+        limit,
+        higher_is_worse,
         _why(found),
     )
-    return replace(verdict, word=_word(verdict, limit, higher_is_worse))
+    return replace(verdict, word=_word(verdict))
 
 
-def _word(verdict: Verdict, limit: float, higher_is_worse: bool) -> Word:
+def _word(verdict: Verdict) -> Word:
     change, low, high, p_value = verdict.change, verdict.low, verdict.high, verdict.p_value
     if change is None or low is None or high is None or p_value is None:
         return verdict.word
-    if p_value < verdict.level and abs(change) >= limit:
-        return "worse" if (change > 0) == higher_is_worse else "better"
-    return "same" if -limit < low and high < limit else "inconclusive"
+    if p_value < verdict.level and abs(change) >= verdict.limit:
+        return "worse" if (change > 0) == verdict.higher_is_worse else "better"
+    return "same" if -verdict.limit < low and high < verdict.limit else "inconclusive"
 
 
-def _known_verdict(found: _Estimate, higher_is_worse: bool) -> Verdict:
+def _known_verdict(found: _Estimate, limit: float, higher_is_worse: bool) -> Verdict:
     sides = [[run.typical for run in side] for side in (found.base, found.new)]
     base, new = (float(np.mean(side)) if side else None for side in sides)
     word = found.known or "inconclusive"
@@ -478,7 +480,7 @@ def _known_verdict(found: _Estimate, higher_is_worse: bool) -> Verdict:
         word = "better" if word == "worse" else "worse"
     relative = {"same": 0.0, "worse": math.inf, "better": -1.0}.get(found.known or "")
     why = "No step has a value on one side." if base is None or new is None else "It is 0 in some runs."
-    return Verdict(word, base, new, relative, relative, relative, None, found.level, why)
+    return Verdict(word, base, new, relative, relative, relative, None, found.level, limit, higher_is_worse, why)
 
 
 def _why(found: _Estimate) -> str:

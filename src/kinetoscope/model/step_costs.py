@@ -36,8 +36,8 @@ def step_costs(cells: pl.DataFrame, calls: pl.DataFrame, costs: pl.DataFrame, st
         costs: `rank_costs`: what is known of those that are matched.
         step_time: how long a step is, ns.
     """
-    world, here = calls["world"].max(), calls["rank"].n_unique()
-    if cells[IN_COLLECTIVES[0]].null_count() or 2 * here <= int(world or 0):  # type: ignore[call-overload]
+    most_missing = calls.select(2 * pl.col("rank").n_unique() <= pl.col("world").max()).item()
+    if most_missing or cells[IN_COLLECTIVES[0]].null_count():
         return None  # steps are not numbered alike, or most ranks are missing
     if (kinds := alike(calls)) is None:
         return None

@@ -105,7 +105,7 @@ def replayed(trace: Trace, factors: Factors, steps_by: str | None = None) -> tup
     What begins before the first step keeps its time: it is not the steps that would gain.
     """
     graph, found = trace.of(critical_graph, steps_by), trace.of(steps, steps_by)
-    weight = _scaled(trace, graph, factors, _begins(graph, found))
+    weight = _scaled(trace, graph, factors, int(found.device.start.min()) if len(found) else 0)
     return _durations(trace, graph, found, longest(graph.time, graph.edges._replace(weight=weight)))
 
 
@@ -176,18 +176,7 @@ class Factors:
 # --- the graph with other weights
 
 
-def _begins(graph: CriticalGraph, found: Steps) -> Int64s:
-    """From when on each tie may take another time: int64 [ties].
-
-    The host's first step begins before the device's where the device is late, and the host may be steps ahead by then.
-    """
-    if not len(found):
-        return np.zeros(len(graph.tie), np.int64)
-    on_device = np.isin(graph.tie, (Tie.WORK, Tie.STREAM, Tie.EVENT))
-    return np.where(on_device, found.device.start.min(), found.host.start.min())
-
-
-def _scaled(trace: Trace, graph: CriticalGraph, factors: Factors, begin: Int64s) -> Int64s:
+def _scaled(trace: Trace, graph: CriticalGraph, factors: Factors, begin: int) -> Int64s:
     work, tie, target = trace.of(device_work), graph.tie, graph.target
     factor = np.ones(len(tie))
     place = np.full(len(trace) + 1, -1, np.int32)
@@ -207,18 +196,18 @@ def _scaled(trace: Trace, graph: CriticalGraph, factors: Factors, begin: Int64s)
     first, last = graph.edges.source[edges], target[edges]
     saved = _Saved(trace, factors)
     took = np.maximum(graph.time[last] - graph.time[first], 1)
-    less = saved.until(graph.track[last], graph.time[last]) - saved.until(graph.track[first], graph.time[first])
+    since = np.clip(begin, graph.time[first], graph.time[last])  # the host may be in a later step by then
+    less = saved.until(graph.track[last], graph.time[last]) - saved.until(graph.track[first], since)
     for track, gone in factors.cut.items():
         here = np.flatnonzero(graph.track[last] == track)
-        cut = _length_until(gone, graph.time[last[here]]) - _length_until(gone, graph.time[first[here]])
+        cut = _length_until(gone, graph.time[last[here]]) - _length_until(gone, since[here])
         less[here] = np.maximum(less[here], cut)
     factor[edges] = 1.0 - less / took
     weight = graph.edges.weight.copy()
-    since = graph.time[graph.edges.source] >= begin
-    changed = (factor != 1.0) & since
+    changed = (factor != 1.0) & ((graph.time[graph.edges.source] >= begin) | (tie == Tie.THREAD))
     weight[changed] = np.rint(weight[changed] * np.maximum(factor[changed], 0.0)).astype(np.int64)
     edges = np.flatnonzero(tie == Tie.WAIT)
-    edges = edges[factors.free[graph.head[edges]] & since[edges]]
+    edges = edges[factors.free[graph.head[edges]] & (graph.time[graph.edges.source[edges]] >= begin)]
     weight[edges] = _NEVER_LATE
     return weight
 

@@ -16,7 +16,7 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("name")
     asked.add_argument("folder", type=Path)
-    asked.add_argument("--rounds", type=int, default=5)
+    asked.add_argument("--rounds", type=int, default=7)
     asked.add_argument("--steps", type=int, default=0, help="of each round; 0: as the program says")
     options = asked.parse_args()
     module = importlib.import_module(f"tests.faults.programs.{options.name}")

@@ -12,7 +12,7 @@ import torch
 
 from tests.faults.programs.parts import perceptron, training, vectors
 
-CODE, NAME, STEPS, STACKS = "HOST007", "checkpoint written in each step", 16, False
+CODE, NAME, STEPS, STACKS = "HOST008", "checkpoint written in each step", 16, False
 
 
 @contextmanager

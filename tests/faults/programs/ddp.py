@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from tests.faults.programs.running import TWINS, Measured, mean, record
+from tests.faults.programs.running import RECORDINGS, TWINS, Measured, keep, mean, record
 
 RANKS = 2
 
@@ -53,11 +53,14 @@ def rank(name: str, folder: str, rounds: int, steps: int) -> None:
         for twin in TWINS:
             dist.barrier()
             plain[twin].append(mean(step[twin], steps))
-    for twin in TWINS:
-        dist.barrier()
-        recorded[twin].append(record(step[twin], steps, Path(folder) / twin, stacks=False))
+    for turn in range(RECORDINGS):
+        for twin in TWINS:
+            dist.barrier()
+            recorded[twin].append(record(step[twin], steps, Path(folder) / f"{twin}-{turn}"))
     dist.barrier()
     if dist.get_rank() == 0:
+        for twin in TWINS:
+            keep(Path(folder), twin, recorded[twin])
         print(json.dumps({"code": module.CODE, "name": module.NAME, "plain": plain, "recorded": recorded}))
     dist.destroy_process_group()
 

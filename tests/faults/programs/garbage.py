@@ -15,7 +15,7 @@ CODE, NAME, STEPS, STACKS = "HOST006", "garbage collection in each step", 12, Tr
 @contextmanager
 def program(fixed: bool) -> Iterator[Callable[[], None]]:
     """The collector is told to leave what lives on alone."""
-    held = [[{"a": [k]}] for k in range(100_000)]
+    held = [[{"a": [k]}] for k in range(40_000)]
     train = training(perceptron(512), vectors(64))
 
     def step() -> None:

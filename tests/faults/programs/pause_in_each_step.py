@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from tests.faults.programs.parts import perceptron, training, vectors
 
-CODE, NAME, STEPS, STACKS = "HOST007", "logging that waits, in each step", 20, False
+CODE, NAME, STEPS, STACKS = "HOST008", "logging that waits, in each step", 20, False
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
@@ -17,6 +17,7 @@ Step = Callable[[], object]
 Measured = dict[str, Any]
 
 TWINS: Final = ("faulty", "fixed")
+RECORDINGS: Final = 3
 _WARM: Final = 4
 """Steps at the head of a round that do not count: a loader's workers have been waiting."""
 
@@ -34,7 +35,7 @@ class Module(Protocol):
 
 
 def together(module: Module, folder: Path, rounds: int, steps: int) -> Measured:
-    """Median step of each twin and round, without a profiler and with one, ns; and the traces."""
+    """Mean step of each twin and round, without a profiler and with one, ns; and a trace of the best recording."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     steps = steps or module.STEPS
@@ -45,40 +46,42 @@ def together(module: Module, folder: Path, rounds: int, steps: int) -> Measured:
         for _ in range(rounds):
             for twin in TWINS:
                 plain[twin].append(mean(step[twin], steps))
-        for turn in range(2):
+        for turn in range(RECORDINGS):
             for twin in TWINS:
-                place = folder / twin if turn else folder / "before" / twin
-                recorded[twin].append(record(step[twin], steps, place, stacks=module.STACKS))
-    return {"code": module.CODE, "name": module.NAME, "plain": plain, "recorded": recorded}
+                recorded[twin].append(record(step[twin], steps, folder / f"{twin}-{turn}", stacks=module.STACKS))
+    for twin in TWINS:
+        keep(folder, twin, recorded[twin])
+    told = {"code": module.CODE, "name": module.NAME, "timed": getattr(module, "TIMED", True)}
+    return {**told, "plain": plain, "recorded": recorded}
 
 
 def mean(step: Step, count: int) -> float:
-    """Mean time of a step, ns, without the slowest and the fastest tenth, which somebody else disturbed."""
+    """Mean time of a step, ns."""
     for _ in range(_WARM):
         step()
-    times = []
+    start = time.perf_counter_ns()
     for _ in range(count):
-        start = time.perf_counter_ns()
         step()
-        times.append(time.perf_counter_ns() - start)
-    return trimmed(times)
-
-
-def trimmed(times: list[int]) -> float:
-    """The mean without the tenth at either end."""
-    cut = len(times) // 10
-    return statistics.fmean(sorted(times)[cut : len(times) - cut])
+    return (time.perf_counter_ns() - start) / count
 
 
 def record(step: Step, count: int, folder: Path, *, stacks: bool = False) -> float:
     """The same with a profiler, whose trace goes into the folder."""
-    times = []
     folder.mkdir(parents=True, exist_ok=True)
     with profile(str(folder), wait=0, warmup=_WARM, active=count, with_stack=stacks) as prof:
         for number in range(_WARM + count):
-            start = time.perf_counter_ns()
+            if number == _WARM:
+                start = time.perf_counter_ns()
             step()
-            if number >= _WARM:
-                times.append(time.perf_counter_ns() - start)
+            if number == _WARM + count - 1:
+                took = time.perf_counter_ns() - start
             prof.step()
-    return trimmed(times[:-1] or times)
+    return took / count
+
+
+def keep(folder: Path, twin: str, times: list[float]) -> None:
+    """Of the recordings of a twin only the one that was least disturbed, as `folder/twin`."""
+    best = times.index(min(times))
+    (folder / f"{twin}-{best}").rename(folder / twin)
+    for turn in range(len(times)):
+        shutil.rmtree(folder / f"{twin}-{turn}", ignore_errors=True)

@@ -71,7 +71,7 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
         evidence=(Evidence("the longest stretch without device work while launching", "idle_breakdown",
                            start=start, end=end),),
         time=exposed,
-        broad=True,
+        broad=1,
     )  # fmt: skip
 
 

@@ -144,7 +144,10 @@ def _neighbours(look: RankView, gaps: Intervals) -> tuple[list[str], list[str]]:
     """The operators of the main thread that end before each gap and begin after it; "" for none in the same step."""
     trace = look.trace
     rows = np.flatnonzero(
-        np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)) & (trace.of(call_tree).depth >= 0) & look.view.host
+        np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME))
+        & (trace.of(call_tree).depth >= 0)
+        & (trace.track == trace.of(main_thread))
+        & look.view.host
     )
     hosts = look.view.steps.host
     by_end, by_start = (
@@ -165,7 +168,7 @@ def _neighbours(look: RankView, gaps: Intervals) -> tuple[list[str], list[str]]:
 
 
 def _name(trace: Trace, row: int) -> str:
-    return call_name(trace.strings.glance(int(trace.name[row])), EventKind.HOST_OP)
+    return call_name(trace.strings.glance(int(trace.name[row])), EventKind.HOST_OP).strip()
 
 
 def _claims(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: str, track: int) -> Iterator[Claim]:

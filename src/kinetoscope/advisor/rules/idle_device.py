@@ -1,0 +1,59 @@
+"""DEVICE006: the device is idle for reasons that no other rule knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.words import joined, share
+
+_IDLE: Final = 0.1
+"""Share of the step, under which a device is not idle."""
+
+_REASONS: Final = 3
+"""Reasons that are named."""
+
+
+def idle_device(look: RankView) -> Iterator[Claim]:
+    """Is the device idle, and why?
+
+    What it checks. Time of the selected steps in which no device of the rank does anything, a tenth of them or more.
+    What other findings count is left out: this is what remains.
+
+    Why it matters. An idle device computes nothing. At stake is what is idle and no other rule can explain, nothing of
+    it surely, for it is not known what would shorten it.
+
+    What to do. Look at the reasons of the idle time, and at the timeline where it is longest. Record with stacks if the
+    host is late for a reason that was not recorded.
+    """
+    if not look.has_device or look.idle.length < _IDLE * look.inside.length or not look.count:
+        return
+    frame = look.ask("idle_breakdown").frame
+    by_reason = (
+        frame.group_by("reason", "detail").agg(pl.col("time").sum()).sort(["time", "reason", "detail"],
+                                                                         descending=[True, False, False])
+    )  # fmt: skip
+    total = int(by_reason["time"].sum())
+    reasons = [
+        f"{reason} ({detail}) {share(time, total)}" for reason, detail, time in by_reason.head(_REASONS).iter_rows()
+    ]
+    longest = int(np.argmax(look.idle.end - look.idle.start))
+    start, end = int(look.idle.start[longest]) - look.origin, int(look.idle.end[longest]) - look.origin
+    yield Claim(
+        message=f"The device is idle {share(look.idle.length, look.inside.length)} of the step: {joined(reasons)}.",
+        stake=Stake(0.0, look.each_step(look.idle.length)),
+        why="What is idle and counted by no other finding; what would shorten it is not known.",
+        confidence="low",
+        evidence=(Evidence("the longest idle time", "idle_breakdown", start=start, end=end),),
+        time=look.idle,
+        at_most="note",
+        broad=2,
+    )
+
+
+RULE = Rule("DEVICE006", "The device is idle", of_rank=idle_device)

@@ -1,0 +1,108 @@
+"""DEVICE003: long kernels with fewer blocks than the device has multiprocessors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.words import each_step, quoted, share
+from kinetoscope.advisor.worth import is_worth_it
+from kinetoscope.algorithms.intervals import intersection, union
+from kinetoscope.model import arguments
+from kinetoscope.model.kernel_units import YES, kernel_units
+from kinetoscope.model.kinds import WorkKind
+from kinetoscope.views.numbers import shown
+
+_LONG: Final = 20_000
+"""ns; of a shorter kernel most is beginning and ending."""
+
+_SHARE: Final = 0.03
+"""Of the time of the steps, under which a kernel does not matter."""
+
+_SURE: Final = 0.3
+"""Of what is at stake, what more blocks surely bring: parts have to be put together, and the memory may be the limit."""
+
+_LEAST: Final = 0.02
+_LOW: Final = 10.0
+"""Per cent of a multiprocessor's warps under which a kernel hides little of what it waits for."""
+
+_ENOUGH: Final = 25.0
+"""The same, above which more of them bring little."""
+
+_MOST: Final = 3
+"""Kernels that are named, those with the longest time."""
+
+
+def kernels_that_leave_the_device_empty(look: RankView) -> Iterator[Claim]:
+    """Do kernels that matter leave most of the device empty?
+
+    What it checks. Kernels of 20 µs and more with less than one block for each multiprocessor, by name; and kernels
+    that use no matrix units and whose estimated occupancy is under 10 %. ROCm records neither.
+
+    Why it matters. With fewer blocks than multiprocessors the rest of the device does nothing. At stake is what the
+    steps gain if the same work were spread over all of them; surely three tenths of that, for the parts have to be put
+    together. Few warps on a multiprocessor cannot hide what they wait for, though some kernels need no more: of that
+    nothing is sure.
+
+    What to do. Give the kernel more to do at once, mostly by a larger batch; of your own kernels change the grid.
+    """
+    if not look.has_device or not look.count:
+        return
+    trace, work = look.trace, look.work
+    blocks = arguments.floats(trace, "blocks_per_sm", work.rows)
+    occupancy = arguments.floats(trace, "occupancy", work.rows)
+    long = look.view.work & work.of(WorkKind.COMPUTATION) & (work.duration >= _LONG)
+    few = long & (blocks > 0) & (blocks < 1)
+    yield from _claims(look, few, np.maximum(blocks, _LEAST), sure=_SURE)
+    thin = long & (blocks >= 1) & (occupancy > 0) & (occupancy < _LOW) & (trace.of(kernel_units) != YES)
+    yield from _claims(look, thin, occupancy / _ENOUGH, sure=0.0)
+
+
+def _claims(look: RankView, chosen: NDArray[np.bool_], left: NDArray[np.float64], *, sure: float) -> Iterator[Claim]:
+    """left: float64 [work], what is left of the time of each at least."""
+    trace, work = look.trace, look.work
+    names = trace.name[work.rows]
+    codes, place = np.unique(names[chosen], return_inverse=True)
+    time = np.bincount(place, weights=work.duration[chosen], minlength=len(codes))
+    for code in np.argsort(-time, kind="stable")[:_MOST].tolist():
+        these = np.flatnonzero(chosen & (names == codes[code]))
+        spans = intersection(union(work.start[these], work.end[these]), look.inside)
+        if spans.length < _SHARE * look.inside.length:
+            continue
+        factors = look.factors()
+        factors.work[these] = left[these]
+        gains = look.gains(factors)
+        stake = look.stake(sure * gains, gains)
+        if not is_worth_it(look, stake):
+            continue
+        longest = int(these[np.argmax(work.duration[these])])
+        name = trace.strings.glance(int(codes[code]))
+        mean = float(np.average(left[these], weights=work.duration[these]))
+        start = int(work.start[longest]) - look.origin
+        what = (
+            f"for each multiprocessor it has {mean:.2f} blocks, so most of the device is empty"
+            if sure
+            else f"it fills {mean * _ENOUGH:.0f} % of the warps of a multiprocessor"
+        )
+        yield Claim(
+            message=f"{quoted(name)} runs {shown(look.each_step(spans.length), 'ns')} of each step"
+            f" ({share(spans.length, look.inside.length)}; {each_step(len(these) / look.count, 'call')}): {what}.",
+            stake=stake,
+            change="- DataLoader(dataset, batch_size=n)\n+ DataLoader(dataset, batch_size=4 * n)  # more blocks at once",
+            why="The steps are computed anew with this work spread over the whole device"
+            + ("; three tenths of that are supposed to be sure." if sure else ", which not every kernel gains by."),
+            confidence="medium" if sure else "low",
+            evidence=(Evidence("the longest call", "kernels", start=start, end=start + int(work.duration[longest]),
+                               row=int(work.rows[longest])),),
+            time=spans,
+            key=quoted(name),
+            at_most="critical" if sure else "note",
+        )  # fmt: skip
+
+
+RULE = Rule("DEVICE003", "Kernels leave the device empty", of_rank=kernels_that_leave_the_device_empty)

@@ -1,0 +1,149 @@
+"""DEVICE001: matrix products and convolutions are computed in plain FP32 though the device has tensor cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.words import quoted, share
+from kinetoscope.advisor.worth import is_worth_it
+from kinetoscope.algorithms.intervals import intersection, union
+from kinetoscope.model.device_peaks import Peak
+from kinetoscope.model.devices import devices
+from kinetoscope.model.flop_precisions import FP32
+from kinetoscope.model.flop_rates import FlopRates, flop_rates, known_peaks
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.kinds import EventKind, WorkKind
+from kinetoscope.views.numbers import shown
+
+_CAPABLE: Final = (7, 0)
+"""Compute capability from which on NVIDIA's devices have tensor cores."""
+
+_SHARE: Final = 0.03
+"""Of the time of the steps, under which such products do not matter."""
+
+_GOOD: Final = 0.8
+"""Share of the peak that the best kernels reach."""
+
+_POOR: Final = 0.3
+"""Share of the peak that is reached at any rate, of the memory's bandwidth twice as much."""
+
+_SHORT: Final = 4_000
+"""No kernel is shorter than this at any rate, ns."""
+
+_BY_NAME: Final = (1 / 1.5, 1 / 5)
+"""What is left of the time of a product at most and at least, where no shapes were recorded."""
+
+_WORDS: Final = ("sgemm", "scudnn", "_ffma_", "_simt_s", "gemmSN_", "implicit_convolve_sgemm")
+"""What the names of kernels hold that compute products in plain FP32 (cuBLAS, cuDNN, CUTLASS)."""
+
+
+def matrix_units_unused(look: RankView) -> Iterator[Claim]:
+    """Are products computed in FP32 on a device that has tensor cores?
+
+    What it checks. Matrix products, convolutions and attention whose elements are FP32 and whose kernels, by their
+    names, do not use tensor cores, on NVIDIA devices of compute capability 7.0 and above. Where shapes were not
+    recorded, kernels of which the names alone say so. Kernels whose names leave it open count as good.
+
+    Why it matters. Tensor cores multiply matrices 8 to 16 times as fast in 16 bits as plain units do in FP32, from
+    Ampere on 8 times in TF32, which needs one line. At stake is what the steps gain if each product takes the time that
+    it needs at 80 % of the peak in 16 bits (or the memory needs for it); surely if at 30 % of the peak in TF32, on
+    devices without it in FP16, with 60 % of the bandwidth. Other kernels that 16 bits make faster are not counted.
+
+    What to do. Allow TF32, or train in BF16 with autocast (FP16 and a gradient scaler before Ampere).
+    """
+    numbers = [each.number for each in look.trace.of(devices) if (each.capability or (0, 0)) >= _CAPABLE
+               and "AMD" not in each.name]  # fmt: skip
+    if not look.has_device or not look.count or not numbers:
+        return
+    rates = flop_rates(look.view, None)
+    of_work = _left(look, rates, numbers) if len(rates) else _left_by_name(look, numbers)
+    at_most, at_least = of_work
+    concerned = at_least < 1
+    spans = intersection(union(look.work.start[concerned], look.work.end[concerned]), look.inside)
+    if spans.length < _SHARE * look.inside.length:
+        return
+    low, high = look.factors(), look.factors()
+    low.work[:], high.work[:] = at_most, at_least
+    stake = look.stake(look.gains(low), look.gains(high))
+    if not is_worth_it(look, stake):
+        return
+    work = np.flatnonzero(concerned)
+    longest = int(work[np.argmax(look.work.duration[work])])
+    row = int(look.work.rows[longest])
+    name = look.trace.strings.glance(int(look.trace.name[row]))
+    start = int(look.work.start[longest]) - look.origin
+    has_tf32 = _has_tf32(look, numbers)
+    yield Claim(
+        message=f"Matrix products run in FP32 without tensor cores: {share(spans.length, look.inside.length)} of the step,"
+        f" in kernels such as {quoted(name)}.",
+        stake=stake,
+        change='+ torch.set_float32_matmul_precision("high")  # TF32; and torch.backends.cudnn.allow_tf32 = True\n'
+        '+ with torch.autocast("cuda", dtype=torch.bfloat16): ...  # or BF16'
+        if has_tf32
+        else '+ with torch.autocast("cuda", dtype=torch.float16): ...  # and torch.amp.GradScaler()',
+        why="The steps are computed anew with the time that each product needs on tensor cores: at 80 % of the peak in 16"
+        f" bits, surely at 30 % of that in {'TF32' if has_tf32 else 'FP16'}."
+        if len(rates)
+        else "Shapes were not recorded (record_shapes=True): products are supposed to take between a fifth and two"
+        " thirds of their time on tensor cores.",
+        confidence="medium",
+        evidence=(Evidence("the longest such kernel", "flops" if len(rates) else "kernels", start=start,
+                           end=start + int(look.work.duration[longest]), row=row),),
+        time=spans,
+    )  # fmt: skip
+
+
+def _has_tf32(look: RankView, numbers: list[int]) -> bool:
+    return any(
+        (each.capability or (0, 0)) >= (8, 0) for each in look.trace.of(devices) if each.number in numbers
+    )
+
+
+def _left(look: RankView, rates: FlopRates, numbers: list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What is left of the time of each piece of work at most and at least: float64 [work] each."""
+    slow = np.flatnonzero((rates.precision == FP32) & rates.ran & np.isin(rates.device, numbers) & (rates.flop > 0))
+    slow = slow[rates.device_time[slow] > 0]
+    sizes = np.array([each.bytes or 0.0 for each in rates.counts.variants], np.float64)[rates.variant[slow]]
+    keep = np.ones((2, len(rates.counts)))
+    for number in np.unique(rates.device[slow]).tolist():
+        peak = known_peaks(look.trace, number).peak
+        here = rates.device[slow] == number
+        calls = slow[here]
+        time = rates.device_time[calls].astype(np.float64)
+        at_most, at_least = _times(peak, rates.flop[calls], sizes[here], time)
+        keep[0, rates.place[calls]] = np.minimum(at_most / time, 1)
+        keep[1, rates.place[calls]] = np.minimum(at_least / time, 1)
+    chosen = (rates.counts.call >= 0) & look.work.of(WorkKind.COMPUTATION) & rates.work
+    return (
+        np.where(chosen, keep[0, rates.counts.call], 1.0),
+        np.where(chosen, keep[1, rates.counts.call], 1.0),
+    )
+
+
+def _times(
+    peak: Peak | None, flop: NDArray[np.float64], size: NDArray[np.float64], time: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What calls take on tensor cores at most and at least, ns. `size`: bytes in FP32."""
+    half = peak and (peak.flops("fp16") or peak.flops("bf16"))
+    if peak is None or half is None:
+        return time * _BY_NAME[0], time * _BY_NAME[1]
+    tf32 = peak.flops("tf32")
+    bandwidth = peak.bandwidth or 1000.0  # 10⁹ bytes a second: bytes a ns
+    sure = np.maximum(flop / (_POOR * (tf32 or half)) * 1e9, size * (1.0 if tf32 else 0.5) / (2 * _POOR * bandwidth))
+    best = np.maximum(flop / (_GOOD * half) * 1e9, size * 0.5 / bandwidth)
+    return np.maximum(sure, _SHORT), np.maximum(best, _SHORT / 2)
+
+
+def _left_by_name(look: RankView, numbers: list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    named = rows_named(look.trace, lambda name: any(word in name for word in _WORDS), EventKind.KERNEL, holding=_WORDS)
+    slow = named[look.work.rows] & look.view.work & np.isin(look.work.device, numbers)
+    return np.where(slow, _BY_NAME[0], 1.0), np.where(slow, _BY_NAME[1], 1.0)
+
+
+RULE = Rule("DEVICE001", "Tensor cores are not used", of_rank=matrix_units_unused)

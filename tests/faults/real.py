@@ -1,0 +1,90 @@
+"""Run the real programs, and judge what the advisor says of their traces: `python -m tests.faults.real`.
+
+Needs torch. What came of it is kept in `real.json`, which `python -m tests.faults` puts into the page. On a machine
+that does other things meanwhile the gains are wrong: the rules are judged by steps of milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pkgutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from kinetoscope.advisor.advice import advise
+from kinetoscope.advisor.finding import SEVERITIES
+from kinetoscope.reading import read
+from tests.faults import programs
+from tests.faults.judging import Judged
+from tests.faults.outcomes import REAL, Outcomes
+
+_NO_PROGRAMS: Final = ("__main__", "running", "parts", "ddp")
+FAMILY: Final = "Real programs"
+
+
+def names() -> list[str]:
+    """All programs."""
+    return sorted(each.name for each in pkgutil.iter_modules(programs.__path__) if each.name not in _NO_PROGRAMS)
+
+
+def run(name: str, folder: Path, *, rounds: int = 7, steps: int = 0) -> None:
+    """Measure and record a program in a process of its own; the folder has then what `judged` needs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    asked = [name, str(folder), "--rounds", str(rounds), "--steps", str(steps)]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.faults.programs", *asked]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=400).stdout
+    (folder / "measured.json").write_text(said)
+
+
+def judged(folder: Path) -> Judged:
+    """What came of a program that was run into the folder."""
+    measured: dict[str, Any] = json.loads((folder / "measured.json").read_text())
+    advice, other = (advise(read(str(folder / twin), jobs=1)) for twin in ("faulty", "fixed"))
+    mine = [finding for finding in advice.findings if finding.code == measured["code"]]
+    worst: str = max((finding.severity for finding in mine), key=SEVERITIES.index) if mine else ""
+    places = [place for place, finding in enumerate(advice.findings, 1) if finding.code == measured["code"]]
+    faulty, fixed = (min(measured["plain"][twin]) for twin in ("faulty", "fixed"))
+    return Judged(
+        code=measured["code"],
+        family=FAMILY,
+        name=measured["name"],
+        timed=measured.get("timed", True),
+        faulty=faulty,
+        fixed=fixed,
+        step=advice.step,
+        severity=worst,
+        low=sum(finding.stake.low for finding in mine),
+        high=sum(finding.stake.high for finding in mine),
+        place=places[0] if places else 0,
+        message=mine[0].message if mine else "",
+        false=tuple(each.code for each in other.of("warning", "critical")),
+    )
+
+
+def main() -> None:
+    """All of them, into a folder that is thrown away unless `--kept` names one; what is there already is not run."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--kept", type=Path)
+    asked.add_argument("--rounds", type=int, default=7)
+    options = asked.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        root = options.kept or Path(scratch)
+        found = []
+        for name in names():
+            if not (root / name / "measured.json").exists():
+                run(name, root / name, rounds=options.rounds)
+            each = judged(root / name)
+            found.append(each)
+            low, high = each.promised
+            print(
+                f"{each.code:9} {name:28} {each.severity or 'MISSED':9} {low:.1%} … {high:.1%} gained {each.gain:.1%}"
+            )
+        REAL.write_text(Outcomes(tuple(found), ()).text())
+
+
+if __name__ == "__main__":
+    main()
