@@ -1,18 +1,22 @@
-"""What the recorder costs a job: `python -m benchmarks.recorder [idle] [recording] [stall]`; needs torch.
+"""What the recorder costs a job: `python -m benchmarks.recorder [idle] [recording] [stall] [always]`; needs torch.
 
 idle       thread CPU time that a step costs while nothing is recorded: at most 20 µs.
 recording  steps recorded by us and by torch.profiler with the same options, in pairs whose order alternates: the upper
            bound of the ratio at most 1.03.
 stall      what the training thread waits after the last step of a window, torch's own stop not counted, as a share of
            what `export_chrome_trace` to a .gz takes for the same steps: at most 0.15 for files up to 25 MB, else 0.3.
+always     what `--every 50` costs a run of five minutes with a budget of 1 %, and another with 5 %: at most that, by
+           the CPU time of all threads of the process; `recorder_always` says how it is measured.
 """
 
 from __future__ import annotations
 
 import gc
 import gzip
+import json
 import random
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +26,9 @@ from pathlib import Path
 from typing import Any, Final
 
 _OPTIONS: Final[dict[str, Any]] = {"record_shapes": True, "profile_memory": True}
+
+_LONG: Final = 300
+"""Seconds of a long run."""
 
 
 def job(width: int = 256, layers: int = 12) -> Callable[[], None]:
@@ -151,9 +158,17 @@ def stall(folder: str, steps: int, rounds: int = 3) -> tuple[float, float, float
     return size / 1e6, min(stops) * 1e3, min(stalls) * 1e3, min(exports) * 1e3
 
 
+def always(budget: float) -> dict[str, Any]:
+    """What `recorder_always` tells of a long run with this budget."""
+    command = [sys.executable, "-m", "benchmarks.recorder_always", str(_LONG), str(budget)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
 def main() -> int:
     """Measure what is asked for; 0 if all of it is within its limit."""
-    asked = sys.argv[1:] or ["idle", "recording", "stall"]
+    asked = sys.argv[1:] or ["idle", "recording", "stall", "always"]
     warnings.simplefilter("ignore")
     held = True
     with tempfile.TemporaryDirectory() as folder:
@@ -171,6 +186,11 @@ def main() -> int:
             held &= wait / export <= limit
             said = f"{size:.1f} MB: torch's stop {stop:.0f} ms; then {wait:.1f} ms, which is {wait / export:.3f}"
             print(f"stall: {said} of torch's export to .gz, {export:.0f} ms (at most {limit})")
+        for budget in (0.01, 0.05) if "always" in asked else ():
+            told = always(budget)
+            held &= told["cpu"] <= budget
+            said = f"{told['cpu']:.2%} of {told['seconds']:.0f} s ({told['clock']:.2%} by the clock)"
+            print(f"always: {said}, {told['windows']} windows of {told['steps']} steps (at most {budget:.0%})")
     return int(not held)
 
 

@@ -44,6 +44,7 @@ def steps(seconds: float, budget: float, folder: str) -> tuple[list[tuple[float,
         cpu_now, clock_now = time.process_time(), time.perf_counter()
         found.append((cpu_now - cpu, clock_now - clock, before or after))
         cpu, clock = cpu_now, clock_now
+    recorder.discard()
     recorder.flush()
     count = len(list((Path(plan.control) / "written").iterdir()))
     return found, count, work._always.cost(time.monotonic())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,31 @@ def test_a_slow_link_and_noise_make_no_straggler(tmp_path: Path, style: Any) -> 
         model = Model(ranks=8, style=style, tensor=2, steps=4, noise=0.01, fault=fault, clock_offset=5_000_000, seed=5)
         simulate(model, tmp_path / str(place))
         assert verdict(stragglers(read(tmp_path / str(place), jobs=2))) == []
+
+
+@pytest.mark.parametrize("dialect", ["2022", "gloo"])
+def test_where_no_collective_is_matched_whole_steps_tell(tmp_path: Path, dialect: Any) -> None:
+    """Groups that do the same at the same time, and files that do not say which is which."""
+    fault = Fault("host_gap", 2, 1e6)
+    model = Model(ranks=8, tensor=2, steps=5, noise=0.0, spread=0, dialect=dialect, fault=fault, seed=3)
+    simulate(model, tmp_path / "late")
+    job = read(tmp_path / "late", jobs=1)
+    result = stragglers(job)
+    assert verdict(result) == [(2, "host gap")]
+    row = result.frame.row(2, named=True)
+    assert (row["calls"], row["last"], row["late"]) == (0, 0, None)
+    assert row["lost"] == pytest.approx(7 * 5 * 1e6, rel=0.1)
+    assert "By single collectives it cannot be told that the others wait for rank 2" in result.notes[-2]
+    by_step = stragglers(job, by="step").frame
+    assert by_step.filter("straggler").select("rank", "cause").unique().rows() == [(2, "host gap")]
+    assert by_step["lost"].sum() == row["lost"]
+    nothing = stragglers(job, by="collective")
+    assert (len(nothing.frame), nothing.notes[-1]) == (
+        0,
+        "No collective of one rank could be matched with another's.",
+    )
+    simulate(replace(model, fault=Fault()), tmp_path / "even")
+    assert verdict(stragglers(read(tmp_path / "even", jobs=1))) == []
 
 
 # --- real traces

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from kinetoscope.model.own_time import COLUMNS, OWN, own_steps, own_time
+from kinetoscope.model.own_time import COLUMNS, IN_COLLECTIVES, OWN, own_steps, own_time
 from kinetoscope.model.scope import scope
 from kinetoscope.model.selection import ALL, Selection
 from tests import drawn
@@ -33,6 +33,15 @@ def test_a_step_is_all_own_time_but_for_collectives_and_lasts_until_the_next(tmp
     assert (own["computation"], own["memory copies"], own["data loading"]) == (30, 5, 12)
     assert sum(own.values()) == 110 - 30  # of communication 30 are exposed
     assert table.select(pl.sum_horizontal(COLUMNS)).to_series().to_list() == [80, 50]
+
+
+def test_time_in_collectives_is_what_it_is_with_and_without_computation(tmp_path: Path) -> None:
+    assert steps_of(tmp_path).select(IN_COLLECTIVES).rows() == [(40, 30), (0, 0)]
+
+
+def test_steps_that_nothing_numbers_are_not_compared_by_time_in_collectives(tmp_path: Path) -> None:
+    job = drawn.job(tmp_path, drawn.kernel("gemm", 10, 30, 1))
+    assert own_steps(scope(job.trace(0), ALL)).select(IN_COLLECTIVES).rows() == [(None, None)]
 
 
 def test_a_range_of_time_cuts_steps(tmp_path: Path) -> None:

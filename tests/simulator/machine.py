@@ -162,6 +162,8 @@ class Machine:
         together = 1 + model.shapes * float(self._uneven.standard_normal())
         each = 1 + model.uneven * self._uneven.standard_normal(model.ranks)
         self._work = np.clip(together * each, 0.2, 5)
+        if model.levelled:
+            self._work[:] = self._work.mean()
         late = 1 + model.warmup * self._uneven.random(model.ranks)
         self._pace = late if place == 0 else np.ones(model.ranks)
 

@@ -68,6 +68,7 @@ class Model:
         jitter: relative standard deviation of durations on hosts.
         shapes: relative standard deviation of the work from step to step, the same on all ranks (lengths of sequences).
         uneven: relative standard deviation of the work of one rank in one step.
+        levelled: the same work as with `uneven`, shared evenly by the ranks in each step.
         warmup: how much longer hosts take for everything in the first step: a rank up to so many times as long.
         hiccups: share of the steps of each rank in which its host pauses, as it does to collect garbage.
         launch: host time for one kernel.
@@ -113,6 +114,7 @@ class Model:
     jitter: float = 0.0
     shapes: float = 0.0
     uneven: float = 0.0
+    levelled: bool = False
     warmup: float = 0.0
     hiccups: float = 0.0
     launch: int = 20_000

@@ -132,8 +132,11 @@ def _of_ranks(answers: pl.DataFrame) -> tuple[float, list[Finding]]:
     if total := cycles.get_column("steps").sum():
         step = cycles.select((pl.col("step") * pl.col("steps")).sum() / total).item()
     parts: dict[tuple[int, str, str], list[tuple[Finding, int]]] = {}
+    beside = {rule.code for rule in rules() if rule.alone} if answers["rank"].n_unique() > 1 else ()
     for rank, text, count in answers.drop_nulls("finding").select("rank", "finding", "steps").iter_rows():
         finding = unpacked(text)
+        if finding.code in beside:
+            continue
         parts.setdefault((rank, finding.code, finding.key), []).append((finding, count))
     for (rank, _, _), each in parts.items():
         low, high = (

@@ -91,7 +91,7 @@ def _waits(trace: Trace, call: NDArray[np.int32], op: NDArray[np.int32]) -> NDAr
     itself |= rows_named(trace, lambda name: "MemcpyWithStream" in name, EventKind.RUNTIME, holding=("WithStream",))[
         call
     ]
-    return np.where(itself, call, found).astype(np.int32)
+    return np.where((found < 0) & itself, call, found).astype(np.int32)
 
 
 def _named(trace: Trace, word: str) -> NDArray[np.bool_]:
@@ -119,10 +119,13 @@ def waited(look: RankView, found: ToDevice, which: NDArray[np.int64]) -> Interva
     return look.spans(np.union1d(found.call[which], wait[wait >= 0]))
 
 
-def running(look: RankView, found: ToDevice, which: NDArray[np.int64]) -> Intervals:
-    """When these copies run on the device: a union, ns."""
+def running(
+    look: RankView, found: ToDevice, which: NDArray[np.int64], share: float | NDArray[np.float64] = 1.0
+) -> Intervals:
+    """When these copies run on the device, or the first part of each, such a share of it: a union, ns."""
     place = found.work[which]
-    return union(look.work.start[place], look.work.end[place])
+    start, end = look.work.start[place], look.work.end[place]
+    return union(start, start + np.rint((end - start) * share).astype(np.int64))
 
 
 # --- how fast they could be

@@ -42,6 +42,7 @@ COLLECTIVES = Schema(
     Column(
         "exposed_transfer", pl.Float64, "Transfer that no computation hides, in an average step of all ranks.", "ns"
     ),
+    Column("exposed", pl.Float64, "The same with waiting for late ranks.", "ns"),
     Column("before", pl.Float64, "Share of the step's computation done before the first of them: the middle."),
     Column("factor", pl.Float64, "Bus / algorithm bandwidth."),
     Column("computation", pl.Float64, "Computation of an average step of all ranks.", "ns"),
@@ -59,12 +60,13 @@ class Late:
         rank: which.
         cause: as the analysis says.
         cost: what it costs each of the others in an average step, ns.
-        place: where that is on the axis, ns.
+        waiting: the same on average over all ranks, itself among them; place: where that is on the axis, ns.
     """
 
     rank: int
     cause: str
     cost: float
+    waiting: float
     place: float
 
 
@@ -78,8 +80,8 @@ class Exchange:
         steps: steps of a rank, on average.
         step: the average step, ns.
         transfer, waiting: of it, not hidden, on average over all ranks, ns.
-        late: those that are stragglers, the costliest first.
-        pipeline: do ranks send and receive?
+        late: those that are stragglers in most steps, the costliest first.
+        pipeline: do ranks wait for others that send to them, or receive?
         balance: of each rank and step, as the analysis `rank_balance` says.
     """
 
@@ -96,7 +98,7 @@ class Exchange:
     @property
     def rest(self) -> float:
         """Waiting that no straggler is charged with, ns."""
-        return max(self.waiting - sum(each.cost for each in self.late), 0.0)
+        return max(self.waiting - sum(each.waiting for each in self.late), 0.0)
 
     def of_transfer(self, length: float, place: float = 0.0) -> Intervals:
         """A stretch of the axis that is transfer."""
@@ -109,7 +111,7 @@ class Exchange:
 
     def of_late(self, late: Late) -> Intervals:
         """The stretch that is waiting for a straggler."""
-        return _stretch(self.transfer + late.place, self.transfer + late.place + late.cost)
+        return _stretch(self.transfer + late.place, self.transfer + late.place + late.waiting)
 
 
 def exchange(look: JobView) -> Exchange:
@@ -126,11 +128,22 @@ def exchange(look: JobView) -> Exchange:
         found = look.job.reduce(_of_trace, join, _finished, COLLECTIVES, look.select).frame
         found = _limited(found, exposed - waiting)
     late = tuple(_late(look, len(balance) / ranks, ranks)) if waiting >= _QUIET * step and not quiet else ()
-    sends = found["kind"].is_in(["send", "recv", "send_recv"]).any() if len(found) else False
-    return Exchange(found, ranks, len(balance) / ranks, step, exposed - waiting, waiting, late, bool(sends), balance)
+    sends = float(found.filter(pl.col("kind").is_in(PAIRWISE))["exposed"].sum())
+    pipeline = sends > _PIPELINE * float(found["exposed"].sum())
+    return Exchange(found, ranks, len(balance) / ranks, step, exposed - waiting, waiting, late, pipeline, balance)
 
+
+PAIRWISE: Final = ("send", "recv", "send_recv")
+
+_PIPELINE: Final = 0.1
+"""Share of the exposed communication that is sending and receiving, from which on stages of a pipeline are supposed."""
 
 _QUIET: Final = 0.005
+"""Share of a step that is not worth a word."""
+
+_SEVERAL: Final = 4
+_MUCH, _SELDOM = 0.25, 0.5
+"""What costs a quarter of the worst step or more in half of the steps at most happens now and then."""
 
 
 def _mean(values: pl.Series) -> float:
@@ -148,9 +161,13 @@ def _late(look: JobView, steps: float, ranks: int) -> Iterator[Late]:
     table = look.ask("stragglers").frame.filter("straggler").sort("lost", "rank", descending=[True, False])
     place = 0.0
     for rank, cause, lost in table.select("rank", "cause", "lost").iter_rows():
+        each = look.ask("stragglers", by="step").frame.filter(pl.col("rank") == rank)["lost"]
+        if steps >= _SEVERAL and (each > _MUCH * (each.max() or 0)).sum() <= _SELDOM * steps:  # type: ignore[operator]
+            continue
         cost = lost / ((ranks - 1) * steps)
-        yield Late(rank, cause or "unknown", cost, place)
-        place += cost
+        waiting = cost * (ranks - 1) / ranks
+        yield Late(rank, cause or "unknown", cost, waiting, place)
+        place += waiting
 
 
 def _limited(found: pl.DataFrame, transfer: float) -> pl.DataFrame:
@@ -216,6 +233,7 @@ def _finished(frame: pl.DataFrame) -> pl.DataFrame:
         transfer=pl.col("transfer").median(),
         fastest=pl.col("transfer").quantile(0.1),
         exposed_transfer=exposed.sum() / steps,
+        exposed=pl.col("exposed").sum() / steps,
     )
     table = table.join(hosts, on="group", how="left", nulls_equal=True)
     table = table.join(first, on=_ALIKE, how="left", nulls_equal=True)

@@ -26,7 +26,7 @@ IN_PROCESS: Final = f"{_LOADER}_SingleProcessDataLoaderIter.__next__"
 FROM_WORKERS: Final = f"{_LOADER}_MultiProcessingDataLoaderIter.__next__"
 """The span in which it takes a batch from workers, and waits for it if none is ready."""
 
-SURE: Final = 0.7
+SURE: Final = 0.75
 """Of what is at stake, what workers surely bring: they share memory and the way to the disk with the training, and a
 batch that is ready has still to be taken."""
 
@@ -34,7 +34,7 @@ SURE_ON_HOST: Final = 0.5
 """The same where the training itself runs on the host's cores."""
 
 WORTH: Final = 0.01
-"""Share of a step from which on waiting for workers is worth a word."""
+"""Share of a step from which on waiting for data is worth a word."""
 
 
 def fetches(trace: Trace, name: str) -> NDArray[np.int64]:

@@ -10,16 +10,20 @@ from numpy.typing import NDArray
 
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.intervals import Intervals, difference, intersection, merge, union
-from kinetoscope.model.calltree import call_tree, self_times
+from kinetoscope.model.calltree import STEP, call_tree, self_times
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.launching import launches
 from kinetoscope.model.loading import is_data_loading
+from kinetoscope.model.naming import rows_named
 from kinetoscope.model.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.waiting import host_waits
 
 _PAUSE: Final = 50_000
 """Between two operators, ns: so much Python is part of asking for the next one; more has another reason."""
 
+
+_MARKS: Final = (STEP, "[pl][", "Optimizer.")
+"""How operators begin that are marks around operators."""
 
 _SLOW: Final = 5_000_000
 """ns that a call takes for itself only when it does something once: load a library, compile a kernel, open a device."""
@@ -50,9 +54,10 @@ def launching_time(look: RankView) -> LaunchingTime:
     calls = found.rows[look.view.host[found.rows]]
     tree, waits = trace.of(call_tree), trace.of(host_waits)
     asking = tree.member & np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)) & ~trace.of(is_data_loading)
+    asking &= ~rows_named(trace, lambda name: name.startswith(_MARKS), EventKind.HOST_OP, holding=_MARKS)
     other = np.isin(trace.of(call_kinds), (CallKind.ALLOCATE, CallKind.FREE))
     other[waits.call] = True
-    other |= trace.of(is_data_loading) | (trace.of(self_times) > _SLOW)
+    other |= trace.of(is_data_loading) | (asking & (trace.of(self_times) > _SLOW))
     stretches = {}
     for track in np.unique(trace.track[calls]).tolist():
         here = trace.track == track

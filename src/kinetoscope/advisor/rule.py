@@ -203,6 +203,7 @@ class Rule:
         title: the trouble in a few words, without a full stop.
         of_rank: finds it on one rank. It runs where the trace is.
         of_job: finds it among all ranks. A rule has the one or the other.
+        alone: what `of_rank` finds counts only where no other rank's trace is there.
 
     The docstring of the function says what is checked, why it matters and what to do, under these headings.
     """
@@ -211,6 +212,7 @@ class Rule:
     title: str
     of_rank: OfRank | None = None
     of_job: OfJob | None = None
+    alone: bool = False
 
     @property
     def family(self) -> str:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kinetoscope.advisor.finding import Stake
 from kinetoscope.advisor.rule import RankView
+from kinetoscope.algorithms.intervals import Intervals
 from kinetoscope.model.flop_rates import is_host_only
+
+Floats = NDArray[np.float64]
 
 _SMALL: Final = 0.005
 """Share of the step under which a finding about time is not worth a word, as in `survey`."""
@@ -15,6 +21,19 @@ _SMALL: Final = 0.005
 def is_worth_it(look: RankView, stake: Stake) -> bool:
     """Is enough at stake at most?"""
     return stake.high >= _SMALL * look.step > 0
+
+
+def stake_over(look: RankView, low: Floats, high: Floats, time: Intervals) -> Stake:
+    """The stake of gains by step (float64 [steps] each) that come from some time (a union).
+
+    A step that ends later than it could only shifts its end into the next one, so that gains go up and down where their
+    sum does not. How much the fault itself varies from step to step is told by its time.
+    """
+    amount = look.sums(time).astype(np.float64)
+    total = float(amount.sum())
+    if total <= 0:
+        return look.stake(low, high)
+    return look.stake(amount * (float(low.sum()) / total), amount * (float(high.sum()) / total))
 
 
 def says_who_computes(look: RankView) -> bool:

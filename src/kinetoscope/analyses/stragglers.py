@@ -42,7 +42,9 @@ RESULT = Schema(
     Column("calls", pl.Int64, "Collectives that the rank took part in; only those that could be matched."),
     Column("last", pl.Int64, "In how many of them it arrived last."),
     Column("late", pl.Int64, "How long after the rank in the middle it arrived where it was last, at most.", "ns"),
-    Column("lost", pl.Int64, "What the others waited because of it, summed over them.", "ns"),
+    Column(
+        "lost", pl.Int64, "What the others waited because of it, summed over them; an estimate by whole steps.", "ns"
+    ),
     Column("carried", pl.Int64, "What they waited for it because of something earlier; charged there.", "ns"),
     Column("lost_share", pl.Float64, "Lost / time of all steps of the other ranks.", "fraction"),
     Column(
@@ -156,13 +158,14 @@ def _finished(frame: pl.DataFrame, *, by: By) -> Partial:
     charges = charge(rows, int(rows.match.max(initial=-1)) + 1)
     step = _median(calls["step_time"]) or _median(found.frame["step_time"])
     least = max(int(_SHARE * step), _SPREADS * found.clocks.spread)
+    matched = bool(calls["matched"].any())
     if by == "collective":
-        table = _by_collective(rows, calls, charges, least)
+        table = _by_collective(rows, calls, charges, least) if matched else RESULT.empty()
     else:
         marks, costs = frame.filter("mark"), rank_costs(rows, calls, charges)
         own = own_time(marks, stages(found.frame), step, held_time(calls, charges))
         told = step_costs(marks, found.frame, costs, step)
-        table = _by_rank(costs if calls["matched"].any() else None, told, own, least, by)
+        table = _by_rank(costs if matched else None, told, own, least, by)
     if table.is_empty():
         return Partial(RESULT.empty(), (*found.notes, "No collective of one rank could be matched with another's."))
     return Partial(RESULT.conform(table.select(RESULT.names)), (*found.notes, *_notes(rows, calls, table, by)))
@@ -205,7 +208,8 @@ def _by_rank(costs: pl.DataFrame | None, told: pl.DataFrame | None, own: OwnTime
     if len(tables) < 2:
         return tables[0] if tables else RESULT.empty()
     first, second = tables
-    more = pl.concat([second.filter("straggler"), second.join(first, on="rank", how="anti")]).unique(keys)
+    new = ~pl.col("rank").is_in(first["rank"].unique().implode())
+    more = second.filter(new | pl.col("straggler"))
     more = more.join(first.filter("straggler"), on=keys, how="anti", nulls_equal=True)
     return pl.concat([first.join(more, on=keys, how="anti", nulls_equal=True), more]).sort(keys)
 

@@ -14,34 +14,41 @@ from pathlib import Path
 from kinetoscope.cli.opening import opened, selection
 from kinetoscope.cli.options import Parser, add_engine, add_reading, add_selection, add_table
 
-_TABLES = ("rows", "waterfall")
+_TABLES = ("rows", "waterfall", "promises")
 
 
 def run(arguments: list[str]) -> int:
     """Read both runs, one after the other, and write what changed."""
     args = _parser().parse_args(arguments)
+    from kinetoscope.advisor.advice import advise
+    from kinetoscope.compare.delivery import of_advice
     from kinetoscope.compare.diff import between
     from kinetoscope.compare.sides import side
     from kinetoscope.model.selection import ALL
 
-    sides = []
+    select = selection(args).get("select", ALL)
+    promised = args.table == "promises" or (is_screen(args) and args.promises)
+    sides, advice = [], []
     for path in (args.base, args.new):
         with opened(Namespace(**{**vars(args), "path": [path]})) as (job, _):
-            sides.append(side(job, selection(args).get("select", ALL)))
+            sides.append(side(job, select))
+            advice += [advise(job, select=select)] if promised else []
     found = between(*sides)
+    kept = of_advice([args.base, args.new], advice) if promised else None
     from kinetoscope.cli.output import deliver, width, write_lines
 
-    if _is_screen(args):
+    if is_screen(args):
         from kinetoscope.cli.difference import lines
 
-        write_lines(lines(found, width=width(), limit=args.limit), args.output)
+        frame = kept.frame if kept else None
+        write_lines(lines(found, frame, width=width(), limit=args.limit), args.output)
         return 0
-    result = found.waterfall if args.table == "waterfall" else found.rows
+    result = kept if kept else found.waterfall if args.table == "waterfall" else found.rows
     deliver(replace(result, notes=(found.sentence, *result.notes)), args)
     return 0
 
 
-def _is_screen(args: Namespace) -> bool:
+def is_screen(args: Namespace) -> bool:
     """Is it the picture that is wanted, not a table to go on with?"""
     ending = Path(args.output).suffix if args.output else ""
     form = args.format or ("table" if ending not in (".json", ".csv", ".parquet") else ending)
@@ -53,7 +60,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("base", metavar="BASE", help="a run: a trace, a folder of them, a quoted glob, or a URL")
     parser.add_argument("new", metavar="NEW", help="the run to compare with it")
     parser.add_argument(
-        "--table", choices=_TABLES, help="all columns of the calls (rows), or of the parts that sum to the change"
+        "--table",
+        choices=_TABLES,
+        help="a table: of the calls, of the parts that sum to the change, of promises and what came of them",
+    )
+    parser.add_argument(
+        "--promises",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="what findings of the first run that are gone in the second had promised",
     )
     add_reading(parser, path=False)
     add_engine(parser)

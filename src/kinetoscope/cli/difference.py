@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final
 
+import polars as pl
+
+from kinetoscope.cli import promises
 from kinetoscope.compare.diff import LABELS, Diff
 from kinetoscope.views.lines import FILL, THIN, Line, Piece, plain
 from kinetoscope.views.numbers import MISSING, Scale, scale, significant
@@ -37,8 +40,8 @@ _PART: Final = 0.03
 _WORDS: Final = {"inconclusive": "may be noise", "same": "within noise"}
 
 
-def lines(found: Diff, *, width: int, limit: int | None = None) -> Iterator[Line]:
-    """The whole screen, in at most `width` cells."""
+def lines(found: Diff, promised: pl.DataFrame | None = None, *, width: int, limit: int | None = None) -> Iterator[Line]:
+    """The whole screen, in at most `width` cells; with `promised` (see `delivery`), what was promised and what came."""
     width = min(width, WIDEST)
     yield from (plain(line, "bold") for line in wrapped(printable(found.sentence), width))
     yield plain(middle(printable(" → ".join(found.runs)), width), "dim")
@@ -48,6 +51,10 @@ def lines(found: Diff, *, width: int, limit: int | None = None) -> Iterator[Line
     if rows:
         yield plain()
         yield from rows
+    if promised is not None and promised.height:
+        yield plain()
+        yield plain("Promised and delivered", "bold")
+        yield from promises.lines(promised, width=width)
     if found.notes:
         yield plain()
     for note in found.notes:

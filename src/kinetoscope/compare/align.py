@@ -122,6 +122,10 @@ def _innermost(entry: Entry) -> Hashable:
     return key._replace(path=without_digits(key.path.rpartition(SEPARATOR)[2]))
 
 
+def _anywhere(entry: Entry) -> Hashable:
+    return entry.key._replace(path="")
+
+
 _PASSES: Final[tuple[tuple[Callable[[Entry], Hashable], Rule], ...]] = (
     (_whole, _all_together),
     (_without_numbers, _all_together),
@@ -129,4 +133,5 @@ _PASSES: Final[tuple[tuple[Callable[[Entry], Hashable], Rule], ...]] = (
     (_without_shapes, _in_order),
     (_place_without_shapes, _renamed),
     (_innermost, _all_together),
+    (_anywhere, _all_together),
 )

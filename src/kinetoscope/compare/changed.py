@@ -45,14 +45,15 @@ def of_commands(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
     if not one or not other or sorted(one) == sorted(other):
         return
     for what, i, j, k, m in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+        if what == "equal":
+            continue
         gone, come = one[i:j], other[k:m]
         if gone and come and not _is_option(gone[0]) and not _is_option(come[0]):
             option = f"{one[i - 1]} " if i and _is_option(one[i - 1]) else ""
             yield _text(f"{option}{gone[0]} → {come[0]}")
             gone, come = gone[1:], come[1:]
-        if what != "equal":
-            yield from (_text(f"− {' '.join(part)}") for part in _parts(gone))
-            yield from (_text(f"+ {' '.join(part)}") for part in _parts(come))
+        yield from (_text(f"− {' '.join(part)}") for part in _parts(gone))
+        yield from (_text(f"+ {' '.join(part)}") for part in _parts(come))
 
 
 def _words(command: Sequence[str]) -> list[str]:

@@ -245,7 +245,7 @@ def _rate(rows: Sequence[Mapping[str, Any]], ranks: Sequence[int], per_step: flo
     """Samples of all ranks in a second; None where a rank does not tell."""
     if per_step is not None:
         times = [time for row in rows for time in row["times"]]
-        return per_step * len(times) * 1e9 / sum(times)
+        return float(per_step * len(times) * 1e9 / sum(times))
     total = 0.0
     for rank in ranks:
         counted = [
@@ -263,7 +263,9 @@ def _rate(rows: Sequence[Mapping[str, Any]], ranks: Sequence[int], per_step: flo
 
 def _share(rows: Sequence[Mapping[str, Any]], part: str, whole: str) -> float | None:
     total = sum(row[whole] for row in rows if row[whole] is not None)
-    return float(sum(row[part] for row in rows if row[part] is not None) / total) if total else None
+    if not total:
+        return None
+    return float(sum(row[part] for row in rows if row[part] is not None) / total)
 
 
 def _unpacked(text: str) -> Recording:

@@ -351,12 +351,12 @@ def _integrated(found: Sequence[_Estimate], assumed: Assumed) -> list[_Estimate]
 
 def _expected(assumed: Assumed, few: bool) -> tuple[Floats, Floats]:
     """Noise between runs that may be, and with what probability before any run was seen."""
-    tail = assumed.between * np.exp((np.arange(_TAIL) + 0.5) / _TAIL * math.log(_TAIL_TO))
-    tail_weight = np.full(_TAIL, assumed.wilder / _TAIL)
-    if few:
-        return np.append(assumed.between, tail), np.append(1 - assumed.wilder, tail_weight)
-    usual = (np.arange(_GRID) + 0.5) / _GRID * assumed.between
-    return np.append(usual, tail), np.append(np.full(_GRID, (1 - assumed.wilder) / _GRID), tail_weight)
+    times = np.exp((np.arange(_TAIL) + 0.5) / _TAIL * math.log(_TAIL_TO))
+    usual = np.array([1.0]) if few else (np.arange(_GRID) + 0.5) / _GRID
+    # It is twice as wild half as often.
+    wilder = assumed.wilder / times / (1 / times).sum()
+    weight = np.concatenate([np.full(len(usual), (1 - assumed.wilder) / len(usual)), wilder])
+    return assumed.between * np.concatenate([usual, times]), weight
 
 
 def _inverse_chi_square(freedom: Floats) -> Floats:

@@ -1,9 +1,9 @@
 """A run in numbers: what each metric of a gate was in each step, and what the run ran on.
 
 Metrics are named as on the command line: `step_time`, `throughput`, `memory_peak`, `op:NAME`, `kernel:NAME`. The steps
-are those after the warm-up (`advice.settled`). Of several ranks a time is the mean, a peak the greatest, and samples add
-up. An operator has the time of the device work that was launched in it and in what it calls, if any was recorded in the
-run at all; else its time on the host, with what it calls. Sums, so that work on several streams counts each in full.
+are those after the warm-up (`advice.settled`). Of several ranks a time is the mean, a peak the greatest, and samples
+add up. An operator has the time of the device work that was launched in it and in what it calls, if any was recorded in
+the run at all; else its time on the host, with what it calls. Sums, so that work on several streams counts in full.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from numpy.typing import NDArray
 from kinetoscope.advisor.advice import settled
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.model.calls import call_names, calls
+from kinetoscope.model.calltree import STEP
 from kinetoscope.model.costs import Groups, device_costs, host_costs, launched
 from kinetoscope.model.device import device_work
 from kinetoscope.model.devices import devices
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.memory import HOST, Instants, instants_in, memory_instants
-from kinetoscope.model.naming import listed
+from kinetoscope.model.naming import rows_named
 from kinetoscope.model.recording import recording
 from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.steps import step_of, steps
+from kinetoscope.model.steps import step_of
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Column, Schema, Unit
 
@@ -218,7 +219,9 @@ def _of_operators(view: Scope) -> pl.DataFrame:
     """The time of each operator in each step, with what it calls: of its device work, or else its own."""
     trace = view.trace
     found = calls(trace, EventKind.PYTHON)
-    rows = np.flatnonzero(found.shown & view.host_any_time & (trace.kind == EventKind.HOST_OP)).astype(np.int32)
+    marks = rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
+    shown = found.shown & view.host_any_time & (trace.kind == EventKind.HOST_OP) & ~marks
+    rows = np.flatnonzero(shown).astype(np.int32)
     place = step_of(view.steps.host, trace.start[rows])
     rows, place = rows[place >= 0], place[place >= 0]
     if not len(rows):
@@ -291,15 +294,3 @@ def _facts(trace: Trace) -> pl.DataFrame:
     versions = stated | ({} if known is None else {k[:_LONGEST]: v[:_LONGEST] for k, v in known.versions.items()})
     text = json.dumps({"devices": named, "versions": versions}, sort_keys=True)
     return _rows(_ENVIRONMENT, text, np.zeros(1, np.int64), np.zeros(1, np.int64))
-
-
-def all_steps(trace: Trace, steps_by: str | None = None) -> int:
-    """How many steps the trace has, warm-up and all."""
-    return len(trace.of(steps, steps_by))
-
-
-def described(run: Numbers) -> str:
-    """`3 steps of 4 ranks`, for people."""
-    many = f"{run.steps} step{'s' if run.steps != 1 else ''}"
-    ranks = run.environment.ranks
-    return many if ranks == 1 else f"{many} of {listed(range(ranks))}"

@@ -21,6 +21,7 @@ from kinetoscope.compare.alike import alike, alike_frame, without_digits
 from kinetoscope.model import arguments
 from kinetoscope.model.calls import call_name
 from kinetoscope.model.calltree import MODULE, STEP, call_tree, is_asynchronous, main_thread
+from kinetoscope.model.device import DeviceWork
 from kinetoscope.model.job import Partial
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.loading import is_data_loading
@@ -85,7 +86,7 @@ def owners(trace: Trace, select: Selection) -> Partial:
     innermost Python call or annotation on the main thread; if there is none, to nobody: `nothing recorded`. An owner is
     known by its category, its name, the calls around it (around its launch, if it is device work) and the shapes of the
     operator's inputs. Calls of all threads are counted, whether they own time or not: those that began in a selected
-    step of the host, and device work that was launched in one.
+    step of the host, and device work that was launched in one (or, if its launch was not recorded, began in one).
     """
     chosen = scope(trace, select)
     # Steps choose windows. What happens in a step does not depend on which others are asked for.
@@ -157,9 +158,22 @@ def _intervals(view: Scope) -> _Found:
         name=np.concatenate([trace.name[rows], trace.name[host]]),
         shape=np.concatenate([np.where(op >= 0, shapes[op], -1), np.where(paths.is_op[host], shapes[host], -1)]),
         competes=np.concatenate([np.ones(len(own), np.bool_), competes[host]]),
-        counts=np.concatenate([np.ones(len(own), np.bool_), view.host[host]]),
+        counts=np.concatenate([_counted(work, own), view.host[host]]),
         paths=paths,
     )
+
+
+def _counted(work: DeviceWork, own: NDArray[np.int64]) -> Bools:
+    """Which device work is counted: not what was launched before the recording began, and so comes first on a stream.
+
+    Of a stream on which no launch was recorded at all everything is.
+    """
+    linked, start = work.launch[own] >= 0, work.start[own]
+    lane, first = group(work.device[own], work.stream[own])
+    known = np.full(len(first), np.iinfo(np.int64).max)
+    np.minimum.at(known, lane[linked], start[linked])
+    silent = np.bincount(lane[linked], minlength=len(first)) == 0
+    return np.asarray((start >= known[lane]) | silent[lane])
 
 
 def _host_categories(view: Scope) -> tuple[NDArray[np.int8], Bools]:

@@ -24,6 +24,11 @@ from kinetoscope.model.verdicts import SIGMAS
 
 _FACTS: Final = ("calls", "last", "late", "carried")
 
+_SHARE: Final = 0.5
+"""Of what any rank does more, by so much a rank must do more to be charged. Waiting in collectives hides what a host
+does meanwhile. Who waits for the same rank, but elsewhere, hides less of that, and seems to do more itself: at most by
+as much as that rank is late, which itself hides as little."""
+
 Floats = NDArray[np.float64]
 
 
@@ -48,7 +53,7 @@ def step_costs(cells: pl.DataFrame, calls: pl.DataFrame, costs: pl.DataFrame, st
     rank, step, (own, longer, still, *causes) = compared(whole, kinds, step_time, columns)
     delay = np.minimum(np.minimum(own.each, longer.each), still.each)
     doubt = np.minimum(own.sure, still.sure)
-    delay[~(doubt > SIGMAS)] = 0
+    delay[~((doubt > SIGMAS) & (own.level > _SHARE * np.nanmax(own.level, initial=0)))] = 0
     parts = _divided(delay, np.stack([cause.each for cause in causes], axis=2)).reshape(-1, len(OWN))
     others = pl.DataFrame({"rank": rank}).join(kinds, on="rank", how="left", maintain_order="left")
     peers = others.select(pl.len().over("stage") - 1).to_series().to_numpy().repeat(len(step))

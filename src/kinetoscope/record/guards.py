@@ -32,6 +32,18 @@ def tell(text: str) -> None:
         return
 
 
+class Once:
+    """Passes each line on once, and not too many of them; what goes wrong with that is nothing."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say, self._said = say, set[str]()
+
+    def __call__(self, line: str) -> None:
+        if line not in self._said and len(self._said) < 100:
+            self._said.add(line)
+            harmless(None)(self._say)(line)
+
+
 def harmless(otherwise: R) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A decorator: what goes wrong in the function is told in a line, never raised; `otherwise` is then returned.
 

@@ -14,22 +14,6 @@ from kinetoscope.record.session import Session
 from kinetoscope.record.writing import Written
 
 
-@dataclass(frozen=True)
-class Request:
-    """A window that someone asked for."""
-
-    active: int
-    warmup: int
-    at_step: int | None
-    reason: str
-    options: Options
-    on_done: Callable[[Written], None] | None
-
-    def due(self, step: int) -> bool:
-        """The step that is about to run is the one to begin with."""
-        return self.at_step is None or step >= self.at_step - self.warmup
-
-
 @dataclass
 class Window:
     """What is being recorded.

@@ -15,7 +15,6 @@ from tests.faults.program import Program
 Part = Callable[[Program, int], object]
 
 _A100: Final[dict[str, Any]] = {"device": "NVIDIA A100-SXM4-40GB", "capability": (8, 0), "memory": 40e9}
-_V100: Final[dict[str, Any]] = {"device": "Tesla V100-SXM2-16GB", "capability": (7, 0), "memory": 16e9}
 _MI300: Final[dict[str, Any]] = {"device": "AMD Instinct MI300X", "capability": (9, 4), "memory": 192e9}
 _SPAN: Final = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
@@ -28,18 +27,19 @@ def training(data: Part, layers: Callable[[Network], None] = transformer, *, pre
         net = Network(p, precision)
         layers(net)
         net.backward()
-        net.optimizer(1e8)
+        net.optimizer(1e8 if p.device else 1e6)
 
     return body
 
 
-def batches(us: float, workers: int, size: float = 2e6, **copy: Any) -> Part:
-    """Batches of torch's loader, copied as well as can be unless told otherwise."""
+def batches(us: float, workers: int, size: float = 2e6, *, then: float = 0.0, **copy: Any) -> Part:
+    """Batches of torch's loader, copied as well as can be unless told otherwise; the host then has to think."""
 
     def data(p: Program, n: int) -> None:
         p.loader(us, workers=workers)
         if p.device:
             p.to_device(size, **{"pinned": True, "blocking": False, **copy})
+        p.host(then)
 
     return data
 
@@ -47,6 +47,11 @@ def batches(us: float, workers: int, size: float = 2e6, **copy: Any) -> Part:
 def small(net: Network) -> None:
     """A step of some 15 ms."""
     transformer(net, layers=4, batch=8)
+
+
+def tiny(net: Network) -> None:
+    """What a CPU trains in some 20 ms."""
+    perceptron(net, rows=64, width=512)
 
 
 def vision(net: Network) -> None:
@@ -103,9 +108,9 @@ def images(shape: Sequence[int], dtype: str = "float", **copy: Any) -> Part:
     def data(p: Program, n: int) -> None:
         p.loader(4000, workers=4)
         told: dict[str, Any] = {"shapes": [list(shape)], "types": [dtype]}
-        with p.op("aten::to", 2, **told), p.op("aten::_to_copy", 3, **told):
-            with p.op("aten::copy_", 4, shapes=[list(shape), list(shape), []], types=[dtype, dtype, "Scalar"]):
-                p.copy("HtoD", prod(shape) * width, **{"pinned": True, "blocking": False, **copy})
+        inner = {"shapes": [list(shape), list(shape), []], "types": [dtype, dtype, "Scalar"]}
+        with p.op("aten::to", 2, **told), p.op("aten::_to_copy", 3, **told), p.op("aten::copy_", 4, **inner):
+            p.copy("HtoD", prod(shape) * width, **{"pinned": True, "blocking": False, **copy})
         if dtype == "unsigned char":
             net = Network(p, training=False)
             net.pointwise("aten::div", *shape)
@@ -113,13 +118,14 @@ def images(shape: Sequence[int], dtype: str = "float", **copy: Any) -> Part:
     return data
 
 
-def several(count: int, size: float, **copy: Any) -> Part:
-    """A batch of several tensors."""
+def several(count: int, size: float, us: float = 0.0, **copy: Any) -> Part:
+    """A batch of several tensors, for each of which the host thinks."""
 
     def data(p: Program, n: int) -> None:
         p.loader(4000, workers=4)
         for _ in range(count):
             p.to_device(size, dtype="long int", **{"pinned": True, "blocking": False, **copy})
+            p.host(us)
 
     return data
 
@@ -127,7 +133,7 @@ def several(count: int, size: float, **copy: Any) -> Part:
 _IMAGES: Final = (256, 3, 224, 224)
 
 CASES = (
-    planted("DATA001", "a light loader", training(batches(4000, 0), small), training(batches(4000, 4), small), seed=1),
+    planted("DATA001", "a light loader", training(batches(11e3, 0), small), training(batches(11e3, 4), small), seed=1),
     planted("DATA001", "a loader slower than the model", training(batches(60_000, 0)), training(batches(60_000, 4))),
     planted(
         "DATA001", "images decoded in the process, A100, TF32",
@@ -136,8 +142,8 @@ CASES = (
     ),
     planted(
         "DATA001", "on the host alone",
-        training(batches(9000, 0), perceptron, precision="fp32"),
-        training(batches(9000, 4), perceptron, precision="fp32"), seed=4, device=None,
+        training(batches(9000, 0), tiny, precision="fp32"),
+        training(batches(9000, 4), tiny, precision="fp32"), seed=4, device=None,
     ),
     planted("DATA002", "two workers of four", training(batches(90_000, 2)), training(batches(90_000, 4)), seed=5),
     planted(
@@ -146,8 +152,8 @@ CASES = (
     ),
     planted(
         "DATA002", "on the host alone",
-        training(batches(60_000, 2), perceptron, precision="fp32"),
-        training(batches(60_000, 4), perceptron, precision="fp32"), seed=7, device=None, still=("DATA002",),
+        training(batches(100e3, 2), tiny, precision="fp32"),
+        training(batches(100e3, 4), tiny, precision="fp32"), seed=7, device=None,
     ),
     planted("DATA002", "a little too few", training(batches(75_000, 3), small), training(batches(75_000, 6), small)),
     planted(
@@ -173,8 +179,8 @@ CASES = (
     ),
     planted(
         "DATA004", "files read on the host alone",
-        training(generator(5e3, "PIL/Image.py(3243): open"), perceptron, precision="fp32"),
-        training(generator(100, "queue.py(154): get"), perceptron, precision="fp32"),
+        training(generator(5e3, "PIL/Image.py(3243): open"), tiny, precision="fp32"),
+        training(generator(100, "queue.py(154): get"), tiny, precision="fp32"),
         seed=14, device=None, stacks=True, steps=10,
     ),
     planted(
@@ -188,9 +194,9 @@ CASES = (
         training(batches(4000, 4, 6e6), small), seed=16,
     ),
     planted(
-        "DATA005", "pageable, though without blocking, V100",
+        "DATA005", "pageable, though without blocking, A100",
         training(batches(4000, 4, 30e6, pinned=False, blocking=False), vision, precision="fp16"),
-        training(batches(4000, 4, 30e6), vision, precision="fp16"), seed=17, steps=12, **_V100,
+        training(batches(4000, 4, 30e6), vision, precision="fp16"), seed=17, steps=12, **_A100,
     ),
     planted(
         "DATA006", "float images, pinned",
@@ -208,16 +214,17 @@ CASES = (
         training(images((512, 3, 224, 224), "unsigned char"), vision, precision="fp16"), seed=20, steps=12,
     ),
     planted(
-        "DATA007", "pinned, but the host waits",
-        training(batches(4000, 4, 40e6, blocking=True), small), training(batches(4000, 4, 40e6), small), seed=21,
+        "DATA007", "pinned, but the host waits, and has more to do",
+        training(batches(4000, 4, 20e6, then=2500, blocking=True), small),
+        training(batches(4000, 4, 20e6, then=2500), small), seed=21,
     ),
     planted(
         "DATA007", "six tensors that the host waits for",
-        training(several(6, 2e5, blocking=True), small), training(several(6, 2e5), small), seed=22,
+        training(several(6, 2e5, 300, blocking=True), small), training(several(6, 2e5, 300), small), seed=22,
     ),
     planted(
         "DATA007", "on an MI300X",
-        training(batches(4000, 4, 40e6, blocking=True), small), training(batches(4000, 4, 40e6), small),
-        seed=23, **_MI300,
+        training(batches(4000, 4, 40e6, then=1500, blocking=True), small),
+        training(batches(4000, 4, 40e6, then=1500), small), seed=23, **_MI300,
     ),
 )  # fmt: skip

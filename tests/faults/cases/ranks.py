@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from tests.faults.case import Case, Draw, Healthy
+from tests.faults.case import Case, Draw, Healthy, planted
+from tests.faults.host import Body
+from tests.faults.program import Program
 from tests.simulator import Fault, Model, simulate
 
 _FAMILY: Final = "Across ranks"
@@ -31,7 +33,72 @@ def _data_parallel(**more: Any) -> Model:
     return Model(**{**plain, **more})
 
 
+def _in_one_process(devices: int, layers: int, kernel: float, host: float) -> Body:
+    """DataParallel: the model is copied to all devices, which are served in turn, forward and backward."""
+
+    def body(p: Program, n: int) -> None:
+        p.loader(3000, workers=4)
+        with p.annotation("DataParallel.forward"):
+            for device in range(1, devices):
+                with p.op("Broadcast", 20):
+                    p.kernel("ncclDevKernel_Broadcast_RING_LL", 120, stream=7 + 100 * device, device=device)
+            for place in range(layers):
+                for device in range(devices):
+                    with p.op("aten::linear", host):
+                        p.kernel(_GEMM, kernel * (1 + place % 3 / 4), stream=7 + 100 * device, device=device)
+        for device in range(1, devices):
+            p.event_wait(7, 7 + 100 * device)
+        with p.op("aten::cross_entropy_loss", host):
+            p.kernel("void softmax_warp_forward", 60)
+        for place in reversed(range(layers)):
+            for device in range(devices):
+                with p.op("aten::mm", host):
+                    p.kernel(_GEMM, 2 * kernel * (1 + place % 3 / 4), stream=7 + 100 * device, device=device)
+        for device in range(1, devices):
+            p.event_wait(7, 7 + 100 * device)
+        with p.annotation("Optimizer.step#SGD.step"), p.op("aten::_fused_sgd_", 20):
+            p.kernel("multi_tensor_apply_kernel", 150)
+        p.synchronize("cudaStreamSynchronize")
+
+    return body
+
+
+def _in_its_own(layers: int, kernel: float, host: float) -> Body:
+    """The same model on one of the devices, each with a process, gradients reduced meanwhile."""
+
+    def body(p: Program, n: int) -> None:
+        p.loader(3000, workers=4)
+        for place in range(layers):
+            with p.op("aten::linear", host):
+                p.kernel(_GEMM, kernel * (1 + place % 3 / 4))
+        with p.op("aten::cross_entropy_loss", host):
+            p.kernel("void softmax_warp_forward", 60)
+        for place in reversed(range(layers)):
+            with p.op("aten::mm", host):
+                p.kernel(_GEMM, 2 * kernel * (1 + place % 3 / 4))
+            if place % 8 == 0:
+                p.event_wait(17, 7)
+                with p.op("c10d::allreduce_", host):
+                    p.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 150, stream=17)
+        p.event_wait(7, 17)
+        with p.annotation("Optimizer.step#SGD.step"), p.op("aten::_fused_sgd_", 20):
+            p.kernel("multi_tensor_apply_kernel", 150)
+        p.synchronize("cudaStreamSynchronize")
+
+    return body
+
+
+_GEMM: Final = "ampere_sgemm_128x64_tn"
+
 CASES: Final = (
+    planted(
+        "RANKS001", "four devices, one process", _in_one_process(4, 48, 60, 30), _in_its_own(48, 60, 30), seed=199,
+        family=_FAMILY, steps=12,
+    ),
+    planted(
+        "RANKS001", "two devices, one process, larger kernels", _in_one_process(2, 32, 200, 60),
+        _in_its_own(32, 200, 60), seed=200, family=_FAMILY, steps=12,
+    ),
     _case("RANKS002", "gloo, one machine", _data_parallel(seed=201, staged=True), staged=False),
     _case(
         "RANKS002", "gloo, two machines, small model",
@@ -48,7 +115,8 @@ CASES: Final = (
     ),
     _case(
         "RANKS003", "gathered when needed, large layers of few kernels",
-        _data_parallel(seed=206, style="fsdp", ranks=4, elements=30_000_000, kernel=300_000), ("RANKS003",), prefetches=True,
+        _data_parallel(seed=206, style="fsdp", ranks=4, elements=30_000_000, kernel=300_000), ("RANKS003",),
+        prefetches=True,
     ),
     _case(
         "RANKS003", "gradients in float32 over a slow network",
@@ -85,11 +153,11 @@ CASES: Final = (
         fault=Fault(),
     ),
     _case(
-        "RANKS006", "sentences of all lengths", _data_parallel(seed=215, elements=1_000_000, uneven=0.15), uneven=0.0
+        "RANKS006", "sentences of all lengths", _data_parallel(seed=215, elements=1_000_000, uneven=0.15), levelled=True
     ),
     _case(
         "RANKS006", "sentences of all lengths, 16 ranks",
-        _data_parallel(seed=216, ranks=16, steps=12, elements=1_000_000, uneven=0.08), uneven=0.0,
+        _data_parallel(seed=216, ranks=16, steps=12, elements=1_000_000, uneven=0.08), levelled=True,
     ),
     _case(
         "RANKS007", "the link of one rank, between pairs",
@@ -105,7 +173,8 @@ CASES: Final = (
     ),
     _case(
         "RANKS008", "a checkpoint each fifth step",
-        _data_parallel(seed=219, steps=20, elements=1_000_000, fault=Fault("host_gap", 0, 6_000_000, 3, 5)), fault=Fault(),
+        _data_parallel(seed=219, steps=20, elements=1_000_000, fault=Fault("host_gap", 0, 6_000_000, 3, 5)),
+        fault=Fault(),
     ),
     _case(
         "RANKS008", "evaluation each fourth step",

@@ -16,6 +16,10 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "loading_in_the_main_process",
         "too_few_workers",
         "slow_first_batch",
+        "waiting_for_data",
+        "copies_from_pageable_memory",
+        "images_copied_as_floats",
+        "blocking_copies",
     ),
     "Host": (
         "launch_bound_steps",
@@ -28,10 +32,17 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "unexplained_host_time",
     ),
     "Device": (
+        "matrix_units_unused",
+        "shapes_beside_the_matrix_units",
+        "kernels_that_leave_the_device_empty",
+        "layout_transposes",
+        "unfused_attention",
+        "idle_device",
     ),
     "Memory": (
     ),
     "Across ranks": (
+        "data_parallel",
         "gloo_between_devices",
         "exposed_communication",
         "many_small_collectives",
@@ -39,6 +50,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "uneven_work",
         "slow_link",
         "waiting_at_step_boundaries",
+        "communication_of_one_rank",
     ),
     "Recording": (
     ),

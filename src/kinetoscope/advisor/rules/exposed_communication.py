@@ -27,6 +27,9 @@ _EARLY: Final = 0.25
 _LATE: Final = 0.6
 """Share of it after which the first reduction begins too late to be hidden well."""
 
+_LEAST: Final = 0.02
+"""Of a step: what sending less must bring."""
+
 _WIDE: Final = ("float32", "float64")
 
 
@@ -139,7 +142,7 @@ def _many_bytes(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
         change = accumulate
         why = "Over several batches gradients are sent once; as that makes the batch larger, nothing of it is sure."
         stake = _stake(0.0, spare, gradients.exposed)
-    if stake.high <= 0:
+    if stake.high < _LEAST * found.step:
         return
     yield Claim(
         message=f"The backward pass cannot hide all gradients{_of(gradients)}: their exchange takes"

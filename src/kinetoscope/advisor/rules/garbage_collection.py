@@ -10,7 +10,7 @@ import numpy as np
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it
+from kinetoscope.advisor.worth import is_worth_it, stake_over
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.views.numbers import shown
@@ -41,7 +41,8 @@ def garbage_collection(look: RankView) -> Iterator[Claim]:
     for track in np.unique(trace.track[rows]).tolist():
         factors.cut[track] = look.spans(rows[trace.track[rows] == track])
     gains = look.gains(factors)
-    spans, stake = look.spans(rows), look.stake(_SURE * gains, gains)
+    spans = look.spans(rows)
+    stake = stake_over(look, _SURE * gains, gains, spans)
     if not is_worth_it(look, stake):
         return
     longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])

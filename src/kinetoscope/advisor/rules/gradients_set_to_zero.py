@@ -13,7 +13,7 @@ from kinetoscope.advisor.optimizers import zero_grads, zeroes
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import inside, launched_in
 from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it, says_who_computes
+from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over
 from kinetoscope.algorithms.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.kinds import EventKind
@@ -45,10 +45,10 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
     zeros = spans.inside & look.view.host
     sure = _gains(look, zeros)
     most = _gains(look, zeros | (_additions(look) & look.view.host))
-    stake = look.stake(_SURE * np.minimum(sure, most), np.maximum(sure, most))
+    rows = np.flatnonzero(spans.rows & look.view.host)
+    stake = stake_over(look, _SURE * sure, most, look.spans(rows))
     if not is_worth_it(look, stake):
         return
-    rows = np.flatnonzero(spans.rows & look.view.host)
     longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
     start, end = int(trace.start[longest]) - look.origin, int(trace.end[longest]) - look.origin
     length = look.each_step(int((trace.end[rows] - trace.start[rows]).sum()))

@@ -39,6 +39,8 @@ def idle_device(look: RankView) -> Iterator[Claim]:
                                                                          descending=[True, False, False])
     )  # fmt: skip
     total = int(by_reason["time"].sum())
+    if not total:
+        return
     reasons = [
         f"{reason} ({detail}) {share(time, total)}" for reason, detail, time in by_reason.head(_REASONS).iter_rows()
     ]

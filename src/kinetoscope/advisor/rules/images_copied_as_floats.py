@@ -64,7 +64,7 @@ def images_copied_as_floats(look: RankView) -> Iterator[Claim]:
         " a quarter of that at most.",
         confidence="medium" if (channels[which] > 1).any() else "low",
         evidence=(seen(look, call, "the call of the longest of them", "memory_bandwidth"),),
-        time=running(look, found, which),
+        time=running(look, found, which, 1.0 - factor[which]),
     )
 
 

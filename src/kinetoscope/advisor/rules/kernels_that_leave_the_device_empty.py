@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.words import each_step, quoted, share
-from kinetoscope.advisor.worth import is_worth_it
+from kinetoscope.advisor.worth import is_worth_it, stake_over
 from kinetoscope.algorithms.intervals import intersection, union
 from kinetoscope.model import arguments
 from kinetoscope.model.kernel_units import YES, kernel_units
@@ -25,7 +25,7 @@ _SHARE: Final = 0.03
 """Of the time of the steps, under which a kernel does not matter."""
 
 _SURE: Final = 0.3
-"""Of what is at stake, what more blocks surely bring: parts have to be put together, and the memory may be the limit."""
+"""Of what is at stake, what more blocks surely bring: parts have to be put together, or the memory is the limit."""
 
 _LEAST: Final = 0.02
 _LOW: Final = 10.0
@@ -77,7 +77,7 @@ def _claims(look: RankView, chosen: NDArray[np.bool_], left: NDArray[np.float64]
         factors = look.factors()
         factors.work[these] = left[these]
         gains = look.gains(factors)
-        stake = look.stake(sure * gains, gains)
+        stake = stake_over(look, sure * gains, gains, spans)
         if not is_worth_it(look, stake):
             continue
         longest = int(these[np.argmax(work.duration[these])])
@@ -93,7 +93,7 @@ def _claims(look: RankView, chosen: NDArray[np.bool_], left: NDArray[np.float64]
             message=f"{quoted(name)} runs {shown(look.each_step(spans.length), 'ns')} of each step"
             f" ({share(spans.length, look.inside.length)}; {each_step(len(these) / look.count, 'call')}): {what}.",
             stake=stake,
-            change="- DataLoader(dataset, batch_size=n)\n+ DataLoader(dataset, batch_size=4 * n)  # more blocks at once",
+            change="- DataLoader(dataset, batch_size=n)\n+ DataLoader(dataset, batch_size=4 * n)  # more blocks",
             why="The steps are computed anew with this work spread over the whole device"
             + ("; three tenths of that are supposed to be sure." if sure else ", which not every kernel gains by."),
             confidence="medium" if sure else "low",

@@ -11,7 +11,7 @@ from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.launching_time import launching_time
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.words import each_step, share
-from kinetoscope.advisor.worth import is_worth_it
+from kinetoscope.advisor.worth import is_worth_it, stake_over
 from kinetoscope.algorithms.intervals import merge
 from kinetoscope.model.launching import launches
 from kinetoscope.views.numbers import shown
@@ -51,7 +51,7 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
     factors = look.factors()
     factors.cut.update(found.stretches)
     gains = look.gains(factors)
-    stake = look.stake(_SURE * gains, gains)
+    stake = stake_over(look, _SURE * gains, gains, exposed)
     if not is_worth_it(look, stake):
         return
     all_launches = look.trace.of(launches)

@@ -11,7 +11,7 @@ import numpy as np
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.words import each_step, quoted
-from kinetoscope.advisor.worth import is_worth_it
+from kinetoscope.advisor.worth import is_worth_it, stake_over
 from kinetoscope.algorithms.intervals import intersection, union
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
@@ -45,10 +45,10 @@ def layout_transposes(look: RankView) -> Iterator[Claim]:
         return
     low, high = look.factors(), look.factors()
     low.work[work], high.work[work] = _LEFT, 0.0
-    stake = look.stake(look.gains(low), look.gains(high))
+    spans = intersection(union(look.work.start[work], look.work.end[work]), look.inside)
+    stake = stake_over(look, look.gains(low), look.gains(high), spans)
     if not is_worth_it(look, stake):
         return
-    spans = intersection(union(look.work.start[work], look.work.end[work]), look.inside)
     longest = int(work[np.argmax(look.work.duration[work])])
     row = int(look.work.rows[longest])
     start = int(look.work.start[longest]) - look.origin

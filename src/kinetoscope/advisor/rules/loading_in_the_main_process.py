@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.fetching import IN_PROCESS, fetches, gains_without, sure
+from kinetoscope.advisor.fetching import IN_PROCESS, WORTH, fetches, gains_without, sure
 from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.where import seen
@@ -31,7 +31,7 @@ def loading_in_the_main_process(look: RankView) -> Iterator[Claim]:
 
     Why it matters. While that thread makes a batch it launches nothing, so the device runs dry. With workers batches
     are made beside the training, and the thread takes one that is ready. At most the steps gain what they are shorter
-    by if these spans vanish. Surely they gain seven tenths of what remains of that if the workers asked for make
+    by if these spans vanish. Surely they gain three quarters of what remains of that if the workers asked for make
     batches just as fast as this thread does: workers share memory and disks with the training, and a batch that is
     ready has still to be taken. Where the training runs on the host, too, it is half, for they share the cores.
 
@@ -44,6 +44,8 @@ def loading_in_the_main_process(look: RankView) -> Iterator[Claim]:
     spans = look.spans(rows)
     length = look.each_step(spans.length)
     gains = gains_without(look, spans)
+    if float(np.mean(gains)) < WORTH * look.step:  # device work hides it
+        return
     rest = max(look.step - float(np.mean(gains)), 1.0)  # of a step, if no batch ever had to be waited for
     workers = min(max(math.ceil(_ROOM * length / rest), _FEWEST), _MOST)
     waiting = max(length / workers - rest, 0.0)

@@ -26,6 +26,15 @@ _FEWEST: Final = 8
 _HOST: Final = 30e3
 """Nanoseconds that a host takes at most to ask for one."""
 
+_LEAST: Final = 0.01
+"""Of a step: what the latencies must take."""
+
+_JOINED: Final = ("all_gather", "reduce_scatter", "broadcast")
+"""Kinds of which one can do the work of several; and all-reduces of gradients."""
+
+_EARLY: Final = 0.25
+"""Share of the computation after which gradients may be reduced; what is reduced before is needed at once."""
+
 _ALIKE: Final = ("group", "kind", "dtype")
 
 
@@ -44,7 +53,11 @@ def many_small_collectives(look: JobView) -> Iterator[Claim]:
     """
     found = look.of(exchange)
     small = found.collectives.filter(
-        (pl.col("bytes") <= _SMALL) & (pl.col("bytes") > 0) & ~pl.col("on_host") & pl.col("transfer").is_not_null()
+        (pl.col("bytes") <= _SMALL)
+        & (pl.col("bytes") > 0)
+        & ~pl.col("on_host")
+        & pl.col("transfer").is_not_null()
+        & (pl.col("kind").is_in(_JOINED) | ((pl.col("kind") == "all_reduce") & (pl.col("before") >= _EARLY)))
     )
     idle = _mean(found.balance["other"])
     for (_, kind, _), part in small.group_by(_ALIKE, maintain_order=True):
@@ -56,13 +69,15 @@ def many_small_collectives(look: JobView) -> Iterator[Claim]:
             pl.col("exposed_transfer").sum(),
         ).row(0)
         in_step = float(part["calls"].sum())
-        if in_step < _FEWEST or exposed <= 0:
+        if in_step < _FEWEST:
             continue
         left = math.ceil(size / _BUCKET) / max(in_step, 1.0)
         latency = _latency(part, found.collectives)
-        saved = min(calls * (1 - left) * latency, took)
+        saved = min(calls * (1 - left) * latency, took, exposed)
+        if saved < _LEAST * found.step:
+            continue
         high = min(exposed + min(idle, calls * _HOST), found.step)
-        sure = 0.7 * min(saved, exposed)
+        sure = 0.7 * saved
         group = part["group"][0]
         yield Claim(
             message=f"There are many small collectives: {each_step(in_step, f'{kind}')} of"
@@ -82,7 +97,7 @@ def many_small_collectives(look: JobView) -> Iterator[Claim]:
 
 
 def _latency(part: pl.DataFrame, all_sizes: pl.DataFrame) -> float:
-    """What one takes beyond its bytes at the best rate that this kind reaches with large ones; if unknown, half of it."""
+    """What one takes beyond its bytes at the best rate of large ones of its kind; half of it if that is unknown."""
     rate = pl.col("bytes") / pl.col("transfer")
     large = all_sizes.filter((pl.col("kind") == part["kind"][0]) & (pl.col("bytes") > _SMALL)).select(rate.max()).item()
     least = float(part["fastest"].min() or 0.0)  # type: ignore[arg-type]

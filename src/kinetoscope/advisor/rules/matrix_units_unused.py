@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.words import quoted, share
-from kinetoscope.advisor.worth import is_worth_it
+from kinetoscope.advisor.worth import is_worth_it, stake_over
 from kinetoscope.algorithms.intervals import intersection, union
 from kinetoscope.model.device_peaks import Peak
 from kinetoscope.model.devices import devices
 from kinetoscope.model.flop_precisions import FP32
 from kinetoscope.model.flop_rates import FlopRates, flop_rates, known_peaks
-from kinetoscope.model.naming import rows_named
 from kinetoscope.model.kinds import EventKind, WorkKind
-from kinetoscope.views.numbers import shown
+from kinetoscope.model.naming import rows_named
 
 _CAPABLE: Final = (7, 0)
 """Compute capability from which on NVIDIA's devices have tensor cores."""
@@ -48,7 +47,7 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
 
     What it checks. Matrix products, convolutions and attention whose elements are FP32 and whose kernels, by their
     names, do not use tensor cores, on NVIDIA devices of compute capability 7.0 and above. Where shapes were not
-    recorded, kernels of which the names alone say so. Kernels whose names leave it open count as good.
+    recorded, kernels whose names alone say so (`sgemm`, `scudnn`). Kernels whose names leave it open count as good.
 
     Why it matters. Tensor cores multiply matrices 8 to 16 times as fast in 16 bits as plain units do in FP32, from
     Ampere on 8 times in TF32, which needs one line. At stake is what the steps gain if each product takes the time that
@@ -62,15 +61,14 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
     if not look.has_device or not look.count or not numbers:
         return
     rates = flop_rates(look.view, None)
-    of_work = _left(look, rates, numbers) if len(rates) else _left_by_name(look, numbers)
-    at_most, at_least = of_work
+    at_most, at_least = _left(look, rates, numbers)
     concerned = at_least < 1
     spans = intersection(union(look.work.start[concerned], look.work.end[concerned]), look.inside)
     if spans.length < _SHARE * look.inside.length:
         return
     low, high = look.factors(), look.factors()
     low.work[:], high.work[:] = at_most, at_least
-    stake = look.stake(look.gains(low), look.gains(high))
+    stake = stake_over(look, look.gains(low), look.gains(high), spans)
     if not is_worth_it(look, stake):
         return
     work = np.flatnonzero(concerned)
@@ -80,29 +78,25 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
     start = int(look.work.start[longest]) - look.origin
     has_tf32 = _has_tf32(look, numbers)
     yield Claim(
-        message=f"Matrix products run in FP32 without tensor cores: {share(spans.length, look.inside.length)} of the step,"
-        f" in kernels such as {quoted(name)}.",
+        message="Matrix products run in FP32 without tensor cores:"
+        f" {share(spans.length, look.inside.length)} of the step, in kernels such as {quoted(name)}.",
         stake=stake,
         change='+ torch.set_float32_matmul_precision("high")  # TF32; and torch.backends.cudnn.allow_tf32 = True\n'
         '+ with torch.autocast("cuda", dtype=torch.bfloat16): ...  # or BF16'
         if has_tf32
         else '+ with torch.autocast("cuda", dtype=torch.float16): ...  # and torch.amp.GradScaler()',
-        why="The steps are computed anew with the time that each product needs on tensor cores: at 80 % of the peak in 16"
-        f" bits, surely at 30 % of that in {'TF32' if has_tf32 else 'FP16'}."
-        if len(rates)
-        else "Shapes were not recorded (record_shapes=True): products are supposed to take between a fifth and two"
-        " thirds of their time on tensor cores.",
+        why="The steps are computed anew with the time that each product needs on tensor cores, at 80 % of the peak in"
+        f" 16 bits, surely at 30 % of that in {'TF32' if has_tf32 else 'FP16'}; where sizes were not recorded"
+        " (record_shapes=True), with a fifth to two thirds of its time.",
         confidence="medium",
-        evidence=(Evidence("the longest such kernel", "flops" if len(rates) else "kernels", start=start,
+        evidence=(Evidence("the longest such kernel", "kernels", start=start,
                            end=start + int(look.work.duration[longest]), row=row),),
         time=spans,
     )  # fmt: skip
 
 
 def _has_tf32(look: RankView, numbers: list[int]) -> bool:
-    return any(
-        (each.capability or (0, 0)) >= (8, 0) for each in look.trace.of(devices) if each.number in numbers
-    )
+    return any((each.capability or (0, 0)) >= (8, 0) for each in look.trace.of(devices) if each.number in numbers)
 
 
 def _left(look: RankView, rates: FlopRates, numbers: list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -110,7 +104,7 @@ def _left(look: RankView, rates: FlopRates, numbers: list[int]) -> tuple[NDArray
     slow = np.flatnonzero((rates.precision == FP32) & rates.ran & np.isin(rates.device, numbers) & (rates.flop > 0))
     slow = slow[rates.device_time[slow] > 0]
     sizes = np.array([each.bytes or 0.0 for each in rates.counts.variants], np.float64)[rates.variant[slow]]
-    keep = np.ones((2, len(rates.counts)))
+    keep = np.ones((2, len(rates.counts) + 1))
     for number in np.unique(rates.device[slow]).tolist():
         peak = known_peaks(look.trace, number).peak
         here = rates.device[slow] == number
@@ -120,17 +114,16 @@ def _left(look: RankView, rates: FlopRates, numbers: list[int]) -> tuple[NDArray
         keep[0, rates.place[calls]] = np.minimum(at_most / time, 1)
         keep[1, rates.place[calls]] = np.minimum(at_least / time, 1)
     chosen = (rates.counts.call >= 0) & look.work.of(WorkKind.COMPUTATION) & rates.work
-    return (
-        np.where(chosen, keep[0, rates.counts.call], 1.0),
-        np.where(chosen, keep[1, rates.counts.call], 1.0),
-    )
+    of_call = keep[:, np.where(chosen, rates.counts.call, -1)]
+    named = _named(look, numbers) & (rates.counts.call < 0)
+    return np.where(named, _BY_NAME[0], of_call[0]), np.where(named, _BY_NAME[1], of_call[1])
 
 
 def _times(
     peak: Peak | None, flop: NDArray[np.float64], size: NDArray[np.float64], time: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """What calls take on tensor cores at most and at least, ns. `size`: bytes in FP32."""
-    half = peak and (peak.flops("fp16") or peak.flops("bf16"))
+    half = (peak.flops("fp16") or peak.flops("bf16")) if peak is not None else None
     if peak is None or half is None:
         return time * _BY_NAME[0], time * _BY_NAME[1]
     tf32 = peak.flops("tf32")
@@ -140,10 +133,10 @@ def _times(
     return np.maximum(sure, _SHORT), np.maximum(best, _SHORT / 2)
 
 
-def _left_by_name(look: RankView, numbers: list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _named(look: RankView, numbers: list[int]) -> NDArray[np.bool_]:
+    """Work that computes products in plain FP32 by its name: bool [work]."""
     named = rows_named(look.trace, lambda name: any(word in name for word in _WORDS), EventKind.KERNEL, holding=_WORDS)
-    slow = named[look.work.rows] & look.view.work & np.isin(look.work.device, numbers)
-    return np.where(slow, _BY_NAME[0], 1.0), np.where(slow, _BY_NAME[1], 1.0)
+    return np.asarray(named[look.work.rows] & look.view.work & np.isin(look.work.device, numbers))
 
 
 RULE = Rule("DEVICE001", "Tensor cores are not used", of_rank=matrix_units_unused)

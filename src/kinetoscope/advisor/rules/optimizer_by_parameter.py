@@ -13,7 +13,7 @@ from kinetoscope.advisor.optimizers import optimizer_steps, works_on_all
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import launched_in
 from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it, says_who_computes
+from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over
 from kinetoscope.algorithms.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.kinds import EventKind
@@ -78,10 +78,10 @@ def optimizer_by_parameter(look: RankView) -> Iterator[Claim]:
     if count < _FEWEST * look.count or count < 0.8 * int(ops.sum()):
         return
     low, high = (look.gains(_factors(look, within, alone, left)) for left in _left(look, spans.name))
-    stake = look.stake(np.minimum(low, high), high)
+    rows = np.flatnonzero(spans.rows & look.view.host)
+    stake = stake_over(look, low, high, look.spans(rows))
     if not is_worth_it(look, stake):
         return
-    rows = np.flatnonzero(spans.rows & look.view.host)
     longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
     start, end = int(trace.start[longest]) - look.origin, int(trace.end[longest]) - look.origin
     length = look.each_step(int((trace.end[rows] - trace.start[rows]).sum()))

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.exchange import exchange
+from kinetoscope.advisor.exchange import PAIRWISE, exchange
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.words import quoted
@@ -19,6 +19,9 @@ _SLOWER: Final = 1.4
 
 _LARGE: Final = 64 << 10
 """Bytes under which latency, not the link, is what is measured."""
+
+_MANY: Final = 4096
+"""Ranks of a group that are looked at one by one."""
 
 _SURE, _MOST = 0.6, 1.25
 
@@ -42,7 +45,7 @@ def slow_link(look: JobView) -> Iterator[Claim]:
     found = look.of(exchange)
     table = found.collectives.filter(
         (pl.col("bytes") >= _LARGE) & pl.col("transfer").is_not_null() & ~pl.col("on_host")
-        & ~pl.col("kind").is_in(["send", "recv", "send_recv"])
+        & ~pl.col("kind").is_in(PAIRWISE)
     )  # fmt: skip
     if not len(table):
         return
@@ -60,10 +63,10 @@ def slow_link(look: JobView) -> Iterator[Claim]:
         pl.col("more").sum(), pl.col("group_ranks").first(), times=(pl.col("transfer") / pl.col("usual")).max()
     )
     groups = groups.sort("more", "group", descending=[True, False])
-    cost = float(groups["more"].max())  # type: ignore[arg-type]
+    lists = [set(ranks_of(text)) for text in groups["group_ranks"].drop_nulls().to_list()]
+    cost = _cost(groups)
     if cost <= 0:
         return
-    lists = [set(ranks_of(text)) for text in groups["group_ranks"].drop_nulls().to_list()]
     shared = sorted(set.intersection(*lists)) if len(lists) > 1 else []
     who = f" Rank {shared[0]} is in all {len(lists)} groups that are slow." if len(shared) == 1 else ""
     name = groups["group"][0]
@@ -78,6 +81,15 @@ def slow_link(look: JobView) -> Iterator[Claim]:
         evidence=(Evidence("transfer and bandwidth of each group", "collectives"),),
         time=found.of_transfer(min(cost, found.transfer)),
     )
+
+
+def _cost(groups: pl.DataFrame) -> float:
+    """What the rank loses that is in the slowest groups."""
+    of_rank: dict[int, float] = {}
+    for more, text in groups.select("more", "group_ranks").iter_rows():
+        for rank in ranks_of(text or "")[:_MANY]:
+            of_rank[rank] = of_rank.get(rank, 0.0) + more
+    return max([*of_rank.values(), float(groups["more"].max())])  # type: ignore[arg-type]
 
 
 RULE = Rule("RANKS007", "A slow link", of_job=slow_link)

@@ -15,7 +15,7 @@ from kinetoscope.advisor.optimizers import optimizer_steps, zero_grads
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import inside, launched_in, spot
 from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it, says_who_computes
+from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.outermost import outermost_op, outermost_ops
@@ -82,7 +82,7 @@ def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
     kernels = launched_in(trace, gone)
     high = look.gains(_none_left(look, runs, kernels))
     low = look.gains(_some_left(look, gone, kernels))
-    stake = look.stake(np.minimum(low, high), high)
+    stake = stake_over(look, low, high, _time(look, runs, kernels))
     if not is_worth_it(look, stake):
         return
     counts = np.bincount(runs.run)

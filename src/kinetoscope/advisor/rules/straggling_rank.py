@@ -18,6 +18,9 @@ _MORE: Final = 1.1
 _HIDDEN: Final = 0.4
 """Of the exposed transfer, relative to the cost, that may be hidden again once nobody is late."""
 
+_FEW: Final = 3
+"""Steps under which an accident cannot be told from what is so for good: half as much is sure."""
+
 _PIPELINE: Final = 0.35, 2.5
 """The same factors where ranks send and receive: what is late in one stage is late in others, or fills bubbles."""
 
@@ -42,7 +45,7 @@ _CAUSES: Final[dict[str, _Words]] = {
         "  # and look at the disk and cores of its machine", "step_breakdown",
     ),
     "synchronization": _Words(
-        "waits for its device", "- if rank == 0: log(loss.item())\n+ log(loss.detach())  # fetch it later, now and then",
+        "waits for its device", "- if rank == 0: log(loss.item())\n+ log(loss.detach())  # fetch it now and then",
         "synchronizations",
     ),
     "host gap": _Words(
@@ -76,7 +79,7 @@ def straggling_rank(look: JobView) -> Iterator[Claim]:
             change=words.change,
             why="What the others wait for it in collectives, not hidden by their computation; the next to be late, and"
             " transfer that can be hidden again, make the interval.",
-            confidence="medium" if found.pipeline else "high",
+            confidence="medium" if found.pipeline or found.steps < _FEW else "high",
             evidence=(
                 Evidence("who is late, and why", "stragglers"),
                 Evidence("what it does more of", words.analysis, rank=late.rank),
@@ -87,6 +90,8 @@ def straggling_rank(look: JobView) -> Iterator[Claim]:
 
 
 def _stake(found: Exchange, late: Late) -> Stake:
+    if found.steps < _FEW:
+        return Stake(_SURE / 2 * late.cost, min(_MORE * late.cost, found.step))
     if found.pipeline:
         return Stake(_PIPELINE[0] * late.cost, min(_PIPELINE[1] * late.cost, found.step))
     return Stake(_SURE * late.cost, min(_MORE * late.cost + min(_HIDDEN * late.cost, found.transfer), found.step))

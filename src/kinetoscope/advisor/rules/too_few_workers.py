@@ -28,7 +28,7 @@ def too_few_workers(look: RankView) -> Iterator[Claim]:
     Why it matters. A batch that is ready is taken in some 0.1 ms. If it takes longer, the workers together make batches
     more slowly than the training uses them, and they set the pace: a step lasts as long as k workers take for a batch,
     divided by k. At most the whole waiting goes. Twice the workers make batches twice as fast, so that a step lasts no
-    less than half of what it lasts now: they bring the waiting, or half of the step if that is less; seven tenths of
+    less than half of what it lasts now: they bring the waiting, or half of the step if that is less; three quarters of
     that is taken to be sure, for workers share memory and disks (half of it where the training needs the same cores).
 
     What to do. More workers, as long as the host has cores for them; else less work for each batch: decode smaller

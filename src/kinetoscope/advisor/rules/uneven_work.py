@@ -19,7 +19,7 @@ _SPREAD: Final = 0.02
 _ALWAYS: Final = 0.7
 """Share of the steps in which one rank has the most work, from which on it is a straggler."""
 
-_SURE: Final = 0.6
+_SURE, _MOST = 0.75, 1.15
 """Of the waiting: batches of like lengths are never quite alike."""
 
 
@@ -31,7 +31,7 @@ def uneven_work(look: JobView) -> Iterator[Claim]:
 
     Why it matters. All wait for the rank with the most work: if sequences differ in length, the longest batch sets the
     pace. With the same work on all, steps take what the average rank takes. At stake is the lesser of waiting and of
-    what the longest computes more than the average: at most a little over it, surely six tenths.
+    what the longest computes more than the average: at most a little over it, surely three quarters.
 
     What to do. Sort samples by length into buckets, and give all ranks batches of the same bucket in a step; or fill
     batches by tokens instead of by samples.
@@ -57,10 +57,10 @@ def uneven_work(look: JobView) -> Iterator[Claim]:
     yield Claim(
         message=f"The work of ranks differs from step to step: the longest computes {shown(more, 'ns')}"
         f" ({share(more, found.step)} of the step) longer than the average, and all wait for it.",
-        stake=Stake(_SURE * most, min(1.15 * max(more, most), found.waiting)),
+        stake=Stake(_SURE * most, min(_MOST * max(more, most), found.step)),
         change="- DistributedSampler(dataset)\n+ a sampler that puts samples of like length into one step of all ranks",
         why="With the same work on all ranks a step takes what the average one takes; samples are never quite alike, so"
-        " six tenths are supposed to be sure.",
+        " three quarters are supposed to be sure.",
         confidence="high" if len(each) > 2 else "medium",
         evidence=(Evidence("computation and waiting of each rank and step", "rank_balance"),),
         time=found.of_rest(most),

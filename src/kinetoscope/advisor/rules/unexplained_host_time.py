@@ -12,7 +12,7 @@ from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import Spot, spot
 from kinetoscope.advisor.words import each_step, quoted
-from kinetoscope.advisor.worth import is_worth_it, says_who_computes
+from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over
 from kinetoscope.algorithms.intervals import Intervals, difference, intersection, union
 from kinetoscope.algorithms.tree import enclosing
 from kinetoscope.model.calls import call_name
@@ -176,7 +176,7 @@ def _claims(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: s
     factors = look.factors()
     factors.cut[track] = gaps
     gains = look.gains(factors)
-    stake = look.stake(_SURE * gains, gains)
+    stake = stake_over(look, _SURE * gains, gains, gaps)
     if not is_worth_it(look, stake) or (not stake.low and np.mean(gains) < _BY_CHANCE * look.step):
         return
     longest = int(np.argmax(gaps.end - gaps.start))

@@ -16,7 +16,10 @@ from kinetoscope.views.numbers import shown
 _LATE: Final = 0.05
 """Of the average step: what a rank must cost the others in a step to count."""
 
-_CAUSES: Final = ("data loading", "host gap", "memory copies", "synchronization", "unknown")
+_LEAST: Final = 0.01
+"""Of the average step: what it must cost on average."""
+
+_CAUSES: Final = ("data loading", "host gap", "memory copies", "synchronization")
 """What happens between steps; more computation is uneven work."""
 
 _SURE, _MOST = 0.7, 1.25
@@ -46,8 +49,8 @@ def waiting_at_step_boundaries(look: JobView) -> Iterator[Claim]:
         & (pl.col("lost") >= _LATE * found.step * (found.ranks - 1))
     )
     cost = float(each["lost"].sum()) / ((found.ranks - 1) * found.steps)
-    cost = min(cost, found.rest)
-    if cost <= 0:
+    cost = min(cost, found.rest * found.ranks / (found.ranks - 1))
+    if cost < _LEAST * found.step:
         return
     steps = each["step"].drop_nulls().unique().to_list()
     ranks = each["rank"].unique().to_list()

@@ -13,7 +13,7 @@ from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import frame_of, inside, spot
 from kinetoscope.advisor.words import each_step, quoted
-from kinetoscope.advisor.worth import is_worth_it
+from kinetoscope.advisor.worth import is_worth_it, stake_over
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals import Intervals, intersection, union
 from kinetoscope.model.calls import call_name
@@ -95,7 +95,8 @@ def waiting_for_the_device(look: RankView) -> Iterator[Claim]:
     for site in sites:
         part = everywhere * (site.idle / total)
         alone = part if len(sites) == 1 else look.gains(_without(look, [site]))
-        stake = look.stake(_SURE * np.clip(np.minimum(alone, part), 0, None), np.maximum(alone, part))
+        less, more = sorted((part, alone), key=lambda gains: float(gains.sum()))
+        stake = stake_over(look, _SURE * less, more, look.spans(site.calls))
         if is_worth_it(look, stake):
             yield _claim(look, site, stake)
 

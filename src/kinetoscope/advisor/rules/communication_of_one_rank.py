@@ -1,0 +1,63 @@
+"""RANKS009: communication is exposed, and the other ranks are not here to say why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.where import seen
+from kinetoscope.advisor.words import each_step
+from kinetoscope.algorithms.intervals import difference, intersection, union
+from kinetoscope.model.collective_calls import base_of, computation, selected_calls
+from kinetoscope.views.numbers import shown
+
+_LEAST: Final = 0.03
+"""Of a step: what must be exposed."""
+
+
+def communication_of_one_rank(look: RankView) -> Iterator[Claim]:
+    """Does this rank wait in collectives, of a job whose other traces are not here?
+
+    What it checks. Collectives of a rank that no computation of it hides, where its trace is the only one.
+
+    Why it matters. Exposed communication is either transfer, which could be hidden or made smaller, or waiting for a
+    rank that is late, which only that rank can mend. One trace cannot tell which: at most all of it is at stake, and
+    nothing surely.
+
+    What to do. Record all ranks, and ask for advice on the folder that holds their traces.
+    """
+    calls = selected_calls(look.view)
+    if not len(calls):
+        return
+    base = base_of(look.trace)
+    spans = union(calls["start"].to_numpy() - base, calls["end"].to_numpy() - base)
+    exposed = intersection(difference(spans, look.trace.of(computation)), look.inside)
+    sums = look.sums(exposed)
+    if not look.count or float(np.mean(sums)) < _LEAST * look.step:
+        return
+    longest = int(calls["row"][calls["exposed"].arg_max() or 0])
+    yield Claim(
+        message=f"Computation waits for collectives ({each_step(len(calls) / look.count, 'call')}), for"
+        f" {shown(look.each_step(exposed.length), 'ns')} of each step; whether for data or for a late rank, the traces"
+        " of all ranks would tell.",
+        stake=look.stake(np.zeros(look.count), sums),
+        change="+ kinetoscope advise FOLDER  # with the traces of all ranks",
+        why="Collectives that no computation of this rank hides; what of it is transfer cannot be told from one rank.",
+        confidence="medium",
+        evidence=(seen(look, longest, "the longest that is not hidden", "overlap"),),
+        time=exposed,
+        at_most="note",
+        broad=True,
+    )
+
+
+RULE = Rule(
+    "RANKS009",
+    "A rank waits in collectives, and the others are not here",
+    of_rank=communication_of_one_rank,
+    alone=True,
+)

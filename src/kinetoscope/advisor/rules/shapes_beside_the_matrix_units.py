@@ -1,0 +1,161 @@
+"""DEVICE002: sizes of matrix products that tensor cores cannot load well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.attention import unfused_attention
+from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.words import each_step, share
+from kinetoscope.advisor.worth import is_worth_it, stake_over
+from kinetoscope.algorithms.intervals import intersection, union
+from kinetoscope.model import arguments
+from kinetoscope.model.device_peaks import PRECISIONS
+from kinetoscope.model.flop_rates import FlopRates, flop_rates
+from kinetoscope.model.kernel_units import NO, kernel_units
+from kinetoscope.model.kinds import WorkKind
+
+_ALIGNED: Final = 8
+"""Elements of 16 bits in 16 bytes, the unit that matrices are loaded in."""
+
+_SHARE: Final = 0.03
+"""Of the time of the steps, under which such products do not matter."""
+
+_LONG: Final = 10_000
+"""ns; a shorter product gains nothing."""
+
+_LEFT: Final[dict[int, tuple[float, float]]] = {4: (0.95, 0.65), 2: (0.9, 0.45), 1: (0.8, 0.25)}
+"""What is left of the time at most and at least, by the power of two that all rows begin at multiples of."""
+
+_LEFT_WITHOUT: Final = (0.5, 0.1)
+"""The same where the kernel used no matrix unit at all."""
+
+_BEST: Final = 0.85
+"""Share of the peak that no product exceeds."""
+
+_SECOND: Final = frozenset(
+    {"aten::addmm", "aten::baddbmm", "aten::addmm_", "aten::baddbmm_", "aten::_addmm_activation"}
+)
+"""Operators whose matrices are the second and third argument; of the others they are the first two."""
+
+_PRODUCTS: Final = _SECOND | {"aten::mm", "aten::bmm"}
+
+
+def shapes_beside_the_matrix_units(look: RankView) -> Iterator[Claim]:
+    """Are matrices in 16 bits of sizes that tensor cores cannot load well?
+
+    What it checks. Products of FP16 and BF16 matrices of 10 µs and more, in which the rows of an operand or of the
+    result do not begin at multiples of 8 elements (16 bytes). With recorded strides these tell; else the sizes do.
+
+    Why it matters. Operands are loaded 16 bytes at a time. Where rows begin in between, kernels load 2, 4 or 8 bytes at
+    a time, or use no tensor cores at all. At stake is what the steps gain if such a product takes, by how far it is
+    off, 65, 45 or 25 % of its time (10 % where no tensor cores were used), though never less than 85 % of the peak
+    allows; surely if it takes 95, 90 or 80 % (50 %).
+
+    What to do. Round the size up: the number of classes, the vocabulary, the hidden size.
+    """
+    if not look.has_device or not look.count:
+        return
+    rates = flop_rates(look.view, None)
+    calls, aligned, sizes = _unfit(look, rates)
+    if not len(calls):
+        return
+    work, at_most, at_least = _left(look, rates, calls, aligned)
+    spans = intersection(union(look.work.start[work], look.work.end[work]), look.inside)
+    if spans.length < _SHARE * look.inside.length:
+        return
+    low, high = look.factors(), look.factors()
+    low.work[work], high.work[work] = at_most, at_least
+    stake = stake_over(look, look.gains(low), look.gains(high), spans)
+    if not is_worth_it(look, stake):
+        return
+    longest = int(np.argmax(rates.device_time[calls]))
+    row, size = int(rates.rows[calls[longest]]), sizes[longest]
+    start, end = int(look.trace.start[row]) - look.origin, int(look.trace.end[row]) - look.origin
+    better = -(-size // 64) * 64
+    yield Claim(
+        message=f"Matrices have sizes that tensor cores load badly, such as {size:,}:"
+        f" {each_step(len(calls) / look.count, 'product')}, {share(spans.length, look.inside.length)} of the step.",
+        stake=stake,
+        change=f"- size = {size}\n+ size = {better}  # a multiple of 64, the rest of it unused",
+        why="The steps are computed anew with a part of the time of these products; see the rule's text for how large a"
+        " part.",
+        confidence="medium",
+        evidence=(Evidence("the product that takes longest", "flops", start=start, end=end, row=row),),
+        time=spans,
+    )
+
+
+def _unfit(look: RankView, rates: FlopRates) -> tuple[NDArray[np.int64], NDArray[np.int64], list[int]]:
+    """Calls with such sizes: their places, the power of two that all rows are multiples of, a size that is not of 8."""
+    trace, half = look.trace, [PRECISIONS.index("fp16"), PRECISIONS.index("bf16")]
+    calls = np.flatnonzero(np.isin(rates.precision, half) & rates.ran & (rates.device_time >= _LONG))
+    names = np.array([each.name in _PRODUCTS for each in rates.counts.variants], np.bool_)
+    calls = calls[names[rates.variant[calls]]] if len(names) else calls[:0]
+    calls = calls[~trace.of(unfused_attention).products[rates.rows[calls]]]  # to be fused, whatever their sizes
+    shapes = arguments.codes(trace, "input_dims", rates.rows[calls])
+    strides = arguments.codes(trace, "input_strides", rates.rows[calls])
+    keys, place = np.unique(np.stack([rates.variant[calls], shapes, strides]), axis=1, return_inverse=True)
+    place = place.reshape(-1)
+    found = [
+        _alignment(
+            rates.counts.variants[variant].name in _SECOND,
+            trace.strings.nested(dims) if dims >= 0 else None,
+            trace.strings.nested(each) if each >= 0 else None,
+        )
+        for variant, dims, each in keys.T.tolist()
+    ]
+    power = np.array([each[0] for each in found], np.int64)[place] if found else np.empty(0, np.int64)
+    unfit = power < _ALIGNED
+    return calls[unfit], power[unfit], [found[each][1] for each in place[unfit].tolist()]
+
+
+def _alignment(second: bool, dims: Any, strides: Any) -> tuple[int, int]:
+    """The largest power of two, to 8, that divides the lengths of all rows; and the length that it comes from."""
+    shapes = [_matrix(dims, place + second) for place in (0, 1)]
+    if None in shapes:
+        return _ALIGNED, 0
+    (_, inner), (_, columns) = (shape for shape in shapes if shape is not None)
+    rows = [_row(_matrix(strides, place + second)) for place in (0, 1)]
+    sizes = [columns, *(row if row else size for row, size in zip(rows, (inner, columns), strict=True))]
+    worst = min(sizes, key=lambda size: size & -size)
+    return min(worst & -worst, _ALIGNED), worst
+
+
+def _matrix(value: Any, place: int) -> tuple[int, int] | None:
+    """The last two numbers of what describes an argument."""
+    if not isinstance(value, list) or place >= len(value) or not isinstance(value[place], list):
+        return None
+    last = value[place][-2:]
+    if len(last) != 2 or not all(isinstance(each, int) and 0 < each < 1 << 40 for each in last):
+        return None
+    return last[0], last[1]
+
+
+def _row(strides: tuple[int, int] | None) -> int:
+    """From row to row of a matrix of these strides, whichever way it lies; 0 if they do not tell."""
+    return max(strides) if strides is not None and 1 in strides and max(strides) > 1 else 0
+
+
+def _left(
+    look: RankView, rates: FlopRates, calls: NDArray[np.int64], aligned: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """The work of these calls, and what is left of it at most and at least."""
+    place = np.full(len(rates.counts) + 1, -1, np.int64)
+    place[rates.place[calls]] = np.arange(len(calls))
+    of_call = place[rates.counts.call]
+    work = np.flatnonzero((of_call >= 0) & look.work.of(WorkKind.COMPUTATION) & rates.work)
+    call = of_call[work]
+    left = np.array([_LEFT[int(each)] for each in aligned])[call]
+    left[look.trace.of(kernel_units)[work] == NO] = _LEFT_WITHOUT
+    ideal = rates.ideal[calls] / _BEST / np.maximum(rates.device_time[calls], 1)
+    bound = np.minimum(np.nan_to_num(ideal, nan=0.0), 1.0)[call]
+    return work, np.maximum(left[:, 0], bound), np.maximum(left[:, 1], bound)
+
+
+RULE = Rule("DEVICE002", "Sizes do not fit tensor cores", of_rank=shapes_beside_the_matrix_units)

@@ -1,0 +1,100 @@
+"""DEVICE005: attention without a fused kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.attention import Attention
+from kinetoscope.advisor.attention import unfused_attention as find
+from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.spots import launched_in, spot
+from kinetoscope.advisor.words import each_step
+from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over
+from kinetoscope.algorithms.intervals import Intervals, intersection, merge, union
+from kinetoscope.model.what_if import Factors
+from kinetoscope.views.numbers import shown
+
+_AT_MOST: Final = (0.25, 1.0)
+_AT_LEAST: Final = (0.0, 0.6)
+"""What is left, at most and at least, of what lies between the products, and of the products themselves."""
+
+
+def unfused_attention(look: RankView) -> Iterator[Claim]:
+    """Is attention computed operator by operator?
+
+    What it checks. A batched product, a soft-max of what it gives, and a batched product with what that gives, one
+    after another on a thread, with sizes that agree where they were recorded.
+
+    Why it matters. The scores are length × length numbers for each head: written, scaled, masked, soft-maxed, dropped
+    out and read again, in a kernel each. A fused kernel keeps them on chip. At stake is what the steps gain if all that
+    lies between the products goes, forward and backward, and the products, which then need not write and read the
+    scores, take six tenths; surely three quarters of what lies between them.
+
+    What to do. Call `scaled_dot_product_attention`, or choose that implementation of the model
+    (`attn_implementation="sdpa"`). Where torch's own attention falls back to this, its mask, types or sizes do not fit
+    the fused kernels; as that may be on purpose, it is no more than a note.
+    """
+    if not says_who_computes(look):
+        return
+    trace, found = look.trace, look.trace.of(find)
+    chosen = np.flatnonzero(look.view.host[found.softmax])
+    if not len(chosen):
+        return
+    time = _time(look, found)
+    low, high = (look.gains(_factors(look, found, left)) for left in (_AT_MOST, _AT_LEAST))
+    stake = stake_over(look, low, high, time)
+    if not is_worth_it(look, stake):
+        return
+    first, last = found.first[chosen], found.last[chosen]
+    longest = int(np.argmax(trace.end[last] - trace.start[first]))
+    where = spot(trace, int(found.softmax[chosen[longest]]))
+    start, end = int(trace.start[first[longest]]) - look.origin, int(trace.end[last[longest]]) - look.origin
+    is_torchs = found.math * 2 > len(found.softmax)
+    fallback = " (torch's own attention finds no fused kernel that fits)" if is_torchs else ""
+    yield Claim(
+        message=f"Attention is computed operator by operator{fallback}{where.text}:"
+        f" {each_step(len(chosen) / look.count, 'time')}, {shown(look.each_step(time.length), 'ns')} of each step"
+        " between the products.",
+        stake=stake,
+        change="- y = softmax(q @ k.transpose(-2, -1) / scale + mask, -1) @ v\n"
+        "+ y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)",
+        why="The steps are computed anew without what lies between the products, and with six tenths of these; surely"
+        " with a quarter of what lies between them.",
+        confidence="medium",
+        evidence=(Evidence("the longest of them", "operators", start=start, end=end,
+                           row=int(found.softmax[chosen[longest]]), file=where.file, line=where.line),),
+        time=time,
+        at_most="note" if is_torchs else "critical",
+    )  # fmt: skip
+
+
+def _factors(look: RankView, found: Attention, left: tuple[float, float]) -> Factors:
+    factors = look.factors()
+    factors.host[found.between] = left[0]
+    if look.has_device:
+        factors.work[launched_in(look.trace, found.products)] = left[1]
+        factors.work[launched_in(look.trace, found.between)] = left[0]
+    else:
+        factors.host[found.products] = left[1]
+    return factors
+
+
+def _time(look: RankView, found: Attention) -> Intervals:
+    """What lies between the products: on the device, else on the host."""
+    if not look.has_device:
+        return intersection(look.spans(_rows(look, found)), look.inside)
+    work = launched_in(look.trace, found.between)
+    kernels = union(look.work.start[work], look.work.end[work])
+    return intersection(merge(kernels, look.exposed(look.spans(_rows(look, found)))), look.inside)
+
+
+def _rows(look: RankView, found: Attention) -> NDArray[np.int64]:
+    return np.flatnonzero(found.between & look.view.host)
+
+
+RULE = Rule("DEVICE005", "Attention has no fused kernel", of_rank=unfused_attention)

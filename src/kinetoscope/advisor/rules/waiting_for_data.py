@@ -1,0 +1,155 @@
+"""DATA004: the training waits for data that does not come from torch's data loader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.copies_to_device import copies_to_device
+from kinetoscope.advisor.fetching import SURE, WORTH, gains_without, loader_time
+from kinetoscope.advisor.finding import Claim, Confidence, Evidence
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.where import seen
+from kinetoscope.advisor.words import quoted, share
+from kinetoscope.algorithms.intervals import Intervals, covered, difference, intersection, union
+from kinetoscope.algorithms.tree import ancestor
+from kinetoscope.model.calltree import STEP, call_tree, main_thread
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.loading import gap_spans, waits_for_data
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.trace import Trace
+from kinetoscope.views.numbers import shown
+
+_READERS: Final = (
+    "PIL/", "_imaging", "imread", "imdecode", "cv2", "npyio", "webdataset", "nvidia/dali", "h5py", "pyarrow", "zarr",
+    "lmdb", "tensorflow_datasets", "arrow_dataset", "torchvision/io", "torchaudio", "soundfile", "ffcv", "decord",
+    "streaming/base", "BufferedReader", "pandas/io", "DataPipe",
+)  # fmt: skip
+"""What the names of Python calls, and of DataPipe's spans, hold that read data or decode it."""
+
+_READS: Final = re.compile(
+    r"(?:^|/)(?:PIL|webdataset|nvidia/dali|h5py|pyarrow|zarr|tensorflow_datasets|torchvision/io|torchaudio|ffcv|decord)"
+    r"/|arrow_dataset\.py|streaming/base/|pandas/io/|soundfile\.py|_?npyio(?:_impl)?\.py\(\d+\): load"
+    r"|<built-in (?:function|method) (?:imread|imdecode|read\w* of _io\.)|lmdb|_imaging|^enumerate\(DataPipe\)#"
+)
+
+_FEWEST: Final = 2
+"""Steps without which a gap is no gap between steps."""
+
+
+def waiting_for_data(look: RankView) -> Iterator[Claim]:
+    """Does the training wait for data that torch's loader has no part in?
+
+    What it checks. Torch's loader leaves spans; loaders of another make leave none, or a gap at the beginning of each
+    step: from the last operator of the step before to the forward pass. Where Python calls were recorded, those count
+    that wait for a queue or read and decode files; else, of a gap, the time until a copy to the device begins, without
+    operators and calls of the runtime.
+
+    Why it matters. While the thread that trains waits for a batch, or makes one, it launches nothing. At stake is what
+    the steps gain if this time vanishes, of which three quarters are taken to be sure (half of it where the training
+    needs the host's cores itself). Without Python calls it is a guess what the time is spent on: half is taken then.
+
+    What to do. Make batches ahead in another process or thread; torch's DataLoader does, with workers.
+    """
+    time, source, confidence = _waiting(look)
+    if time is None or not time.length:
+        return
+    gains = gains_without(look, time)
+    waiting = float(np.mean(gains)) if len(gains) else 0.0
+    if waiting < WORTH * look.step:
+        return
+    part = 0.5 if confidence == "medium" or not look.has_device else SURE
+    yield Claim(
+        message=f"The training waits {shown(waiting, 'ns')} of each step ({share(waiting, look.step)}) for data that"
+        f" does not come from torch's loader{_by(look.trace, source)}.",
+        stake=look.stake(part * gains, gains),
+        change="- for batch in batches():  # made, or waited for, in the loop\n"
+        "+ for batch in DataLoader(dataset, num_workers=4, pin_memory=True, persistent_workers=True):",
+        why="The steps are computed anew without this time; making batches ahead is supposed to bring"
+        f" {share(part, 1.0)} of that at least.",
+        confidence=confidence,
+        evidence=(_evidence(look, source, time),),
+        time=look.exposed(time),
+    )
+
+
+def _waiting(look: RankView) -> tuple[Intervals | None, int, Confidence]:
+    """When the main thread waits, the Python call that shows it best (−1 for none), and how sure that is."""
+    trace, loading = look.trace, loader_time(look.trace)
+    calls = _outermost(trace, np.flatnonzero(trace.of(waits_for_data) | trace.of(_reads)))
+    calls = calls[covered(Intervals(trace.start[calls], trace.end[calls]), loading) == 0]
+    if len(calls):
+        time = intersection(union(trace.start[calls], trace.end[calls]), union(*look.view.steps.host))
+        longest = int(calls[np.argmax(trace.end[calls] - trace.start[calls])])
+        return time, longest, "high"
+    if not look.has_device or look.view.steps.origin == "window" or look.count < _FEWEST:
+        return None, -1, "low"
+    gaps, known = gap_spans(trace, look.select.steps_by)
+    places = look.view.places[known[look.view.places]]
+    start, end = gaps.start[places], gaps.end[places]
+    first = _first_copies(trace, start, end)
+    own = (first >= 0) & (covered(Intervals(start, end), loading) == 0)
+    busy = trace.of(_busy)
+    time = difference(union(start[own], first[own]), busy)
+    return time, -1, "low" if np.any(trace.kind == EventKind.PYTHON) else "medium"
+
+
+def _outermost(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of calls on the main thread those that lie in no other of them."""
+    rows = rows[trace.track[rows] == trace.of(main_thread)]
+    wanted = np.zeros(len(trace), np.bool_)
+    wanted[rows] = True
+    parent = trace.of(call_tree).parent
+    inside = (parent[rows] >= 0) & (ancestor(parent, wanted)[parent[rows]] >= 0)
+    return rows[~inside]
+
+
+def _reads(trace: Trace) -> NDArray[np.bool_]:
+    """Which Python calls and spans read data or decode it: bool [events]."""
+    return rows_named(
+        trace,
+        lambda name: _READS.search(name) is not None,
+        EventKind.PYTHON,
+        EventKind.ANNOTATION,
+        EventKind.HOST_OP,
+        holding=_READERS,
+    )
+
+
+def _first_copies(trace: Trace, start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    """When in each span the first copy to a device is asked for, −1 where none is: int64 [spans], ns."""
+    found = trace.of(copies_to_device)
+    rows = np.where(found.op >= 0, found.op, found.call)
+    asked = np.sort(trace.start[rows[trace.track[rows] == trace.of(main_thread)]])
+    place = np.searchsorted(asked, start)
+    there = place < len(asked)
+    first = np.full(len(start), -1, np.int64)
+    first[there] = asked[place[there]]
+    return np.where(first < end, first, -1)
+
+
+def _busy(trace: Trace) -> Intervals:
+    """When the main thread is in an operator or a call of the runtime."""
+    marks = rows_named(trace, lambda name: name.startswith((STEP, "[pl][")), EventKind.HOST_OP, holding=(STEP, "[pl]["))
+    kinds = (trace.kind == EventKind.HOST_OP) | (trace.kind == EventKind.RUNTIME)
+    rows = kinds & ~marks & (trace.track == trace.of(main_thread))
+    return union(trace.start[rows], trace.end[rows])
+
+
+def _by(trace: Trace, source: int) -> str:
+    return f": {quoted(trace.strings.label(int(trace.name[source])))} at the longest" if source >= 0 else ""
+
+
+def _evidence(look: RankView, source: int, time: Intervals) -> Evidence:
+    if source >= 0:
+        return seen(look, source, "the longest of these calls", "flame")
+    longest = int(np.argmax(time.end - time.start))
+    start, end = (int(edge[longest]) - look.origin for edge in time)
+    return Evidence("the longest gap", "step_breakdown", start=start, end=end)
+
+
+RULE = Rule("DATA004", "Waiting for data of another loader", of_rank=waiting_for_data)

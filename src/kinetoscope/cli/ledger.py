@@ -1,0 +1,76 @@
+"""`kinetoscope ledger RUN...`: runs in a row, what each of them changed, and what that brought.
+
+Name the runs in the order in which you made them. What was changed is read from what `kinetoscope record` and
+`kinetoscope.profile` write down beside the trace: command line, parameters, versions, commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+from argparse import Namespace
+
+from kinetoscope.cli.diff import is_screen
+from kinetoscope.cli.opening import opened, selection
+from kinetoscope.cli.options import Parser, add_engine, add_reading, add_selection, add_table, typed
+
+
+def run(arguments: list[str]) -> int:
+    """Read the runs, one after the other, and write a row for each."""
+    args = _parser().parse_args(arguments)
+    from kinetoscope.advisor.advice import advise
+    from kinetoscope.compare.delivery import of_advice
+    from kinetoscope.compare.ledger import entry, of_entries
+    from kinetoscope.model.selection import ALL
+
+    select = selection(args).get("select", ALL)
+    screen = is_screen(args)
+    promised = args.promises if args.promises is not None else screen
+    entries, advice = [], []
+    for path in args.runs:
+        with opened(Namespace(**{**vars(args), "path": [path]})) as (job, _):
+            entries.append(entry(job, select=select, samples_per_step=args.samples_per_step))
+            advice += [advise(job, select=select)] if promised else []
+    found = of_entries(entries)
+    kept = of_advice([each.path for each in entries], advice) if promised else None
+    from kinetoscope.cli.output import deliver, width, write_lines
+
+    if screen:
+        from kinetoscope.cli.book import lines
+
+        write_lines(lines(found, kept.frame if kept else None, width=width()), args.output)
+    else:
+        deliver(kept if kept and args.promises else found, args)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="kinetoscope ledger", description=__doc__)
+    parser.add_argument(
+        "runs", metavar="RUN", nargs="+", help="a trace, a folder of them, a quoted glob, or a URL; in order"
+    )
+    parser.add_argument(
+        "--samples-per-step",
+        type=typed(_number),
+        metavar="N",
+        help="samples of all ranks together in a step, for runs that do not say",
+    )
+    parser.add_argument(
+        "--promises",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="what findings that are gone had promised, and what came; with --format, the table of that",
+    )
+    add_reading(parser, path=False)
+    add_engine(parser)
+    add_selection(parser)
+    add_table(parser)
+    parser.set_defaults(table=None)
+    return parser
+
+
+def _number(text: str) -> float:
+    """A number above 0."""
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise ValueError(f"{text!r} is no number above 0")
+    return number

@@ -1,0 +1,147 @@
+"""Where the windows of a recorder run, one at a time: from torch's start to what is handed over to be written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kinetoscope.record import guards
+from kinetoscope.record.delivery import Delivery
+from kinetoscope.record.requests import Request
+from kinetoscope.record.session import Session
+from kinetoscope.record.signals import Interruption
+from kinetoscope.record.window import Window
+
+
+class Stage:
+    """Everything here is done by the thread that records, in a section that no handler of signals cuts in two.
+
+    Attributes:
+        window: the window that runs.
+        asked_to_stop: "" or why another thread wants it to end; it ends with the step.
+    """
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        interruption: Interruption,
+        *,
+        listen: Callable[[], None],
+        make_way: Callable[[], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        """`listen` is called when a window begins to record, `make_way` when another profiler is about to."""
+        self.window: Window | None = None
+        self.asked_to_stop = ""
+        self._delivery, self._interruption = delivery, interruption
+        self._listen, self._make_way, self._tell = listen, make_way, tell
+        self._resident = guards.Resident()
+
+    def open(
+        self,
+        asked: Request,
+        step: int,
+        *,
+        provisional: bool = False,
+        on_ready: Callable[[Any], Any] | None = None,
+    ) -> bool:
+        """Begin a window with the step that is about to run; if it cannot be, whoever asked is told why."""
+        on_done = [asked.on_done] if asked.on_done is not None else []
+        why = "a window is running" if self.window is not None else self._delivery.ready()
+        if not why:
+            session = Session(asked.options, light=provisional, yielding=self._make_way)
+            self.window = window = Window(
+                session,
+                asked.reason,
+                asked.options,
+                asked.warmup,
+                asked.active,
+                on_done,
+                self._resident,
+                self._resident.bytes(),
+                guards.memory_limit(asked.options.max_memory),
+                provisional,
+                on_ready=on_ready,
+            )
+            if asked.warmup <= 0:
+                why = self._begin(window, step)
+            else:
+                why = session.prepare()
+                if why:
+                    self.window = None
+        if why:
+            self._delivery.refuse(why, on_done, asked.reason)
+        return not why
+
+    def advance(self, window: Window, ended: int, step: int, samples: int | None) -> None:
+        """A step of the window ended, and the next is about to run."""
+        if window.began is None:
+            window.warmup -= 1
+            why = self._begin(window, step) if window.warmup <= 0 else ""
+            if why:
+                self._delivery.refuse(why, window.on_done, window.reason)
+            return
+        window.close_step(ended, samples, whole=True)
+        why = self.asked_to_stop or window.too_much()
+        if why or len(window.steps) >= window.active:
+            self._end(window, "" if len(window.steps) >= window.active else why)
+        else:
+            window.open_step(step)
+
+    def cut(self, window: Window, step: int, reason: str) -> None:
+        """Record no more; whether what was recorded is wanted shows later."""
+        window.cut = reason
+        window.close_step(step, None, whole=False)
+        window.session.stop()
+
+    def stop(self, window: Window, step: int, reason: str, *, keep: bool) -> None:
+        """End the window in the midst of a step."""
+        if window.began is None:
+            self.window = None
+            window.session.stop()
+            window.session.release()
+            if keep:
+                self._delivery.refuse(reason or "its first step did not come", window.on_done, window.reason)
+            return
+        window.close_step(step, None, whole=False)
+        self._end(window, reason, keep=keep)
+
+    def close(self) -> None:
+        """No window comes any more."""
+        self._resident.close()
+
+    def _begin(self, window: Window, step: int) -> str:
+        """Record from here on; "" or why not."""
+        began = time.perf_counter()
+        window.resident_before = window.resident.bytes()
+        window.clock("start")
+        why = window.session.start()
+        if why:
+            self.window = None
+            return why
+        window.began = step
+        window.began_at = time.monotonic()
+        self._listen()
+        window.watch = guards.Watch(window.too_much, self._interruption.raise_for)
+        window.start_seconds = time.perf_counter() - began
+        window.open_step(step)
+        return ""
+
+    def _end(self, window: Window, truncated: str, *, keep: bool = True) -> None:
+        """Stop torch's profiler; what it recorded is delivered, or forgotten."""
+        self.window, self.asked_to_stop = None, ""
+        if window.watch is not None:
+            window.watch.end()
+        self._interruption.rest()
+        grown = window.grown()
+        window.clock("stop")
+        before = time.perf_counter()
+        why = window.session.lost if window.cut else window.session.stop()
+        truncated = window.cut or truncated
+        if not keep:
+            window.session.release()
+            return
+        if truncated:
+            self._tell(f"recording ended early: {truncated}")
+        self._delivery.deliver(window, why, truncated, grown, time.perf_counter() - before)
