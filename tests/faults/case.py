@@ -19,7 +19,7 @@ class Case:
     """A fault that the advisor has to find, and the same program without it.
 
     Attributes:
-        code: of the rule that has to find it.
+        code: of the rule that has to find it; of several, joined by +, where the twin is rid of several faults.
         name: what is wrong, in a few words, unique in its family.
         faulty, fixed: draw the program with and without it.
         timed: what is at stake is time, so that the measured gain has to lie in the promised interval.

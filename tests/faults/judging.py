@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kinetoscope.advisor.advice import Advice, advise
 from kinetoscope.advisor.finding import SEVERITIES, Finding
@@ -115,25 +115,22 @@ def advised(draw: Draw) -> tuple[Advice, float]:
 def judged(case: Case) -> Judged:
     """Draw both twins, and see."""
     (advice, faulty), (other, fixed) = advised(case.faulty), advised(case.fixed)
-    mine = [finding for finding in advice.findings if finding.code == case.code]
-    worst: str = max((finding.severity for finding in mine), key=SEVERITIES.index) if mine else ""
-    places = [place for place, finding in enumerate(advice.findings, 1) if finding.code == case.code]
-    wrong = [each.code for each in other.of("warning", "critical") if each.code not in case.still]
-    return Judged(
-        code=case.code,
-        family=case.family,
-        name=case.name,
-        timed=case.timed,
-        faulty=faulty,
-        fixed=fixed,
-        step=advice.step,
-        severity=worst,
-        low=sum(finding.stake.low for finding in mine),
-        high=sum(finding.stake.high for finding in mine),
-        place=places[0] if places else 0,
-        message=mine[0].message if mine else "",
-        false=tuple(wrong),
-    )
+    wrong = tuple(each.code for each in other.of("warning", "critical") if each.code not in case.still)
+    told: dict[str, Any] = {"family": case.family, "name": case.name, "timed": case.timed}
+    return Judged(code=case.code, **told, faulty=faulty, fixed=fixed, **said(advice, case.code), false=wrong)
+
+
+def said(advice: Advice, code: str) -> dict[str, Any]:
+    """What findings of a rule say together; of several rules, joined by +, each has to find something."""
+    codes = code.split("+")
+    mine = [finding for finding in advice.findings if finding.code in codes]
+    if {finding.code for finding in mine} != set(codes):
+        return {"step": advice.step, "severity": "", "low": 0.0, "high": 0.0, "place": 0, "message": ""}
+    worst = max((finding.severity for finding in mine), key=SEVERITIES.index)
+    place = next(place for place, finding in enumerate(advice.findings, 1) if finding.code in codes)
+    low, high = (sum(getattr(finding.stake, end) for finding in mine) for end in ("low", "high"))
+    found = {"severity": worst, "low": low, "high": high, "place": place, "message": mine[0].message}
+    return {"step": advice.step, **found}
 
 
 def warnings(program: Healthy) -> tuple[Finding, ...]:

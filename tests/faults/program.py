@@ -71,6 +71,11 @@ class Program(Host):
     # --- device work
 
     @property
+    def amd(self) -> bool:
+        """Is its device AMD's?"""
+        return bool(self.device and self.device.startswith("AMD"))
+
+    @property
     def multiprocessors(self) -> int:
         """How many the device has."""
         return next((n for name, n in _MULTIPROCESSORS.items() if self.device and name in self.device), 100)
@@ -178,12 +183,15 @@ class Program(Host):
         begins, ends = self.gpu.submit(self.now, stream, self.drawn(1.2 + size / speed / 1000))
         if direction != "DtoD" and not pinned and (size > _SMALL or direction == "DtoH"):
             self.now = max(self.now, ends) + self.drawn(3)
-        self._runtime("cudaMemcpyAsync", start, correlation)
+        at_once = blocking and direction != "DtoD"
+        if at_once and self.amd:  # one call of HIP that copies and waits
+            self.now = max(self.now, ends) + self.drawn(3)
+        self._runtime("hipMemcpyWithStream" if at_once and self.amd else "cudaMemcpyAsync", start, correlation)
         host = "Pinned" if pinned else "Pageable"
         places = {"HtoD": f"{host} -> Device", "DtoH": f"Device -> {host}"}.get(direction, "Device -> Device")
         rates = {"bytes": int(size), "memory bandwidth (GB/s)": size / max(ends - begins, 1)}
         self._on_device("gpu_memcpy", f"Memcpy {direction} ({places})", begins, ends, stream, correlation, **rates)
-        if blocking and direction != "DtoD":
+        if at_once and not self.amd:
             self.synchronize(stream=stream)
 
     def to_device(
@@ -330,7 +338,7 @@ class Program(Host):
         if self.device:
             self.synchronize("cudaDeviceSynchronize")
         self.events += [event for event in self._work if event["ts"] + event["dur"] >= began]
-        write(path, self.events, self._header(), amd=bool(self.device and self.device.startswith("AMD")))
+        write(path, self.events, self._header(), amd=self.amd)
         return self.step_time
 
     def _header(self) -> dict[str, Any]:

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from kinetoscope.advisor.advice import advise
-from kinetoscope.advisor.finding import SEVERITIES
 from kinetoscope.reading import read
 from tests.faults import programs
-from tests.faults.judging import Judged
+from tests.faults.judging import Judged, said
 from tests.faults.outcomes import REAL, Outcomes
 
 _NO_PROGRAMS: Final = ("__main__", "running", "parts", "ddp")
@@ -44,9 +43,6 @@ def judged(folder: Path) -> Judged:
     """What came of a program that was run into the folder."""
     measured: dict[str, Any] = json.loads((folder / "measured.json").read_text())
     advice, other = (advise(read(str(folder / twin), jobs=1)) for twin in ("faulty", "fixed"))
-    mine = [finding for finding in advice.findings if finding.code == measured["code"]]
-    worst: str = max((finding.severity for finding in mine), key=SEVERITIES.index) if mine else ""
-    places = [place for place, finding in enumerate(advice.findings, 1) if finding.code == measured["code"]]
     faulty, fixed = (min(measured["plain"][twin]) for twin in ("faulty", "fixed"))
     return Judged(
         code=measured["code"],
@@ -55,12 +51,7 @@ def judged(folder: Path) -> Judged:
         timed=measured.get("timed", True),
         faulty=faulty,
         fixed=fixed,
-        step=advice.step,
-        severity=worst,
-        low=sum(finding.stake.low for finding in mine),
-        high=sum(finding.stake.high for finding in mine),
-        place=places[0] if places else 0,
-        message=mine[0].message if mine else "",
+        **said(advice, measured["code"]),
         false=tuple(each.code for each in other.of("warning", "critical")),
     )
 

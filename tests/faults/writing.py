@@ -20,7 +20,6 @@ _AMD: Final = {
     "cudaLaunchKernel": "hipLaunchKernel",
     "cudaLaunchKernelExC": "hipExtModuleLaunchKernel",
     "cuLaunchKernel": "hipModuleLaunchKernel",
-    "cudaMemcpyAsync": "hipMemcpyWithStream",
 }
 
 

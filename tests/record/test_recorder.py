@@ -45,6 +45,17 @@ def test_a_run_and_its_sidecar(tmp_path: Path) -> None:
 
 
 @needs_torch
+def test_samples_of_any_kind_lose_no_trace(tmp_path: Path) -> None:
+    said = "torch.tensor(8), 8.5, 'x', None, -1, True"
+    done = run(
+        f"with profile(DIR, wait=0, warmup=0, active=6) as prof:\n    for each in ({said}): train(); prof.step(each)\n",
+        tmp_path,
+    )
+    (trace,) = traces(tmp_path)
+    assert [each["samples"] for each in sidecar(trace)["steps"]] == [8, None, None, None, None, 1], done.err
+
+
+@needs_torch
 def test_the_result_of_training_is_the_same_bit_for_bit(tmp_path: Path) -> None:
     plain = run("for _ in range(12): train()\nresult()", tmp_path)
     ours = run(
@@ -111,9 +122,7 @@ with profile(DIR, options=Options(max_seconds=1.0)) as prof:
         tmp_path,
     )
     (trace,) = traces(tmp_path)
-    assert "longer than 1 s" in sidecar(trace)["truncated"] if not steps else sidecar(trace)["last_step"] == 4, (
-        done.err
-    )
+    assert "longer than 1 s" in sidecar(trace)["truncated"] if not steps else sidecar(trace)["last_step"] == 4, done.err
 
 
 @needs_torch

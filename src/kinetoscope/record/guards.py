@@ -39,6 +39,7 @@ class Once:
         self._say, self._said = say, set[str]()
 
     def __call__(self, line: str) -> None:
+        """Say it, unless it was said."""
         if line not in self._said and len(self._said) < 100:
             self._said.add(line)
             harmless(None)(self._say)(line)

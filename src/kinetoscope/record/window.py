@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 import time
 from collections.abc import Callable
@@ -87,7 +88,7 @@ class Window:
                 "profiler_step": number,
                 "start_ns": self.step_began,
                 "end_ns": time.time_ns(),
-                "samples": samples,
+                "samples": _count(samples),
                 "resident_bytes": self.resident.bytes(),
             }
             memory = meta.device_memory()
@@ -98,6 +99,15 @@ class Window:
     def clock(self, at: str) -> None:
         """Note what the clocks say."""
         self.clocks.append({"at": at, **meta.clocks()})
+
+
+def _count(samples: object) -> int | None:
+    """As an integer that JSON can hold: it may be one of NumPy's, or a tensor; None where it is none."""
+    try:
+        found = operator.index(samples)  # type: ignore[arg-type] # what is none raises
+    except Exception:  # noqa: BLE001 - a user's own class may do anything
+        return None
+    return found if 0 <= found < 1 << 63 else None
 
 
 class Run:

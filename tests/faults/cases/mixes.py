@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tests.faults.case import planted
-from tests.faults.healthy import perceptron, recommender, resnet, transformer
+from tests.faults.healthy import perceptron, resnet, transformer
 from tests.faults.host import Body
 from tests.faults.kernels import elementwise, multi_tensor
 from tests.faults.network import Network
@@ -77,6 +77,22 @@ def slept(us: float, frame: str = "train.py(57): report") -> Part:
     return part
 
 
+def generated(us: float) -> Part:
+    """A batch of a generator of the user's own."""
+
+    def part(p: Program) -> None:
+        slept(us, "data.py(20): batches")(p)
+        p.to_device(2e6, pinned=True, blocking=False)
+
+    return part
+
+
+def synchronised(p: Program) -> None:
+    """A step whose time is taken."""
+    p.synchronize("cudaDeviceSynchronize")
+    p.host(500)
+
+
 def collected(us: float, every: int = 1) -> Part:
     """Python's collector runs."""
     count = iter(range(1 << 30))
@@ -117,11 +133,12 @@ def by_parameter(count: int) -> Callable[[Network], None]:
     """Adam in a Python loop."""
 
     def part(net: Network) -> None:
-        names = ("aten::lerp_", "aten::mul_", "aten::addcmul_", "aten::sqrt", "aten::div_", "aten::add_", "aten::addcdiv_")
+        names = ("lerp_", "mul_", "addcmul_", "sqrt", "div_", "add_", "addcdiv_")
+        kernel, shape = elementwise("CUDAFunctor_add", "float"), [256, 256]
         with net.p.annotation("Optimizer.step#Adam.step"):
             for _ in range(count):
                 for name in names:
-                    net.work(name, elementwise("CUDAFunctor_add", "float"), 3.5, [256, 256], [256, 256], types=["float"] * 2)
+                    net.work(f"aten::{name}", kernel, 3.5, shape, shape, types=["float"] * 2)
                 net.p.host(6)
         with net.p.annotation("Optimizer.zero_grad#Adam.zero_grad"):
             net.p.host(15)
@@ -144,27 +161,19 @@ def small(net: Network) -> None:
     transformer(net, layers=6, batch=4, length=512)
 
 
-def tiny(net: Network) -> None:
-    """A language model that is far too small for the device."""
-    for _ in range(10):
-        net.block(1, 128, 512, 8)
-
-
 def vision(net: Network) -> None:
     """A residual network."""
     resnet(net, batch=128, blocks=8)
 
 
-def in_graph(net: Network, scale: float = 1.0) -> None:
-    """The kernels of `tiny`, forward, backward and optimizer, in one graph."""
-    us = net.us(2.0 * 128 * 512 * 1536, 2 * 512 * 1536)
-    net.p.graph_launch([("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_cublas", us * scale)] * 330)
+_PRODUCT: Final = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_cublas"
 
 
 def captured(p: Program, n: int) -> None:
     """A step that is one graph."""
     loading(1500)(p)
-    in_graph(Network(p))
+    us = Network(p).us(2.0 * 128 * 512 * 1536, 2 * 512 * 1536)
+    p.graph_launch([(_PRODUCT, us)] * 330)
 
 
 def eager(p: Program, n: int) -> None:
@@ -173,7 +182,7 @@ def eager(p: Program, n: int) -> None:
     net = Network(p)
     us = net.us(2.0 * 128 * 512 * 1536, 2 * 512 * 1536)
     for _ in range(330):
-        net.work("aten::mm", "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_cublas", us, [128, 512], [512, 1536])
+        net.work("aten::mm", _PRODUCT, us, [128, 512], [512, 1536])
 
 
 def host_mlp(net: Network) -> None:
@@ -183,7 +192,7 @@ def host_mlp(net: Network) -> None:
 
 _READY: Final = stepping(first=loading(2000))
 _SMALL: Final = stepping(first=loading(2000), layers=small)
-_VISION: Final = {"layers": vision, "precision": "fp16"}
+_VISION: Final[dict[str, Any]] = {"layers": vision, "precision": "fp16"}
 
 CASES = (
     # loading
@@ -191,31 +200,167 @@ CASES = (
     planted("DATA001", "in the process, jitter of 20 %", stepping(first=loading(30e3, 0)), _READY, seed=302, noise=0.2),
     planted("DATA001", "in the process, MI300X", stepping(first=loading(26e3, 0)), _READY, seed=303, **_MI300),
     planted(
-        "DATA001", "in the process, and the loss looked at",
-        stepping(first=loading(15e3, 0), last=looked_at(1, 1500)), stepping(first=loading(15e3), last=looked_at(1, 1500)),
-        seed=304, still=("HOST002",),
+        "DATA001+HOST002",
+        "in the process, and the loss looked at",
+        stepping(first=loading(15e3, 0), last=looked_at(1, 1500)),
+        _READY,
+        seed=304,
     ),
-    planted("DATA002", "three workers of six, 60 steps", stepping(first=loading(110e3, 3)), stepping(first=loading(110e3, 6)), seed=305, steps=40),
-    planted("DATA002", "one worker of two, 4 steps", stepping(first=loading(40e3, 1)), stepping(first=loading(40e3, 4)), seed=306, steps=4),
-    planted("DATA002", "two workers of three, jitter of 15 %", stepping(first=loading(64e3, 2)), stepping(first=loading(64e3, 5)), seed=307, noise=0.15),
-    planted("DATA004", "a generator that waits", stepping(first=lambda p: (slept(20e3)(p), p.to_device(2e6, pinned=True, blocking=False))), _READY, seed=308),
-    planted("DATA005", "large pageable batches, A100", stepping(first=loading(2000, 4, 120e6, pinned=False), **_VISION), stepping(first=loading(2000, 4, 120e6), **_VISION), seed=309, **_A100),
-    planted("DATA005", "large pageable batches, MI300X", stepping(first=loading(2000, 4, 120e6, pinned=False), **_VISION), stepping(first=loading(2000, 4, 120e6), **_VISION), seed=310, **_MI300),
+    planted(
+        "DATA002",
+        "three workers of six, 60 steps",
+        stepping(first=loading(110e3, 3)),
+        stepping(first=loading(110e3, 6)),
+        seed=305,
+        steps=40,
+    ),
+    planted(
+        "DATA002",
+        "one worker of two, 4 steps",
+        stepping(first=loading(40e3, 1)),
+        stepping(first=loading(40e3, 4)),
+        seed=306,
+        steps=4,
+    ),
+    planted(
+        "DATA002",
+        "two workers of three, jitter of 15 %",
+        stepping(first=loading(64e3, 2)),
+        stepping(first=loading(64e3, 5)),
+        seed=307,
+        noise=0.15,
+    ),
+    planted("DATA004", "a generator that waits", stepping(first=generated(20e3)), _READY, seed=308),
+    planted(
+        "DATA005",
+        "large pageable batches, A100",
+        stepping(first=loading(2000, 4, 120e6, pinned=False), **_VISION),
+        stepping(first=loading(2000, 4, 120e6), **_VISION),
+        seed=309,
+        **_A100,
+    ),
+    planted(
+        "DATA007",
+        "large pageable batches, MI300X",
+        stepping(first=loading(2000, 4, 120e6, pinned=False), **_VISION),
+        stepping(first=loading(2000, 4, 120e6), **_VISION),
+        seed=310,
+        **_MI300,
+    ),
     # the host
-    planted("HOST002", "the loss looked at in each small step", stepping(first=loading(2000), layers=small, last=looked_at(1, 400)), _SMALL, seed=320),
-    planted("HOST002", "looked at twelve times a step, MI300X", stepping(first=loading(2000), between=looked_at(12, 60)), _READY, seed=321, **_MI300),
-    planted("HOST002", "looked at, copied to pageable memory, 3 steps", stepping(first=loading(2000), layers=small, last=looked_at(2, 250, pinned=False)), _SMALL, seed=322, steps=3),
-    planted("HOST002", "rows chosen by a mask, with stacks", stepping(first=loading(2000), layers=small, between=masked), stepping(first=loading(2000), layers=small), seed=323, stacks=True, steps=8),
-    planted("HOST002", "a large output fetched in each step", stepping(first=loading(2000), last=fetched(20e6)), _READY, seed=324),
-    planted("HOST002", "the device synchronised in each step", stepping(first=loading(2000), layers=small, last=lambda p: (p.synchronize("cudaDeviceSynchronize"), p.host(500))), _SMALL, seed=325, noise=0.1),
-    planted("HOST002", "looked at, and the loader too slow", stepping(first=loading(40e3, 2), last=looked_at(1, 2500)), stepping(first=loading(40e3, 2)), seed=326, still=("DATA002",)),
+    planted(
+        "HOST002",
+        "the loss looked at in each small step",
+        stepping(first=loading(2000), layers=small, last=looked_at(1, 400)),
+        _SMALL,
+        seed=320,
+    ),
+    planted(
+        "HOST002",
+        "looked at twelve times a step, MI300X",
+        stepping(first=loading(2000), between=looked_at(12, 60)),
+        _READY,
+        seed=321,
+        **_MI300,
+    ),
+    planted(
+        "HOST002",
+        "looked at, copied to pageable memory, 3 steps",
+        stepping(first=loading(2000), layers=small, last=looked_at(2, 250, pinned=False)),
+        _SMALL,
+        seed=322,
+        steps=3,
+    ),
+    planted(
+        "HOST002",
+        "rows chosen by a mask, with stacks",
+        stepping(first=loading(2000), layers=small, between=masked),
+        stepping(first=loading(2000), layers=small),
+        seed=323,
+        stacks=True,
+        steps=8,
+    ),
+    planted(
+        "HOST002",
+        "a large output fetched in each step",
+        stepping(first=loading(2000), last=fetched(20e6)),
+        _READY,
+        seed=324,
+    ),
+    planted(
+        "HOST002",
+        "the device synchronised in each step",
+        stepping(first=loading(2000), layers=small, last=synchronised),
+        _SMALL,
+        seed=325,
+        noise=0.1,
+    ),
+    planted(
+        "HOST002",
+        "looked at, and the loader too slow",
+        stepping(first=loading(40e3, 2), last=looked_at(1, 2500)),
+        stepping(first=loading(40e3, 2)),
+        seed=326,
+        still=("DATA002",),
+    ),
     planted("HOST001", "launched one by one instead of in a graph", eager, captured, seed=330),
     planted("HOST001", "the same with a slow host, 3 steps", eager, captured, seed=331, steps=3, launch_us=9),
-    planted("HOST004", "Adam parameter by parameter", stepping(first=loading(2000), layers=small, optimizer=by_parameter(120)), stepping(first=loading(2000), layers=small, optimizer=by_lists), seed=332),
-    planted("HOST004", "Adam parameter by parameter, a few of them", stepping(first=loading(2000), optimizer=by_parameter(60)), stepping(first=loading(2000), optimizer=by_lists), seed=333, stacks=True, steps=8),
-    planted("HOST006", "the collector in each third step", stepping(first=loading(2000), layers=small, last=collected(30e3, 3)), _SMALL, seed=334, stacks=True, steps=12),
-    planted("HOST006", "the collector in each step", stepping(first=loading(2000), layers=small, last=collected(9e3)), _SMALL, seed=335, stacks=True, steps=8),
-    planted("HOST008", "the loop waits in each step", stepping(first=loading(2000), layers=small, last=slept(12e3)), _SMALL, seed=336),
-    planted("HOST008", "the loop waits in each step, on the host alone", stepping(first=loading(2000), layers=host_mlp, precision="fp32", last=slept(12e3)), stepping(first=loading(2000), layers=host_mlp, precision="fp32"), seed=337, **_CPU),
-    planted("HOST008", "the loop waits a little, with stacks", stepping(first=loading(2000), layers=small, last=slept(5e3)), _SMALL, seed=338, stacks=True, steps=8),
-)  # fmt: skip
+    planted(
+        "HOST004",
+        "Adam parameter by parameter",
+        stepping(first=loading(2000), layers=small, optimizer=by_parameter(120)),
+        stepping(first=loading(2000), layers=small, optimizer=by_lists),
+        seed=332,
+    ),
+    planted(
+        "HOST004",
+        "Adam parameter by parameter, a few of them",
+        stepping(first=loading(2000), optimizer=by_parameter(60)),
+        stepping(first=loading(2000), optimizer=by_lists),
+        seed=333,
+        stacks=True,
+        steps=8,
+    ),
+    planted(
+        "HOST006",
+        "the collector in each third step",
+        stepping(first=loading(2000), layers=small, last=collected(30e3, 3)),
+        _SMALL,
+        seed=334,
+        stacks=True,
+        steps=12,
+    ),
+    planted(
+        "HOST006",
+        "the collector in each step",
+        stepping(first=loading(2000), layers=small, last=collected(9e3)),
+        _SMALL,
+        seed=335,
+        stacks=True,
+        steps=8,
+    ),
+    planted(
+        "HOST008",
+        "the loop waits in each step",
+        stepping(first=loading(2000), layers=small, last=slept(12e3)),
+        _SMALL,
+        seed=336,
+    ),
+    planted(
+        "HOST008",
+        "the loop waits in each step, on the host alone",
+        stepping(first=loading(2000), layers=host_mlp, precision="fp32", last=slept(12e3)),
+        stepping(first=loading(2000), layers=host_mlp, precision="fp32"),
+        seed=337,
+        **_CPU,
+    ),
+    planted(
+        "HOST008",
+        "the loop waits a little, with stacks",
+        stepping(first=loading(2000), layers=small, last=slept(5e3)),
+        _SMALL,
+        seed=338,
+        stacks=True,
+        steps=8,
+    ),
+)

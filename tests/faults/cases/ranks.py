@@ -88,7 +88,7 @@ def _in_its_own(layers: int, kernel: float, host: float) -> Body:
     return body
 
 
-_GEMM: Final = "ampere_sgemm_128x64_tn"
+_GEMM: Final = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas"
 
 CASES: Final = (
     planted(
@@ -96,8 +96,8 @@ CASES: Final = (
         family=_FAMILY, steps=12,
     ),
     planted(
-        "RANKS001", "two devices, one process, larger kernels", _in_one_process(2, 32, 200, 60),
-        _in_its_own(32, 200, 60), seed=200, family=_FAMILY, steps=12,
+        "RANKS001", "two devices, one slow process", _in_one_process(2, 32, 90, 90),
+        _in_its_own(32, 90, 90), seed=200, family=_FAMILY, steps=12,
     ),
     _case("RANKS002", "gloo, one machine", _data_parallel(seed=201, staged=True), staged=False),
     _case(

@@ -57,10 +57,12 @@ def rank(name: str, folder: str, rounds: int, steps: int) -> None:
         for twin in TWINS:
             dist.barrier()
             recorded[twin].append(record(step[twin], steps, Path(folder) / f"{twin}-{turn}"))
-    dist.barrier()
-    if dist.get_rank() == 0:
+    for turn in (1, 0):  # rank 0 chooses when all are written
         for twin in TWINS:
-            keep(Path(folder), twin, recorded[twin])
+            if (dist.get_rank() > 0) == bool(turn):
+                keep(Path(folder), twin, recorded[twin], dist.get_rank())
+        dist.barrier()
+    if dist.get_rank() == 0:
         print(json.dumps({"code": module.CODE, "name": module.NAME, "plain": plain, "recorded": recorded}))
     dist.destroy_process_group()
 

@@ -10,12 +10,12 @@ import torch
 
 from tests.faults.programs.parts import perceptron, training, vectors
 
-CODE, NAME, STEPS, STACKS = "HOST004", "AdamW, parameter by parameter, a larger model", 20, False
+CODE, NAME, STEPS, STACKS = "HOST004", "AdamW, parameter by parameter, a larger model", 12, False
 
 
 @contextmanager
 def program(fixed: bool) -> Iterator[Callable[[], None]]:
     """One call of the fused optimizer."""
-    model = perceptron(256, layers=40)
+    model = perceptron(256, layers=24)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=False, fused=fixed)
     yield training(model, vectors(64), optimizer=optimizer)

@@ -68,7 +68,10 @@ def mean(step: Step, count: int) -> float:
 def record(step: Step, count: int, folder: Path, *, stacks: bool = False) -> float:
     """The same with a profiler, whose trace goes into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    with profile(str(folder), wait=0, warmup=_WARM, active=count, with_stack=stacks) as prof:
+    # private to torch, but the only way to see the garbage collector
+    more = torch._C._profiler._ExperimentalConfig(record_python_gc_info=True) if stacks else None
+    given: dict[str, Any] = {"with_stack": stacks, "experimental_config": more}
+    with profile(str(folder), wait=0, warmup=_WARM, active=count, **given) as prof:
         for number in range(_WARM + count):
             if number == _WARM:
                 start = time.perf_counter_ns()
@@ -79,8 +82,13 @@ def record(step: Step, count: int, folder: Path, *, stacks: bool = False) -> flo
     return took / count
 
 
-def keep(folder: Path, twin: str, times: list[float]) -> None:
+def keep(folder: Path, twin: str, times: list[float], rank: int = 0) -> None:
     """Of the recordings of a twin only the one that was least disturbed, as `folder/twin`."""
+    for turn in range(len(times)):  # traces are compressed and written beside the program
+        while not list((folder / f"{twin}-{turn}").glob(f"*.rank{rank}of*.pt.trace.json.gz")):
+            time.sleep(0.05)
+    if rank:
+        return
     best = times.index(min(times))
     (folder / f"{twin}-{best}").rename(folder / twin)
     for turn in range(len(times)):

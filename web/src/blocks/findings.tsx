@@ -20,7 +20,7 @@ export function FindingsBlock({ title, findings, step, note, more }: Props) {
       {findings.length ? (
         <ol>
           {findings.map((finding, at) => (
-            <li key={`${finding.code}${at}`} class={finding.severity}>
+            <li key={`${finding.code}${at}`} class={`is-${finding.severity}`}>
               <div class="stake">
                 <b>{stake(finding)}</b>
                 {finding.high > 0 && <Stake {...finding} step={step} />}

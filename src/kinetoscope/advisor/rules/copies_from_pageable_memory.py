@@ -60,7 +60,7 @@ def copies_from_pageable_memory(look: RankView) -> Iterator[Claim]:
     longest = int(look.work.rows[place[np.argmax(took)]])
     call = int(found.call[which[np.argmax(took)]])
     yield Claim(
-        message=f"{each_step(look.each_step(len(which)), 'copy', 'copies').capitalize()} to the device from pageable"
+        message=f"{each_step(look.each_step(len(which)), 'copy', 'copies')} to the device from pageable"
         f" memory: {shown(look.each_step(size), 'bytes')} in {shown(look.each_step(time), 'ns')}"
         f" ({shown(size * 1e9 / max(time, 1), 'bytes/s')}).",
         stake=look.stake(_SURE * gains[0], gains[1]),

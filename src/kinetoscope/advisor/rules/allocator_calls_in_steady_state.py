@@ -1,0 +1,57 @@
+"""MEMORY003: the allocator asks the driver for memory step after step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.memory_use import allocator_calls, in_steady_state
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.where import seen
+from kinetoscope.advisor.words import each_step, quoted
+from kinetoscope.views.numbers import shown
+
+_SURE: Final = 0.8
+"""Of what the steps gain: some of these calls may be needed."""
+
+
+def allocator_calls_in_steady_state(look: RankView) -> Iterator[Claim]:
+    """Does the allocator ask the driver for memory in every step?
+
+    What it checks. Calls such as `cudaMalloc`, `cudaFree` and `cudaHostAlloc` in steps after the warm-up, if the later
+    half of the steps has them, too: at the beginning torch's pool of memory only fills up.
+
+    Why it matters. These calls take long, and freeing waits until the device is idle. Torch keeps what it has once got,
+    so that a steady loop needs none of them: if they go on, requests of ever other sizes do not fit into the free
+    blocks, memory is nearly full so that the pool is given back, or the program calls `empty_cache`. At stake is what
+    the steps gain without these calls, of which eight tenths are taken to be sure.
+
+    What to do. Let segments grow (`expandable_segments`), bring inputs to few sizes, call no `empty_cache` in the loop.
+    """
+    trace = look.trace
+    rows = in_steady_state(look, allocator_calls(trace))
+    if not len(rows):
+        return
+    factors = look.factors()
+    factors.host[rows] = 0.0
+    factors.free[rows] = True
+    gains = look.gains(factors)
+    took = trace.end[rows] - trace.start[rows]
+    longest = int(rows[np.argmax(took)])
+    calls, name = look.spans(rows), trace.strings.label(int(trace.name[longest]))
+    yield Claim(
+        message=f"The allocator calls the driver {each_step(look.each_step(len(rows)), 'time')} ({quoted(name)} and the"
+        f" like), {shown(look.each_step(calls.length), 'ns')} of each step.",
+        stake=look.stake(_SURE * gains, gains),
+        change="+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment\n"
+        "- torch.cuda.empty_cache()  # in the loop",
+        why="The steps are computed anew without these calls, and without waiting for the device in those that free.",
+        evidence=(seen(look, longest, "the longest of these calls", "memory_curve"),),
+        time=look.exposed(calls),
+    )
+
+
+RULE = Rule("MEMORY003", "The allocator calls the driver in every step", of_rank=allocator_calls_in_steady_state)

@@ -1,0 +1,54 @@
+"""MEMORY004: the allocator holds much more memory than is in use, and it is scarce."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kinetoscope.advisor.finding import NOTHING, Claim
+from kinetoscope.advisor.memory_use import allocator_calls, in_steady_state, memory_use
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.where import seen
+from kinetoscope.advisor.words import share
+from kinetoscope.views.numbers import shown
+
+_HELD: Final = 0.3
+"""Share of what the allocator holds that is not in use at the peak, from which on it counts as fragmented."""
+
+_SCARCE: Final = 0.7
+"""Share of a device's memory that the allocator holds, from which on that matters."""
+
+
+def fragmented_memory(look: RankView) -> Iterator[Claim]:
+    """Does the allocator hold much more than is in use when most is?
+
+    What it checks. What the allocator had reserved on each device at the instant at which most was allocated. If three
+    tenths of it or more were not in use, and it holds seven tenths of the device's memory, or still asks the driver for
+    more in each step: then free blocks are there, but too small or in the wrong place.
+
+    Why it matters. Memory runs out though there is enough of it, or a batch must be smaller than it could be. No time
+    is at stake, so it is a note; what the allocator's calls cost, another rule says.
+
+    What to do. Let segments grow, and bring inputs to few sizes.
+    """
+    calling = bool(len(in_steady_state(look, allocator_calls(look.trace))))
+    for use in memory_use(look):
+        unused = use.reserved - use.peak
+        scarce = use.total > 0 and use.reserved >= _SCARCE * use.total
+        if use.reserved <= 0 or unused < _HELD * use.reserved or not (scarce or calling):
+            continue
+        of = f" of {shown(use.total, 'bytes')}" if use.total else ""
+        yield Claim(
+            message=f"The allocator holds {shown(use.reserved, 'bytes')}{of} on {use.device} when most is in use, and"
+            f" {shown(unused, 'bytes')} of it ({share(unused, use.reserved)}) lie idle.",
+            stake=NOTHING,
+            change="+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment",
+            why="No time is at stake, but memory: it would suffice for a larger batch.",
+            confidence="medium",
+            evidence=(seen(look, use.row, "the peak of what is allocated", "memory_curve"),),
+            key=use.device,
+            at_most="note",
+        )
+
+
+RULE = Rule("MEMORY004", "Memory is fragmented", of_rank=fragmented_memory)

@@ -1,0 +1,62 @@
+"""MEMORY005: memory grows from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import polars as pl
+
+from kinetoscope.advisor.finding import NOTHING, Claim, Evidence
+from kinetoscope.advisor.memory_use import memory_use
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.words import quoted
+from kinetoscope.views.numbers import shown
+
+_LEAST: Final = 4096
+"""Bytes a step from which on growth is worth a word: numbers in a list are less."""
+
+
+def growing_memory(look: RankView) -> Iterator[Claim]:
+    """Does memory grow from step to step?
+
+    What it checks. `memory_growth`: whether what is in use at the ends of the steps rises, with 99 % confidence, and
+    what was taken in a step and kept.
+
+    Why it matters. A run that keeps some memory of each step ends when there is no more. Mostly a loss with its graph,
+    outputs or hidden states are kept in a list or carried on. No time is at stake, so it is a note.
+
+    What to do. Keep numbers, not tensors: `.detach()`, and now and then `.item()`.
+    """
+    growth = look.ask("memory_growth").frame
+    for whole in growth.filter((pl.col("verdict") == "leak") & (pl.col("per_step") >= _LEAST)).iter_rows(named=True):
+        device = str(whole["device"])
+        kept = growth.filter((pl.col("device") == device) & (pl.col("kind") != "device") & (pl.col("size") > 0))
+        kept = kept.filter(pl.col("steps") * 2 >= whole["steps"] - 1)
+        source = _source(kept.row(0, named=True)) if len(kept) else ""
+        yield Claim(
+            message=f"Memory grows by {shown(whole['per_step'], 'bytes')} a step on {quoted(device)}{source}"
+            f"{_until(look, device, whole['per_step'])}.",
+            stake=NOTHING,
+            change="- losses.append(loss)\n+ losses.append(loss.detach())  # without the graph that it came from",
+            why=f"No time is at stake, but the run. {whole['evidence']}",
+            evidence=(Evidence("what is kept, and where it was taken", "memory_growth"),),
+            key=device,
+            at_most="note",
+        )
+
+
+def _source(kept: dict[str, Any]) -> str:
+    module = f" in {quoted(str(kept['module']))}" if kept["module"] else ""
+    return f"; most of what is kept was taken by {quoted(str(kept['name']))}{module}"
+
+
+def _until(look: RankView, device: str, growth: float) -> str:
+    """How many steps are left until the device is full."""
+    uses = [use for use in memory_use(look) if use.device == device and use.total > use.peak]
+    if not uses or growth <= 0:
+        return ""
+    return f": it is full in {shown(int((uses[0].total - uses[0].peak) / growth), '')} steps"
+
+
+RULE = Rule("MEMORY005", "Memory grows from step to step", of_rank=growing_memory)

@@ -1,0 +1,50 @@
+"""MEMORY002: the device's memory is nearly full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kinetoscope.advisor.finding import NOTHING, Claim
+from kinetoscope.advisor.memory_use import memory_use
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.where import seen
+from kinetoscope.advisor.words import many, share
+from kinetoscope.model.memory import out_of_memory
+from kinetoscope.views.numbers import shown
+
+_NEAR: Final = 0.9
+"""Share of a device's memory in use from which on a slightly larger batch does not fit."""
+
+
+def memory_near_the_limit(look: RankView) -> Iterator[Claim]:
+    """Is the device's memory nearly full?
+
+    What it checks. The most that the allocator had given out on each device, against what the device has; and whether
+    the allocator reported that memory had run out.
+
+    Why it matters. From nine tenths on, the next longer sentence or a batch of another shape fails, or makes the
+    allocator give back all that it holds and ask the driver anew, which waits for the device each time. What torch
+    keeps in reserve does not count: that it gives back by itself. No time is at stake, so it is a note.
+
+    What to do. Recompute activations instead of keeping them, or train in 16 bits, or with a smaller batch and
+    accumulated gradients.
+    """
+    failed = out_of_memory(look.trace)
+    ran_out = f"; memory ran out {many(failed, 'time')}" if failed else ""
+    for use in memory_use(look):
+        if not use.total or (use.peak < _NEAR * use.total and not failed):
+            continue
+        yield Claim(
+            message=f"{shown(use.peak, 'bytes')} of {shown(use.total, 'bytes')} are in use on {use.device} at the peak"
+            f" ({share(use.peak, use.total)}){ran_out}.",
+            stake=NOTHING,
+            change="- x = block(x)\n+ x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
+            why="No time is at stake, but the run: a slightly larger batch does not fit.",
+            evidence=(seen(look, use.row, "the peak", "memory_peak"),),
+            key=use.device,
+            at_most="note",
+        )
+
+
+RULE = Rule("MEMORY002", "Memory is nearly full", of_rank=memory_near_the_limit)

@@ -1,0 +1,56 @@
+"""RECORDING001: the recording shows no steady steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kinetoscope.advisor.finding import NOTHING, Claim
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.words import joined
+from kinetoscope.model.recording import recording
+
+_FEWEST: Final = 3
+"""Steps from which on what varies between them shows."""
+
+_DAMAGED: Final = ("TRUNCATED", "STREAM", "LOST")
+"""Codes of symptoms of a file that is not whole."""
+
+
+def recording_without_steps(look: RankView) -> Iterator[Claim]:
+    """Does the recording show a few steps of the training, after its warm-up and from start to end?
+
+    What it checks. Whether steps are marked, whether three or more are left after the warm-up, and whether the
+    recording and its file are whole.
+
+    Why it matters. All that is said here is said of an average step. Without marks the whole window counts as one, with
+    all that happens but once; of one or two steps nobody can tell what is usual, and the times at stake are only as
+    good as that. No time is at stake: it is a note.
+
+    What to do. Call `prof.step()` at the end of each iteration, and record five steps or so after a few that warm up.
+    """
+    trace = look.trace
+    steps = look.view.steps
+    lacks: list[str] = []
+    known = trace.of(recording)
+    if known is not None and known.truncated:
+        lacks.append("it was ended early")
+    elif any(symptom.code in _DAMAGED for symptom in trace.health):
+        lacks.append("its file is not whole")
+    if steps.origin == "window":
+        lacks.append("no steps are marked, so that all of it counts as one")
+    elif look.count < _FEWEST and look.select.time is None:
+        lacks.append(f"only {look.count} of its steps can be looked at")
+    if not lacks or not len(trace.rows_of_host):
+        return
+    yield Claim(
+        message=f"The recording says little about an average step: {joined(lacks)}.",
+        stake=NOTHING,
+        change="+ with profile(schedule=schedule(wait=1, warmup=3, active=5), ...) as prof:\n"
+        "      for batch in loader:\n          train(batch)\n+         prof.step()",
+        why="No time is at stake, but how sure all other findings are.",
+        at_most="note",
+    )
+
+
+RULE = Rule("RECORDING001", "The recording shows no steady steps", of_rank=recording_without_steps)

@@ -1,0 +1,123 @@
+"""MEMORY001: most of the device's memory is unused, and a larger batch would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.fetching import FROM_WORKERS, IN_PROCESS, fetches
+from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.memory_use import Use, memory_use
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.where import seen
+from kinetoscope.advisor.words import share
+from kinetoscope.algorithms.tree import ancestor
+from kinetoscope.model import arguments
+from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.kinds import EventKind, WorkKind
+from kinetoscope.model.naming import rows_named
+from kinetoscope.views.numbers import shown
+
+_USED: Final = 0.5
+"""Share of the memory up to which it counts as unused for the most part."""
+
+_FULL: Final = 0.9
+"""Share of the memory that a larger batch may fill."""
+
+_MOST: Final = 8
+"""Times the batch that are ever asked for."""
+
+_SURE: Final = 0.6
+"""Of what twice the batch brings, what is sure: kernels may take more than twice as long then."""
+
+_WORTH: Final = 0.03
+"""Share of a step from which on a larger batch is worth a word."""
+
+_OPTIMIZER: Final = "Optimizer."
+
+
+def unused_memory(look: RankView) -> Iterator[Claim]:
+    """Is there room for a larger batch, and would it help?
+
+    What it checks. The most that a device's allocator held, against what the device has. If less than half is used:
+    how many times the batch would fit, when what is allocated between steps stays as it is and the rest grows with the
+    batch.
+
+    Why it matters. Launches, the optimizer and collectives take as long for a large batch as for a small one. At stake
+    is what a step for so many samples as now would be shorter by. The steps are computed anew with computing kernels,
+    copies to the device and data loading k times as long, and divided by k. At most: for the largest k (a power of two,
+    up to 8), and kernels with less than one block a multiprocessor take no longer until they fill the device. Surely:
+    six tenths of it with k = 2 and all of them twice as long. Where the device is busy anyway nothing is said. A larger
+    batch is not the same training: the learning rate has to follow.
+
+    What to do. A larger batch.
+    """
+    if not look.has_device or not look.count:
+        return
+    uses = [use for use in memory_use(look) if use.total and max(use.most_reserved, use.peak) < _USED * use.total]
+    if not uses or len(uses) < len({*look.work.device[look.view.work].tolist()}):
+        return
+    times = min(_fits(use) for use in uses)
+    if times < 2:
+        return
+    now = (look.windows.end - look.windows.start).astype(np.float64)
+    low, high = _gains(look, now, 2, filling=False), _gains(look, now, times, filling=True)
+    if float(np.mean(high)) < _WORTH * look.step:
+        return
+    use = max(uses, key=lambda use: use.peak)
+    used = max(use.most_reserved, use.peak)
+    yield Claim(
+        message=f"{shown(use.total - used, 'bytes')} of {shown(use.total, 'bytes')} on {use.device} are unused"
+        f" ({share(use.total - used, use.total)}): {times} times the batch would fit, and less of each step would go"
+        " into what does not grow with it.",
+        stake=look.stake(_SURE * low, high),
+        change=f"- DataLoader(dataset, batch_size=n)\n+ DataLoader(dataset, batch_size={times} * n)  # and a learning"
+        " rate that fits",
+        why="The steps are computed anew for a larger batch, with kernels, copies and loading so many times as long,"
+        " and counted for as many samples as now.",
+        confidence="medium",
+        evidence=(seen(look, use.row, "the peak", "memory_peak"),),
+        time=look.idle,
+    )
+
+
+def _fits(use: Use) -> int:
+    """How many times the batch fits: a power of two; 1 if only one does, or nothing shows what a batch takes."""
+    if use.peak <= use.floor:
+        return 1
+    overhead = max(use.most_reserved - use.peak, 0)
+    room = (_FULL * use.total - overhead - use.floor) / (use.peak - use.floor)
+    return int(2 ** min(np.floor(np.log2(max(room, 1.0))), np.log2(_MOST)))
+
+
+def _gains(look: RankView, now: NDArray[np.float64], times: int, *, filling: bool) -> NDArray[np.float64]:
+    """How much shorter each step would be for its samples with a batch so many times as large, ns: float64 [steps]."""
+    factors, grows = look.factors(), _grows(look)
+    factor = np.where(grows, float(times), 1.0)
+    if filling:
+        blocks = arguments.floats(look.trace, "blocks_per_sm", look.work.rows)
+        part = np.where(grows & (blocks < 1), np.maximum(times * blocks, 1.0), factor)
+        factor = np.where(np.isnan(blocks), factor, part)
+    factors.work[:] = factor
+    loads = np.concatenate([fetches(look.trace, IN_PROCESS), fetches(look.trace, FROM_WORKERS)])
+    loading = np.zeros(len(look.trace), np.bool_)
+    loading[loads] = True
+    factors.host[ancestor(look.trace.of(call_tree).parent, loading) >= 0] = float(times)
+    return now - (now - look.gains(factors)) / times
+
+
+def _grows(look: RankView) -> NDArray[np.bool_]:
+    """Which device work grows with the batch: computation and copies to the device, but not the optimizer's."""
+    trace, work = look.trace, look.work
+    marks = rows_named(
+        trace, lambda name: name.startswith(_OPTIMIZER), EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_OPTIMIZER,)
+    )
+    inside = ancestor(trace.of(call_tree).parent, marks) >= 0
+    updating = (work.launch >= 0) & inside[work.launch]
+    return np.asarray(work.of(WorkKind.COMPUTATION, WorkKind.MEMCPY) & ~updating)
+
+
+RULE = Rule("MEMORY001", "Room for a larger batch", of_rank=unused_memory)
