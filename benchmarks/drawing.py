@@ -85,7 +85,7 @@ class Shape:
 
 def pairs(
     count: int,
-    shape: Shape = Shape(),  # noqa: B008: it is frozen
+    shape: Shape = Shape(),
     *,
     seed: int,
     noise: str = "normal",

@@ -23,9 +23,9 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks.drawing import BETWEEN_RUNS, NOISES, Pair, Shape, pairs
-from kinetoscope.compare.noise import LIMIT, Word, change
+from kinetoscope.compare.noise import LIMIT, Word, changes
 
-Judge = Callable[[Pair], Word]
+Judge = Callable[[Sequence[Pair]], list[Word]]
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "gate.md"
 BEGIN: Final = "<!-- Made by `python -m benchmarks.gate --write`; do not edit. -->\n"
@@ -35,19 +35,19 @@ _T: Final = (0.0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262
 """Two-sided 5 % of Student's t, by degrees of freedom."""
 
 
-def gate(pair: Pair) -> Word:
+def gate(found: Sequence[Pair]) -> list[Word]:
     """What is to be measured."""
-    return change(*pair).word
+    return [verdict.word for verdict in changes(found, adjust=False)]
 
 
-def welch(pair: Pair) -> Word:
+def welch(found: Sequence[Pair]) -> list[Word]:
     """Over the means of runs."""
-    return _by_t(*([float(np.log(np.mean(run))) for run in side] for side in pair))
+    return [_by_t(*([float(np.log(np.mean(run))) for run in side] for side in pair)) for pair in found]
 
 
-def all_steps(pair: Pair) -> Word:
+def all_steps(found: Sequence[Pair]) -> list[Word]:
     """Over all steps of all runs, as if each were a witness of its own."""
-    return _by_t(*([math.log(step) for run in side for step in run] for side in pair))
+    return [_by_t(*([math.log(step) for run in side for step in run] for side in pair)) for pair in found]
 
 
 def _by_t(base: Sequence[float], new: Sequence[float]) -> Word:
@@ -64,7 +64,7 @@ def _by_t(base: Sequence[float], new: Sequence[float]) -> Word:
 
 def share(found: Iterable[Pair], word: Word = "worse", judge: Judge = gate) -> float:
     """How many of the comparisons are judged so."""
-    words = [judge(pair) for pair in found]
+    words = judge(list(found))
     return words.count(word) / len(words)
 
 

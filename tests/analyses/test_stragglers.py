@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,13 +127,14 @@ def test_a_slow_link_and_noise_make_no_straggler(tmp_path: Path, style: Any) -> 
         assert verdict(stragglers(read(tmp_path / str(place), jobs=2))) == []
 
 
-@pytest.mark.parametrize("dialect", ["2022", "gloo"])
-def test_where_no_collective_is_matched_whole_steps_tell(tmp_path: Path, dialect: Any) -> None:
+def nameless(dialect: Any, fault: Fault) -> Model:
     """Groups that do the same at the same time, and files that do not say which is which."""
-    fault = Fault("host_gap", 2, 1e6)
-    model = Model(ranks=8, tensor=2, steps=5, noise=0.0, spread=0, dialect=dialect, fault=fault, seed=3)
-    simulate(model, tmp_path / "late")
-    job = read(tmp_path / "late", jobs=1)
+    return Model(ranks=8, tensor=2, steps=5, noise=0.0, spread=0, dialect=dialect, fault=fault, seed=3)
+
+
+def test_where_no_collective_is_matched_whole_steps_tell(tmp_path: Path) -> None:
+    simulate(nameless("2022", Fault("host_gap", 2, 1e6)), tmp_path)
+    job = read(tmp_path, jobs=1)
     result = stragglers(job)
     assert verdict(result) == [(2, "host gap")]
     row = result.frame.row(2, named=True)
@@ -145,12 +145,21 @@ def test_where_no_collective_is_matched_whole_steps_tell(tmp_path: Path, dialect
     assert by_step.filter("straggler").select("rank", "cause").unique().rows() == [(2, "host gap")]
     assert by_step["lost"].sum() == row["lost"]
     nothing = stragglers(job, by="collective")
-    assert (len(nothing.frame), nothing.notes[-1]) == (
-        0,
-        "No collective of one rank could be matched with another's.",
-    )
-    simulate(replace(model, fault=Fault()), tmp_path / "even")
-    assert verdict(stragglers(read(tmp_path / "even", jobs=1))) == []
+    said = "No collective of one rank could be matched with another's."
+    assert (len(nothing.frame), nothing.notes[-1]) == (0, said)
+
+
+@pytest.mark.parametrize("fault", [Fault(), Fault("slow_link", 2, 2.0)])
+@pytest.mark.parametrize("dialect", ["2022", "gloo"])
+def test_where_groups_are_not_recorded_nobody_is_named_either(tmp_path: Path, dialect: Any, fault: Fault) -> None:
+    simulate(nameless(dialect, fault), tmp_path)
+    assert verdict(stragglers(read(tmp_path, jobs=1))) == []
+
+
+def test_who_waits_elsewhere_hides_less_and_is_not_to_blame(tmp_path: Path) -> None:
+    """1 of a pair waits for the other before each layer; other pairs wait for both, and hide what their hosts do."""
+    simulate(nameless("gloo", Fault("host_gap", 2, 1e6)), tmp_path)
+    assert verdict(stragglers(read(tmp_path, jobs=1))) == [(2, "host gap")]
 
 
 # --- real traces

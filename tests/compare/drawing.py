@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from kinetoscope.model.job import Job
 from kinetoscope.reading import read
@@ -27,7 +28,7 @@ def loop(folder: Path, *steps: list[Event], name: str = "run", **top: object) ->
 
 
 def call(
-    name: str, start: int, length: int, kernel_name: str, at: int, duration: int, number: int, **args: object
+    name: str, start: int, length: int, kernel_name: str, at: int, duration: int, number: int, **args: Any
 ) -> list[Event]:
     """An operator with a launch in it, and the kernel that it launches."""
     return [

@@ -137,9 +137,9 @@ def test_annotations_numbered_by_steps_are_one_and_those_of_layers_are_not(tmp_p
 
 
 def test_what_was_launched_before_the_recording_is_not_counted(tmp_path: Path) -> None:
-    run = loop(tmp_path, [kernel("late", 0, 50, 77), *call("aten::mm", 0, 20, "gemm", 100, 50, 1)])
+    run = loop(tmp_path, [kernel("late", 60, 50, 77), *call("aten::mm", 0, 20, "gemm", 100, 50, 1)])
     frame = asked(run)
-    assert frame.filter(pl.col("name") == "late").select("calls", "time").rows() == [(0, 50)]
+    assert frame.filter(pl.col("name") == "late").select("calls", "time").rows() == [(0, 40)]
     alone = job(tmp_path, annotation("ProfilerStep#1", 0, 1000), kernel("k", 10, 20, 5))
     assert asked(alone).filter(pl.col("name") == "k").get_column("calls").to_list() == [1]
 

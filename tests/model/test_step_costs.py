@@ -71,6 +71,16 @@ def test_who_waits_less_but_does_no_more_costs_nothing() -> None:
     assert asked(cells(late=0)) == {}
 
 
+def test_who_does_less_than_half_as_much_more_may_just_hide_less() -> None:
+    def also(each: int) -> pl.DataFrame:
+        more = {"own data loading": each, IN_COLLECTIVES[0]: -each, IN_COLLECTIVES[1]: -each}
+        who = pl.col("rank") == 3
+        return cells().with_columns(pl.col(name) + pl.when(who).then(by).otherwise(0) for name, by in more.items())
+
+    assert asked(also(LATE * 4 // 10)).keys() == {2}
+    assert asked(also(LATE * 6 // 10)).keys() == {2, 3}
+
+
 def test_what_was_there_once_is_no_habit() -> None:
     usual = cells(late=0, inside=0, alone=0).filter(pl.col("step") != 1)
     assert asked(pl.concat([usual, cells().filter(step=1)])) == {}

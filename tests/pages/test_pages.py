@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from kinetoscope.advisor.advice import advise
 from kinetoscope.analyses import NAMES
 from kinetoscope.analyses import named as analysis_named
 from kinetoscope.errors import UsageError
@@ -23,6 +24,7 @@ from kinetoscope.pages.blocks import (
     Bars,
     Chart,
     Columns,
+    Findings,
     Icicle,
     Page,
     Parts,
@@ -210,3 +212,34 @@ def test_a_comparison_explains_the_whole_change(shared_traces: Path) -> None:
     change = [head.name for head in calls.columns].index("change")
     assert sum(row[change] for row in calls.rows) == pytest.approx(means[1] - means[0], abs=1)
     assert not compare(runs[1], ALL, {}).blocks
+
+
+def test_the_findings_are_those_of_the_advisor(job: Job) -> None:
+    page, advice = made(job, "findings"), advise(of(job, "findings"))
+    shown = [finding for block in page.blocks if isinstance(block, Findings) for finding in block.findings]
+    assert sorted(each.code for each in shown) == sorted(each.code for each in advice.findings)
+    serious = advice.of("critical", "warning")
+    assert page.sentence.startswith(
+        "Nothing was found" if not serious else ("1 thing" if len(serious) == 1 else str(len(serious)))
+    )
+
+
+def test_the_ledger_has_a_row_for_each_run_that_has_steps(shared_traces: Path, tmp_path: Path) -> None:
+    from kinetoscope.pages.ledger import page as ledger
+
+    (tmp_path / "broken.json").write_text('{"traceEvents": []}')
+    runs = [of(read(str(shared_traces / "resnet50_v100" / f"num_workers_{n}")), "overview") for n in (0, 4)]
+    page = ledger(runs[1], ALL, {}, runs=[*runs, read(str(tmp_path / "broken.json"))])
+    assert page.sentence.startswith("2 runs, from the first to the last 1.34 times as fast: ")
+    assert any("broken.json" in each and "left out" in each for each in page.cannot)
+    rows = [block for block in page.blocks if isinstance(block, Rows)]
+    assert [row[0] for row in rows[0].rows] == ["num_workers_0", "num_workers_4"]
+    kept = rows[1]
+    heads = [head.name for head in kept.columns]
+    first = dict(zip(heads, kept.rows[0], strict=True))
+    assert first["code"] == "DATA001"
+    assert first["promised_low"] <= first["brought"] <= first["promised_high"]
+    assert ledger(runs[0], ALL, {}).sentence.startswith("There is one run here: ")
+    for each in (page, ledger(runs[0], ALL, {})):
+        plain = to_plain(each)
+        assert json.loads(json.dumps(plain, allow_nan=False)) == plain

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import shutil
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -130,6 +133,18 @@ def test_each_page_is_the_library_s(request: pytest.FixtureRequest, page: str, w
     job = run.part(None if PAGES[page].all_ranks else (0,), 0)
     told = client.get(f"runs/{run.id}/pages/{page}")
     assert told == json.loads(json.dumps(to_plain(module.page(job, Selection(), {}))))
+
+
+def test_the_ledger_is_of_all_runs_oldest_first(tmp_path: Path) -> None:
+    for name in ("second", "first", "third"):
+        (tmp_path / name).mkdir()
+        copy = shutil.copy(MLP, tmp_path / name)
+        modified = 1_700_000_000 + {"first": 1, "second": 2, "third": 3}[name]
+        os.utime(copy, (modified, modified))
+    with serving(tmp_path) as client:
+        page = client.get(f"runs/{client.get('runs')['runs'][0]['id']}/pages/ledger")
+        rows = next(block for block in page["blocks"] if block["block"] == "rows")
+        assert [row[0] for row in rows["rows"]] == ["first", "second", "third"]
 
 
 def test_two_runs_are_compared() -> None:

@@ -22,7 +22,7 @@ _GRADIENTS: Final = ("BmmBackward0", "BaddbmmBackward0")
 _MATH: Final = "aten::_scaled_dot_product_attention_math"
 
 _NEAR: Final = 2_000_000
-"""From one product to the other, ns on the host; what is further apart does not belong together."""
+"""From one product to the other, ns on the host; without shapes what is further apart is not taken together."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def unfused_attention(trace: Trace) -> Attention:
     ).astype(np.int32)
     first, last = _neighbours(trace, products, softmax)
     known = (first >= 0) & (last >= 0)
-    known[known] &= trace.start[last[known]] - trace.end[first[known]] < _NEAR
-    known[known] &= _fits(trace, first[known], softmax[known], last[known])
+    near = trace.start[last[known]] - trace.end[first[known]] < _NEAR
+    known[known] = _fits(trace, first[known], softmax[known], last[known], near)
     first, softmax, last = first[known], softmax[known], last[known]
     of_products = np.zeros(len(trace), np.bool_)
     of_products[first] = of_products[last] = True
@@ -94,13 +94,18 @@ def _neighbours(
 
 
 def _fits(
-    trace: Trace, first: NDArray[np.int32], softmax: NDArray[np.int32], last: NDArray[np.int32]
+    trace: Trace,
+    first: NDArray[np.int32],
+    softmax: NDArray[np.int32],
+    last: NDArray[np.int32],
+    near: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
-    """Do the shapes say that one is computed from the other? Where they were not recorded, they do."""
+    """Do the shapes say that one is computed from the other? Where none were recorded, that they are near does."""
     codes = np.stack([arguments.codes(trace, "input_dims", rows) for rows in (first, softmax, last)])
     distinct, place = np.unique(codes, axis=1, return_inverse=True)
-    fits = [min(each) < 0 or _agree(*(trace.strings.nested(code) for code in each)) for each in distinct.T.tolist()]
-    return np.array(fits, np.bool_)[place.reshape(-1)] if fits else np.zeros(0, np.bool_)
+    agree = [min(each) >= 0 and _agree(*(trace.strings.nested(code) for code in each)) for each in distinct.T.tolist()]
+    known = codes.min(axis=0) >= 0
+    return np.where(known, np.array(agree, np.bool_)[place.reshape(-1)], near) if agree else near
 
 
 def _agree(first: Any, softmax: Any, last: Any) -> bool:

@@ -55,11 +55,12 @@ _FEWEST: Final = 5
 _ALIKE: Final = 1.7
 """They are if their correlation is so many of its standard errors above none."""
 
-_GRID: Final = 16
-_TAIL: Final = 8
+_GRID: Final = 12
+_TAIL: Final = 6
 _TAIL_TO: Final = 15.0
-_QUANTILES: Final = 7
+_QUANTILES: Final = 5
 _CHUNK: Final = 256
+_HALVINGS: Final = 32
 _PERMUTATIONS: Final = 1999
 _NORMAL: Final = NormalDist()
 _ERFCC: Final[tuple[float, ...]] = (
@@ -148,12 +149,15 @@ def changes(
     limit: float = LIMIT,
     assumed: Assumed = ASSUMED,
     higher_is_worse: bool = True,
+    adjust: bool = True,
 ) -> list[Verdict]:
     """As `change` for many numbers at once, with their p-values by Benjamini and Hochberg.
 
     The share of false ones among those called worse or better is then at most the level, however many there are.
+    Without `adjust` each is judged by itself.
     """
-    return adjusted([_verdict(found, limit, higher_is_worse) for found in _estimates(pairs, assumed)])
+    found = [_verdict(each, limit, higher_is_worse) for each in _estimates(pairs, assumed)]
+    return adjusted(found) if adjust else found
 
 
 def adjusted(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -384,7 +388,7 @@ class _Mixture:
         """Where `below` is `probability`, by halving."""
         reach = 12 * self.deviation.max(axis=(1, 2)) + 1e-9
         low, high = self.middle.min(axis=(1, 2)) - reach, self.middle.max(axis=(1, 2)) + reach
-        for _ in range(40):
+        for _ in range(_HALVINGS):
             half = (low + high) / 2
             less = self.below(half) < probability
             low, high = np.where(less, half, low), np.where(less, high, half)

@@ -11,13 +11,13 @@ from torch import nn
 
 from tests.faults.programs.parts import perceptron, vectors
 
-CODE, NAME, STEPS, STACKS = "HOST005", "zero_grad(set_to_none=False)", 30, False
+CODE, NAME, STEPS, STACKS = "HOST005", "zero_grad(set_to_none=False)", 12, False
 
 
 @contextmanager
 def program(fixed: bool) -> Iterator[Callable[[], None]]:
     """Gradients are dropped."""
-    model = perceptron(1024, layers=12)
+    model = perceptron(1024, layers=8)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     batches = vectors(8)
 

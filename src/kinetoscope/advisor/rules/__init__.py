@@ -40,6 +40,11 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "idle_device",
     ),
     "Memory": (
+        "unused_memory",
+        "memory_near_the_limit",
+        "allocator_calls_in_steady_state",
+        "fragmented_memory",
+        "growing_memory",
     ),
     "Across ranks": (
         "data_parallel",
@@ -53,6 +58,8 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "communication_of_one_rank",
     ),
     "Recording": (
+        "recording_without_steps",
+        "recording_options",
     ),
 }  # fmt: skip
 """All rules, below what they are about, in the order of their codes."""

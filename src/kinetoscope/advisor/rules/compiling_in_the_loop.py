@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.advisor.finding import Claim, Evidence, Stake
-from kinetoscope.advisor.rule import RankView, Rule, margin
+from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import Spot, spot
 from kinetoscope.advisor.words import each_step, joined, many
-from kinetoscope.advisor.worth import is_worth_it
+from kinetoscope.advisor.worth import is_worth_it, stake_seen
 from kinetoscope.algorithms.intervals import Intervals, union
 from kinetoscope.model.calltree import main_thread
 from kinetoscope.model.kinds import EventKind
@@ -73,8 +73,7 @@ def _compiled(look: RankView) -> Iterator[Claim]:
     longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
     where = spot(trace, longest)
     start, end = int(trace.start[longest]) - look.origin, int(trace.end[longest]) - look.origin
-    mean = max(float(np.mean(gains)), 0.0)
-    stake = Stake(_SURE * mean, min(mean + margin(gains), look.step))
+    stake = stake_seen(look, _SURE * gains, gains)
     if not is_worth_it(look, stake):
         return
     yield Claim(

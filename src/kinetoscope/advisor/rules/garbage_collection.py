@@ -10,7 +10,7 @@ import numpy as np
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it, stake_over
+from kinetoscope.advisor.worth import is_worth_it, stake_seen
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.views.numbers import shown
@@ -23,8 +23,8 @@ _SURE: Final = 0.8
 def garbage_collection(look: RankView) -> Iterator[Claim]:
     """Does Python's garbage collector hold up the training?
 
-    What it checks. Spans `Python GC`, which torch records from 2.9 on if it is asked to (`record_python_gc_info` of the
-    experimental configuration, with stacks), and how much of them no device work hides.
+    What it checks. Spans `Python GC`, which torch records from 2.9 on with stacks if it is asked to
+    (`record_python_gc_info` of the experimental configuration), and how much of them no device work hides.
 
     Why it matters. A full collection looks at every object of the process, and nothing else runs in Python meanwhile.
     It comes when enough objects were made, which is at another time on each rank: then all ranks wait for the one. At
@@ -34,7 +34,9 @@ def garbage_collection(look: RankView) -> Iterator[Claim]:
     once.
     """
     trace = look.trace
-    rows = np.flatnonzero(rows_named(trace, _NAME.__eq__, EventKind.PYTHON, holding=(_NAME,)) & look.view.host)
+    rows = np.flatnonzero(
+        rows_named(trace, _NAME.__eq__, EventKind.PYTHON, EventKind.ANNOTATION, holding=(_NAME,)) & look.view.host
+    )
     if not len(rows) or not look.count:
         return
     factors = look.factors()
@@ -42,7 +44,7 @@ def garbage_collection(look: RankView) -> Iterator[Claim]:
         factors.cut[track] = look.spans(rows[trace.track[rows] == track])
     gains = look.gains(factors)
     spans = look.spans(rows)
-    stake = stake_over(look, _SURE * gains, gains, spans)
+    stake = stake_seen(look, _SURE * gains, gains)
     if not is_worth_it(look, stake):
         return
     longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])

@@ -13,7 +13,7 @@ from kinetoscope.advisor.optimizers import zero_grads, zeroes
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import inside, launched_in
 from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over
+from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over, without
 from kinetoscope.algorithms.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.kinds import EventKind
@@ -75,7 +75,7 @@ def _additions(look: RankView) -> NDArray[np.bool_]:
 def _gains(look: RankView, calls: NDArray[np.bool_]) -> NDArray[np.float64]:
     factors = look.factors()
     factors.host[calls] = 0.0
-    factors.work[launched_in(look.trace, calls)] = 0.0
+    without(factors, launched_in(look.trace, calls), 0.0)
     return look.gains(factors)
 
 

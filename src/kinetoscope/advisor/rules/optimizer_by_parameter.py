@@ -13,7 +13,7 @@ from kinetoscope.advisor.optimizers import optimizer_steps, works_on_all
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import launched_in
 from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over
+from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over, without
 from kinetoscope.algorithms.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.kinds import EventKind
@@ -46,7 +46,7 @@ _AT_MOST: Final = _Left(host=0.5, tiny=0.5, large=0.9)
 _AT_LEAST: Final = _Left(host=0.03, tiny=0.02, large=0.35)
 """Adam by parameter reads and writes some 19 tensors, fused 7; plain SGD 3 and 3, with momentum 8 and 5."""
 
-_ON_HOST: Final = (_Left(0.35, 0.35, 0.6), _Left(0.03, 0.03, 0.15))
+_ON_HOST: Final = (_Left(0.3, 0.3, 0.5), _Left(0.03, 0.03, 0.1))
 """The same where the host computes: at most and at least, of calls, small operators and large ones."""
 
 _ALL: Final = _Left(1.0, 1.0, 1.0)
@@ -120,7 +120,8 @@ def _factors(look: RankView, within: NDArray[np.bool_], ops: NDArray[np.bool_], 
     if look.has_device:
         launched = launched_in(trace, within)
         tiny = look.work.duration < _TINY
-        factors.work[launched & tiny], factors.work[launched & ~tiny] = left.tiny, left.large
+        without(factors, launched & tiny, left.tiny)
+        without(factors, launched & ~tiny, left.large)
     else:
         large = ops & (trace.end - trace.start >= _SMALL_OP)
         factors.host[large] = left.large

@@ -8,12 +8,13 @@ from typing import Final
 from kinetoscope.advisor.finding import NOTHING, Claim
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.words import joined
+from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.recording import recording
 
 _FEWEST: Final = 3
 """Steps from which on what varies between them shows."""
 
-_DAMAGED: Final = ("TRUNCATED", "STREAM", "LOST")
+_DAMAGED: Final = ("TRUNCATED", "STREAM")
 """Codes of symptoms of a file that is not whole."""
 
 
@@ -41,7 +42,7 @@ def recording_without_steps(look: RankView) -> Iterator[Claim]:
         lacks.append("no steps are marked, so that all of it counts as one")
     elif look.count < _FEWEST and look.select.time is None:
         lacks.append(f"only {look.count} of its steps can be looked at")
-    if not lacks or not len(trace.rows_of_host):
+    if not lacks or not (trace.of(call_tree).member.any() or look.has_device):
         return
     yield Claim(
         message=f"The recording says little about an average step: {joined(lacks)}.",

@@ -15,7 +15,7 @@ from kinetoscope.advisor.optimizers import optimizer_steps, zero_grads
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import inside, launched_in, spot
 from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over
+from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over, without
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.outermost import outermost_op, outermost_ops
@@ -66,7 +66,7 @@ def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
     Why it matters. Each of them is called, launched, and reads and writes all its elements, though a few operations an
     element take no time. Compiled into one they cost about as much as the longest of them. At stake is what the steps
     gain if only the longest of each run stays; surely if half of the other calls stay, three tenths of their small
-    kernels and seven tenths of their large ones.
+    kernels and seven tenths of their large ones. Where the host computes, surely if three tenths of the others stay.
 
     What to do. Compile the model, or the function that these operators stand in.
     """
@@ -140,16 +140,17 @@ def _times(look: RankView) -> NDArray[np.int64]:
 
 def _none_left(look: RankView, runs: _Runs, kernels: NDArray[np.bool_]) -> Factors:
     factors = look.factors()
-    factors.work[kernels] = 0.0
+    without(factors, kernels, 0.0)
     factors.cut.update(_stretches(look, runs))
     return factors
 
 
 def _some_left(look: RankView, gone: NDArray[np.bool_], kernels: NDArray[np.bool_]) -> Factors:
     factors = look.factors()
-    factors.host[gone] = _HOST_LEFT
+    factors.host[gone] = _HOST_LEFT if look.has_device else _TINY_LEFT
     tiny = look.work.duration < _TINY
-    factors.work[kernels & tiny], factors.work[kernels & ~tiny] = _TINY_LEFT, _LARGE_LEFT
+    without(factors, kernels & tiny, _TINY_LEFT)
+    without(factors, kernels & ~tiny, _LARGE_LEFT)
     return factors
 
 

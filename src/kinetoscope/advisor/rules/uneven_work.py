@@ -13,7 +13,7 @@ from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.words import share
 from kinetoscope.views.numbers import shown
 
-_SPREAD: Final = 0.02
+_SPREAD: Final = 0.03
 """Of a step: what the rank with the most work computes more than the average one, from which on it is uneven."""
 
 _ALWAYS: Final = 0.7

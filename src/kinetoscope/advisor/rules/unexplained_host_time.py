@@ -78,7 +78,7 @@ def _gaps(look: RankView) -> Intervals:
     explained = np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME, EventKind.OVERHEAD))
     explained &= ~rows_named(trace, lambda name: name.startswith(_MARKS), EventKind.HOST_OP, holding=_MARKS)
     explained |= trace.of(is_data_loading)
-    explained |= rows_named(trace, lambda name: name == "Python GC", EventKind.PYTHON, holding=("Python GC",))
+    explained |= rows_named(trace, "Python GC".__eq__, EventKind.PYTHON, EventKind.ANNOTATION, holding=("Python GC",))
     explained |= rows_named(trace, lambda name: name.startswith(("gloo:", "nccl:")), EventKind.ANNOTATION,
                             holding=("gloo:", "nccl:"))  # fmt: skip
     hosts = union(*look.view.clipped(*look.view.steps.host))
@@ -195,6 +195,7 @@ def _claims(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: s
                            end=int(gaps.end[longest]) - look.origin, row=row, file=where.file, line=where.line),),
         time=gaps,
         key=label,
+        broad=1,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import launched_in, spot
 from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over
+from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over, without
 from kinetoscope.algorithms.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.what_if import Factors
 from kinetoscope.views.numbers import shown
@@ -78,7 +78,7 @@ def _factors(look: RankView, found: Attention, left: tuple[float, float]) -> Fac
     factors.host[found.between] = left[0]
     if look.has_device:
         factors.work[launched_in(look.trace, found.products)] = left[1]
-        factors.work[launched_in(look.trace, found.between)] = left[0]
+        without(factors, launched_in(look.trace, found.between), left[0])
     else:
         factors.host[found.products] = left[1]
     return factors

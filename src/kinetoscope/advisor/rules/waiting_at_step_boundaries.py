@@ -33,7 +33,7 @@ def waiting_at_step_boundaries(look: JobView) -> Iterator[Claim]:
     pause of Python.
 
     Why it matters. What one rank does alone, all wait for, in the first collective of the step. At stake is what the
-    others wait in these steps, for an average step: surely seven tenths of it.
+    others wait in these steps, for an average step: surely seven tenths of it, if it happens more than once.
 
     What to do. Let all ranks do their part of it at the same time, or another thread or process do it while training
     goes on (asynchronous checkpoints); collect garbage on all ranks in the same step.
@@ -59,7 +59,7 @@ def waiting_at_step_boundaries(look: JobView) -> Iterator[Claim]:
     yield Claim(
         message=f"In step{'s' * (len(steps) > 1)} {listed(steps)} all wait for"
         f" rank{'s' * (len(ranks) > 1)} {listed(ranks)} ({cause}): {shown(cost, 'ns')} of an average step.",
-        stake=Stake(_SURE * cost, min(_MOST * cost, found.step)),
+        stake=Stake(_SURE * cost if len(steps) > 1 else 0.0, min(_MOST * cost, found.step)),
         change="- if rank == 0: torch.save(...)\n+ dcp.async_save(...)  # or do it on all ranks in the same step",
         why="What the others wait in these steps, spread over all steps.",
         confidence="medium",

@@ -35,6 +35,9 @@ from kinetoscope.views.numbers import shown
 _SURE: Final = 0.8
 """Of what is at stake, what is surely gained: the value is still to be fetched, if only now and then."""
 
+_COPY_LEFT: Final = 0.5
+"""What is left at most of copies to the host: into pinned memory they are several times as fast, and can overlap."""
+
 _LEAST: Final = 0.002
 """Share of the time in which a device must be idle after the calls of a site."""
 
@@ -61,12 +64,17 @@ class _Site:
     Attributes:
         calls: int32 [calls], rows of the calls that wait.
         top: int32 [calls], outermost operator around each, else the call itself.
-        idle: ns, time of a device that is idle after them.
+        after: int64 [calls], time of a device that is idle after each, ns.
     """
 
     calls: NDArray[np.int32]
     top: NDArray[np.int32]
-    idle: int
+    after: NDArray[np.int64]
+
+    @property
+    def idle(self) -> int:
+        """Idle time after all of them, ns."""
+        return int(self.after.sum())
 
 
 def waiting_for_the_device(look: RankView) -> Iterator[Claim]:
@@ -90,13 +98,15 @@ def waiting_for_the_device(look: RankView) -> Iterator[Claim]:
     sites = _sites(look)
     if not sites:
         return
-    everywhere = look.gains(_without(look, sites))
+    everywhere = look.gains(_without(look, sites, 0.0))
+    least = look.gains(_without(look, sites, _COPY_LEFT))
     total = sum(site.idle for site in sites)
     for site in sites:
         part = everywhere * (site.idle / total)
-        alone = part if len(sites) == 1 else look.gains(_without(look, [site]))
+        alone = part if len(sites) == 1 else look.gains(_without(look, [site], 0.0))
         less, more = sorted((part, alone), key=lambda gains: float(gains.sum()))
-        stake = stake_over(look, _SURE * less, more, look.spans(site.calls))
+        fewer = float(least.sum()) / max(float(everywhere.sum()), 1.0)
+        stake = stake_over(look, _SURE * min(max(fewer, 0.0), 1.0) * less, more, look.spans(site.calls))
         if is_worth_it(look, stake):
             yield _claim(look, site, stake)
 
@@ -113,9 +123,10 @@ def _sites(look: RankView) -> list[_Site]:
     codes, first = group(
         trace.name[top].astype(np.int64), np.where(frame >= 0, trace.name[frame], np.int32(-1)).astype(np.int64)
     )
-    idle = sum_by(codes, len(first), trace.of(idle_after)[chosen])
+    after = trace.of(idle_after)[chosen]
+    idle = sum_by(codes, len(first), after)
     order = [place for place in np.argsort(-idle, kind="stable").tolist() if idle[place] >= _LEAST * look.inside.length]
-    return [_Site(calls[codes == place], top[codes == place], int(idle[place])) for place in order[:_MOST_SITES]]
+    return [_Site(calls[codes == place], top[codes == place], after[codes == place]) for place in order[:_MOST_SITES]]
 
 
 def _others(trace: Trace) -> NDArray[np.bool_]:
@@ -139,12 +150,16 @@ def _others(trace: Trace) -> NDArray[np.bool_]:
     return result
 
 
-def _without(look: RankView, sites: list[_Site]) -> Factors:
+def _without(look: RankView, sites: list[_Site], left: float) -> Factors:
+    """No such calls, and a part of the copies that they wait for."""
     factors = look.factors()
+    waits = look.trace.of(host_waits)
     calls = np.zeros(len(look.trace), np.bool_)
     for site in sites:
         calls[site.top] = True
         factors.free[site.calls] = True
+        copies = waits.own[np.isin(waits.call, site.calls) & (waits.own >= 0)]
+        factors.work[copies] = left
     factors.host[inside(look.trace, calls)] = 0.0
     return factors
 
@@ -174,14 +189,16 @@ def _claim(look: RankView, site: _Site, stake: Stake) -> Claim:
 
 
 def _time(look: RankView, site: _Site) -> Intervals:
-    """The idle time from each call to the start of what is launched next."""
+    """The idle time that follows from each call, until what is launched next starts at the latest."""
     launched = look.trace.of(launch_times)
     work = look.work
     order = np.flatnonzero(work.launch >= 0)
     order = order[np.argsort(launched[order], kind="stable")]
     following = np.searchsorted(launched[order], look.trace.end[site.calls])
     known = following < len(order)
-    return intersection(union(look.trace.start[site.calls[known]], work.start[order[following[known]]]), look.idle)
+    calls = site.calls[known]
+    until = np.minimum(work.start[order[following[known]]], look.trace.end[calls] + site.after[known])
+    return intersection(union(look.trace.start[calls], until), look.idle)
 
 
 def _change(name: str) -> str:
