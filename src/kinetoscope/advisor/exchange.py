@@ -6,6 +6,7 @@ claim stretches of that axis, so that two of them do not count the same time.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -60,12 +61,15 @@ class Late:
         rank: which.
         cause: as the analysis says.
         cost: what it costs each of the others in an average step, ns.
-        waiting: the same on average over all ranks, itself among them; place: where that is on the axis, ns.
+        ahead: how much less communication it has in the open than the others; what is late in collectives of its own
+            is not: so it tells, of a single straggler, what it costs, more exactly.
+        waiting: the cost on average over all ranks, itself among them; place: where that is on the axis, ns.
     """
 
     rank: int
     cause: str
     cost: float
+    ahead: float
     waiting: float
     place: float
 
@@ -127,7 +131,7 @@ def exchange(look: JobView) -> Exchange:
     if not quiet:
         found = look.job.reduce(_of_trace, join, _finished, COLLECTIVES, look.select).frame
         found = _limited(found, exposed - waiting)
-    late = tuple(_late(look, len(balance) / ranks, ranks)) if waiting >= _QUIET * step and not quiet else ()
+    late = tuple(_late(look, balance)) if waiting >= _QUIET * step and not quiet else ()
     sends = float(found.filter(pl.col("kind").is_in(PAIRWISE))["exposed"].sum())
     pipeline = sends > _PIPELINE * float(found["exposed"].sum())
     return Exchange(found, ranks, len(balance) / ranks, step, exposed - waiting, waiting, late, pipeline, balance)
@@ -156,18 +160,33 @@ def _stretch(start: float, end: float) -> Intervals:
     return Intervals(*whole) if whole[1, 0] > whole[0, 0] else Intervals(whole[0, :0], whole[1, :0])
 
 
-def _late(look: JobView, steps: float, ranks: int) -> Iterator[Late]:
+def _late(look: JobView, balance: pl.DataFrame) -> Iterator[Late]:
     """The stragglers, the costliest first, one behind the other on the axis."""
     table = look.ask("stragglers").frame.filter("straggler").sort("lost", "rank", descending=[True, False])
+    ranks = balance["rank"].n_unique()
+    steps = len(balance) / ranks
+    often = [row for row in table.iter_rows(named=True) if not _is_seldom(look, row["rank"], steps)]
+    exposed: dict[int, float] = dict(
+        balance.group_by("rank").agg(pl.col("exposed_communication").mean()).iter_rows()  # type: ignore[arg-type]
+    )
+    named = {row["rank"] for row in often}
+    others = [each for rank, each in exposed.items() if rank not in named]
+    usual = statistics.median(others) if others else 0.0
     place = 0.0
-    for rank, cause, lost in table.select("rank", "cause", "lost").iter_rows():
-        each = look.ask("stragglers", by="step").frame.filter(pl.col("rank") == rank)["lost"]
-        if steps >= _SEVERAL and (each > _MUCH * (each.max() or 0)).sum() <= _SELDOM * steps:  # type: ignore[operator]
-            continue
-        cost = lost / ((ranks - 1) * steps)
+    for row in often:
+        cost = row["lost"] / ((ranks - 1) * steps)
         waiting = cost * (ranks - 1) / ranks
-        yield Late(rank, cause or "unknown", cost, waiting, place)
+        yield Late(row["rank"], row["cause"] or "unknown", cost, usual - exposed[row["rank"]], waiting, place)
         place += waiting
+
+
+def _is_seldom(look: JobView, rank: int, steps: float) -> bool:
+    """Does a straggler cost much in few steps and little in the others?"""
+    each = look.ask("stragglers", by="step").frame.filter(pl.col("rank") == rank)["lost"]
+    worst = each.max()
+    if steps < _SEVERAL or not isinstance(worst, int):
+        return False
+    return int((each > _MUCH * worst).sum()) <= _SELDOM * steps
 
 
 def _limited(found: pl.DataFrame, transfer: float) -> pl.DataFrame:

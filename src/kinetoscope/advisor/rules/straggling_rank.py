@@ -11,12 +11,14 @@ from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.views.numbers import shown
 
-_SURE: Final = 0.8
-"""Of what a straggler costs: without it the next one is waited for."""
+_ALONE: Final = 0.82, 1.08
+"""Of what a single straggler has less communication in the open than the others: the least and most that it brings."""
 
-_MORE: Final = 1.1
-_HIDDEN: Final = 0.4
-"""Of the exposed transfer, relative to the cost, that may be hidden again once nobody is late."""
+_LIKE: Final = 0.3, 3.0
+"""So many times what the others wait for it; beyond these the two say different things, and waiting alone counts."""
+
+_WAITED: Final = 0.7, 1.35
+"""The same factors of what the others wait for it."""
 
 _FEW: Final = 3
 """Steps under which an accident cannot be told from what is so for good: half as much is sure."""
@@ -65,8 +67,9 @@ def straggling_rank(look: JobView) -> Iterator[Claim]:
     middle.
 
     Why it matters. A collective is as late as the last of its ranks: one slow rank slows the whole job, and on the
-    others that looks like slow communication. At stake is what the others wait because of it, on average: surely eight
-    tenths of it; at most that and a tenth, and transfer that is exposed only because it came late.
+    others that looks like slow communication. At stake is what it has less communication in the open than the rank in
+    the middle of the others: that is how long they wait, or communicate, beyond it. Surely eight tenths of that are,
+    less the same of the next straggler, which is waited for then.
 
     What to do. Look at that rank: its loader, its host, its device, in the analysis that is named.
     """
@@ -77,8 +80,8 @@ def straggling_rank(look: JobView) -> Iterator[Claim]:
             message=f"All wait for rank {late.rank}, which {words.does}: {shown(late.cost, 'ns')} of each step.",
             stake=_stake(found, late),
             change=words.change,
-            why="What the others wait for it in collectives, not hidden by their computation; the next to be late, and"
-            " transfer that can be hidden again, make the interval.",
+            why="How much longer than this rank the others are in collectives that nothing hides; of several stragglers"
+            " one alone brings what it is later than the next.",
             confidence="medium" if found.pipeline or found.steps < _FEW else "high",
             evidence=(
                 Evidence("who is late, and why", "stragglers"),
@@ -90,11 +93,18 @@ def straggling_rank(look: JobView) -> Iterator[Claim]:
 
 
 def _stake(found: Exchange, late: Late) -> Stake:
+    low, high = (factor * late.cost for factor in (_PIPELINE if found.pipeline else _WAITED))
+    rivals = [each.ahead for each in found.late if each is not late]
+    if not found.pipeline and _LIKE[0] * late.cost <= late.ahead <= _LIKE[1] * late.cost:
+        # Without it, the next one is waited for.
+        low = _ALONE[0] * (late.ahead - max([*rivals, 0.0]))
+        high = _ALONE[1] * late.ahead if not rivals else max(high, _ALONE[1] * late.ahead)
+    elif rivals:
+        low = 0.0
     if found.steps < _FEW:
-        return Stake(_SURE / 2 * late.cost, min(_MORE * late.cost, found.step))
-    if found.pipeline:
-        return Stake(_PIPELINE[0] * late.cost, min(_PIPELINE[1] * late.cost, found.step))
-    return Stake(_SURE * late.cost, min(_MORE * late.cost + min(_HIDDEN * late.cost, found.transfer), found.step))
+        low /= 2
+    high = min(high, found.step)
+    return Stake(min(max(low, 0.0), high), high)
 
 
 RULE = Rule("RANKS005", "All ranks wait for one", of_job=straggling_rank)
