@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from kinetoscope.analyses.synchronizations import synchronizations
     from kinetoscope.analyses.temporal_breakdown import temporal_breakdown
     from kinetoscope.analyses.trace_info import trace_info
+    from kinetoscope.compare.delivery import delivery
+    from kinetoscope.compare.diff import diff
+    from kinetoscope.compare.ledger import ledger
     from kinetoscope.errors import KinetoscopeError
     from kinetoscope.integrations.notebook import view
     from kinetoscope.model.job import Job
@@ -75,6 +78,9 @@ _HOMES = {
     "Selection": "model.selection",
     "Trace": "model.trace",
     "advise": "advisor.advice",
+    "delivery": "compare.delivery",
+    "diff": "compare.diff",
+    "ledger": "compare.ledger",
     "profile": "record.profile",
     "range": "record.ranges",
     "read": "reading",

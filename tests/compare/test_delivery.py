@@ -74,3 +74,12 @@ def test_data_loading_delivers_what_was_promised(shared_traces: Path) -> None:
     assert loading["promised_low"] > 0
     assert loading["outcome"] == "as promised"
     assert loading["brought"] == pytest.approx(31_169_850, abs=1)
+
+
+def test_what_is_mostly_gone_counts_with_what_is_gone_of_it() -> None:
+    before = advice(1000, finding("DATA001", 300, 400))
+    found = of_advice(["a", "b"], [before, advice(690, finding("DATA001", 20, 30))]).frame
+    assert found.select("status", "promised_low", "promised_high", "brought", "outcome").rows() == [
+        ("mostly gone", 270, 380, 310, "as promised")
+    ]
+    assert not delivered(before, advice(900, finding("DATA001", 200, 300))).gone

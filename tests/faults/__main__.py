@@ -6,8 +6,7 @@ import sys
 import time
 
 from tests.faults import page, plot
-from tests.faults.cases import cases
-from tests.faults.healthy import HEALTHY
+from tests.faults.cases import cases, healthy
 from tests.faults.judging import Judged, judged, warnings
 from tests.faults.outcomes import FILE, REAL, Outcomes, Warned, read
 
@@ -20,7 +19,7 @@ def main() -> int:
         if asked in f"{case.family}: {case.code} {case.name}":
             found.append(judged(case))
             print(_line(found[-1]), flush=True)
-    for program in HEALTHY:
+    for program in healthy():
         if asked in f"Healthy: {program.name}":
             wrong.append(Warned(program.name, tuple(each.code for each in warnings(program))))
             print(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.record import finishing
+from kinetoscope.record.apart import Apart
 from kinetoscope.record.checking import Checker, InvalidError, repaired, texts
 
 _EVENT = '{\n    "ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1,\n    "ts": 1.5, "dur": 2.0\n  }'
@@ -102,6 +106,7 @@ def test_what_can_be_kept_is_kept() -> None:
 
 
 def _task(tmp_path: Path, text: str, **more: Any) -> dict[str, Any]:
+    tmp_path.mkdir(exist_ok=True)
     plain = tmp_path / "x.part"
     plain.write_text(text)
     target, meta_target = str(tmp_path / "x.json.gz"), str(tmp_path / "x.meta.json")
@@ -112,7 +117,7 @@ def _task(tmp_path: Path, text: str, **more: Any) -> dict[str, Any]:
 def test_a_trace_and_its_sidecar_get_their_names_together(tmp_path: Path) -> None:
     answer = finishing.finish(_task(tmp_path, _WHOLE))
     assert (answer["status"], answer["events"]) == ("ok", 2)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.json.gz", "x.meta.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.json.gz", "x.meta.json", "x.part"]
     assert json.loads(gzip.decompress((tmp_path / "x.json.gz").read_bytes()))["traceEvents"]
     assert json.loads((tmp_path / "x.meta.json").read_text())["events"] == 2
 
@@ -120,7 +125,7 @@ def test_a_trace_and_its_sidecar_get_their_names_together(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "more", "status", "left"),
     [
-        (_WHOLE + "x", {}, "ok", ["x.json.gz", "x.meta.json"]),
+        (_WHOLE + "x", {}, "ok", ["x.json.gz", "x.meta.json", "x.part"]),
         (_WHOLE.replace("aten", 'a"'), {}, "invalid", ["x.part"]),
         (_WHOLE, {"keep_free": 1 << 60}, "full", []),
         (_WHOLE, {"target": "/nowhere/at/all/x.json.gz"}, "failed", ["x.part"]),
@@ -143,4 +148,20 @@ def test_it_goes_to_stores(tmp_path: Path) -> None:
     assert finishing.finish(task)["status"] == "ok"
     store = fsspec.filesystem("memory")
     assert json.loads(gzip.decompress(store.cat(where)))["traceEvents"]
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["x.part"]
+
+
+def test_what_waits_is_not_kept_waiting_by_a_process_that_gets_no_time(tmp_path: Path) -> None:
+    apart, answers = Apart(), []
+    os.mkfifo(tmp_path / "x.part")  # the first process waits for it for ever
+    task = {**_task(tmp_path / "other", ""), "plain": str(tmp_path / "x.part"), "path": []}
+    thread = threading.Thread(target=lambda: answers.append(apart.finish(task)))
+    thread.start()
+    time.sleep(1)
+    assert not answers
+    (tmp_path / "x.part").unlink()
+    (tmp_path / "x.part").write_text(_WHOLE)
+    with apart.hurried():
+        thread.join(60)
+    assert [answer["status"] for answer in answers] == ["ok"]
+    assert (tmp_path / "other" / "x.json.gz").exists()

@@ -167,7 +167,7 @@ def _late(look: JobView, balance: pl.DataFrame) -> Iterator[Late]:
     steps = len(balance) / ranks
     often = [row for row in table.iter_rows(named=True) if not _is_seldom(look, row["rank"], steps)]
     exposed: dict[int, float] = dict(
-        balance.group_by("rank").agg(pl.col("exposed_communication").mean()).iter_rows()  # type: ignore[arg-type]
+        balance.group_by("rank").agg(pl.col("exposed_communication").mean()).iter_rows()
     )
     named = {row["rank"] for row in often}
     others = [each for rank, each in exposed.items() if rank not in named]

@@ -132,12 +132,14 @@ class RankView:
     def stake(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> Stake:
         """The stake of an average step, of what is surely and at most at stake in each of them: float64 [steps].
 
-        Steps differ, and few were recorded: each end moves outwards by what the mean of so many may be wrong by.
+        Steps differ, and few were recorded: each end moves outwards by what the mean of so many may be wrong by, but by
+        no more than three tenths of itself. What comes in each third step has the mean that was recorded.
         """
         if not self.count:
             return NOTHING
-        least = max(float(np.mean(low)) - margin(low), 0.0)
-        most = float(np.mean(high)) + margin(high)
+        least, most = max(float(np.mean(low)), 0.0), float(np.mean(high))
+        least -= min(margin(low), _WIDEST * least)
+        most += min(margin(high), _WIDEST * abs(most))
         return Stake(least, min(max(most, least), self.step))
 
     @cached_property
@@ -148,6 +150,9 @@ class RankView:
 
 _T: Final = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
 """Student's t for 95 %, two-sided, from one degree of freedom on; beyond them `margin` has a formula."""
+
+_WIDEST: Final = 0.3
+"""Of a mean, what few and uneven steps may move it by."""
 
 _FEW: Final = 3
 """Steps from which on their spread is believed; of two it would say nothing, or anything."""

@@ -26,10 +26,12 @@ VERBS = {
     "sql": "SQL over the tables of a trace; alone, the list of tables and columns",
     "diff": "why a step of one run takes longer than a step of another: changes that sum to the whole",
     "ledger": "runs in a row: step time, throughput, what each change brought, and what it was",
+    "gate": "did anything get worse beyond noise? exit code 3 if it did; for CI",
     "convert": "write a trace as JSON, as Parquet, or for Perfetto with counters beside it",
     "record": "record a training program as it is: kinetoscope record -- python train.py",
     "trigger": "ask a job that `record --idle` runs for a recording, now",
     "daemon": "record jobs that were started with KINETO_USE_DAEMON=1",
+    "mcp": "assistants ask about the traces below a folder (Model Context Protocol)",
     "demo": "records a small, slow program here, and shows its summary",
     "warm": "compile everything now, so that no later run waits for it",
 }

@@ -63,7 +63,7 @@ def lines(found: Result, promised: pl.DataFrame | None, *, width: int) -> Iterat
             (padded(middle(names[place], name), name), "bold"),
             (numbers, ""),
             ("  ", ""),
-            (mark, style),
+            (mark or " " * bool(verdict), style),
             (padded(words, max(verdict - 3, 0)), "dim"),
             (" " + bar(row["step_time"], longest, room) if room else "", "computation"),
         )

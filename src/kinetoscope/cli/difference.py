@@ -23,7 +23,7 @@ from kinetoscope.views.text import brief, cells, middle, padded, printable, wrap
 WIDEST: Final = 110
 """Cells; longer lines are hard to read."""
 
-ROWS: Final = 12
+ROWS: Final = 10
 """Rows of the table where nobody asks for another number."""
 
 _ZOOM: Final = 0.4
@@ -32,7 +32,7 @@ _ZOOM: Final = 0.4
 _SHAPE: Final = re.compile(r"\[(\d+(?:, \d+)*)\]")
 
 _SEEN: Final = 0.0005
-"""Share of the step under which a kind of time has no line in the fall."""
+"""Share of the step under which a change has no line."""
 
 _PART: Final = 0.03
 """Share of the largest change from which on a part of a kind of time has a line."""
@@ -113,6 +113,8 @@ def _bars(found: Diff) -> Iterator[_Bar]:
         yield _bar(LABELS[row["category"]].capitalize(), row["from_time"], row["to_time"], kind, unit)
         parts = [each for each in frame.to_dicts() if each["category"] == row["category"] and each["part"] is not None]
         shown = list(takewhile(lambda each: abs(each["change"]) >= least, parts))
+        if row["category"] == "data_loading" and len(parts) == 1:  # the loader says no more than the category
+            shown = []
         for part in shown:
             name = "  " + brief(printable(part["part"]), 44)
             yield _bar(name, part["from_time"], part["to_time"], kind, unit, part=True)
@@ -147,7 +149,7 @@ def _signed(change: int, unit: Scale) -> str:
 
 def _rows(found: Diff, width: int, limit: int) -> Iterator[Line]:
     """What changed most: a line of numbers each, and one that says where and what else is known."""
-    frame = found.rows.frame.filter(found.rows.frame.get_column("change") != 0)
+    frame = found.rows.frame.filter(pl.col("change").abs() >= max(_SEEN * found.base, 1))
     more = frame.height - limit if limit else 0
     rows = frame.head(limit or frame.height).to_dicts()
     if not rows:
@@ -165,7 +167,7 @@ def _rows(found: Diff, width: int, limit: int) -> Iterator[Line]:
         yield (mark, (" " + padded(text, name - 2), ""), (_across(numbers, sizes), ""))
         yield from (plain("  " + line, "dim") for line in _about(row, width - 2))
     if more > 0:
-        yield plain(f"… {more} more changed (--limit 0 shows all, --format csv writes them)", "dim")
+        yield plain(f"… {more} more changed (--limit 0 shows them, --format csv writes all)", "dim")
 
 
 def _numbers(row: dict[str, Any], unit: Scale) -> list[str]:

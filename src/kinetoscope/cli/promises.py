@@ -16,10 +16,11 @@ _OUTCOMES: Final = {"as promised": "as promised", "more": "more than promised", 
 
 
 def lines(rows: pl.DataFrame, *, width: int) -> Iterator[Line]:
-    """A line for each finding that is gone, and one for what came of all of them."""
+    """A line for each finding that is gone (✓) or mostly gone (~), and one for what came of all of them."""
     for row in rows.head(_SAID).to_dicts():
         room = max(width - 2 - len(row["code"]) - 2, 20)
-        yield ((f"✓ {row['code']}", "bold"), (f"  {middle(printable(row['message']), room)}", ""))
+        mark = "✓" if row["status"] == "gone" else "~"
+        yield ((f"{mark} {row['code']}", "bold"), (f"  {middle(printable(row['message']), room)}", ""))
         if row["together"] > 1:
             yield plain(f"  promised {_interval(row['promised_low'], row['promised_high'])}", "dim")
     if rows.height > _SAID:

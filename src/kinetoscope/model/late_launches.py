@@ -2,7 +2,7 @@
 
 A collective takes as long on all ranks that share it. If one of them has more of it in the open, then because its next
 computation came late: it was launched only after the transfer had begun. Where there is no device, nothing is launched,
-and all that is in the open may be so.
+and all that is in the open may be so, unless it lasts until a collective is over: the host stood in that.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.model.before_collectives import Doings, doings, inside
+from kinetoscope.model.calltree import is_asynchronous
 from kinetoscope.model.collective_calls import base_of
 from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import WorkKind
@@ -29,6 +30,9 @@ HOLDING: Final = ("data loading", "synchronization", "host gap")
 
 _LOADING: Final = 3
 """Place in `Doings.classes`."""
+
+_WAKING: Final = 50_000
+"""What a host takes to go on after a collective that it waited for, ns."""
 
 _NEVER: Final = np.iinfo(np.int64).min
 
@@ -74,6 +78,8 @@ def _late(trace: Trace, did: Doings) -> tuple[Intervals, Intervals]:
     work = trace.of(device_work)
     exposed = difference(did.communication, did.computation)
     if not len(work):
+        late = ~_awaited(trace, exposed)
+        exposed = Intervals(exposed.start[late], exposed.end[late])
         return exposed, Intervals(exposed.end, exposed.end)
     call = work.launch[work.of(WorkKind.COMPUTATION)]
     launches = np.unique(trace.start[call[call >= 0]])
@@ -83,6 +89,13 @@ def _late(trace: Trace, did: Doings) -> tuple[Intervals, Intervals]:
     launched, exposed = launched[late], Intervals(exposed.start[late], exposed.end[late])
     before = np.append(_NEVER, launches)[np.searchsorted(launches, launched)]
     return Intervals(exposed.start, np.minimum(launched, exposed.end)), Intervals(before, launched)
+
+
+def _awaited(trace: Trace, exposed: Intervals) -> NDArray[np.bool_]:
+    """Pieces of communication that end as a collective does: the host stood in that, and was not late for another."""
+    ends = np.sort(trace.end[trace.of(is_asynchronous)])
+    last = np.append(_NEVER, ends)[np.searchsorted(ends, exposed.end, side="right")]
+    return np.asarray((last > exposed.start) & (exposed.end <= last + _WAKING))
 
 
 def _launched(trace: Trace, computation: Intervals) -> NDArray[np.int64]:

@@ -1,6 +1,6 @@
 """Run as a process of low priority beside the job: check, compress, sync and name what torch exported.
 
-Reads one JSON object from its standard input (see `main`), prints one to its standard output: `status` is "ok",
+Reads one JSON object from its standard input (see `main`), prints one to its standard output: `status` is "ok" or
 "invalid" (the plain file is left), "full" (no room: everything is removed), "failed" (`message` says why). A bare
 interpreter runs it (`python -I -S`): it imports the standard library alone, and fsspec where the trace goes to a URL.
 """
@@ -62,8 +62,7 @@ def finish(task: dict[str, Any]) -> dict[str, Any]:
         _remove(packed, *([plain] if full else ()))
         _unpublish(task["meta_target"])
         return {"status": "full" if full else "failed", "message": f"{error.strerror or error}"}
-    _remove(plain)
-    return answer
+    return answer  # the plain file is left to whoever asked: should this process be killed, it is begun anew with it
 
 
 def _pack(plain: Path, packed: Path, task: dict[str, Any], lost: list[int]) -> int:
@@ -177,9 +176,9 @@ def _remove(*paths: Path) -> None:
 
 def main() -> None:
     """One task from standard input, its answer to standard output."""
-    with contextlib.suppress(OSError):
-        os.nice(19)
     task = json.load(sys.stdin)
+    with contextlib.suppress(OSError):
+        os.nice(task.get("nice", 0))
     sys.path.extend(task.get("path", ()))
     json.dump(finish(task), sys.stdout)
 

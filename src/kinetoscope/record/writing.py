@@ -10,11 +10,9 @@ What a dead process left behind is finished in the same way, or removed.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import queue
 import re
-import subprocess
 import sys
 import threading
 import time
@@ -23,7 +21,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from kinetoscope.record import finishing, meta
+from kinetoscope.record import meta
+from kinetoscope.record.apart import Apart
 from kinetoscope.record.guards import described, tell
 from kinetoscope.record.session import Exported, Session
 
@@ -94,6 +93,7 @@ class Writer:
         self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._waiting = 0
+        self._apart = Apart()
         self._thread: threading.Thread | None = None
 
     @property
@@ -131,7 +131,7 @@ class Writer:
 
     def flush(self, seconds: float) -> bool:
         """Wait until nothing waits; False if that took too long."""
-        with self._changed:
+        with self._apart.hurried(), self._changed:
             return self._changed.wait_for(lambda: self._waiting == 0, seconds)
 
     def _run(self) -> None:
@@ -200,7 +200,7 @@ class Writer:
             "repair": repair,
             "path": [each for each in sys.path if each] if "://" in work.target else [],
         }
-        return run_apart(task)
+        return self._apart.finish(task)
 
     def _sweep(self) -> None:
         """Finish or remove what processes of this host that are gone left in the folder, once."""
@@ -211,37 +211,14 @@ class Writer:
                 continue
             name = path.name.removesuffix(".part") + ".pt.trace.json.gz"
             claimed = path.with_name(f"{path.name.removesuffix('.part')}.rescued{os.getpid()}.part")
+            target = f"{self.folder.rstrip('/')}/{name}"
+            if "://" not in target and Path(target).exists():  # all was done but for this
+                remove(path)
+                continue
             with contextlib.suppress(OSError):
                 path.rename(claimed)
-                target = f"{self.folder.rstrip('/')}/{name}"
                 facts = {"truncated": "its process ended before it was written"}
                 self.submit(Work(claimed, target, Written(None), facts, None, self._keep_free))
-
-
-def run_apart(task: dict[str, Any]) -> dict[str, Any]:
-    """Finish a trace in a process of its own; in this one where that cannot be."""
-    script = str(Path(finishing.__file__).resolve())
-    bare = [] if task["path"] else ["-S"]
-    local = task["target"].startswith("memory://") or not sys.executable
-    if not local:
-        try:
-            done = subprocess.run(
-                [sys.executable, "-I", *bare, "-X", "utf8", script],
-                input=json.dumps(task, allow_nan=False).encode(),
-                capture_output=True,
-                env=meta.environment(),
-                start_new_session=True,  # an interrupt typed at the terminal is not for it
-                check=False,
-            )
-            answer = json.loads(done.stdout) if done.returncode == 0 else None
-            if isinstance(answer, dict):
-                return answer
-            if done.returncode > 0:
-                last = done.stderr.decode(errors="replace").strip().splitlines()
-                return {"status": "failed", "message": last[-1][:300] if last else "the process that writes it failed"}
-        except (OSError, ValueError):
-            pass
-    return finishing.finish(task)
 
 
 def _lost(work: Work, why: str) -> Written:

@@ -1,13 +1,16 @@
-"""All cases: one module a family, `CASES` in each; and the healthy programs."""
+"""All cases: one module a family, `CASES` in each; and the healthy programs, `HEALTHY` where a family has its own."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import replace
+from types import ModuleType
 from typing import Final
 
-from tests.faults.case import Case
+from tests.faults import healthy as alone
+from tests.faults.case import Case, Healthy
 
 FAMILIES: Final = {
     "data": "Data",
@@ -22,9 +25,16 @@ FAMILIES: Final = {
 
 def cases() -> tuple[Case, ...]:
     """Those of all families, in their order."""
-    found: list[Case] = []
-    for module, family in FAMILIES.items():
-        path = f"{__name__}.{module}"
+    return tuple(replace(case, family=case.family or family) for family, module in _modules() for case in module.CASES)
+
+
+def healthy() -> tuple[Healthy, ...]:
+    """Programs of one rank, then those of families that have more."""
+    return (*alone.HEALTHY, *(each for _, module in _modules() for each in getattr(module, "HEALTHY", ())))
+
+
+def _modules() -> Iterator[tuple[str, ModuleType]]:
+    for name, family in FAMILIES.items():
+        path = f"{__name__}.{name}"
         if importlib.util.find_spec(path):
-            found += [replace(case, family=case.family or family) for case in importlib.import_module(path).CASES]
-    return tuple(found)
+            yield family, importlib.import_module(path)

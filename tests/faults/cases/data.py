@@ -108,7 +108,7 @@ def images(shape: Sequence[int], dtype: str = "float", **copy: Any) -> Part:
     def data(p: Program, n: int) -> None:
         p.loader(4000, workers=4)
         told: dict[str, Any] = {"shapes": [list(shape)], "types": [dtype]}
-        inner = {"shapes": [list(shape), list(shape), []], "types": [dtype, dtype, "Scalar"]}
+        inner: dict[str, Any] = {"shapes": [list(shape), list(shape), []], "types": [dtype, dtype, "Scalar"]}
         with p.op("aten::to", 2, **told), p.op("aten::_to_copy", 3, **told), p.op("aten::copy_", 4, **inner):
             p.copy("HtoD", prod(shape) * width, **{"pinned": True, "blocking": False, **copy})
         if dtype == "unsigned char":

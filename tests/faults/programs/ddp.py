@@ -56,13 +56,11 @@ def rank(name: str, folder: str, rounds: int, steps: int) -> None:
     for turn in range(RECORDINGS):
         for twin in TWINS:
             dist.barrier()
-            recorded[twin].append(record(step[twin], steps, Path(folder) / f"{twin}-{turn}"))
-    for turn in (1, 0):  # rank 0 chooses when all are written
-        for twin in TWINS:
-            if (dist.get_rank() > 0) == bool(turn):
-                keep(Path(folder), twin, recorded[twin], dist.get_rank())
-        dist.barrier()
+            recorded[twin].append(record(step[twin], steps, Path(folder) / f"{twin}-{turn}", rank=dist.get_rank()))
+    dist.barrier()
     if dist.get_rank() == 0:
+        for twin in TWINS:
+            keep(Path(folder), twin, recorded[twin])
         print(json.dumps({"code": module.CODE, "name": module.NAME, "plain": plain, "recorded": recorded}))
     dist.destroy_process_group()
 

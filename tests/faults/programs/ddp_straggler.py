@@ -25,7 +25,7 @@ def train(rank: int, fixed: bool) -> Callable[[], None]:
 
     def late() -> None:
         if rank == 1 and not fixed:
-            time.sleep(0.01)
+            time.sleep(0.03)
         step()
 
     return late

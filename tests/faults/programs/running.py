@@ -65,7 +65,7 @@ def mean(step: Step, count: int) -> float:
     return (time.perf_counter_ns() - start) / count
 
 
-def record(step: Step, count: int, folder: Path, *, stacks: bool = False) -> float:
+def record(step: Step, count: int, folder: Path, *, stacks: bool = False, rank: int = 0) -> float:
     """The same with a profiler, whose trace goes into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     # private to torch, but the only way to see the garbage collector
@@ -79,16 +79,13 @@ def record(step: Step, count: int, folder: Path, *, stacks: bool = False) -> flo
             if number == _WARM + count - 1:
                 took = time.perf_counter_ns() - start
             prof.step()
+    while not list(folder.glob(f"*.rank{rank}of*.pt.trace.json.gz")):  # compressed beside the program, which it slows
+        time.sleep(0.05)
     return took / count
 
 
-def keep(folder: Path, twin: str, times: list[float], rank: int = 0) -> None:
+def keep(folder: Path, twin: str, times: list[float]) -> None:
     """Of the recordings of a twin only the one that was least disturbed, as `folder/twin`."""
-    for turn in range(len(times)):  # traces are compressed and written beside the program
-        while not list((folder / f"{twin}-{turn}").glob(f"*.rank{rank}of*.pt.trace.json.gz")):
-            time.sleep(0.05)
-    if rank:
-        return
     best = times.index(min(times))
     (folder / f"{twin}-{best}").rename(folder / twin)
     for turn in range(len(times)):

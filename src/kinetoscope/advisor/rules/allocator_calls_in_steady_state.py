@@ -39,6 +39,8 @@ def allocator_calls_in_steady_state(look: RankView) -> Iterator[Claim]:
     factors.host[rows] = 0.0
     factors.free[rows] = True
     gains = look.gains(factors)
+    if float(np.mean(gains)) <= 0:  # device work hides them
+        return
     took = trace.end[rows] - trace.start[rows]
     longest = int(rows[np.argmax(took)])
     calls, name = look.spans(rows), trace.strings.label(int(trace.name[longest]))

@@ -16,7 +16,7 @@ from kinetoscope.algorithms.intervals import merge
 from kinetoscope.model.launching import launches
 from kinetoscope.views.numbers import shown
 
-_SURE: Final = 0.7
+_SURE: Final = 0.75
 """Of what is at stake, what a graph surely brings: what cannot be captured, such as the optimizer or a loss that is
 looked at, is still launched call by call."""
 
@@ -35,7 +35,7 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
 
     Why it matters. An operator costs the host some ten microseconds whatever it computes. Where kernels are shorter
     than that the queue is empty, and the device waits for the next launch. At stake is what the steps gain if launching
-    takes no time, and surely seven tenths of that, as a captured graph leaves out what cannot be captured.
+    takes no time, and surely three quarters of that, as a captured graph leaves out what cannot be captured.
 
     What to do. Give each kernel more to do (a larger batch), or launch many at once: `torch.compile` fuses kernels, and
     with `mode="reduce-overhead"` launches them as one CUDA graph.
@@ -65,7 +65,7 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
         f" {shown(float(np.median(busy)) if len(busy) else 0, 'ns')}.",
         stake=stake,
         change='- model = Model()\n+ model = torch.compile(Model(), mode="reduce-overhead")  # or a larger batch',
-        why="The steps are computed anew with launching that takes no time; a graph is supposed to bring seven tenths"
+        why="The steps are computed anew with launching that takes no time; a graph is supposed to bring three quarters"
         " of that at least.",
         confidence="medium",
         evidence=(Evidence("the longest stretch without device work while launching", "idle_breakdown",

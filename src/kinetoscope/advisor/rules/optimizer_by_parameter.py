@@ -42,7 +42,7 @@ class _Left(NamedTuple):
     large: float
 
 
-_AT_MOST: Final = _Left(host=0.5, tiny=0.5, large=0.9)
+_AT_MOST: Final = _Left(host=0.3, tiny=0.3, large=0.9)
 _AT_LEAST: Final = _Left(host=0.03, tiny=0.02, large=0.35)
 """Adam by parameter reads and writes some 19 tensors, fused 7; plain SGD 3 and 3, with momentum 8 and 5."""
 
@@ -61,8 +61,8 @@ def optimizer_by_parameter(look: RankView) -> Iterator[Claim]:
 
     Why it matters. A model has hundreds of parameters, most of them small, and an update takes up to a dozen operators:
     thousands of launches of kernels that do next to nothing. At stake is what the steps gain if the calls and small
-    kernels in these spans all but vanish and large kernels take a third; surely if half of the calls and small kernels
-    stay and nine tenths of the large ones.
+    kernels in these spans all but vanish and large kernels take a third; surely if three tenths of the calls
+    and small kernels stay and nine tenths of the large ones.
 
     What to do. Ask for the fused form, else for `foreach=True`; torch chooses `foreach` by itself only on GPUs, from
     2.0 on, and only if all parameters are plain tensors there.

@@ -13,27 +13,27 @@ from kinetoscope.model.devices import devices
 from kinetoscope.model.kinds import EventKind
 
 _IDLE: Final = 0.1
-"""Share of the steps in which the devices are idle from which on source lines would help."""
+"""Share of the steps in which the devices are idle from which on more would help."""
 
 
 def recording_options(look: RankView) -> Iterator[Claim]:
     """What can this recording not tell, and which option tells it next time?
 
-    What it checks. Whether there is device work where there is a device, shapes of inputs, memory (with a device), and
-    Python stacks (if devices are idle a tenth of the time or more, so that source lines would help).
+    What it checks. Whether there is device work where there is a device, and shapes of inputs; and if devices are idle
+    a tenth of the time or more, memory and Python stacks, so that a larger batch and source lines would help.
 
     Why it matters. What was not recorded cannot be advised upon: without shapes no operator is told from another of its
-    name, and there are no FLOPs; without memory, nobody knows whether a larger batch fits; without stacks, findings have
-    no source line. Stacks cost time: they belong into a recording of their own. No time is at stake: it is a note.
+    name, and there are no FLOPs; without memory, nobody knows whether a larger batch fits; without stacks, findings
+    have no source line. Stacks cost time: they belong into a recording of their own. No time is at stake: it is a note.
 
     What to do. Switch on what is missed in the next recording.
     """
     lacks = list(_lacks(look))
     if not lacks:
         return
-    missing, options = [what for what, _ in lacks], [option for _, option in lacks]
+    missing, options = [f"no {what}" for what, _ in lacks], [option for _, option in lacks]
     yield Claim(
-        message=f"The recording holds no {joined(missing, len(missing)).replace(' and ', ' and no ')}.",
+        message=f"The recording holds {joined(missing)}.",
         stake=NOTHING,
         change=f"- with profile(...) as prof:\n+ with profile(..., {', '.join(options)}) as prof:",
         why="No time is at stake: rules that ask for it had to be silent.",
@@ -49,10 +49,10 @@ def _lacks(look: RankView) -> Iterator[tuple[str, str]]:
     if not look.has_device and (trace.of(devices) or len(trace.rows(EventKind.RUNTIME))):
         yield "device work", "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
     if not arguments.has(trace, "input_dims", ops).any():
-        yield "shapes", "record_shapes=True"
-    if look.has_device and not len(trace.rows(EventKind.MEMORY)):
-        yield "memory", "profile_memory=True"
+        yield "shapes of inputs", "record_shapes=True"
     idle = look.has_device and look.idle.length >= _IDLE * max(look.inside.length, 1)
+    if idle and not len(trace.rows(EventKind.MEMORY)):
+        yield "memory events", "profile_memory=True"
     if idle and not len(trace.rows(EventKind.PYTHON)) and not arguments.has(trace, "call_stack", ops).any():
         yield "Python stacks", "with_stack=True"
 

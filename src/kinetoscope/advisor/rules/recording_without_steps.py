@@ -7,7 +7,7 @@ from typing import Final
 
 from kinetoscope.advisor.finding import NOTHING, Claim
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.words import joined
+from kinetoscope.advisor.words import joined, many
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.recording import recording
 
@@ -41,7 +41,7 @@ def recording_without_steps(look: RankView) -> Iterator[Claim]:
     if steps.origin == "window":
         lacks.append("no steps are marked, so that all of it counts as one")
     elif look.count < _FEWEST and look.select.time is None:
-        lacks.append(f"only {look.count} of its steps can be looked at")
+        lacks.append(f"only {many(look.count, 'step')} can be looked at")
     if not lacks or not (trace.of(call_tree).member.any() or look.has_device):
         return
     yield Claim(

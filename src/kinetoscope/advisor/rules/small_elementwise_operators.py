@@ -48,7 +48,7 @@ class _Runs:
     Attributes:
         rows: int32 [operators].
         run: int64 [operators], number of the run.
-        kept: bool [operators], the longest of each run: what is left if the others become part of it.
+        kept: bool [operators], the longest of each run, on a host the one in the middle: what is left of all.
     """
 
     rows: NDArray[np.int32]
@@ -124,7 +124,10 @@ def _runs(look: RankView) -> _Runs:
     time = _times(look)[rows]
     kept = np.zeros(len(rows), np.bool_)
     order = np.lexsort((-rows, time, run))
-    kept[order[np.flatnonzero(np.diff(run[order], append=-1))]] = True
+    last = np.flatnonzero(np.diff(run[order], append=-1))
+    first = np.concatenate([[0], last[:-1] + 1]) if len(last) else last
+    # On a host some operator of many is interrupted by something else: there the one in the middle tells what one takes.
+    kept[order[last if look.has_device else (first + last) // 2]] = True
     return _Runs(rows, run, kept)
 
 

@@ -8,17 +8,19 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.advisor.fetching import FROM_WORKERS, IN_PROCESS, fetches
+from kinetoscope.advisor.fetching import FROM_WORKERS, IN_PROCESS, fetches, loader_time
 from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.memory_use import Use, memory_use
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.where import seen
 from kinetoscope.advisor.words import share
+from kinetoscope.algorithms.intervals import Intervals, difference, merge
 from kinetoscope.algorithms.tree import ancestor
 from kinetoscope.model import arguments
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.naming import rows_named
+from kinetoscope.model.runtime_calls import WAITS, CallKind, call_kinds
 from kinetoscope.views.numbers import shown
 
 _USED: Final = 0.5
@@ -80,7 +82,7 @@ def unused_memory(look: RankView) -> Iterator[Claim]:
         " and counted for as many samples as now.",
         confidence="medium",
         evidence=(seen(look, use.row, "the peak", "memory_peak"),),
-        time=look.idle,
+        time=_part(_launching(look), (float(np.mean(low)) + float(np.mean(high))) / 2 * look.count),
     )
 
 
@@ -118,6 +120,19 @@ def _grows(look: RankView) -> NDArray[np.bool_]:
     inside = ancestor(trace.of(call_tree).parent, marks) >= 0
     updating = (work.launch >= 0) & inside[work.launch]
     return np.asarray(work.of(WorkKind.COMPUTATION, WorkKind.MEMCPY) & ~updating)
+
+
+def _launching(look: RankView) -> Intervals:
+    """The devices' idle time in which the host neither waits, nor loads data, nor is in calls of the allocator."""
+    trace = look.trace
+    other = np.flatnonzero(np.isin(trace.of(call_kinds), (*WAITS, CallKind.ALLOCATE, CallKind.FREE)))
+    return difference(look.idle, merge(look.spans(other), loader_time(trace)))
+
+
+def _part(time: Intervals, length: float) -> Intervals:
+    """The first part of each stretch, so that all of them are as long as asked for."""
+    share = min(length / max(time.length, 1), 1.0)
+    return Intervals(time.start, time.start + np.rint((time.end - time.start) * share).astype(np.int64))
 
 
 RULE = Rule("MEMORY001", "Room for a larger batch", of_rank=unused_memory)

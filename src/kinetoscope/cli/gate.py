@@ -1,0 +1,183 @@
+"""`kinetoscope gate BASE NEW`: did anything get worse, beyond noise? Exit code 3 if it did.
+
+Runs differ, so one run a side tells little: give several, `--base A B C --new D E F`; three of 20 steps find 5 %.
+A metric fails if it is worse beyond noise and by its limit or more; what cannot be told passes, with a note, unless
+--strict is given. Metrics: step_time, throughput, memory_peak, op:NAME, kernel:NAME.
+
+A baseline keeps the numbers of old runs in a small file, to be committed:
+  kinetoscope gate --write-baseline perf.json RUN RUN RUN
+  kinetoscope gate --baseline perf.json NEW NEW NEW --max-regression step_time=5%
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kinetoscope.cli.opening import opened, selection
+from kinetoscope.cli.options import Parser, add_engine, add_output, add_reading, add_selection
+from kinetoscope.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from kinetoscope.compare.gate import Gate
+    from kinetoscope.compare.numbers import Numbers
+    from kinetoscope.model.job import Job
+
+FAILED = 3
+
+_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+def run(arguments: list[str]) -> int:
+    """Measure the runs, hold the new against the base, and say so; or write the baseline."""
+    args = _parser().parse_args(arguments)
+    args.where = args.sort = ""
+    base, new = _sides(args)
+    from kinetoscope.compare.limits import limits_of
+    from kinetoscope.compare.noise import Assumed
+
+    limits = limits_of(args.max_regression)
+    if args.write_baseline:
+        return _write(args, new, limits)
+    from kinetoscope.compare.baseline import load
+    from kinetoscope.compare.gate import gate
+
+    before = list(load(args.baseline)) if args.baseline else _measured(args, base)
+    found = gate(
+        before,
+        _measured(args, new),
+        limits,
+        strict=args.strict,
+        assumed=Assumed(between=args.noise),
+        any_device=args.any_device,
+    )
+    _say(args, found)
+    return 0 if found.passed else FAILED
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="kinetoscope gate", usage="kinetoscope gate BASE NEW [options]", description=__doc__)
+    parser.add_argument("path", metavar="PATH", nargs="*", help="BASE and NEW; the new runs where --baseline is given")
+    group = parser.add_argument_group("runs")
+    group.add_argument("--base", metavar="RUN", nargs="+", default=[], help="the runs before")
+    group.add_argument("--new", metavar="RUN", nargs="+", default=[], help="the runs now")
+    group.add_argument("--baseline", metavar="FILE", help="the numbers of the runs before")
+    group.add_argument("--write-baseline", metavar="FILE", help="write the numbers of the runs named, and no more")
+    group = parser.add_argument_group("gate")
+    group.add_argument(
+        "--max-regression",
+        metavar="METRIC=SHARE",
+        action="append",
+        help="how much worse a metric may get: step_time=5%%, op:aten::conv2d=10%%; may be repeated; step_time=3%%",
+    )
+    group.add_argument("--strict", action="store_true", help="fail where getting worse by the limit is not ruled out")
+    group.add_argument(
+        "--noise",
+        metavar="SHARE",
+        default="2%",
+        help="how much runs of one program are expected to differ, where they do not tell: 2%%",
+    )
+    group.add_argument("--any-device", action="store_true", help="compare runs on different devices")
+    group.add_argument("--summary", metavar="FILE", help=f"add the answer to this file as Markdown; ${_SUMMARY}, too")
+    add_reading(parser, path=False)
+    add_engine(parser)
+    add_selection(parser)
+    add_output(parser)
+    return parser
+
+
+def _sides(args: Namespace) -> tuple[list[str], list[str]]:
+    """The paths of the runs before and now; of a baseline to write, all are now.
+
+    Raises:
+        UsageError: too few, or in two ways at once.
+    """
+    from kinetoscope.compare.limits import share_of
+
+    args.noise = share_of(args.noise)
+    if not 0 < args.noise <= 1:
+        raise UsageError(f"--noise is {args.noise:.0%}: give a share above 0%, up to 100%")
+    paths, base, new = args.path, args.base, args.new
+    if args.write_baseline:
+        if base or args.baseline or not (paths or new):
+            raise UsageError("--write-baseline FILE takes the runs to measure, RUN RUN RUN, and no other runs")
+        return [], [*paths, *new]
+    if args.baseline:
+        if base or not (paths or new):
+            raise UsageError("--baseline FILE takes the new runs, NEW NEW NEW, and no runs before")
+        return [], [*paths, *new]
+    if base or new:
+        if paths or not (base and new):
+            raise UsageError("with several runs both sides are named: --base A B C --new D E F")
+        return base, new
+    if len(paths) != 2:
+        raise UsageError(f"gate takes BASE and NEW, or --base A B C --new D E F; {len(paths)} paths were given")
+    return paths[:1], paths[1:]
+
+
+def _measured(args: Namespace, paths: list[str]) -> list[Numbers]:
+    from kinetoscope.compare.numbers import numbers
+
+    found = []
+    for path in paths:
+        with opened(Namespace(**{**vars(args), "path": [path]})) as (job, _):
+            found.append(numbers(job, **selection(args)))
+    return found
+
+
+def _write(args: Namespace, paths: list[str], limits: tuple[Any, ...]) -> int:
+    from kinetoscope.cli.output import write_lines
+    from kinetoscope.compare.baseline import save
+    from kinetoscope.views.lines import plain
+    from kinetoscope.views.text import printable
+
+    runs = _measured(args, paths)
+    save(args.write_baseline, runs, limits)
+    steps = sum(run.steps for run in runs)
+    many = f"{len(runs)} run{'s' if len(runs) != 1 else ''} with {steps} steps"
+    lines = [plain(f"Wrote {printable(args.write_baseline)}: {many}.")]
+    if len(runs) < 3:
+        lines.append(plain("Three runs or more tell how much runs differ; fewer find only large changes.", "dim"))
+    write_lines(lines)
+    return 0
+
+
+# --- the answer
+
+
+def _say(args: Namespace, found: Gate) -> None:
+    from kinetoscope.cli.output import deliver, form_of, width_of, write_lines
+    from kinetoscope.compare.gate_screen import lines
+    from kinetoscope.compare.gate_summary import markdown
+
+    files = [*filter(None, (args.summary, os.environ.get(_SUMMARY)))]
+    shown = form_of(args) == "table"
+    causes = _causes(args, found) if not found.passed and (files or shown) else ()
+    if shown:
+        write_lines(lines(found, causes, width=width_of(args.output)), args.output)
+    else:
+        deliver(found.result, args)
+    for file in dict.fromkeys(files):
+        _append(file, markdown(found, causes))
+
+
+def _causes(args: Namespace, found: Gate) -> tuple[Any, ...]:
+    from kinetoscope.compare.causes import causes
+
+    def open_(path: str) -> Job:
+        from kinetoscope.reading import read
+
+        return read(path, ranks=args.ranks, jobs=args.jobs, cache=args.cache, cache_size=args.cache_size)
+
+    return causes(found, open_, **selection(args))
+
+
+def _append(file: str, text: str) -> None:
+    """Add to a file, as several steps of a workflow write into one summary."""
+    try:
+        with Path(file).open("a", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written: {error.strerror}; does its folder exist?") from error

@@ -1,0 +1,28 @@
+"""`kinetoscope mcp FOLDER...`: assistants ask about the traces below these folders, by the Model Context Protocol.
+
+It speaks over standard input and output, and is started by the assistant's program, not by hand. It writes nothing,
+and reads nothing outside the folders.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+from kinetoscope.cli.options import Parser
+from kinetoscope.errors import MissingExtraError
+
+
+def run(arguments: list[str]) -> int:
+    """Answer until the other side hangs up."""
+    parser = Parser(prog="kinetoscope mcp", description=__doc__)
+    parser.add_argument("folder", metavar="FOLDER", nargs="+", help="what may be asked about; all that is below it")
+    args = parser.parse_args(arguments)
+    if importlib.util.find_spec("mcp") is None:
+        raise MissingExtraError("kinetoscope mcp", "mcp")
+    from kinetoscope.integrations.mcp import serve
+
+    if sys.stdin.isatty():
+        sys.stderr.write("kinetoscope mcp waits for an assistant on standard input; Ctrl-C ends it\n")
+    serve(args.folder)
+    return 0

@@ -1,0 +1,104 @@
+"""What changed most between the runs of a gate: where to look when it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kinetoscope.compare.diff import diff
+from kinetoscope.compare.gate import Gate
+from kinetoscope.compare.noise import run_of
+from kinetoscope.compare.numbers import KERNEL, OPERATOR, STEP_TIME, Numbers
+from kinetoscope.errors import KinetoscopeError
+from kinetoscope.model.job import Job
+from kinetoscope.model.selection import ALL, Selection
+
+MOST: Final = 5
+"""Rows, unless another number is asked for."""
+
+_LEAST: Final = 0.001
+"""Share of the step under which a change is not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A call or kernel that takes more, or less, of a step than before.
+
+    Attributes:
+        name: its name.
+        kind: operator, kernel, …
+        base: its time in a mean step before, ns.
+        new: its time in a mean step now, ns.
+        status: new, gone, more calls, slower calls, …; empty where that is not known.
+    """
+
+    name: str
+    kind: str
+    base: float
+    new: float
+    status: str = ""
+
+
+Opener = Callable[[str], Job]
+
+
+def causes(
+    found: Gate, opened: Opener | None = None, *, select: Selection = ALL, most: int = MOST
+) -> tuple[Cause, ...]:
+    """What changed most, largest first.
+
+    If traces of both sides are at hand, it is their difference, whose parts sum to the change of the step: that of the
+    run with the median step on each side. Of a baseline it is the operators or kernels that it holds.
+
+    Args:
+        found: the gate.
+        opened: opens the run at a path, or raises what `read` does; None where there are no traces.
+        select: what is looked at.
+        most: rows at most.
+    """
+    base, new = (_median(side) for side in (found.base, found.new))
+    if opened is not None and base.complete and new.complete:
+        try:
+            return _of_traces(opened(base.path), opened(new.path), select, most)
+        except KinetoscopeError:
+            pass  # the gate's answer stands without it
+    return _of_numbers(found, most)
+
+
+def _median(side: Sequence[Numbers]) -> Numbers:
+    """The run whose typical step is the median one; of an even number the shorter."""
+    by_step = sorted(side, key=lambda run: run_of(run.series[STEP_TIME].values if run.steps else ()).typical)
+    return by_step[(len(by_step) - 1) // 2]
+
+
+def _of_traces(base: Job, new: Job, select: Selection, most: int) -> tuple[Cause, ...]:
+    found = diff(base, new, select=select)
+    rows = found.rows.frame.head(most).iter_rows(named=True)
+    least = _LEAST * max(found.base, 1)
+    return tuple(
+        Cause(row["name"], row["kind"], float(row["base"]), float(row["new"]), row["status"] or "")
+        for row in rows
+        if abs(row["change"]) >= least
+    )
+
+
+def _of_numbers(found: Gate, most: int) -> tuple[Cause, ...]:
+    """Of kernels where there are any, as they do not lie inside one another; else of operators."""
+    runs = [*found.base, *found.new]
+    prefix = KERNEL if any(run.has(KERNEL) for run in runs) else OPERATOR
+    names = {name for run in runs for name in run.series if name.startswith(prefix)}
+    step = max(_mean(STEP_TIME, found.base), 1.0)
+    changed = [(name, _mean(name, found.base), _mean(name, found.new)) for name in sorted(names)]
+    notable = [each for each in changed if abs(each[2] - each[1]) >= _LEAST * step]
+    notable.sort(key=lambda each: (-abs(each[2] - each[1]), each[0]))
+    kind = "kernel" if prefix == KERNEL else "operator"
+    return tuple(Cause(name.removeprefix(prefix), kind, base, new) for name, base, new in notable[:most])
+
+
+def _mean(metric: str, runs: Sequence[Numbers]) -> float:
+    """Of the runs that say what it was; a baseline does not say what it left out as small."""
+    values = [
+        run.series[metric].mean if metric in run.series else 0.0 for run in runs if metric in run.series or run.complete
+    ]
+    return sum(values) / len(values) if values else 0.0

@@ -1,0 +1,294 @@
+"""Faults of the host: what it does too slowly, too often, or at the wrong time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tests.faults.case import planted
+from tests.faults.healthy import perceptron, resnet, transformer
+from tests.faults.host import Body
+from tests.faults.kernels import elementwise, multi_tensor
+from tests.faults.network import Network
+from tests.faults.program import Program
+
+_A100: Final[dict[str, Any]] = {"device": "NVIDIA A100-SXM4-40GB", "capability": (8, 0), "memory": 40e9}
+_MI300: Final[dict[str, Any]] = {"device": "AMD Instinct MI300X", "capability": (9, 4), "memory": 192e9}
+_CPU: Final[dict[str, Any]] = {"device": None}
+
+Layers = Callable[[Network], None]
+Part = Callable[[Program, int], object]
+
+
+def nothing(p: Program, n: int) -> None:
+    """No fault."""
+
+
+def training(
+    layers: Layers,
+    *,
+    before: Part = nothing,
+    after: Part = nothing,
+    update: Layers | None = None,
+    precision: str = "bf16",
+) -> Body:
+    """A training step with something before its forward pass and after its optimizer."""
+
+    def body(p: Program, n: int) -> None:
+        p.loader(1500, workers=4)
+        if p.device:
+            p.to_device(1e6, pinned=True, blocking=False)
+        before(p, n)
+        net = Network(p, precision)
+        layers(net)
+        net.backward()
+        (update or fused)(net)
+        after(p, n)
+
+    return body
+
+
+def fused(net: Network) -> None:
+    """An optimizer that costs next to nothing."""
+    net.optimizer(2e7)
+
+
+def small(net: Network) -> None:
+    """A language model with which the host can just keep up."""
+    transformer(net, layers=6, batch=4, length=512)
+
+
+def large(net: Network) -> None:
+    """One with which it can easily."""
+    transformer(net, layers=8)
+
+
+def vision(net: Network) -> None:
+    """A residual network."""
+    resnet(net, batch=96, blocks=8)
+
+
+def on_host(net: Network) -> None:
+    """For a CPU."""
+    perceptron(net, rows=256, width=512)
+
+
+# --- launches
+
+
+def token(us: float, kernels: int, *, graph: bool) -> Body:
+    """A token of a language model: many short kernels, launched one by one or as a graph."""
+
+    def body(p: Program, n: int) -> None:
+        names = (
+            "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_cublas",
+            elementwise("CUDAFunctor_add", "c10::BFloat16"),
+        )
+        p.to_device(4096, pinned=True, blocking=False, dtype="long int")
+        if graph:
+            p.graph_launch([(names[k % 2], us) for k in range(kernels)])
+            return
+        for k in range(kernels):
+            with p.op("aten::linear" if k % 2 == 0 else "aten::rms_norm", 5, shapes=[[1, 4096]]):
+                p.kernel(names[k % 2], us)
+
+    return body
+
+
+# --- element by element
+
+
+def written_out(rows: int, width: int, *, times: int, ops: int = 8) -> Layers:
+    """An activation written out in Python, an operator for each arithmetic operation."""
+    names = ("mul", "add", "pow", "mul", "add", "mul", "tanh", "add", "mul", "mul")
+
+    def layers(net: Network) -> None:
+        for _ in range(times):
+            net.linear(rows, width, width)
+            for k in range(ops):
+                net.pointwise(f"aten::{names[k % len(names)]}", rows, width, node="MulBackward0")
+
+    return layers
+
+
+def in_one(rows: int, width: int, *, times: int, ops: int = 8) -> Layers:
+    """The same, compiled."""
+    del ops
+
+    def layers(net: Network) -> None:
+        for _ in range(times):
+            net.linear(rows, width, width)
+            net.pointwise("triton_poi_fused_add_mul_pow_tanh_0", rows, width, node="CompiledFunctionBackward",
+                          name="triton_poi_fused_add_mul_pow_tanh_0")  # fmt: skip
+
+    return layers
+
+
+# --- optimizers, gradients
+
+
+def by_parameter(count: int, name: str, ops: tuple[str, ...], *, size: int = 65536, us: float = 3.0) -> Layers:
+    """An update in a Python loop over the parameters."""
+
+    def update(net: Network) -> None:
+        with net.p.annotation(f"Optimizer.step#{name}.step"):
+            for _ in range(count):
+                for op in ops:
+                    net.work(op, elementwise("CUDAFunctor_add", "float"), us, [size], [size], types=["float"] * 2)
+                net.p.host(5)
+        with net.p.annotation(f"Optimizer.zero_grad#{name}.zero_grad"):
+            net.p.host(15)
+
+    return update
+
+
+def at_once(name: str, us: float) -> Layers:
+    """The same for all of them at once."""
+
+    def update(net: Network) -> None:
+        with net.p.annotation(f"Optimizer.step#{name}.step"):
+            net.p.host(60)
+            kernel = multi_tensor("FusedAdamMathFunctor")
+            net.work(f"aten::_fused_{name.lower()}_", kernel, us, [256, 256], types=["TensorList"], cost=80)
+        with net.p.annotation(f"Optimizer.zero_grad#{name}.zero_grad"):
+            net.p.host(15)
+
+    return update
+
+
+ADAM: Final = (
+    "aten::lerp_",
+    "aten::mul_",
+    "aten::addcmul_",
+    "aten::sqrt",
+    "aten::div_",
+    "aten::add_",
+    "aten::addcdiv_",
+)
+SGD: Final = ("aten::mul_", "aten::add_", "aten::add_")
+
+
+def zeros(count: int, us: float, *, adds: bool = True) -> Layers:
+    """Gradients are filled with zeros, and the next backward pass adds to them."""
+
+    def update(net: Network) -> None:
+        net.optimizer(2e7)
+        with net.p.annotation("Optimizer.zero_grad#AdamW.zero_grad"):
+            for _ in range(count):
+                if net.p.device is None:
+                    net.p.call("aten::zero_", us, shapes=[[65536]])
+                    continue
+                with net.p.op("aten::zero_", 3, shapes=[[65536]]), net.p.op("aten::fill_", 4, shapes=[[65536]]):
+                    net.p.kernel(elementwise("FillFunctor", "float"), us)
+        if adds:
+            with net.p.backward():
+                for _ in range(count):
+                    with net.p.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 2):
+                        with net.p.op("torch::autograd::AccumulateGrad", 2):
+                            net.work("aten::add_", elementwise("CUDAFunctor_add", "float"), us, [65536], [65536])
+
+    return update
+
+
+# --- Python
+
+
+def collected(us: float, every: int = 1) -> Part:
+    """Python's collector runs in each so-manieth step."""
+
+    def part(p: Program, n: int) -> None:
+        if n % every == 0:
+            with p.annotation("Python GC"):
+                p.host(us)
+
+    return part
+
+
+def compiles(us: float, every: int) -> Part:
+    """A new size comes in each so-manieth step, and with it a compilation."""
+
+    def part(p: Program, n: int) -> None:
+        version = max(n, 0) // every
+        if n % every == 0:
+            with p.op("dynamo", 20), p.op("entire_frame_compile", 20):
+                with p.op("_compile.compile_inner (dynamo_timed)", 0.3 * us):
+                    with p.op("backend_compile", 20), p.op("OutputGraph.call_user_compiler (dynamo_timed)", 0.7 * us):
+                        pass
+        with p.op(f"Torch-Compiled Region: 0/{version}", 30):
+            p.kernel("triton_poi_fused_add_0", 60)
+
+    return part
+
+
+def regions(pieces: int, between: float) -> Part:
+    """A compiled function in pieces: between them the host goes through Python again."""
+
+    def part(p: Program, n: int) -> None:
+        for _ in range(4):
+            for k in range(pieces):
+                with p.annotation(f"Torch-Compiled Region: {k}/0"), p.op("CompiledFunction", 20):
+                    for _ in range(12 // pieces):
+                        p.kernel("triton_poi_fused_add_0", 12)
+                if k + 1 < pieces:
+                    p.host(between)
+            p.item()
+
+    return part
+
+
+def saves(us: float, every: int = 1, *, frame: str = "train.py(80): save") -> Part:
+    """The loop writes a file in each so-manieth step."""
+
+    def part(p: Program, n: int) -> None:
+        if n % every == 0:
+            with p.python(frame), p.python("torch/serialization.py(900): save"):
+                p.wait(us)
+
+    return part
+
+
+def looks(times: int, us: float) -> Part:
+    """A value is fetched, and the host does something with it."""
+
+    def part(p: Program, n: int) -> None:
+        for _ in range(times):
+            with p.python("metrics.py(31): log"):
+                p.item()
+                p.host(us)
+
+    return part
+
+
+_SMALL: Final = training(small)
+_LARGE: Final = training(large)
+_ON_HOST: Final = training(on_host, precision="fp32")
+
+CASES = (
+    planted("HOST001", "a token, launched kernel by kernel", token(4, 300, graph=False), token(4, 300, graph=True), seed=201),
+    planted("HOST001", "a token, kernels nearly as long as their launch", token(8, 300, graph=False), token(8, 300, graph=True), seed=202, **_A100),
+    planted("HOST001", "a token, MI300X, jitter of 10 %", token(5, 200, graph=False), token(5, 200, graph=True), seed=203, noise=0.1, **_MI300),
+    planted("HOST002", "the loss fetched in each step", training(small, after=looks(1, 500)), _SMALL, seed=210),
+    planted("HOST002", "five values fetched before the forward pass", training(small, before=looks(5, 100)), _SMALL, seed=211, stacks=True, steps=8),
+    planted("HOST002", "a value fetched, A100, waits recorded", training(small, after=looks(2, 600)), _SMALL, seed=212, sync_events=True, **_A100),
+    planted("HOST003", "an activation written out, large", training(written_out(8192, 4096, times=6)), training(in_one(8192, 4096, times=6)), seed=220),
+    planted("HOST003", "an activation written out, small", training(written_out(512, 512, times=12)), training(in_one(512, 512, times=12)), seed=221, still=("HOST001",)),
+    planted("HOST003", "three operators in a row, A100", training(written_out(8192, 2048, times=8, ops=3)), training(in_one(8192, 2048, times=8, ops=3)), seed=222, **_A100),
+    planted("HOST003", "an activation written out, on the host alone", training(written_out(64, 256, times=8), precision="fp32"), training(in_one(64, 256, times=8), precision="fp32"), seed=223, **_CPU),
+    planted("HOST004", "SGD with momentum parameter by parameter", training(small, update=by_parameter(150, "SGD", SGD)), training(small, update=at_once("SGD", 40)), seed=230, **_A100),
+    planted("HOST004", "Adam parameter by parameter, large parameters", training(large, update=by_parameter(60, "Adam", ADAM, us=40)), training(large, update=at_once("Adam", 60 * 7 * 16)), seed=231),
+    planted("HOST004", "AdamW parameter by parameter, on the host alone", training(on_host, update=by_parameter(60, "AdamW", ADAM, us=9), precision="fp32"), training(on_host, update=at_once("AdamW", 400), precision="fp32"), seed=232, **_CPU),
+    planted("HOST005", "zeros for 300 small gradients", training(small, update=zeros(300, 2.5)), _SMALL, seed=240),
+    planted("HOST005", "zeros for 100 large gradients, A100", training(large, update=zeros(100, 40)), _LARGE, seed=241, **_A100),
+    planted("HOST005", "zeros without additions", training(small, update=zeros(200, 3, adds=False)), _SMALL, seed=242),
+    planted("HOST005", "zeros on the host alone", training(on_host, update=zeros(60, 12), precision="fp32"), _ON_HOST, seed=243, **_CPU),
+    planted("HOST006", "the collector in each second step", training(small, after=collected(6e3, 2)), _SMALL, seed=250),
+    planted("HOST006", "the collector, on the host alone", training(on_host, after=collected(1500), precision="fp32"), _ON_HOST, seed=251, **_CPU),
+    planted("HOST007", "a compilation in each fifth step", training(small, before=compiles(90e3, 5)), training(small, before=compiles(90e3, 10**9)), seed=260, warm=3, steps=15),
+    planted("HOST007", "a compilation in each second step", training(large, before=compiles(40e3, 2)), training(large, before=compiles(40e3, 10**9)), seed=261, steps=10),
+    planted("HOST007", "a graph in six pieces", regions(6, 120), regions(1, 120), seed=262, still=("HOST002", "HOST001")),
+    planted("HOST007", "a graph in three pieces, A100", regions(3, 250), regions(1, 250), seed=263, still=("HOST002", "HOST001"), **_A100),
+    planted("HOST008", "a file written in each step", training(small, after=saves(4e3)), _SMALL, seed=270, stacks=True, steps=10),
+    planted("HOST008", "a file written in each second step", training(vision, after=saves(30e3, 2), precision="fp16"), training(vision, precision="fp16"), seed=271),
+    planted("HOST008", "a pause, on the host alone", training(on_host, after=saves(2e3), precision="fp32"), _ON_HOST, seed=272, **_CPU),
+)  # fmt: skip
+"""Each with its twin."""
