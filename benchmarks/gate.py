@@ -73,7 +73,8 @@ def share(found: Iterable[Pair], word: Word = "worse", judge: Judge = gate) -> f
 
 def tables(count: int) -> str:
     """All of them as Markdown; `count` comparisons for each number."""
-    return "\n".join([_headline(count), _false_alarms(count), _power(count // 2), _wilder(count // 2)])
+    made = [_headline(count), _limits(2 * count), _false_alarms(count), _power(count // 2), _wilder(count // 2)]
+    return "\n".join(made)
 
 
 def _headline(count: int) -> str:
@@ -91,6 +92,22 @@ def _headline(count: int) -> str:
     heads = ["", "false alarms, 1–5 runs, 3–50 steps", "3 runs of 20 steps: false alarms", "5 % caught"]
     heads += ["runs that vary by 2 %: false alarms", "5 % caught"]
     return _table(f"{4 * count:,} comparisons a number (the last two: {2 * count:,})", heads, rows)
+
+
+def _limits(count: int) -> str:
+    shape = Shape(3, 3, 20)
+    rows = []
+    for limit in (0.0, 0.02, 0.025, 0.03, 0.05):
+
+        def judge(found: Sequence[Pair], limit: float = limit) -> list[Word]:
+            return [verdict.word for verdict in changes(found, limit=limit, adjust=False)]
+
+        row = [f"{limit:.1%}", _percent(share(pairs(count, seed=6), judge=judge))]
+        row += [_percent(share(pairs(count, shape, seed=7, effect=e), judge=judge)) for e in (0.0, 0.03, 0.05, 0.1)]
+        rows.append(row)
+    heads = ["limit", "false alarms, 1–5 runs, 3–50 steps", "3 runs of 20 steps: false alarms"]
+    heads += ["3 % caught", "5 % caught", "10 % caught"]
+    return _table(f"Other limits: {count:,} comparisons a number", heads, rows)
 
 
 def _false_alarms(count: int) -> str:

@@ -1,6 +1,6 @@
 """What the recorder costs a job: `python -m benchmarks.recorder [idle] [recording] [stall] [always]`; needs torch.
 
-idle       thread CPU time that a step costs while nothing is recorded: at most 20 µs.
+idle       thread CPU time that a step costs while nothing is recorded, the dearest of our ways: at most 20 µs.
 recording  steps recorded by us and by torch.profiler with the same options, in pairs whose order alternates: the upper
            bound of the ratio at most 1.03.
 stall      what the training thread waits after the last step of a window, torch's own stop not counted, as a share of
@@ -51,9 +51,11 @@ def job(width: int = 256, layers: int = 12) -> Callable[[], None]:
 
 
 def idle(folder: str, steps: int = 20_000) -> float:
-    """Microseconds of thread CPU time a step: a recorder that waits, and a `profile` whose cycles are over."""
+    """Microseconds of thread CPU time a step: a recorder, a `profile` whose cycles are over, `record --idle`."""
+    from kinetoscope.record.plan import Plan, control_of
     from kinetoscope.record.profile import profile
     from kinetoscope.record.recorder import Recorder
+    from kinetoscope.record.running import Running
 
     recorder = Recorder(folder)
     costs = [_each(recorder.step, steps)]
@@ -62,6 +64,8 @@ def idle(folder: str, steps: int = 20_000) -> float:
         prof.step()
         prof.step()
         costs.append(_each(lambda: prof.step(samples=32), steps))
+    plan = Plan(dir=folder, control=str(control_of(folder)), idle=True, signal=False)
+    costs.append(_hooked(Running(plan).stepped, steps // 4))
     return max(costs) * 1e6
 
 
@@ -73,6 +77,21 @@ def _each(act: Callable[[], Any], times: int) -> float:
             act()
         found.append((time.thread_time() - began) / times)
     return min(found)
+
+
+def _hooked(hook: Callable[..., None], steps: int) -> float:
+    """What a hook adds to the step of an optimizer with nothing to do: blocks with it and without, in turns."""
+    import torch
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 0.1)
+    added = []
+    for _ in range(9):
+        without = _each(optimizer.step, steps // 9)
+        handle = register_optimizer_step_post_hook(hook)
+        added.append(_each(optimizer.step, steps // 9) - without)
+        handle.remove()
+    return statistics.median(added)
 
 
 def recording(folder: str, pairs: int = 300, steps: int = 10) -> tuple[float, float]:

@@ -66,6 +66,19 @@ def _wrong(truth: Truth, job: Job) -> str:
     return "" if named[:1] == [expected] else f"{named} instead of {expected}, loss {true.loss / truth.step_time:.3f}"
 
 
+def test_the_straggler_is_found_where_no_group_is_recorded(tmp_path: Path) -> None:
+    """Most collectives stay unmatched; whole steps tell."""
+    verdicts = {}
+    for seed in range(24):
+        model = replace(drawn(seed, kind=_SEVERAL[seed % len(_SEVERAL)]), dialect="2022")
+        truth = simulate(model, tmp_path / str(seed))
+        wrong = _wrong(truth, read(str(tmp_path / str(seed)), jobs=1))
+        if wrong:
+            verdicts[seed] = wrong
+    assert not {seed: wrong for seed, wrong in verdicts.items() if wrong.startswith("false")}
+    assert len(verdicts) <= 2, verdicts
+
+
 _JOINED: Final = ("ddp", "fsdp", "tp+dp", "tp+fsdp", "ep")
 """Kinds of parallelism in which all hosts take part in many collectives."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from dataclasses import replace
@@ -24,7 +25,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.reading import read
 from tests.compare.drawing import call, loop
-from tests.conftest import ROOT
+from tests.conftest import OURS, ROOT
 from tests.drawn import Event, annotation, kernel, launch, op, python, written
 
 GOLDEN = ROOT.parent / "shared" / "golden" / "hta" / "trace_diff.json"
@@ -331,3 +332,15 @@ def test_the_side_of_a_run_knows_each_step(tmp_path: Path) -> None:
     (entry,) = (each for each in run.entries if each.key.name == "aten::add")
     assert run.values([entry]).tolist() == [100.0, 200.0, 300.0]
     assert run.steps.tolist() == [1000.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    list(itertools.pairwise(sorted(OURS.glob("*.pt.trace.json.gz")))),
+    ids=lambda path: path.name.split(".")[0],
+)
+def test_any_two_runs(one: Path, other: Path) -> None:
+    found = diff(read(str(one)), read(str(other)))
+    assert_complete(found)
+    assert not found.rows.frame.get_column("name").str.contains("ProfilerStep").any()
+    assert str(found).startswith("A step takes")

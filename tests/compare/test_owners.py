@@ -177,3 +177,10 @@ def test_whatever_happens_owners_sum_to_the_step(
     found = asked(run)
     assert by_step(found, steps.height) == expected
     assert np.sum([sum(each) for each in found.get_column("times").to_list()]) == steps.get_column("duration").sum()
+
+
+def test_a_crafted_depth_does_not_fill_the_memory(tmp_path: Path) -> None:
+    run = loop(tmp_path, [op(f"call{n}", n, 1000 - 2 * n) for n in range(400)])
+    paths = asked(run).get_column("path")
+    assert paths.str.count_matches(";").max() == 99
+    assert asked(run).get_column("time").sum() == 1000

@@ -207,6 +207,71 @@ def recurrent(p: Program, n: int) -> None:
     net.optimizer(5e7)
 
 
+def scaled(p: Program, n: int) -> None:
+    """Half precision with a gradient scaler, which looks at one value before each large step of the optimizer."""
+    p.loader(3000, workers=4)
+    p.to_device(8e6, pinned=True, blocking=False)
+    net = Network(p, "fp16")
+    resnet(net, batch=384)
+    net.backward()
+    with p.op("aten::_amp_foreach_non_finite_check_and_unscale_", 30):
+        p.kernel("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<NonFiniteCheck>", 60)
+    p.item()
+    net.optimizer(3e7)
+
+
+def at_the_end(p: Program, n: int) -> None:
+    """A large step at whose end the loss is looked at."""
+    training(_wide)(p, n)
+    p.item()
+    p.host(50)
+
+
+def saving(p: Program, n: int) -> None:
+    """A checkpoint after fifty steps."""
+    training(transformer)(p, n)
+    if n == 50:
+        p.host(9000)
+
+
+def bursts(p: Program, n: int) -> None:
+    """Workers that have enough in store, though some batches take long."""
+    p.loader(9000 if p.random.random() < 0.95 else 30e3, workers=6)
+    p.to_device(2e6, pinned=True, blocking=False)
+    net = Network(p)
+    transformer(net)
+    net.backward()
+    net.optimizer(1e8)
+
+
+def partly_exact(net: Network) -> None:
+    """A loss in full precision behind a network in half precision."""
+    transformer(net)
+    exact = Network(net.p, "fp32", training=False)
+    exact.linear(8192, 64, 64)
+    exact.pointwise("aten::_log_softmax", 8192, 512)
+
+
+def settling(p: Program, n: int) -> None:
+    """The optimizer's state is made in the first step; then the level stays."""
+    p.loader(3000, workers=4)
+    p.to_device(1e6, pinned=True, blocking=False)
+    net = Network(p)
+    transformer(net, layers=8)
+    net.backward()
+    if n == -1:
+        for _ in range(20):
+            p.malloc(40e6)
+    net.optimizer(1e8)
+
+
+def captured(p: Program, n: int) -> None:
+    """A training step that is one graph, with a batch copied before it."""
+    p.loader(3000, workers=4)
+    p.to_device(1e6, pinned=True, blocking=False)
+    p.graph_launch([("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas", 45.0)] * 200)
+
+
 def jobs(**model: Any) -> Draw:
     """A job of several ranks of the simulator of jobs."""
 
@@ -227,6 +292,10 @@ def _encoder(net: Network) -> None:
 
 def _perceptron(net: Network) -> None:
     perceptron(net, rows=2048)
+
+
+def _even(net: Network) -> None:
+    transformer(net, batch=6)
 
 
 def _alone(net: Network) -> None:
@@ -260,6 +329,21 @@ HEALTHY: Final = (
     Healthy("CPU training, workers", drawing(training(_perceptron, precision="fp32"), seed=124, device=None)),
     Healthy("CPU training, in memory", drawing(training(perceptron, precision="fp32", loads=0), seed=125, device=None)),
     Healthy("CPU inference", drawing(inference(_perceptron, precision="fp32"), seed=126, device=None)),
-    Healthy("job of 4 ranks", jobs(seed=127, ranks=4, steps=6)),
-    Healthy("job of 8 ranks, torch of 2026", jobs(seed=128, ranks=8, steps=6, dialect="2026")),
+    Healthy("gradient scaler", drawing(scaled, seed=130, steps=12)),
+    Healthy("loss looked at after each large step", drawing(at_the_end, seed=131, steps=6)),
+    Healthy("a checkpoint in sixty steps", drawing(saving, seed=132, steps=60)),
+    Healthy("some batches take long", drawing(bursts, seed=133, steps=30, warm=8)),
+    Healthy("a loss in full precision", drawing(training(partly_exact), seed=134)),
+    Healthy("optimizer state made at first", drawing(settling, seed=135, allocated=30e9, reserved=34e9)),
+    Healthy("training in one graph", drawing(captured, seed=136)),
+    Healthy("steps without marks", drawing(training(_even), seed=137, marks=False, steps=12)),
+    Healthy("two steps", drawing(training(_even), seed=138, steps=2)),
+    Healthy("slow host that keeps up", drawing(training(_wide, host=3), seed=139, steps=6, launch_us=12)),
+    Healthy("encoder, A100, jitter of 15 %", drawing(inference(_encoder), seed=140, noise=0.15, steps=10, **_A100)),
+    Healthy("CPU training, jitter of 10 %", drawing(training(_perceptron, precision="fp32"), noise=0.1, device=None)),
+    Healthy("job of 4 ranks", jobs(seed=127, ranks=4, steps=6, elements=1_000_000, synchronizes=False)),
+    Healthy(
+        "job of 8 ranks, torch of 2026",
+        jobs(seed=128, ranks=8, steps=6, elements=1_000_000, synchronizes=False, dialect="2026"),
+    ),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -49,6 +49,7 @@ class Program(Host):
         sync_events: waits are recorded on streams, too (`enable_cuda_sync_events`).
         allocated, reserved: bytes that the program has before its first step.
         top: more of the file's header.
+        marks: steps are marked, as `prof.step()` does it.
     """
 
     device: str | None = "NVIDIA H100 80GB HBM3"
@@ -59,6 +60,7 @@ class Program(Host):
     allocated: int = 0
     reserved: int = 0
     top: dict[str, Any] = field(default_factory=dict)
+    marks: bool = True
     gpu: Device = field(default_factory=Device, init=False)
 
     def __post_init__(self) -> None:
@@ -330,7 +332,7 @@ class Program(Host):
             if n == 0:
                 self.recording, began = True, self.now
                 ends = [max(self.now, self.gpu.end())]
-            with self.annotation(f"ProfilerStep#{n + 10}"):
+            with self.annotation(f"ProfilerStep#{n + 10}") if self.marks else nullcontext():
                 body(self, n)
             ends.append(max(self.now, self.gpu.end()))
             self.host(8)  # the profiler's own

@@ -75,13 +75,27 @@ def test_the_end_of_the_recording_holds_nobody(tmp_path: Path) -> None:
     assert held(tmp_path, drawn.launch(0, 2, 1), drawn.kernel("gemm", 5, 5, 1), meeting(10, 100)) == [[]]
 
 
-def test_without_device_work_all_in_the_open_may_be_so(tmp_path: Path) -> None:
+def test_without_device_work_it_is_what_is_in_the_open_until_something_is_computed(tmp_path: Path) -> None:
+    """From 60 on the host stands in the collective: it goes on when that is over."""
     assert held(
         tmp_path,
         drawn.op("aten::mm", 0, 30),
         drawn.annotation("gloo:all_reduce", 20, 60, tid=2),
         drawn.op("aten::relu", 50, 10),
-    ) == [[10, 30, GAP, 40, 60, GAP]]
+        drawn.op("aten::add", 80, 10),
+    ) == [[10, 30, GAP]]
+
+
+def test_on_a_host_that_stands_in_one_collective_another_one_is_not_held_up(tmp_path: Path) -> None:
+    """The first runs in the background, from 10 on; the second holds the host from 30 to 70,000."""
+    assert held(
+        tmp_path,
+        drawn.op("aten::mm", 0, 30),
+        drawn.annotation("gloo:all_reduce", 10, 200_000, tid=2),
+        drawn.annotation("gloo:all_reduce", 30, 70_000, tid=3),
+        drawn.op("aten::add", 80_000, 110_000),
+        drawn.op("aten::add", 195_000, 10_000),
+    ) == [[70_020, 79_990, GAP, 189_990, 194_990, GAP], []]
 
 
 def test_where_nothing_is_exchanged_there_is_nothing(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_an_unmodified_job_is_recorded(tmp_path: Path, short: str) -> None:
     daemon = kinetoscope("daemon", "-o", tmp_path / "a", "--now", "--steps", "2", "--count", "1", "--patience", "90s")
     with subprocess.Popen(daemon, env=given, stdout=subprocess.PIPE, text=True) as process:
         until((Path(short) / "dynolog").exists)
-        command = [sys.executable, "-W", "ignore", "-c", TRAIN, "100000", "0.05"]
+        command = [sys.executable, "-W", "ignore", "-c", TRAIN, "100000", "0.3"]
         with subprocess.Popen(command, env=given) as job:
             try:
                 said, _ = process.communicate(timeout=120)

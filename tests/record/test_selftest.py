@@ -15,7 +15,7 @@ from tests.record.programs import kinetoscope, sidecars, traces
 def test_the_demo_records_here_and_finds_the_mistake(tmp_path: Path) -> None:
     done = run(kinetoscope("demo"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "The largest loss is data loading" in done.stdout
+    assert "DATA001" in done.stdout
     assert len(traces(tmp_path / "runs" / "demo")) == 1
     assert [each["run"] for each in sidecars(tmp_path / "runs" / "demo")] == ["demo"]
 

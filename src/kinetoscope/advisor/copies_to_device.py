@@ -65,15 +65,11 @@ def copies_to_device(trace: Trace) -> ToDevice:
     place, size = every.work[mine], every.bytes[mine]
     call = work.launch[place]
     op = trace.of(enclosing_op)[call]
-    return ToDevice(
-        work=place,
-        call=call,
-        op=op,
-        wait=_waits(trace, call, op),
-        bytes=size,
-        pageable=_named(trace, "ageable")[work.rows[place]],
-        pinned=_named(trace, "inned")[work.rows[place]],
-    )
+    pageable, pinned = (_named(trace, word)[work.rows[place]] for word in ("ageable", "inned"))
+    # Where nothing tells, a call that lasts as long as its copy has waited for it.
+    itself = ~pageable & ~pinned & (trace.end[call] >= work.end[place])
+    wait = _waits(trace, call, op)
+    return ToDevice(place, call, op, np.where((wait < 0) & itself, call, wait), size, pageable, pinned)
 
 
 def _waits(trace: Trace, call: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -129,6 +125,14 @@ def running(
 
 
 # --- how fast they could be
+
+
+def at_rate(look: RankView, factors: Factors, found: ToDevice, which: NDArray[np.int64], rate: float) -> None:
+    """These copies take as long as their bytes do at a rate, bytes a ns, if that is shorter than now."""
+    place = found.work[which]
+    took = np.maximum(look.work.end[place] - look.work.start[place], 1)
+    factors.work[place] = np.where(found.bytes[which] > 0, np.clip(found.bytes[which] / rate / took, 0.0, 1.0), 1.0)
+
 
 _LINKS: Final = (
     (("GH200", "GB200", "GB300"), 380.0),

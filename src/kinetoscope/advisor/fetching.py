@@ -20,6 +20,16 @@ _LOADER: Final = "enumerate(DataLoader)#"
 _MAKER: Final = ": _get_iterator"
 """How the name of torch's Python call ends that starts the workers."""
 
+_SEED: Final = "aten::random_"
+_DRAWING: Final = (
+    _SEED, "aten::empty", "aten::item", "aten::_local_scalar_dense", "aten::randperm", "aten::resize_", "aten::zero_",
+    "aten::scalar_tensor", "aten::to", "aten::_to_copy", "aten::empty_strided", "aten::copy_", "aten::fill_",
+)  # fmt: skip
+"""Operators with which torch's loader begins an epoch: seeds, and the order of the samples."""
+
+_PROCESSES: Final = 4_000_000
+"""ns from which on something may have started processes; to wake up workers that are there takes less."""
+
 IN_PROCESS: Final = f"{_LOADER}_SingleProcessDataLoaderIter.__next__"
 """The span in which the training thread makes a batch itself."""
 
@@ -87,28 +97,33 @@ class Starts:
     """When workers were started, in order of time.
 
     Attributes:
-        start, end: int64 [starts], from the end of the last batch's step to the first fetch, ns.
+        start, end: int64 [starts], from when torch draws the seed for the workers to the first fetch, ns.
         first: int64 [starts], row of the first fetch afterwards.
-        again: bool [starts], whether an epoch ended in the recording right before.
+        last: int64 [starts], row of the fetch that found the epoch before at its end, and ended its workers; −1 where
+            that is not in the recording.
     """
 
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     first: NDArray[np.int64]
-    again: NDArray[np.bool_]
+    last: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.first)
 
 
 def first_fetches(trace: Trace) -> NDArray[np.int64]:
-    """Rows of the first fetch after each start of the workers, and of those that only find an epoch at its end."""
-    rows, over = fetches(trace, FROM_WORKERS), trace.of(_ends_of_epochs)
-    return np.union1d(trace.of(starts).first, rows[over])
+    """Rows of the first fetch of each epoch, and of those that only find an epoch at its end."""
+    rows, over = fetches(trace, FROM_WORKERS), np.flatnonzero(trace.of(_ends_of_epochs))
+    return np.unique(np.concatenate([trace.of(starts).first, rows[over], rows[over + 1]]))
 
 
 def _ends_of_epochs(trace: Trace) -> NDArray[np.bool_]:
-    """Which fetches gave no batch, as another fetch follows before any operator runs: bool [fetches]."""
+    """Which fetches gave no batch: another one follows, and between them only seeds are drawn: bool [fetches]."""
     rows = fetches(trace, FROM_WORKERS)
     marks = rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
-    ops = (trace.kind == EventKind.HOST_OP) & (trace.track == trace.of(main_thread)) & ~marks
+    drawing = np.isin(trace.name, trace.strings.codes(_DRAWING))
+    ops = (trace.kind == EventKind.HOST_OP) & (trace.track == trace.of(main_thread)) & ~marks & ~drawing
     ops[rows] = False
     begun = np.sort(trace.start[ops])
     over = np.zeros(len(rows), np.bool_)
@@ -119,21 +134,27 @@ def _ends_of_epochs(trace: Trace) -> NDArray[np.bool_]:
 
 
 def starts(trace: Trace) -> Starts:
-    """Find them. Ask by `trace.of`."""
-    rows, over = fetches(trace, FROM_WORKERS), trace.of(_ends_of_epochs)
-    before = np.flatnonzero(over)
-    before = before[before + 1 < len(rows)]
+    """Find them. Ask by `trace.of`.
+
+    For new workers torch draws a seed: that tells them from workers that live on, if it takes as long as processes do.
+    Where Python calls were recorded, the one that starts the workers tells.
+    """
+    rows, over = fetches(trace, FROM_WORKERS), np.flatnonzero(trace.of(_ends_of_epochs))
+    on_main = trace.track == trace.of(main_thread)
+    seeds = np.sort(trace.start[on_main & (trace.name == trace.strings.code(_SEED)) & (trace.name >= 0)])
+    place = np.searchsorted(seeds, trace.end[rows[over]])
+    drawn = np.append(seeds, np.iinfo(np.int64).max)[place]
+    found = (drawn < trace.start[rows[over + 1]]) & (trace.start[rows[over + 1]] - drawn >= _PROCESSES)
+    over, drawn = over[found], drawn[found]
     calls = rows_named(
         trace, lambda name: name.endswith(_MAKER) and "dataloader" in name, EventKind.PYTHON, holding=("_get_iterator",)
     )
-    made = np.flatnonzero(calls & (trace.track == trace.of(main_thread)))
-    after = np.searchsorted(trace.start[rows], trace.end[made]) if len(rows) else made
-    made, after = made[after < len(rows)], after[after < len(rows)]
-    extra = ~np.isin(after, before + 1)  # of an epoch that begins with the recording, or before its first step
+    made = np.flatnonzero(calls & on_main)
+    after = np.searchsorted(trace.start[rows], trace.end[made])
+    extra = (after < len(rows)) & ~np.isin(after, over + 1)  # before the first epoch of the recording
     made, after = made[extra], after[extra]
-    start = np.concatenate([trace.start[rows[before]], trace.start[made]])
-    end = np.concatenate([trace.start[rows[before + 1]], trace.end[made]])
-    first = np.concatenate([rows[before + 1], rows[after]])
-    again = np.arange(len(first)) < len(before)
+    first = np.concatenate([rows[over + 1], rows[after]])
+    last = np.concatenate([rows[over], np.full(len(made), -1)])
+    start = np.concatenate([drawn, trace.start[made]])
     order = np.argsort(start, kind="stable")
-    return Starts(start[order], end[order], first[order], again[order])
+    return Starts(start[order], trace.start[first][order], first[order], last[order])

@@ -72,7 +72,7 @@ def ranked(claims: Sequence[tuple[str, Claim]], step: float, *, rank: int = -1) 
             change=claim.change,
             why=claim.why,
             confidence=claim.confidence,
-            evidence=tuple(dataclasses.replace(each, rank=rank) for each in claim.evidence),
+            evidence=tuple(dataclasses.replace(each, rank=rank if rank >= 0 else each.rank) for each in claim.evidence),
             ranks=() if rank < 0 else (rank,),
             same_time_as=same,
             key=claim.key,

@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 from kinetoscope.advisor.finding import Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.model.device import device_work
 from kinetoscope.model.flop_rates import is_host_only
+from kinetoscope.model.launching import launches
+from kinetoscope.model.trace import Trace
 from kinetoscope.model.what_if import Factors
 
 Floats = NDArray[np.float64]
@@ -18,6 +21,12 @@ Bools = NDArray[np.bool_]
 
 _MODEL: Final = 1.05
 """By how much what is computed anew may be wrong: gaps between kernels, and what a launch takes to arrive."""
+
+_FULL: Final = 1000
+"""Launches that wait for the device, from which on a launch call may have to wait, too: CUDA's queue holds 1,024."""
+
+_HELD: Final = 2.0
+"""Times the usual launch call from which on one did wait."""
 
 _SMALL: Final = 0.005
 """Share of the step under which a finding about time is not worth a word, as in `survey`."""
@@ -46,6 +55,29 @@ def stake_seen(look: RankView, low: Floats, high: Floats) -> Stake:
     """The stake of gains by step that come in few steps, as pauses do: that of the recorded steps, as they were."""
     least, most = max(float(np.mean(low)), 0.0), max(float(np.mean(high)), 0.0) * _MODEL
     return Stake(least, min(max(most, least), look.step))
+
+
+def nothing_changes(look: RankView) -> Factors:
+    """The beginning of a what-if about device work: launch calls that a full queue held up are not held up by it.
+
+    How long they took is not the host's own time but the device's, which is about to change.
+    """
+    factors, (calls, left) = look.factors(), look.trace.of(_held_up)
+    factors.host[calls] = left
+    return factors
+
+
+def _held_up(trace: Trace) -> tuple[NDArray[np.int64], Floats]:
+    """Launch calls that wait for room in a queue: rows, and what part of their time is their own."""
+    found, work = trace.of(launches), trace.of(device_work)
+    took = (trace.end - trace.start)[found.rows]
+    if not len(took):
+        return np.empty(0, np.int64), np.empty(0)
+    usual = max(float(np.median(took)), 1.0)
+    begun = trace.start[found.rows]
+    queued = np.searchsorted(np.sort(begun), begun) - np.searchsorted(np.sort(work.start[work.launch >= 0]), begun)
+    held = (queued >= _FULL) & (took > _HELD * usual)
+    return found.rows[held].astype(np.int64), usual / took[held]
 
 
 def without(factors: Factors, work: Bools, left: float | Floats) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.compiled import Int32s, Int64s, compiled, frozen, require_rows
 from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.algorithms.ordering import track_order
 
 _NONE = -1
 
@@ -60,7 +61,8 @@ def _windows(
     windows: Intervals, spans: Intervals, rank: NDArray[np.integer[Any]], group: Int32s, groups: int
 ) -> Iterator[tuple[Int32s, Int32s, Int64s]]:
     """Of each window the groups that own in it, and how much."""
-    order = frozen(np.lexsort((-spans.end, spans.start)).astype(np.int32), np.int32)  # stable: then by row
+    one_track = np.zeros(spans.start.size, np.int32)
+    order = frozen(track_order(one_track, spans.start, spans.end, tracks=1)[0], np.int32)
     intervals = (frozen(spans.start, np.int64), frozen(spans.end, np.int64))
     facts = (frozen(rank, np.int32), frozen(group, np.int32))
     top = np.full(int(rank.max()) + 1 if rank.size else 0, _NONE, np.int32)

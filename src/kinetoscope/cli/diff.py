@@ -40,10 +40,10 @@ def run(arguments: list[str]) -> int:
     if is_screen(args):
         from kinetoscope.cli.difference import lines
 
-        frame = kept.frame if kept else None
+        frame = None if kept is None else kept.frame
         write_lines(lines(found, frame, width=width(), limit=args.limit), args.output)
         return 0
-    result = kept if kept else found.waterfall if args.table == "waterfall" else found.rows
+    result = found.waterfall if args.table == "waterfall" else found.rows if kept is None else kept
     deliver(replace(result, notes=(found.sentence, *result.notes)), args)
     return 0
 

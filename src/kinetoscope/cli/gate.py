@@ -35,10 +35,9 @@ def run(arguments: list[str]) -> int:
     args = _parser().parse_args(arguments)
     args.where = args.sort = ""
     base, new = _sides(args)
-    from kinetoscope.compare.limits import limits_of
-    from kinetoscope.compare.noise import Assumed
+    from kinetoscope.compare.limits import assumed_of, limits_of
 
-    limits = limits_of(args.max_regression)
+    limits, _ = limits_of(args.max_regression), assumed_of(args.noise)  # what is wrong with them is said at once
     if args.write_baseline:
         return _write(args, new, limits)
     from kinetoscope.compare.baseline import load
@@ -50,7 +49,7 @@ def run(arguments: list[str]) -> int:
         _measured(args, new),
         limits,
         strict=args.strict,
-        assumed=Assumed(between=args.noise),
+        noise=args.noise,
         any_device=args.any_device,
     )
     _say(args, found)
@@ -70,7 +69,7 @@ def _parser() -> Parser:
         "--max-regression",
         metavar="METRIC=SHARE",
         action="append",
-        help="how much worse a metric may get: step_time=5%%, op:aten::conv2d=10%%; may be repeated; step_time=3%%",
+        help="how much worse a metric may get: step_time=5%%, op:aten::conv2d=10%%; may be repeated; step_time=2.5%%",
     )
     group.add_argument("--strict", action="store_true", help="fail where getting worse by the limit is not ruled out")
     group.add_argument(
@@ -94,11 +93,6 @@ def _sides(args: Namespace) -> tuple[list[str], list[str]]:
     Raises:
         UsageError: too few, or in two ways at once.
     """
-    from kinetoscope.compare.limits import share_of
-
-    args.noise = share_of(args.noise)
-    if not 0 < args.noise <= 1:
-        raise UsageError(f"--noise is {args.noise:.0%}: give a share above 0%, up to 100%")
     paths, base, new = args.path, args.base, args.new
     if args.write_baseline:
         if base or args.baseline or not (paths or new):

@@ -37,9 +37,9 @@ def run(arguments: list[str]) -> int:
     if screen:
         from kinetoscope.cli.book import lines
 
-        write_lines(lines(found, kept.frame if kept else None, width=width()), args.output)
+        write_lines(lines(found, None if kept is None else kept.frame, width=width()), args.output)
     else:
-        deliver(kept if kept and args.promises else found, args)
+        deliver(found if kept is None else kept, args)
     return 0
 
 

@@ -17,6 +17,9 @@ from kinetoscope.model.selection import ALL, Selection
 MOST: Final = 5
 """Rows, unless another number is asked for."""
 
+_LOOKED_AT: Final = 50
+"""Rows of a difference that are looked at; it has those that changed most first."""
+
 _LEAST: Final = 0.001
 """Share of the step under which a change is not told."""
 
@@ -39,6 +42,11 @@ class Cause:
     new: float
     status: str = ""
 
+    @property
+    def change(self) -> float:
+        """Ns."""
+        return self.new - self.base
+
 
 Opener = Callable[[str], Job]
 
@@ -46,7 +54,7 @@ Opener = Callable[[str], Job]
 def causes(
     found: Gate, opened: Opener | None = None, *, select: Selection = ALL, most: int = MOST
 ) -> tuple[Cause, ...]:
-    """What changed most, largest first.
+    """What changed most: what takes more, largest change first, then what takes less.
 
     If traces of both sides are at hand, it is their difference, whose parts sum to the change of the step: that of the
     run with the median step on each side. Of a baseline it is the operators or kernels that it holds.
@@ -74,13 +82,11 @@ def _median(side: Sequence[Numbers]) -> Numbers:
 
 def _of_traces(base: Job, new: Job, select: Selection, most: int) -> tuple[Cause, ...]:
     found = diff(base, new, select=select)
-    rows = found.rows.frame.head(most).iter_rows(named=True)
-    least = _LEAST * max(found.base, 1)
-    return tuple(
+    rows = [
         Cause(row["name"], row["kind"], float(row["base"]), float(row["new"]), row["status"] or "")
-        for row in rows
-        if abs(row["change"]) >= least
-    )
+        for row in found.rows.frame.head(_LOOKED_AT).iter_rows(named=True)
+    ]
+    return _ordered(rows, found.base, most)
 
 
 def _of_numbers(found: Gate, most: int) -> tuple[Cause, ...]:
@@ -89,11 +95,19 @@ def _of_numbers(found: Gate, most: int) -> tuple[Cause, ...]:
     prefix = KERNEL if any(run.has(KERNEL) for run in runs) else OPERATOR
     names = {name for run in runs for name in run.series if name.startswith(prefix)}
     step = max(_mean(STEP_TIME, found.base), 1.0)
-    changed = [(name, _mean(name, found.base), _mean(name, found.new)) for name in sorted(names)]
-    notable = [each for each in changed if abs(each[2] - each[1]) >= _LEAST * step]
-    notable.sort(key=lambda each: (-abs(each[2] - each[1]), each[0]))
     kind = "kernel" if prefix == KERNEL else "operator"
-    return tuple(Cause(name.removeprefix(prefix), kind, base, new) for name, base, new in notable[:most])
+    rows = [
+        Cause(name.removeprefix(prefix), kind, _mean(name, found.base), _mean(name, found.new))
+        for name in sorted(names)
+    ]
+    return _ordered(rows, step, most)
+
+
+def _ordered(rows: Sequence[Cause], step: float, most: int) -> tuple[Cause, ...]:
+    """Those that take more first, the largest change before others; without those that hardly changed."""
+    notable = [each for each in rows if abs(each.change) >= _LEAST * max(step, 1.0)]
+    notable.sort(key=lambda each: (each.change < 0, -abs(each.change)))
+    return tuple(notable[:most])
 
 
 def _mean(metric: str, runs: Sequence[Numbers]) -> float:

@@ -105,6 +105,9 @@ class Diff:
     waterfall: Result
     runs: tuple[str, str]
 
+    def __str__(self) -> str:
+        return f"{self.sentence}\n\n{self.waterfall}"
+
     @property
     def change(self) -> int:
         """The second mean step less the first, ns; the rows sum to it."""

@@ -13,7 +13,7 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.compare.limits import Limit, limits_of
+from kinetoscope.compare.limits import Limit, assumed_of, limits_of
 from kinetoscope.compare.noise import ASSUMED, Assumed, Side, Verdict, adjusted, change
 from kinetoscope.compare.numbers import (
     KERNEL,
@@ -122,7 +122,7 @@ def gate(
     *,
     strict: bool = False,
     select: Selection = ALL,
-    assumed: Assumed = ASSUMED,
+    noise: str | float = ASSUMED.between,
     any_device: bool = False,
 ) -> Gate:
     """Did any metric get worse, beyond noise and by more than it may?
@@ -133,14 +133,14 @@ def gate(
         limits: `{"step_time": "5%"}` or `["op:aten::conv2d=10%"]`; if there is none, of the step time.
         strict: does a metric fail for which a change by its limit is not ruled out?
         select: what is looked at in jobs.
-        assumed: noise that is expected where runs do not tell.
+        noise: by how much runs of one program are expected to differ where they do not tell: 0.02, or 2%.
         any_device: may the runs have run on different devices?
 
     Raises:
         InputError: a run cannot be read, ran on another device, or does not have a metric.
-        UsageError: a limit is none.
+        UsageError: a limit or the noise is none, or there are no runs.
     """
-    wanted = limits_of(limits)
+    wanted, assumed = limits_of(limits), assumed_of(noise)
     before, now = (_measured(side, select) for side in (base, new))
     if not before or not now:
         raise UsageError(

@@ -7,7 +7,7 @@ from typing import Final
 
 from kinetoscope.compare.causes import Cause
 from kinetoscope.compare.gate import Check, Gate, is_doubtful
-from kinetoscope.compare.gate_summary import interval, sentence, signed, valued
+from kinetoscope.compare.gate_summary import changed, interval, sentence, signed, valued
 from kinetoscope.views.lines import Line, plain, without_colour
 from kinetoscope.views.numbers import shown
 from kinetoscope.views.text import brief, cells, padded, printable, wrapped
@@ -48,10 +48,8 @@ def _row(check: Check) -> list[str]:
 
 
 def _cause(each: Cause) -> list[str]:
-    change = each.new - each.base
-    changed = f"{'+' if change >= 0 else '−'}{shown(abs(change), 'ns')}"
-    name = brief(printable(each.name), _CALL)
-    return [name, shown(each.base, "ns"), shown(each.new, "ns"), changed, each.status or each.kind]
+    name, why = brief(printable(each.name), _CALL), printable(each.status or each.kind)
+    return [name, shown(each.base, "ns"), shown(each.new, "ns"), changed(each), why]
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[Line]:

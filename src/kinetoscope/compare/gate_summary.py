@@ -42,7 +42,7 @@ def sentence(found: Gate) -> str:
 def markdown(found: Gate, causes: Sequence[Cause] = ()) -> str:
     """The summary for a pull request."""
     state = "failed" if not found.passed else "passed, with doubt" if found.doubtful else "passed"
-    lines = [f"## Performance gate: {state}", "", sentence(found), "", *_table(found), "", _about(found)]
+    lines = [f"## Performance gate: {state}", "", _escaped(sentence(found)), "", *_table(found), "", _about(found)]
     if causes:
         lines += ["", "**What changed most in a step**", "", *_causes(causes)]
     if found.notes:
@@ -73,6 +73,11 @@ def valued(value: float | None, check: Check) -> str:
     """A value of the metric with its unit."""
     text = shown(value, check.unit)
     return f"{text} samples/s" if check.metric == THROUGHPUT and text != MISSING else text
+
+
+def changed(cause: Cause) -> str:
+    """The change of a call's time: `+1.25 ms`."""
+    return f"{'+' if cause.change >= 0 else '−'}{shown(abs(cause.change), 'ns')}"
 
 
 def _said(check: Check) -> str:
@@ -113,9 +118,8 @@ def _causes(causes: Sequence[Cause]) -> Iterator[str]:
     yield "| call or kernel | base | new | change | |"
     yield "| --- | ---: | ---: | ---: | --- |"
     for each in causes:
-        delta = each.new - each.base
-        change = f"{'+' if delta >= 0 else '−'}{shown(abs(delta), 'ns')}"
-        cells = [_code(each.name), shown(each.base, "ns"), shown(each.new, "ns"), change, each.status or each.kind]
+        why = _escaped(each.status or each.kind)
+        cells = [_code(each.name), shown(each.base, "ns"), shown(each.new, "ns"), changed(each), why]
         yield f"| {' | '.join(cells)} |"
 
 

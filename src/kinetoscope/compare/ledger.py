@@ -58,7 +58,9 @@ _FACTS = Schema(
 )
 """What is asked of each rank."""
 
-_NO_SAMPLES: Final = "Throughput is not known of {} (record with batch_size, or give --samples-per-step)."
+_NO_SAMPLES: Final = (
+    "Throughput is not known of {} (step(samples=...) of kinetoscope.profile tells, or --samples-per-step)."
+)
 
 
 def ledger(runs: Sequence[Job], *, samples_per_step: float | None = None, select: Selection = ALL) -> Result:

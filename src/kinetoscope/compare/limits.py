@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kinetoscope.compare.noise import LIMIT
+from kinetoscope.compare.noise import LIMIT, Assumed
 from kinetoscope.compare.numbers import KERNEL, MEMORY_PEAK, OPERATOR, STEP_TIME, THROUGHPUT
 from kinetoscope.errors import UsageError
 from kinetoscope.views.text import nearest
@@ -72,6 +72,18 @@ def share_of(value: str | float) -> float:
     if share >= 1 and isinstance(value, str) and not value.strip().endswith("%"):
         raise UsageError(f"{value!r} would be {share:.0%}: write {value}% if that is what is meant")
     return share
+
+
+def assumed_of(noise: str | float) -> Assumed:
+    """The noise to expect, of what a user says of that between runs: `2%`.
+
+    Raises:
+        UsageError: it is no share above 0, up to 1.
+    """
+    between = share_of(noise)
+    if not 0 < between <= 1:
+        raise UsageError(f"runs of one program are said to differ by {noise!r}: give a share above 0%, up to 100%")
+    return Assumed(between=between)
 
 
 def limits_of(given: Mapping[str, str | float] | Iterable[Limit | str] | None) -> tuple[Limit, ...]:

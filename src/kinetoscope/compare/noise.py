@@ -8,7 +8,8 @@ integrated over, from what is expected of it (`Assumed`) times what the runs at 
 many as promised on average over the expected s, and a pair of runs that happen to agree does not pass for proof.
 
 With fewer than three runs a side s cannot be told: it is taken to be at least the assumed one, the steps must differ by
-a permutation of blocks of them, too, and the level is stricter. The same level holds for fewer than ten steps a run.
+a permutation of blocks of them, too, and the level is stricter. The same level holds for fewer than ten steps a run, or
+for what is worth fewer.
 
 Warm-up is left out (leading steps far above the others); a run's typical step is a trimmed mean, for pauses of the
 garbage collector or a checkpoint; the noise that steps leave is widened where neighbouring steps are alike.
@@ -30,8 +31,8 @@ Word = Literal["worse", "better", "same", "inconclusive"]
 Side = Sequence[Sequence[float]]
 Floats = NDArray[np.float64]
 
-LIMIT: Final = 0.03
-"""Changes that are smaller do not count. At this limit a change of 5 % is told from none with the fewest errors."""
+LIMIT: Final = 0.025
+"""Changes that are smaller do not count. It is half way to 5 %, which is told from none with the fewest errors so."""
 
 RUNS: Final = 3
 """From so many runs a side on, runs are compared with runs."""
@@ -240,7 +241,8 @@ def alikeness(runs: Sequence[Run]) -> float:
     for run in runs:
         if run.steps < _FEWEST or run.typical <= 0:
             continue
-        ranks = np.argsort(np.argsort(run.values, kind="stable"), kind="stable").astype(np.float64)
+        _, place, equal = np.unique(run.values, return_inverse=True, return_counts=True)
+        ranks = (np.cumsum(equal) - (equal - 1) / 2)[place]
         ranks -= ranks.mean()
         products += float((ranks[1:] * ranks[:-1]).sum())
         squares += float((ranks * ranks).sum())
@@ -264,6 +266,7 @@ class _Estimate:
     base: tuple[Run, ...]
     new: tuple[Run, ...]
     few: bool
+    alike: float
     level: float
     known: Word | None = None
     middle: tuple[float, float] = (0.0, 0.0)
@@ -289,9 +292,11 @@ def _prepared(base: Side, new: Side) -> _Estimate:
     sides = [tuple(run for run in map(run_of, side) if run.steps) for side in (base, new)]
     before, after = sides
     few = min(len(before), len(after)) < RUNS
-    short = min((run.steps for side in sides for run in side), default=0) < STEPS
+    alike = alikeness([*before, *after])
+    # Steps that are like their neighbours are worth fewer.
+    short = min((run.steps for side in sides for run in side), default=0) < STEPS * alike
     level = _STRICT if few or short else _LEVEL
-    return _Estimate(before, after, few, level, _known(before, after))
+    return _Estimate(before, after, few, alike, level, _known(before, after))
 
 
 def _known(before: tuple[Run, ...], after: tuple[Run, ...]) -> Word | None:
@@ -317,7 +322,7 @@ def _integrated(found: Sequence[_Estimate], assumed: Assumed) -> list[_Estimate]
     freedom = np.array([sum(run.freedom for run in each) + 1.0 for each in runs])
     squares = np.array([sum(run.squares for run in each) for each in runs]) + assumed.within**2
     witnesses = np.array([sum(run.steps - 1 for run in each) + 1.0 for each in runs])
-    variance = squares / witnesses * np.array([alikeness(each) for each in runs])
+    variance = squares / witnesses * np.array([each.alike for each in found])
 
     between, weight = _expected(assumed, found[0].few)
     spread = variance[:, None] * _inverse_chi_square(freedom)
@@ -414,7 +419,7 @@ def _permuted(found: _Estimate, p_value: float) -> float:
     if not found.few or p_value >= found.level:
         return p_value
     sides = [found.base, found.new]
-    size = 1 if alikeness([*found.base, *found.new]) == 1.0 else 4
+    size = 1 if found.alike == 1.0 else 4
     blocks = [
         np.array(
             [
@@ -495,4 +500,8 @@ def _why(found: _Estimate) -> str:
             f"{RUNS} a side or more tell."
         )
     steps = min(run.steps for run in (*found.base, *found.new))
-    return f"Only {steps} steps in a run; {STEPS} or more tell more." if steps < STEPS else ""
+    if steps < STEPS:
+        return f"Only {steps} steps in a run; {STEPS} or more tell more."
+    if steps < STEPS * found.alike:
+        return f"Steps are like those before them: {steps} tell as little as {max(int(steps / found.alike), 1)}."
+    return ""

@@ -30,6 +30,7 @@ from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import Selection
 from kinetoscope.model.stacks import DEEPEST, SEPARATOR
 from kinetoscope.model.steps import step_of
+from kinetoscope.model.steps import steps as find_steps
 from kinetoscope.model.trace import Trace
 from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.schema import Column, Schema
@@ -54,6 +55,12 @@ NOTHING: Final = "nothing recorded"
 """Name of the owner of instants at which the main thread is in no call."""
 
 _KEY: Final = ("category", "kind", "name", "path", "input_shapes")
+_DEEPEST: Final = 100
+"""Calls of a path, the innermost ones: crafted files have more, and would fill the memory."""
+
+_LONGEST: Final = 300
+"""Characters of a call in a path."""
+
 _TABLE: Final = {**dict.fromkeys(_KEY, pl.String), "calls": pl.Int64, "first": pl.Int64}
 _FRAMES: Final = (STEP, "[pl][")
 _KINDS: Final = {
@@ -104,7 +111,7 @@ def owners(trace: Trace, select: Selection) -> Partial:
     lengths = windows.end - windows.start
     frame = _joined(trace, found, first, kept, calls, shares, lengths)
     notes = list(chosen.notes)
-    if not (arguments.codes(trace, "input_dims", trace.rows(EventKind.HOST_OP)) >= 0).any():
+    if not (trace.of(_shapes) >= 0).any():
         notes.append(unrecorded("shapes", "calls of different shapes are one"))
     return Partial(frame, tuple(notes))
 
@@ -117,7 +124,7 @@ class _Found:
         start, end: int64 [n], ns. began: int64 [n], the time by which it belongs to a step of the host.
         category: int8 [n], place in CATEGORIES. event: int8 [n], an EventKind.
         node: int32 [n], of `paths.tree`: what is around it. name: int32 [n], string code of its own name.
-        shape: int64 [n], string code of the shapes, −1 for none.
+        shape: int32 [n], string code of the shapes, −1 for none.
         competes: bool [n], whether it can own time. counts: bool [n], whether it is counted as a call.
         paths: the nodes.
     """
@@ -129,7 +136,7 @@ class _Found:
     event: NDArray[np.int8]
     node: Int32s
     name: Int32s
-    shape: Int64s
+    shape: Int32s
     competes: Bools
     counts: Bools
     paths: _Paths
@@ -144,7 +151,7 @@ def _intervals(view: Scope) -> _Found:
     rows = work.rows[own]
     launch = np.where(work.launch[own] >= 0, work.launch[own], work.op[own])
     op = np.where(launch >= 0, trace.of(_shaped)[launch], -1)
-    shapes = arguments.codes(trace, "input_dims")
+    shapes = trace.of(_shapes)
     kinds = np.array([_OF_WORK[kind] for kind in WorkKind], np.int8)
     return _Found(
         start=np.concatenate([work.start[own], trace.start[host]]),
@@ -156,7 +163,7 @@ def _intervals(view: Scope) -> _Found:
         event=np.concatenate([trace.kind[rows], trace.kind[host]]),
         node=np.concatenate([np.where(launch >= 0, paths.tree.node[launch], -1).astype(np.int32), paths.around[host]]),
         name=np.concatenate([trace.name[rows], trace.name[host]]),
-        shape=np.concatenate([np.where(op >= 0, shapes[op], -1), np.where(paths.is_op[host], shapes[host], -1)]),
+        shape=np.concatenate([np.where(op >= 0, shapes[op], -1), shapes[host]]),
         competes=np.concatenate([np.ones(len(own), np.bool_), competes[host]]),
         counts=np.concatenate([_counted(work, own), view.host[host]]),
         paths=paths,
@@ -211,13 +218,11 @@ class _Paths:
     Attributes:
         tree: annotations, modules and operators as a prefix tree over all events.
         around: int32 [events], the node around each event, not its own.
-        is_op: bool [events], operators.
         labels: the text of each label of the tree.
     """
 
     tree: Prefixes
     around: Int32s
-    is_op: Bools
     labels: dict[int, str]
 
     def texts(self, nodes: Sequence[int]) -> Iterator[str]:
@@ -233,13 +238,13 @@ class _Paths:
                 above = known[int(parent[each])]
                 text = self.labels[int(label[each])]
                 node = each
-                known[each] = f"{above}{SEPARATOR}{text}" if above else text
+                parts = above.split(SEPARATOR)[1 - _DEEPEST :] if above.count(SEPARATOR) >= _DEEPEST - 1 else [above]
+                known[each] = SEPARATOR.join([*parts, text]) if above else text
             yield known[node]
 
 
 def _paths(trace: Trace) -> _Paths:
     tree = trace.of(call_tree)
-    is_op = trace.kind == EventKind.HOST_OP
     shown = np.isin(trace.kind, (EventKind.HOST_OP, EventKind.ANNOTATION))
     shown &= ~rows_named(
         trace, lambda name: name.startswith(_FRAMES), EventKind.HOST_OP, EventKind.ANNOTATION, holding=_FRAMES
@@ -249,7 +254,7 @@ def _paths(trace: Trace) -> _Paths:
     same, labels = _labels(trace, shown)
     found = prefix_tree(tree.order, tree.parent, np.where(shown, same[trace.name], np.int32(-1)))
     around = np.where(shown, _above(found, found.node), found.node)
-    return _Paths(found, around.astype(np.int32), is_op, labels)
+    return _Paths(found, around.astype(np.int32), labels)
 
 
 def _above(tree: Prefixes, node: Int32s) -> Int32s:
@@ -266,10 +271,14 @@ def _labels(trace: Trace, shown: Bools) -> tuple[Int32s, dict[int, str]]:
     names = np.where(trace.name >= 0, trace.name, nameless)
     texts = trace.of(plain_names)
     for code in np.unique(names[shown]).tolist():
-        text = texts.get(code) or alike(trace.strings.label(code) if code < nameless else "")
+        text = _cut(texts.get(code) or alike(trace.strings.label(code) if code < nameless else ""))
         same[code] = first.setdefault(text, code)
         labels[int(same[code])] = text
     return same, labels
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
 
 
 def plain_names(trace: Trace) -> dict[int, str]:
@@ -295,7 +304,7 @@ def plain_names(trace: Trace) -> dict[int, str]:
 def _numbered(trace: Trace, names: dict[int, str]) -> dict[int, str]:
     """The names of annotations that are numbered by steps, without the numbers."""
     rows = np.flatnonzero(trace.kind == EventKind.ANNOTATION)
-    step = step_of(scope(trace, Selection()).steps.host, trace.start[rows])
+    step = step_of(trace.of(find_steps, None).host, trace.start[rows])
     families: dict[str, list[int]] = {}
     for code in np.unique(trace.name[rows]).tolist():
         family = without_digits(names[code])
@@ -310,12 +319,17 @@ def _numbered(trace: Trace, names: dict[int, str]) -> dict[int, str]:
     return found
 
 
+def _shapes(trace: Trace) -> Int32s:
+    """The string code of the shapes of each operator's inputs: int32 [events], −1 where none were recorded."""
+    rows = trace.rows(EventKind.HOST_OP)
+    found = np.full(len(trace), -1, np.int32)
+    found[rows] = arguments.codes(trace, "input_dims", rows)
+    return found
+
+
 def _shaped(trace: Trace) -> Int32s:
     """The operator that each event is, or is called by, of which shapes were recorded: int32 [events], −1 for none."""
-    rows = trace.rows(EventKind.HOST_OP)
-    shaped = np.zeros(len(trace), np.bool_)
-    shaped[rows[arguments.codes(trace, "input_dims", rows) >= 0]] = True
-    return ancestor(trace.of(call_tree).parent, shaped)
+    return ancestor(trace.of(call_tree).parent, trace.of(_shapes) >= 0)
 
 
 # --- rows

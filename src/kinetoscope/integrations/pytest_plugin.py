@@ -48,7 +48,7 @@ class PerfGate(Protocol):
             runs: a run or several: folders or files of traces, what `kinetoscope.read` gave, profilers that have ended
                 (`kinetoscope.profile`, `torch.profiler.profile`). Three of 20 steps or more find 5 %.
             baseline: the file; a relative path is from the folder of the test's file.
-            max_regression: `{"step_time": "5%", "op:aten::conv2d": "10%"}`; the step time's by default, 3 %.
+            max_regression: `{"step_time": "5%", "op:aten::conv2d": "10%"}`; the step time's by default, 2.5 %.
             strict: fail, too, where getting worse by the limit is not ruled out.
             noise: how much runs of one program are expected to differ where they do not tell.
             any_device: compare with a baseline of another device.
@@ -81,8 +81,7 @@ def perf_gate(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         __tracebackhide__ = True
         from kinetoscope.compare.baseline import load, save
         from kinetoscope.compare.gate import gate
-        from kinetoscope.compare.limits import limits_of, share_of
-        from kinetoscope.compare.noise import Assumed
+        from kinetoscope.compare.limits import limits_of
         from kinetoscope.errors import KinetoscopeError
 
         file = request.path.parent / baseline
@@ -93,8 +92,7 @@ def perf_gate(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
                 save(file, measured, limits)
                 _tell(request, f"wrote {_short(file, request)}")
                 return None
-            assumed = Assumed(between=share_of(noise))
-            found = gate(load(file), measured, limits, strict=strict, assumed=assumed, any_device=any_device)
+            found = gate(load(file), measured, limits, strict=strict, noise=noise, any_device=any_device)
         except KinetoscopeError as error:
             pytest.fail(_advised(str(error), file), pytrace=False)
         if not found.passed:

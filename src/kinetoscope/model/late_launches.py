@@ -2,7 +2,7 @@
 
 A collective takes as long on all ranks that share it. If one of them has more of it in the open, then because its next
 computation came late: it was launched only after the transfer had begun. Where there is no device, nothing is launched,
-and all that is in the open may be so, unless it lasts until a collective is over: the host stood in that.
+and all that is in the open may be so, but for the time until a collective was over: the host may have stood in that.
 """
 
 from __future__ import annotations
@@ -30,9 +30,6 @@ HOLDING: Final = ("data loading", "synchronization", "host gap")
 
 _LOADING: Final = 3
 """Place in `Doings.classes`."""
-
-_WAKING: Final = 50_000
-"""What a host takes to go on after a collective that it waited for, ns."""
 
 _NEVER: Final = np.iinfo(np.int64).min
 
@@ -78,8 +75,7 @@ def _late(trace: Trace, did: Doings) -> tuple[Intervals, Intervals]:
     work = trace.of(device_work)
     exposed = difference(did.communication, did.computation)
     if not len(work):
-        late = ~_awaited(trace, exposed)
-        exposed = Intervals(exposed.start[late], exposed.end[late])
+        exposed = _on_the_host(trace, exposed)
         return exposed, Intervals(exposed.end, exposed.end)
     call = work.launch[work.of(WorkKind.COMPUTATION)]
     launches = np.unique(trace.start[call[call >= 0]])
@@ -91,11 +87,11 @@ def _late(trace: Trace, did: Doings) -> tuple[Intervals, Intervals]:
     return Intervals(exposed.start, np.minimum(launched, exposed.end)), Intervals(before, launched)
 
 
-def _awaited(trace: Trace, exposed: Intervals) -> NDArray[np.bool_]:
-    """Pieces of communication that end as a collective does: the host stood in that, and was not late for another."""
+def _on_the_host(trace: Trace, exposed: Intervals) -> Intervals:
+    """Communication in the open of a host without device, since the last collective that was over: it stood in that."""
     ends = np.sort(trace.end[trace.of(is_asynchronous)])
     last = np.append(_NEVER, ends)[np.searchsorted(ends, exposed.end, side="right")]
-    return np.asarray((last > exposed.start) & (exposed.end <= last + _WAKING))
+    return union(np.maximum(exposed.start, last), exposed.end)
 
 
 def _launched(trace: Trace, computation: Intervals) -> NDArray[np.int64]:

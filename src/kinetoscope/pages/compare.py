@@ -84,16 +84,19 @@ def _label(category: str) -> str:
 
 def _parts(found: Diff) -> Rows:
     """What changed most in each kind of time, by name."""
+    frame = found.waterfall.frame
+    divided = frame.filter(pl.col("part").is_not_null()).get_column("category").unique().to_list()
+    shown = frame.filter(pl.col("part").is_not_null() | ~pl.col("category").is_in(divided))
     rows = [
         (_label(row["category"]), row["part"] or "all of it", row["base"], row["new"], row["change"], row["share"])
-        for row in found.waterfall.frame.iter_rows(named=True)
+        for row in shown.iter_rows(named=True)
     ]
     heads = (
         Head("category", "String", doc="Kind of time."),
         Head("part", "String", doc="What changed in it, by name."),
         Head("before", "Int64", "ns", "Time in the mean step, before."),
         Head("now", "Int64", "ns", "Time in the mean step, now."),
-        Head("change", "Int64", "ns", "Now less before; the parts sum to the kind of time, those to the whole."),
+        Head("change", "Int64", "ns", "Now less before; all of them sum to the change of the step."),
         Head("share", "Float64", "fraction", "Change / mean step before."),
     )
     return Rows("What changed in each kind of time", heads, rows)

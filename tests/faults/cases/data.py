@@ -72,6 +72,8 @@ def epochs(length: int, shut: float, start: float, first: float, *, persistent: 
         if n > 0 and n % length == 0:
             with p.annotation(_SPAN):
                 p.host(60 if persistent else shut)
+            if not persistent:
+                p.call("aten::random_", 8)
             p.host(80 if persistent else start)
             with p.annotation(_SPAN):
                 p.host(us if persistent else us + first)
@@ -145,17 +147,21 @@ CASES = (
         training(batches(9000, 0), tiny, precision="fp32"),
         training(batches(9000, 4), tiny, precision="fp32"), seed=4, device=None,
     ),
+    planted(
+        "DATA001", "a loader that the device hides for the most part",
+        training(batches(22_500, 0)), training(batches(22_500, 4)), seed=24,
+    ),
     planted("DATA002", "two workers of four", training(batches(90_000, 2)), training(batches(90_000, 4)), seed=5),
     planted(
         "DATA002", "one worker that is far too slow",
-        training(batches(80_000, 1), small), training(batches(80_000, 2), small), seed=6, still=("DATA002",),
+        training(batches(40_000, 1), small), training(batches(40_000, 4), small), seed=6, still=("DATA002",),
     ),
     planted(
         "DATA002", "on the host alone",
-        training(batches(100e3, 2), tiny, precision="fp32"),
-        training(batches(100e3, 4), tiny, precision="fp32"), seed=7, device=None,
+        training(batches(9e3, 2), tiny, precision="fp32"),
+        training(batches(9e3, 4), tiny, precision="fp32"), seed=7, device=None,
     ),
-    planted("DATA002", "a little too few", training(batches(75_000, 3), small), training(batches(75_000, 6), small)),
+    planted("DATA002", "a little too few", training(batches(36e3, 3), small), training(batches(36e3, 6), small)),
     planted(
         "DATA003", "epochs of five steps",
         training(epochs(5, 20e3, 60e3, 30e3, persistent=False)), training(epochs(5, 20e3, 60e3, 30e3, persistent=True)),
@@ -197,6 +203,15 @@ CASES = (
         "DATA005", "pageable, though without blocking, A100",
         training(batches(4000, 4, 30e6, pinned=False, blocking=False), vision, precision="fp16"),
         training(batches(4000, 4, 30e6), vision, precision="fp16"), seed=17, steps=12, **_A100,
+    ),
+    planted(
+        "DATA005", "three tensors of a megabyte",
+        training(several(3, 1e6, pinned=False, blocking=True)), training(several(3, 1e6)), seed=25,
+    ),
+    planted(
+        "DATA006", "few float images",
+        training(images((32, 3, 224, 224)), small), training(images((32, 3, 224, 224), "unsigned char"), small),
+        seed=26,
     ),
     planted(
         "DATA006", "float images, pinned",

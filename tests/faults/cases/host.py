@@ -168,24 +168,26 @@ ADAM: Final = (
 SGD: Final = ("aten::mul_", "aten::add_", "aten::add_")
 
 
-def zeros(count: int, us: float, *, adds: bool = True) -> Layers:
-    """Gradients are filled with zeros, and the next backward pass adds to them."""
+def zeros(count: int, us: float, *, adds: bool = True, filled: bool = True) -> Layers:
+    """Gradients are filled with zeros, and the backward pass adds to them; or they are dropped, and it only stores."""
 
     def update(net: Network) -> None:
+        with net.p.backward():
+            for _ in range(count):
+                with (
+                    net.p.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 2),
+                    net.p.op("torch::autograd::AccumulateGrad", 2),
+                ):
+                    if adds and filled:
+                        net.work("aten::add_", elementwise("CUDAFunctor_add", "float"), us, [65536], [65536])
         net.optimizer(2e7)
         with net.p.annotation("Optimizer.zero_grad#AdamW.zero_grad"):
-            for _ in range(count):
+            for _ in range(count if filled else 0):
                 if net.p.device is None:
                     net.p.call("aten::zero_", us, shapes=[[65536]])
                     continue
                 with net.p.op("aten::zero_", 3, shapes=[[65536]]), net.p.op("aten::fill_", 4, shapes=[[65536]]):
                     net.p.kernel(elementwise("FillFunctor", "float"), us)
-        if adds:
-            with net.p.backward():
-                for _ in range(count):
-                    with net.p.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 2):
-                        with net.p.op("torch::autograd::AccumulateGrad", 2):
-                            net.work("aten::add_", elementwise("CUDAFunctor_add", "float"), us, [65536], [65536])
 
     return update
 
@@ -277,16 +279,16 @@ CASES = (
     planted("HOST004", "SGD with momentum parameter by parameter", training(small, update=by_parameter(150, "SGD", SGD)), training(small, update=at_once("SGD", 40)), seed=230, **_A100),
     planted("HOST004", "Adam parameter by parameter, large parameters", training(large, update=by_parameter(60, "Adam", ADAM, us=40)), training(large, update=at_once("Adam", 60 * 7 * 16)), seed=231),
     planted("HOST004", "AdamW parameter by parameter, on the host alone", training(on_host, update=by_parameter(60, "AdamW", ADAM, us=9), precision="fp32"), training(on_host, update=at_once("AdamW", 400), precision="fp32"), seed=232, **_CPU),
-    planted("HOST005", "zeros for 300 small gradients", training(small, update=zeros(300, 2.5)), _SMALL, seed=240),
-    planted("HOST005", "zeros for 100 large gradients, A100", training(large, update=zeros(100, 40)), _LARGE, seed=241, **_A100),
-    planted("HOST005", "zeros without additions", training(small, update=zeros(200, 3, adds=False)), _SMALL, seed=242),
-    planted("HOST005", "zeros on the host alone", training(on_host, update=zeros(60, 12), precision="fp32"), _ON_HOST, seed=243, **_CPU),
+    planted("HOST005", "zeros for 300 small gradients", training(small, update=zeros(300, 2.5)), training(small, update=zeros(300, 2.5, filled=False)), seed=240, still=("HOST001",)),
+    planted("HOST005", "zeros for 100 large gradients, A100", training(large, update=zeros(100, 40)), training(large, update=zeros(100, 40, filled=False)), seed=241, **_A100),
+    planted("HOST005", "zeros without additions", training(small, update=zeros(200, 3, adds=False)), training(small, update=zeros(200, 3, filled=False)), seed=242),
+    planted("HOST005", "zeros on the host alone", training(on_host, update=zeros(60, 12), precision="fp32"), training(on_host, update=zeros(60, 12, filled=False), precision="fp32"), seed=243, **_CPU),
     planted("HOST006", "the collector in each second step", training(small, after=collected(6e3, 2)), _SMALL, seed=250),
     planted("HOST006", "the collector, on the host alone", training(on_host, after=collected(1500), precision="fp32"), _ON_HOST, seed=251, **_CPU),
     planted("HOST007", "a compilation in each fifth step", training(small, before=compiles(90e3, 5)), training(small, before=compiles(90e3, 10**9)), seed=260, warm=3, steps=15),
     planted("HOST007", "a compilation in each second step", training(large, before=compiles(40e3, 2)), training(large, before=compiles(40e3, 10**9)), seed=261, steps=10),
-    planted("HOST007", "a graph in six pieces", regions(6, 120), regions(1, 120), seed=262, still=("HOST002", "HOST001")),
-    planted("HOST007", "a graph in three pieces, A100", regions(3, 250), regions(1, 250), seed=263, still=("HOST002", "HOST001"), **_A100),
+    planted("HOST007", "a graph in six pieces", regions(6, 120), regions(1, 120), seed=262, timed=False, still=("HOST002", "HOST001")),
+    planted("HOST007", "a graph in three pieces, A100", regions(3, 250), regions(1, 250), seed=263, timed=False, still=("HOST002", "HOST001"), **_A100),
     planted("HOST008", "a file written in each step", training(small, after=saves(4e3)), _SMALL, seed=270, stacks=True, steps=10),
     planted("HOST008", "a file written in each second step", training(vision, after=saves(30e3, 2), precision="fp16"), training(vision, precision="fp16"), seed=271),
     planted("HOST008", "a pause, on the host alone", training(on_host, after=saves(2e3), precision="fp32"), _ON_HOST, seed=272, **_CPU),

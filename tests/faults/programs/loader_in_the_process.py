@@ -17,5 +17,5 @@ CODE, NAME, STEPS, STACKS = "DATA001", "loader in the training process", 20, Fal
 def program(fixed: bool) -> Iterator[Callable[[], None]]:
     """With workers, which make the batches ahead."""
     data = Sleeping(0.001)
-    loader = DataLoader(data, 16, num_workers=4, persistent_workers=True) if fixed else DataLoader(data, 16)
+    loader = DataLoader(data, 16, num_workers=8, persistent_workers=True) if fixed else DataLoader(data, 16)
     yield training(perceptron(512), endless(loader))

@@ -7,7 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.copies_to_device import copies_to_device, no_waiting, selected, waited
+from kinetoscope.advisor.copies_to_device import (
+    LARGE,
+    at_rate,
+    copies_to_device,
+    link_rate,
+    no_waiting,
+    selected,
+    waited,
+)
 from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.where import seen
@@ -27,7 +35,8 @@ def blocking_copies(look: RankView) -> Iterator[Claim]:
     Why it matters. The host stands still until the device has done all that it was given, and the copy. Meanwhile it
     launches nothing, so the device runs dry right after. From pinned memory there is no need for it: the copy is
     queued like a kernel, and what comes after it on the stream waits for it by itself. At stake is what the steps gain
-    without this waiting, of which 85 % are taken to be sure.
+    without this waiting, of which 85 % are taken to be sure. Where the trace does not tell whether memory was pinned
+    (ROCm), large copies are taken to run at the speed of the link, as for copies from pageable memory.
 
     What to do. Copy without blocking, from pinned memory.
     """
@@ -35,19 +44,26 @@ def blocking_copies(look: RankView) -> Iterator[Claim]:
     which = np.flatnonzero(selected(look, found) & ~found.pageable & (found.wait >= 0))
     if not len(which):
         return
-    factors = look.factors()
-    no_waiting(look, factors, found, which)
-    gains = look.gains(factors)
+    unknown = which[~found.pinned[which] & (found.bytes[which] >= LARGE)]
+    gains = []
+    for rate in link_rate(look, found):
+        factors = look.factors()
+        no_waiting(look, factors, found, which)
+        at_rate(look, factors, found, unknown, rate)
+        gains.append(look.gains(factors))
+    if float(np.mean(gains[1])) <= 0:  # device work hides it
+        return
     waits = waited(look, found, which)
     longest = found.wait[which[np.argmax(look.trace.end[found.wait[which]] - look.trace.start[found.wait[which]])]]
     pinned = bool(found.pinned[which].all())
     yield Claim(
         message=f"The host waits for {each_step(look.each_step(len(which)), 'copy', 'copies')} to the device"
         f"{' from pinned memory' if pinned else ''}, {shown(look.each_step(waits.length), 'ns')} of each step.",
-        stake=look.stake(_SURE * gains, gains),
+        stake=look.stake(_SURE * gains[0], gains[1]),
         change="- batch = batch.to(device)\n+ batch = batch.to(device, non_blocking=True)"
         + ("" if pinned else "  # with pin_memory=True in the loader"),
-        why="The steps are computed anew with a host that only queues these copies.",
+        why="The steps are computed anew with a host that only queues these copies"
+        + (", which run at the speed of the link." if len(unknown) else "."),
         confidence="high" if pinned else "medium",
         evidence=(seen(look, int(longest), "the longest wait", "synchronizations"),),
         time=look.exposed(waits),

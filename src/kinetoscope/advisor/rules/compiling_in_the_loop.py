@@ -33,6 +33,9 @@ _SURE: Final = 0.9
 _PIECES: Final = 3
 """Compiled regions a step with different code, from which on it looks as if one graph had been broken."""
 
+_PIECE: Final = 1.15
+"""What pieces cost more than the time between them: each is looked up and called by itself."""
+
 _PAUSE: Final = 5_000_000
 """Between two regions, ns: what lies further apart are two functions and not the pieces of one."""
 
@@ -117,7 +120,7 @@ def _broken(look: RankView) -> Iterator[Claim]:
     factors = look.factors()
     factors.cut[track] = union(*between)
     gains = look.gains(factors)
-    stake = look.stake(np.zeros(look.count), np.maximum(gains, 0))
+    stake = look.stake(np.zeros(look.count), _PIECE * np.maximum(gains, 0))
     if not is_worth_it(look, stake):
         return
     longest = int(np.argmax(between.end - between.start))

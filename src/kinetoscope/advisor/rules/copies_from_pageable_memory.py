@@ -9,6 +9,7 @@ import numpy as np
 
 from kinetoscope.advisor.copies_to_device import (
     LARGE,
+    at_rate,
     copies_to_device,
     link_rate,
     no_waiting,
@@ -53,7 +54,7 @@ def copies_from_pageable_memory(look: RankView) -> Iterator[Claim]:
     for rate in (slow, fast):
         factors = look.factors()
         no_waiting(look, factors, found, which)
-        factors.work[place] = np.clip(found.bytes[which] / rate / np.maximum(took, 1), 0.0, 1.0)
+        at_rate(look, factors, found, which, rate)
         gains.append(look.gains(factors))
     size, time = int(np.maximum(found.bytes[which], 0).sum()), int(took.sum())
     copying = running(look, found, which)

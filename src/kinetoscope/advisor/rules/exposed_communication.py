@@ -27,6 +27,9 @@ _EARLY: Final = 0.25
 _LATE: Final = 0.6
 """Share of it after which the first reduction begins too late to be hidden well."""
 
+_HIDDEN: Final = 0.1
+"""Share of their transfer that is hidden by chance."""
+
 _LEAST: Final = 0.02
 """Of a step: what sending less must bring."""
 
@@ -49,6 +52,17 @@ class _Gradients:
     before: float
     size: float
     wide: bool
+
+    @property
+    def hidden(self) -> float:
+        """What of the transfer computation hides, ns."""
+        return max(self.transfer - self.exposed, 0.0)
+
+    @property
+    def is_late(self) -> bool:
+        """Do all of them come behind the backward pass? Where gradients are accumulated over several batches, they
+        begin late in the step as well, but the last backward pass hides some of them."""
+        return self.before >= _LATE and self.hidden < _HIDDEN * self.transfer
 
     @property
     def last(self) -> float:
@@ -102,7 +116,7 @@ def _gradients(found: Exchange) -> Iterator[_Gradients]:
 
 def _late(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
     """Gradients that are reduced after the backward pass."""
-    if gradients.before < _LATE:
+    if not gradients.is_late:
         return
     computing = _computing(found)
     count = max(gradients.calls, math.ceil(gradients.size / _BUCKET), 1.0)
@@ -129,10 +143,9 @@ def _late(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
 def _many_bytes(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
     """Gradients that are overlapped, but more than can be hidden."""
     spare = gradients.exposed - gradients.last
-    if gradients.before >= _LATE or spare <= 0:
+    if gradients.is_late or spare <= 0:
         return
-    hidden = max(gradients.transfer - gradients.exposed, 0.0)
-    halved = gradients.exposed - max(gradients.last / 2, gradients.transfer / 2 - hidden)
+    halved = gradients.exposed - max(gradients.last / 2, gradients.transfer / 2 - gradients.hidden)
     accumulate = "+ with model.no_sync():  # for all but the last of several batches\n+     loss.backward()"
     if gradients.wide:
         change = "+ model.register_comm_hook(None, default_hooks.bf16_compress_hook)"

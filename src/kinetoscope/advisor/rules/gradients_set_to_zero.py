@@ -9,19 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.advisor.finding import Claim, Evidence
-from kinetoscope.advisor.optimizers import zero_grads, zeroes
+from kinetoscope.advisor.optimizers import works_on_all, zero_grads, zeroes
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import inside, launched_in
 from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over, without
+from kinetoscope.advisor.worth import is_worth_it, nothing_changes, says_who_computes, stake_over, without
 from kinetoscope.algorithms.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
+from kinetoscope.model.trace import Trace
 from kinetoscope.views.numbers import shown
 
 _ACCUMULATE: Final = "AccumulateGrad"
 _ADDS: Final = ("aten::add_", "aten::_foreach_add_")
+_ONCE: Final = 1.2
+"""Additions for each gradient that is set to zero, up to which each is added to once: then the additions go, too."""
+
 _SURE: Final = 0.8
 """Of what the zeros take, what surely goes: something has still to go through the parameters and drop them."""
 
@@ -33,7 +37,7 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
 
     Why it matters. Zeros are written over all gradients, and the backward pass then adds to them instead of just
     storing what it has. At stake is what the steps gain if the zeros, and the additions in `AccumulateGrad`, go;
-    surely eight tenths of the zeros alone, for who adds up gradients of several batches needs the additions.
+    surely eight tenths of it, of the zeros alone where gradients of several batches are added up.
 
     What to do. Let `zero_grad` drop the gradients, which is the default from torch 2.0 on.
     """
@@ -43,8 +47,10 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
     if not says_who_computes(look) or not chosen.any():
         return
     zeros = spans.inside & look.view.host
-    sure = _gains(look, zeros)
-    most = _gains(look, zeros | (_additions(look) & look.view.host))
+    additions = _additions(look) & look.view.host
+    most = _gains(look, zeros | additions)
+    once = int((additions & _named_add(trace)).sum()) <= _ONCE * int((chosen & ~trace.of(works_on_all)).sum())
+    sure = most if once else _gains(look, zeros)
     rows = np.flatnonzero(spans.rows & look.view.host)
     stake = stake_over(look, _SURE * sure, most, look.spans(rows))
     if not is_worth_it(look, stake):
@@ -68,12 +74,15 @@ def _additions(look: RankView) -> NDArray[np.bool_]:
     """What adds to gradients in the backward pass: bool [events]."""
     trace = look.trace
     nodes = rows_named(trace, lambda name: _ACCUMULATE in name, EventKind.HOST_OP, holding=(_ACCUMULATE,))
-    adds = rows_named(trace, _ADDS.__contains__, EventKind.HOST_OP, holding=("add_",))
-    return inside(trace, adds & inside(trace, nodes) & (trace.of(call_tree).parent >= 0))
+    return inside(trace, _named_add(trace) & inside(trace, nodes) & (trace.of(call_tree).parent >= 0))
+
+
+def _named_add(trace: Trace) -> NDArray[np.bool_]:
+    return rows_named(trace, _ADDS.__contains__, EventKind.HOST_OP, holding=("add_",))
 
 
 def _gains(look: RankView, calls: NDArray[np.bool_]) -> NDArray[np.float64]:
-    factors = look.factors()
+    factors = nothing_changes(look)
     factors.host[calls] = 0.0
     without(factors, launched_in(look.trace, calls), 0.0)
     return look.gains(factors)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.words import each_step, quoted, share
-from kinetoscope.advisor.worth import is_worth_it, stake_over
+from kinetoscope.advisor.worth import is_worth_it, nothing_changes, stake_over
 from kinetoscope.algorithms.intervals import intersection, union
 from kinetoscope.model import arguments
 from kinetoscope.model.kernel_units import YES, kernel_units
@@ -24,7 +24,7 @@ _LONG: Final = 20_000
 _SHARE: Final = 0.03
 """Of the time of the steps, under which a kernel does not matter."""
 
-_SURE: Final = 0.3
+_SURE: Final = 0.4
 """Of what is at stake, what more blocks surely bring: parts have to be put together, or the memory is the limit."""
 
 _LEAST: Final = 0.02
@@ -45,7 +45,7 @@ def kernels_that_leave_the_device_empty(look: RankView) -> Iterator[Claim]:
     that use no matrix units and whose estimated occupancy is under 10 %. ROCm records neither.
 
     Why it matters. With fewer blocks than multiprocessors the rest of the device does nothing. At stake is what the
-    steps gain if the same work were spread over all of them; surely three tenths of that, for the parts have to be put
+    steps gain if the same work were spread over all of them; surely four tenths of that, for the parts have to be put
     together. Few warps on a multiprocessor cannot hide what they wait for, though some kernels need no more: of that
     nothing is sure.
 
@@ -74,7 +74,7 @@ def _claims(look: RankView, chosen: NDArray[np.bool_], left: NDArray[np.float64]
         spans = intersection(union(work.start[these], work.end[these]), look.inside)
         if spans.length < _SHARE * look.inside.length:
             continue
-        factors = look.factors()
+        factors = nothing_changes(look)
         factors.work[these] = left[these]
         gains = look.gains(factors)
         stake = stake_over(look, sure * gains, gains, spans)
@@ -95,7 +95,7 @@ def _claims(look: RankView, chosen: NDArray[np.bool_], left: NDArray[np.float64]
             stake=stake,
             change="- DataLoader(dataset, batch_size=n)\n+ DataLoader(dataset, batch_size=4 * n)  # more blocks",
             why="The steps are computed anew with this work spread over the whole device"
-            + ("; three tenths of that are supposed to be sure." if sure else ", which not every kernel gains by."),
+            + ("; four tenths of that are supposed to be sure." if sure else ", which not every kernel gains by."),
             confidence="medium" if sure else "low",
             evidence=(Evidence("the longest call", "kernels", start=start, end=start + int(work.duration[longest]),
                                row=int(work.rows[longest])),),

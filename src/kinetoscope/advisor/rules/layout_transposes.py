@@ -11,7 +11,7 @@ import numpy as np
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.words import each_step, quoted
-from kinetoscope.advisor.worth import is_worth_it, stake_over, without
+from kinetoscope.advisor.worth import is_worth_it, nothing_changes, stake_over, without
 from kinetoscope.algorithms.intervals import intersection, union
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
@@ -43,7 +43,7 @@ def layout_transposes(look: RankView) -> Iterator[Claim]:
     work = np.flatnonzero(found[look.work.rows] & look.view.work)
     if not len(work) or not look.count:
         return
-    low, high = look.factors(), look.factors()
+    low, high = nothing_changes(look), nothing_changes(look)
     without(low, found[look.work.rows] & look.view.work, _LEFT)
     without(high, found[look.work.rows] & look.view.work, 0.0)
     spans = intersection(union(look.work.start[work], look.work.end[work]), look.inside)

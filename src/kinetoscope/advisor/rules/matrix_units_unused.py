@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.optimizers import optimizer_steps
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.spots import launched_in
 from kinetoscope.advisor.words import quoted, share
-from kinetoscope.advisor.worth import is_worth_it, stake_over
+from kinetoscope.advisor.worth import is_worth_it, nothing_changes, stake_over
 from kinetoscope.algorithms.intervals import intersection, union
 from kinetoscope.model.device_peaks import Peak
 from kinetoscope.model.devices import devices
@@ -32,11 +34,18 @@ _GOOD: Final = 0.8
 _POOR: Final = 0.3
 """Share of the peak that is reached at any rate, of the memory's bandwidth twice as much."""
 
+_FAIR: Final = 0.5
+_LARGE: Final = 2e9
+"""Share of the peak that products of so many operations reach at any rate."""
+
 _SHORT: Final = 4_000
 """No kernel is shorter than this at any rate, ns."""
 
-_BY_NAME: Final = (1 / 1.5, 1 / 5)
+_BY_NAME: Final = (1 / 2, 1 / 8)
 """What is left of the time of a product at most and at least, where no shapes were recorded."""
+
+_OTHERS: Final = 0.5
+"""The same at least of other kernels outside the optimizer, which move half as many bytes with 16 bits."""
 
 _WORDS: Final = ("sgemm", "scudnn", "_ffma_", "_simt_s", "gemmSN_", "implicit_convolve_sgemm")
 """What the names of kernels hold that compute products in plain FP32 (cuBLAS, cuDNN, CUTLASS)."""
@@ -52,7 +61,8 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
     Why it matters. Tensor cores multiply matrices 8 to 16 times as fast in 16 bits as plain units do in FP32, from
     Ampere on 8 times in TF32, which needs one line. At stake is what the steps gain if each product takes the time that
     it needs at 80 % of the peak in 16 bits (or the memory needs for it); surely if at 30 % of the peak in TF32, on
-    devices without it in FP16, with 60 % of the bandwidth. Other kernels that 16 bits make faster are not counted.
+    devices without it in FP16 (large products at half of it), with 60 % of the bandwidth. At most other kernels gain,
+    too: 16 bits halve what they move.
 
     What to do. Allow TF32, or train in BF16 with autocast (FP16 and a gradient scaler before Ampere).
     """
@@ -66,8 +76,9 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
     spans = intersection(union(look.work.start[concerned], look.work.end[concerned]), look.inside)
     if spans.length < _SHARE * look.inside.length:
         return
-    low, high = look.factors(), look.factors()
-    low.work[:], high.work[:] = at_most, at_least
+    low, high = nothing_changes(look), nothing_changes(look)
+    others = look.work.of(WorkKind.COMPUTATION) & ~launched_in(look.trace, look.trace.of(optimizer_steps).inside)
+    low.work[:], high.work[:] = at_most, np.where(concerned | ~others, at_least, _OTHERS)
     stake = stake_over(look, look.gains(low), look.gains(high), spans)
     if not is_worth_it(look, stake):
         return
@@ -87,7 +98,7 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
         else '+ with torch.autocast("cuda", dtype=torch.float16): ...  # and torch.amp.GradScaler()',
         why="The steps are computed anew with the time that each product needs on tensor cores, at 80 % of the peak in"
         f" 16 bits, surely at 30 % of that in {'TF32' if has_tf32 else 'FP16'}; where sizes were not recorded"
-        " (record_shapes=True), with a fifth to two thirds of its time.",
+        " (record_shapes=True), with an eighth to half of its time.",
         confidence="medium",
         evidence=(Evidence("the longest such kernel", "kernels", start=start,
                            end=start + int(look.work.duration[longest]), row=row),),
@@ -128,7 +139,8 @@ def _times(
         return time * _BY_NAME[0], time * _BY_NAME[1]
     tf32 = peak.flops("tf32")
     bandwidth = peak.bandwidth or 1000.0  # 10⁹ bytes a second: bytes a ns
-    sure = np.maximum(flop / (_POOR * (tf32 or half)) * 1e9, size * (1.0 if tf32 else 0.5) / (2 * _POOR * bandwidth))
+    reached = np.where(flop >= _LARGE, _FAIR, _POOR)
+    sure = np.maximum(flop / (reached * (tf32 or half)) * 1e9, size * (1.0 if tf32 else 0.5) / (2 * _POOR * bandwidth))
     best = np.maximum(flop / (_GOOD * half) * 1e9, size * 0.5 / bandwidth)
     return np.maximum(sure, _SHORT), np.maximum(best, _SHORT / 2)
 

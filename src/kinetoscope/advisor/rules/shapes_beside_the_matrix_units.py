@@ -12,7 +12,7 @@ from kinetoscope.advisor.attention import unfused_attention
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.words import each_step, share
-from kinetoscope.advisor.worth import is_worth_it, stake_over
+from kinetoscope.advisor.worth import is_worth_it, nothing_changes, stake_over
 from kinetoscope.algorithms.intervals import intersection, union
 from kinetoscope.model import arguments
 from kinetoscope.model.device_peaks import PRECISIONS
@@ -69,7 +69,7 @@ def shapes_beside_the_matrix_units(look: RankView) -> Iterator[Claim]:
     spans = intersection(union(look.work.start[work], look.work.end[work]), look.inside)
     if spans.length < _SHARE * look.inside.length:
         return
-    low, high = look.factors(), look.factors()
+    low, high = nothing_changes(look), nothing_changes(look)
     low.work[work], high.work[work] = at_most, at_least
     stake = stake_over(look, look.gains(low), look.gains(high), spans)
     if not is_worth_it(look, stake):

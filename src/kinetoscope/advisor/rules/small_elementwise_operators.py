@@ -15,7 +15,7 @@ from kinetoscope.advisor.optimizers import optimizer_steps, zero_grads
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import inside, launched_in, spot
 from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over, without
+from kinetoscope.advisor.worth import is_worth_it, nothing_changes, says_who_computes, stake_over, without
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.outermost import outermost_op, outermost_ops
@@ -34,11 +34,15 @@ _PAUSE: Final = 100_000
 _TINY: Final = 10_000
 """A kernel shorter than this, ns, is as long as it is because it is one."""
 
-_HOST_LEFT: Final = 0.5
+_HOST_LEFT: Final = 0.3
 _TINY_LEFT: Final = 0.3
-_LARGE_LEFT: Final = 0.7
-"""What part of calls, small kernels and large ones is left at most: a fused kernel has still to read what the others
-read, and what is not fused is launched as before."""
+"""What part of calls and of small kernels is left at most: what is not fused is launched as before."""
+
+_UNSEEN: Final = 1.1
+"""On a host: what calls of operators cost before and after their spans."""
+
+_PASSES: Final = 2.0
+"""A fused kernel takes at most as long as so many of those that it stands for: it reads what all of them read."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,8 @@ def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
 
     Why it matters. Each of them is called, launched, and reads and writes all its elements, though a few operations an
     element take no time. Compiled into one they cost about as much as the longest of them. At stake is what the steps
-    gain if only the longest of each run stays; surely if half of the other calls stay, three tenths of their small
-    kernels and seven tenths of their large ones. Where the host computes, surely if three tenths of the others stay.
+    gain if only the longest of each run stays; surely if three tenths of the other calls stay and of their small
+    kernels, and large kernels take twice as long as one of them.
 
     What to do. Compile the model, or the function that these operators stand in.
     """
@@ -80,8 +84,8 @@ def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
     gone[runs.rows[~runs.kept]] = True
     gone = inside(trace, gone)
     kernels = launched_in(trace, gone)
-    high = look.gains(_none_left(look, runs, kernels))
-    low = look.gains(_some_left(look, gone, kernels))
+    high = look.gains(_none_left(look, runs, kernels)) * (1.0 if look.has_device else _UNSEEN)
+    low = look.gains(_some_left(look, runs, gone, kernels))
     stake = stake_over(look, low, high, _time(look, runs, kernels))
     if not is_worth_it(look, stake):
         return
@@ -96,8 +100,8 @@ def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
         f" in runs of up to {len(rows)}, {shown(took / len(runs.rows), 'ns')} each on the host.",
         stake=stake,
         change="- y = f(x)\n+ f = torch.compile(f)  # once\n+ y = f(x)",
-        why="The steps are computed anew with the longest of each run alone; at least with half of the other calls,"
-        " three tenths of their small kernels and seven tenths of their large ones.",
+        why="The steps are computed anew with the longest of each run alone; surely with three tenths of the other"
+        " calls and of their small kernels, and twice the longest of the large ones.",
         confidence="medium",
         evidence=(Evidence(f"the longest run{where.text}", "operators", start=start, end=end, row=int(rows[0]),
                            file=where.file, line=where.line),),
@@ -126,7 +130,7 @@ def _runs(look: RankView) -> _Runs:
     order = np.lexsort((-rows, time, run))
     last = np.flatnonzero(np.diff(run[order], append=-1))
     first = np.concatenate([[0], last[:-1] + 1]) if len(last) else last
-    # On a host some operator of many is interrupted by something else: there the one in the middle tells what one takes.
+    # On a host the longest was interrupted by something else: there the one in the middle tells what one takes.
     kept[order[last if look.has_device else (first + last) // 2]] = True
     return _Runs(rows, run, kept)
 
@@ -142,18 +146,23 @@ def _times(look: RankView) -> NDArray[np.int64]:
 
 
 def _none_left(look: RankView, runs: _Runs, kernels: NDArray[np.bool_]) -> Factors:
-    factors = look.factors()
+    factors = nothing_changes(look)
     without(factors, kernels, 0.0)
     factors.cut.update(_stretches(look, runs))
     return factors
 
 
-def _some_left(look: RankView, gone: NDArray[np.bool_], kernels: NDArray[np.bool_]) -> Factors:
-    factors = look.factors()
+def _some_left(look: RankView, runs: _Runs, gone: NDArray[np.bool_], kernels: NDArray[np.bool_]) -> Factors:
+    trace, work = look.trace, look.work
+    factors = nothing_changes(look)
     factors.host[gone] = _HOST_LEFT if look.has_device else _TINY_LEFT
-    tiny = look.work.duration < _TINY
-    without(factors, kernels & tiny, _TINY_LEFT)
-    without(factors, kernels & ~tiny, _LARGE_LEFT)
+    counts = np.bincount(runs.run)[runs.run]
+    of_row = np.ones(len(trace))
+    of_row[runs.rows] = np.clip((_PASSES - 1) / (counts - 1), _TINY_LEFT, 1.0)  # one of them is kept whole
+    event = np.where(work.launch >= 0, work.launch, work.op)
+    left = of_row[trace.of(outermost_op)[event]]
+    left[work.duration < _TINY] = _TINY_LEFT
+    without(factors, kernels, left[kernels])
     return factors
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,6 +16,12 @@ from kinetoscope.advisor.words import share
 from kinetoscope.algorithms.intervals import union
 from kinetoscope.views.numbers import shown
 
+_ROOM: Final = 1.25
+"""So much faster than the training the workers together shall be, for batches differ."""
+
+_MOST: Final = 4
+"""Times the workers that are ever asked for: cores are not endless."""
+
 _TAKING: Final = 100_000
 """ns that taking a batch may last if one is ready."""
 
@@ -27,9 +34,10 @@ def too_few_workers(look: RankView) -> Iterator[Claim]:
 
     Why it matters. A batch that is ready is taken in some 0.1 ms. If it takes longer, the workers together make batches
     more slowly than the training uses them, and they set the pace: a step lasts as long as k workers take for a batch,
-    divided by k. At most the whole waiting goes. Twice the workers make batches twice as fast, so that a step lasts no
-    less than half of what it lasts now: they bring the waiting, or half of the step if that is less; three quarters of
-    that is taken to be sure, for workers share memory and disks (half of it where the training needs the same cores).
+    divided by k. At most the whole waiting goes. With m times the workers a step lasts no less than an m-th of what it
+    lasts now: they bring the waiting, or the rest of the step if that is less. m is what suffices, from 2 to 4. Three
+    quarters of that are taken to be sure, for workers share memory and disks (half of it where the training needs the
+    same cores).
 
     What to do. More workers, as long as the host has cores for them; else less work for each batch: decode smaller
     images, transform on the device, store what is computed anew in each epoch.
@@ -46,15 +54,17 @@ def too_few_workers(look: RankView) -> Iterator[Claim]:
     if waiting < WORTH * look.step:
         return
     longest = int(rows[np.argmax(end - start)])
-    half = min(1.0, look.step / 2 / waiting)
+    rest = max(look.step - waiting, 1.0)
+    times = min(max(math.ceil(_ROOM * look.step / rest), 2), _MOST)
+    part = sure(look) * min(1.0, look.step * (1 - 1 / times) / waiting)
     yield Claim(
         message=f"The training waits {shown(waiting, 'ns')} of each step ({share(waiting, look.step)}) for the loader's"
         " workers.",
-        stake=Stake(max(sure(look) * half * least, 0.0), min(most, look.step)),
+        stake=Stake(max(part * least, 0.0), min(most, look.step)),
         change="- DataLoader(dataset, num_workers=n, ...)\n"
-        "+ DataLoader(dataset, num_workers=2 * n, persistent_workers=True, ...)",
-        why="The steps are computed anew without the waiting. Twice the workers halve the time between two batches,"
-        f" and are supposed to bring {share(sure(look), 1.0)} of what that allows.",
+        f"+ DataLoader(dataset, num_workers={times} * n, persistent_workers=True, ...)",
+        why=f"The steps are computed anew without the waiting. {times} times the workers make batches {times} times as"
+        f" fast, and are supposed to bring {share(sure(look), 1.0)} of what that allows.",
         confidence="medium",
         evidence=(seen(look, longest, "the longest wait", "step_breakdown"),),
         time=look.exposed(waits),

@@ -14,13 +14,13 @@ from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import launched_in, spot
 from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over, without
+from kinetoscope.advisor.worth import is_worth_it, nothing_changes, says_who_computes, stake_over, without
 from kinetoscope.algorithms.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.what_if import Factors
 from kinetoscope.views.numbers import shown
 
-_AT_MOST: Final = (0.25, 1.0)
-_AT_LEAST: Final = (0.0, 0.6)
+_AT_MOST: Final = (0.2, 0.9)
+_AT_LEAST: Final = (0.0, 0.4)
 """What is left, at most and at least, of what lies between the products, and of the products themselves."""
 
 
@@ -33,7 +33,8 @@ def unfused_attention(look: RankView) -> Iterator[Claim]:
     Why it matters. The scores are length × length numbers for each head: written, scaled, masked, soft-maxed, dropped
     out and read again, in a kernel each. A fused kernel keeps them on chip. At stake is what the steps gain if all that
     lies between the products goes, forward and backward, and the products, which then need not write and read the
-    scores, take six tenths; surely three quarters of what lies between them.
+    scores, take four tenths; surely if a fifth of what lies between them
+    stays and nine tenths of the products.
 
     What to do. Call `scaled_dot_product_attention`, or choose that implementation of the model
     (`attn_implementation="sdpa"`). Where torch's own attention falls back to this, its mask, types or sizes do not fit
@@ -63,8 +64,8 @@ def unfused_attention(look: RankView) -> Iterator[Claim]:
         stake=stake,
         change="- y = softmax(q @ k.transpose(-2, -1) / scale + mask, -1) @ v\n"
         "+ y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)",
-        why="The steps are computed anew without what lies between the products, and with six tenths of these; surely"
-        " with a quarter of what lies between them.",
+        why="The steps are computed anew without what lies between the products, and with four tenths of these; surely"
+        " with a fifth of what lies between them and nine tenths of these.",
         confidence="medium",
         evidence=(Evidence("the longest of them", "operators", start=start, end=end,
                            row=int(found.softmax[chosen[longest]]), file=where.file, line=where.line),),
@@ -74,7 +75,7 @@ def unfused_attention(look: RankView) -> Iterator[Claim]:
 
 
 def _factors(look: RankView, found: Attention, left: tuple[float, float]) -> Factors:
-    factors = look.factors()
+    factors = nothing_changes(look)
     factors.host[found.between] = left[0]
     if look.has_device:
         factors.work[launched_in(look.trace, found.products)] = left[1]
