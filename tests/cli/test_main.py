@@ -45,7 +45,7 @@ def test_help_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["shwo"], 2, "there is no verb 'shwo' (did you mean 'show'?); the verbs are summary, view, "),
+        (["shwo"], 2, "there is no verb 'shwo' (did you mean 'show'?); the verbs are summary, advise, "),
         (["doctor"], 2, "the following arguments are required: PATH; `kinetoscope doctor --help` lists the options"),
         (["doctor", "x", "--jobs", "0"], 2, "argument --jobs: '0' is no number from 1;"),
         (["doctor", "a", "b"], 2, "2 paths, where one is taken: name their folder, or put the glob in quotes"),

@@ -184,3 +184,9 @@ def test_a_crafted_depth_does_not_fill_the_memory(tmp_path: Path) -> None:
     paths = asked(run).get_column("path")
     assert paths.str.count_matches(";").max() == 99
     assert asked(run).get_column("time").sum() == 1000
+
+
+def test_a_call_without_a_name(tmp_path: Path) -> None:
+    nameless = {key: value for key, value in op("x", 100, 50).items() if key != "name"}
+    run = loop(tmp_path, [nameless, op("aten::add", 200, 50)])
+    assert time_of(run, "(no name)") == 50

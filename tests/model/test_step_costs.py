@@ -88,6 +88,8 @@ def test_what_was_there_once_is_no_habit() -> None:
 
 def test_nothing_is_told_without_peers_steps_or_most_of_the_ranks() -> None:
     assert asked(cells(), calls(kind="broadcast")) == {}
+    two = pl.col("rank") >= 2
+    assert asked(cells().filter(two), calls(kind="broadcast").filter(two).with_columns(world=2)) == {}
     assert step_costs(cells(steps=2), calls(), COSTS, STEP) is None
     assert step_costs(cells(), calls(world=2 * RANKS), COSTS, STEP) is None
     unmarked = cells().with_columns(pl.lit(None, pl.Int64).alias(name) for name in IN_COLLECTIVES)

@@ -56,7 +56,7 @@ class Done:
         ]
 
 
-def run(script: str, folder: Path, *arguments: str, seconds: float = 120) -> Done:
+def run(script: str, folder: Path, *arguments: str, seconds: float = 400) -> Done:
     """Run the preamble and the script, and wait."""
     with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
         with processes.python(PREAMBLE + script, [str(folder), *arguments], out.fileno(), err.fileno()) as job:

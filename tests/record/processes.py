@@ -117,7 +117,7 @@ def _marked(mark: str) -> list[int]:
     return found
 
 
-def run(command: Sequence[str], *, timeout: float = 120, **options: object) -> subprocess.CompletedProcess[str]:
+def run(command: Sequence[str], *, timeout: float = 400, **options: object) -> subprocess.CompletedProcess[str]:
     """Run to the end; what it left running is ended."""
     given = options.pop("env", None) or environment()
     assert isinstance(given, dict)

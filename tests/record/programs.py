@@ -62,7 +62,7 @@ def steps(trace: dict[str, Any]) -> list[str]:
     return sorted({name for name in names(trace) if name.startswith("ProfilerStep#")})
 
 
-def until(true: Callable[[], Any], seconds: float = 60) -> Any:
+def until(true: Callable[[], Any], seconds: float = 300) -> Any:
     """Wait for it."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

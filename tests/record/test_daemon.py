@@ -136,13 +136,13 @@ def test_processes_are_looked_into() -> None:
 )
 def test_an_unmodified_job_is_recorded(tmp_path: Path, short: str) -> None:
     given = environment(KINETO_USE_DAEMON="1", KINETO_IPC_SOCKET_DIR=short, KINETO_LOG_LEVEL="99")
-    daemon = kinetoscope("daemon", "-o", tmp_path / "a", "--now", "--steps", "2", "--count", "1", "--patience", "90s")
+    daemon = kinetoscope("daemon", "-o", tmp_path / "a", "--now", "--steps", "2", "--count", "1", "--patience", "300s")
     with subprocess.Popen(daemon, env=given, stdout=subprocess.PIPE, text=True) as process:
         until((Path(short) / "dynolog").exists)
         command = [sys.executable, "-W", "ignore", "-c", TRAIN, "100000", "0.3"]
         with subprocess.Popen(command, env=given) as job:
             try:
-                said, _ = process.communicate(timeout=120)
+                said, _ = process.communicate(timeout=400)
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     job.kill()

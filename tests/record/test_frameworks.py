@@ -24,7 +24,7 @@ def needs(package: str, also: str = "") -> None:
 def recorded(program: str, folder: Path, **more: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Run a program in a process of its own: frameworks keep state, and warn of much."""
     given = environment(CUDA_VISIBLE_DEVICES="", TOKENIZERS_PARALLELISM="false", **more)
-    done = run([sys.executable, "-W", "ignore", "-c", program, str(folder)], env=given, timeout=240)
+    done = run([sys.executable, "-W", "ignore", "-c", program, str(folder)], env=given)
     assert done.returncode == 0, done.stderr[-3000:]
     return traces(folder), sidecars(folder)
 

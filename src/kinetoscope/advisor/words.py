@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kinetoscope.views.text import brief, middle, printable
+from kinetoscope.views.text import ELLIPSIS, brief, cells, printable
 
 LIMIT: Final = 60
 """Cells that a name may fill between its backquotes."""
@@ -26,16 +26,24 @@ def quoted(name: str, limit: int = LIMIT) -> str:
     if len(name) > _LONGEST:
         name = name[: _LONGEST // 2] + name[-_LONGEST // 2 :]
     text = printable(" ".join(name.split())).replace("`", "'")
-    return f"`{brief(text, limit)}`" if text else "`` ``"
+    return f"`{brief(text or '(no name)', limit)}`"
 
 
 def place(file: str, line: int, limit: int = LIMIT) -> str:
     """A place in the source between backquotes, `train.py:12`: of a long path the beginning goes."""
-    path = printable(" ".join(file[-_LONGEST:].split())).replace("`", "'")
-    tail = f":{line}"
-    if len(path) + len(tail) > limit:
-        path = middle(path[-limit:], limit - len(tail))
+    path, tail = printable(" ".join(file[-_LONGEST:].split())).replace("`", "'"), f":{line}"
+    room = limit - len(tail)
+    if cells(path) > room:
+        path = ELLIPSIS + ending(path, room - 1)
     return f"`{path}{tail}`"
+
+
+def ending(text: str, width: int) -> str:
+    """The longest end of a text that fills at most `width` cells."""
+    text = text[-width:] if width > 0 else ""
+    while cells(text) > width:
+        text = text[1:]
+    return text
 
 
 def many(count: int, one: str, more: str = "") -> str:

@@ -22,6 +22,9 @@ Bools = NDArray[np.bool_]
 _MODEL: Final = 1.05
 """By how much what is computed anew may be wrong: gaps between kernels, and what a launch takes to arrive."""
 
+_SPREAD: Final = 1.15
+"""No interval is narrower: where both ends are what another bottleneck leaves, that is not known better than so."""
+
 _FULL: Final = 1000
 """Launches that wait for the device, from which on a launch call may have to wait, too: CUDA's queue holds 1,024."""
 
@@ -45,10 +48,11 @@ def stake_over(look: RankView, low: Floats, high: Floats, time: Intervals) -> St
     """
     amount = look.sums(time)
     total = float(amount.sum())
-    high = high * _MODEL
+    least, most = float(low.sum()), float(high.sum())
+    most = max(_MODEL * most, _SPREAD * least)
     if total <= 0:
-        return look.stake(low, high)
-    return look.stake(amount * (float(low.sum()) / total), amount * (float(high.sum()) / total))
+        return look.stake(low, high * _MODEL)
+    return look.stake(amount * (least / total), amount * (most / total))
 
 
 def stake_seen(look: RankView, low: Floats, high: Floats) -> Stake:

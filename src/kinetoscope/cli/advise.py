@@ -75,7 +75,7 @@ def _explained(code: str) -> Iterator[Line]:
         for family, modules in FAMILIES.items():
             if modules:
                 yield plain(family, "dim")
-            for rule, _ in zip(every, modules, strict=False):
+            for _, rule in zip(modules, every, strict=False):  # takes no more than there are modules
                 yield ((f"  {rule.code:<14}", "bold"), (rule.title, ""))
         return
     found = known.get(code.upper())

@@ -14,7 +14,8 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.cli import promises
-from kinetoscope.compare.diff import LABELS, Diff
+from kinetoscope.compare.diff import Diff
+from kinetoscope.compare.waterfall import LABELS
 from kinetoscope.views.lines import FILL, THIN, Line, Piece, plain
 from kinetoscope.views.numbers import MISSING, Scale, scale, significant
 from kinetoscope.views.palette import KINDS, kind_of
@@ -33,6 +34,9 @@ _SHAPE: Final = re.compile(r"\[(\d+(?:, \d+)*)\]")
 
 _SEEN: Final = 0.0005
 """Share of the step under which a change has no line."""
+
+_FLAT: Final = 0.01
+"""Where all that happens is less than this share of the step, the picture says that nothing did."""
 
 _PART: Final = 0.03
 """Share of the largest change from which on a part of a kind of time has a line."""
@@ -133,7 +137,7 @@ def _axis(found: Diff, bars: Sequence[_Bar]) -> tuple[int, int]:
     inner = bars[1:-1]
     low = min([found.base, found.new, *(bar.low for bar in inner)])
     high = max([found.base, found.new, *(bar.high for bar in inner)], default=1)
-    if high - low < _ZOOM * high and low > 0:
+    if _FLAT * high < high - low < _ZOOM * high and low > 0:
         low = max(low - (high - low) // 3 - 1, 0)
         return (low, high) if low else (0, high)
     return 0, max(high, 1)

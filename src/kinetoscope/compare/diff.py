@@ -8,10 +8,10 @@ from typing import Final, Literal
 
 import polars as pl
 
-from kinetoscope.analyses.step_breakdown import CATEGORIES
 from kinetoscope.compare.align import Pair, aligned
 from kinetoscope.compare.noise import Verdict, changes
 from kinetoscope.compare.sides import Entry, Side, averaged, side
+from kinetoscope.compare.waterfall import LABELS, NOTABLE, WATERFALL, waterfall
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
 from kinetoscope.model.naming import listed
@@ -43,40 +43,6 @@ ROWS = Schema(
     Column("was_shapes", pl.String, "The shapes in the first run, where those were others."),
 )
 """The rows of `Diff.rows`, those that changed most first."""
-
-WATERFALL = Schema(
-    Column("category", pl.String, "Category of `step_breakdown`."),
-    Column("part", pl.String, "What changed in it, by name; null in the row of the category itself."),
-    Column("base", pl.Int64, "Time in a mean step of the first run.", "ns"),
-    Column("new", pl.Int64, "Time in a mean step of the second run.", "ns"),
-    Column(
-        "change", pl.Int64, "The second less the first; categories sum to the change, parts to their category.", "ns"
-    ),
-    Column("share", pl.Float64, "Change / mean step of the first run.", "fraction"),
-    Column("from_time", pl.Int64, "Where it begins in the fall from the one step to the other.", "ns"),
-    Column("to_time", pl.Int64, "Where it ends.", "ns"),
-    Column("owners", pl.Int64, "How many rows of the table are in it."),
-)
-"""The rows of `Diff.waterfall`: categories with most change first, each followed by its parts."""
-
-LABELS: Final = {
-    "computation": "computation",
-    "communication": "exposed communication",
-    "memcpy": "exposed copies",
-    "memset": "exposed memsets",
-    "runtime": "runtime calls",
-    "data_loading": "data loading",
-    "host": "host operators",
-    "other": "Python and waiting",
-}
-"""Words for the categories."""
-
-PARTS: Final = 4
-"""Parts of a category that have a row of their own in the waterfall."""
-
-_NOTABLE: Final = 0.002
-"""Share of the step from which on a change is a part of its own, and from which on it is held against noise: less is
-told by no number of steps that anybody records."""
 
 _SAME: Final = 0.005
 _SAID: Final = 3
@@ -155,7 +121,7 @@ def between(base: Side, new: Side) -> Diff:
     for each in (base, new):
         if not each.count or not each.time:
             raise InputError(f"{each.path} has no step to compare; record with schedule and step() of torch.profiler")
-    notes = list(_notes(base, new))
+    notes = tuple(dict.fromkeys(_notes(base, new)))
     if base.has_modules != new.has_modules:
         base, new = base.without_modules(), new.without_modules()
     pairs = aligned(base, new)
@@ -168,8 +134,8 @@ def between(base: Side, new: Side) -> Diff:
     frame = pl.DataFrame(found, schema={column.name: column.dtype for column in ROWS}, orient="row")
     verdict = verdicts[-1]
     params = {"base": base.path, "new": new.path}
-    rows = Result(frame, ROWS, tuple(notes), "diff", params)
-    fall = Result(_waterfall(frame, step), WATERFALL, tuple(notes), "diff", params)
+    rows = Result(frame, ROWS, notes, "diff", params)
+    fall = Result(waterfall(frame, step), WATERFALL, notes, "diff", params)
     runs = (base.path, new.path)
     return Diff(step, sum(after), _sentence(step, sum(after), fall.frame, verdict), verdict, rows, fall, runs)
 
@@ -254,53 +220,11 @@ def _status(pair: Pair, before: int, after: int, base_calls: int, new_calls: int
 
 def _verdicts(base: Side, new: Side, pairs: Sequence[Pair], change: Sequence[int], step: int) -> dict[int, Verdict]:
     """Of each pair that changed by something worth a word; at −1 that of the step, which no other verdict weakens."""
-    asked = [place for place in range(len(pairs)) if abs(change[place]) >= _NOTABLE * step]
+    asked = [place for place in range(len(pairs)) if abs(change[place]) >= NOTABLE * step]
     sides = [([base.values(pairs[i].base).tolist()], [new.values(pairs[i].new).tolist()]) for i in asked]
     found = dict(zip(asked, changes(sides), strict=True))
     (whole,) = changes([([base.steps.tolist()], [new.steps.tolist()])])
     return {**found, -1: whole}
-
-
-# --- waterfall
-
-
-def _waterfall(rows: pl.DataFrame, step: int) -> pl.DataFrame:
-    """The rows of WATERFALL."""
-    found: list[tuple[object, ...]] = []
-    at = step
-    sums = rows.group_by("category").agg(pl.col("base", "new", "change").sum(), owners=pl.len())
-    place = {name: place for place, name in enumerate(CATEGORIES)}
-    categories = sorted(sums.rows(), key=lambda row: (-abs(row[3]), place[row[0]]))
-    for category, before, after, change, owners in categories:
-        if not before and not after:
-            continue
-        found.append((category, None, before, after, change, change / step if step else None, at, at + change, owners))
-        inner = at
-        for part, *numbers, count in _parts(rows.filter(pl.col("category") == category), step):
-            found.append(
-                (category, part, *numbers, numbers[2] / step if step else None, inner, inner + numbers[2], count)
-            )
-            inner += numbers[2]
-        at += change
-    return pl.DataFrame(found, schema={column.name: column.dtype for column in WATERFALL}, orient="row")
-
-
-def _parts(rows: pl.DataFrame, step: int) -> list[tuple[str, int, int, int, int]]:
-    """What changed in a category: by name, the few that changed most; and the rest."""
-    label = pl.when(pl.col("was_name").is_null()).then("name").otherwise(pl.col("was_name") + " → " + pl.col("name"))
-    sums = (
-        rows.with_columns(part=label)
-        .group_by("part")
-        .agg(pl.col("base", "new", "change").sum(), owners=pl.len())
-        .sort(pl.col("change").abs(), "part", descending=[True, False])
-    )
-    large = sums.filter(pl.col("change").abs() >= _NOTABLE * step).head(PARTS)
-    others = sums.join(large, on="part", how="anti")
-    parts = large.rows()
-    if parts and others.get_column("change").sum():
-        rest = others.select(pl.col("base", "new", "change", "owners").sum()).row(0)
-        parts.append((f"{others.height} other{'s' if others.height > 1 else ''}", *rest))
-    return parts
 
 
 # --- words

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.consistency import SEVERAL
+from kinetoscope.algorithms.consistency import SEVERAL, Excess
 from kinetoscope.model.charges import CAUSES
 from kinetoscope.model.own_time import COLUMNS, IN_COLLECTIVES, OWN, compared, whole_steps
 from kinetoscope.model.rank_costs import DELAY
@@ -43,17 +43,14 @@ def step_costs(cells: pl.DataFrame, calls: pl.DataFrame, costs: pl.DataFrame, st
     """
     most_missing = calls.select(2 * pl.col("rank").n_unique() <= pl.col("world").max()).item()
     if most_missing or cells[IN_COLLECTIVES[0]].null_count():
-        return None  # steps are not numbered alike, or most ranks are missing
-    if (kinds := alike(calls)) is None:
-        return None
+        return None  # or steps are not numbered alike
     whole = whole_steps(cells).group_by("rank", "step").agg(pl.col("step_time", *COLUMNS, *IN_COLLECTIVES).sum())
+    if whole["step"].n_unique() < SEVERAL or (kinds := alike(calls)) is None:
+        return None  # of chance nothing is known, or of who does the same
     columns = [pl.sum_horizontal(COLUMNS), *(-pl.col(name) for name in IN_COLLECTIVES), *map(pl.col, COLUMNS)]
-    if whole["step"].n_unique() < SEVERAL:
-        return None  # of chance nothing is known
     rank, step, (own, longer, still, *causes) = compared(whole, kinds, step_time, columns)
     delay = np.minimum(np.minimum(own.each, longer.each), still.each)
-    doubt = np.minimum(own.sure, still.sure)
-    delay[~((doubt > SIGMAS) & (own.level > _SHARE * np.nanmax(own.level, initial=0)))] = 0
+    delay[~_is_charged(own, still)] = 0
     parts = _divided(delay, np.stack([cause.each for cause in causes], axis=2)).reshape(-1, len(OWN))
     others = pl.DataFrame({"rank": rank}).join(kinds, on="rank", how="left", maintain_order="left")
     peers = others.select(pl.len().over("stage") - 1).to_series().to_numpy().repeat(len(step))
@@ -67,6 +64,17 @@ def step_costs(cells: pl.DataFrame, calls: pl.DataFrame, costs: pl.DataFrame, st
     ).join(whole.select("rank", "step", "step_time"), on=["rank", "step"])
     found = found.join(costs.select("rank", "step", *_FACTS), on=["rank", "step"], how="left")
     return found.with_columns(pl.col("calls", "last", "carried").fill_null(0)).select(costs.columns)
+
+
+def _is_charged(own: Excess, still: Excess) -> NDArray[np.bool_]:
+    """Which ranks do more by themselves than others, and stand still less, beyond doubt; more than half of the most.
+
+    That others stand still less, too, is no reason to doubt: all wait for those whom the late one keeps.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        errors = still.level / still.noise * np.sqrt(np.isfinite(still.each).sum(axis=1))
+    most = np.nanmax(own.level, initial=0)
+    return np.asarray((own.sure > SIGMAS) & (errors > SIGMAS) & (own.level > _SHARE * most))
 
 
 def _divided(delay: Floats, more: Floats) -> NDArray[np.int64]:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from kinetoscope.compare.diff import LABELS, ROWS, Diff, diff
+from kinetoscope.compare.diff import ROWS, Diff, diff
+from kinetoscope.compare.waterfall import LABELS
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection

@@ -20,6 +20,7 @@ FAMILIES: Final = {
     "ranks": "Across ranks",
     "recording": "Recording",
     "mixes": "Mixes",
+    "light": "Light faults",
 }
 
 

@@ -134,12 +134,12 @@ def in_parts(net: Network, batch: int, length: int, width: int) -> None:
     flops, moved = 2.0 * batch * length * length * width, net.width * (batch * length * (length + 2 * width))
     us, pass_us = net.us(flops, moved), net.us(0, 2.0 * net.width * batch * length * length)
     kernel = gemm(net.of, net.precision)
-    steps = (
+    steps: tuple[tuple[str, str, float, tuple[list[int], ...], str, int], ...] = (
         ("aten::bmm", kernel, us, (values, [batch, width, length]), "BmmBackward0", 2),
         ("aten::div", elementwise("CUDAFunctor_div", net.type), pass_us, (scores, []), "DivBackward0", 1),
         ("aten::add", elementwise("CUDAFunctor_add", net.type), pass_us, (scores, scores), "AddBackward0", 0),
-        ("aten::_softmax", "void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 10, false>",
-         pass_us, (scores,), "SoftmaxBackward0", 1),
+        ("aten::_softmax", "void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, float, 10>(int)", pass_us,
+         (scores,), "SoftmaxBackward0", 1),
         ("aten::bmm", kernel, us, (scores, values), "BmmBackward0", 2),
     )  # fmt: skip
     for op, name, takes, shapes, node, _ in steps:
@@ -180,21 +180,71 @@ def parted(net: Network) -> None:
 
 CASES = (
     planted("DEVICE001", "towers in FP32, A100", training(towers, "fp32"), training(towers, "tf32"), seed=401, **_A100),
-    planted("DEVICE001", "matrix products in FP32, H100", training(products, "fp32"), training(products, "bf16"), seed=402),
-    planted("DEVICE001", "a residual network in FP32, V100", training(vision, "fp32"), training(vision, "fp16"), seed=403, **_V100),
-    planted("DEVICE001", "products in FP32, shapes not recorded", training(products, "fp32"), training(products, "tf32"), seed=404, shapes=False, **_A100),
-    planted("DEVICE001", "a recommender in FP32", training(recommender, "fp32"), training(recommender, "tf32"), seed=405, **_A100),
-    planted("DEVICE002", "a vocabulary of 50,257", training(beside(50257, 1.8)), training(beside(50304, 1.0)), seed=410),
-    planted("DEVICE002", "a vocabulary of 32,001, without tensor cores", training(beside(32001, 6.0, "ampere_h1688sgemm_64x64_tn_align1".replace("h1688sgemm", "hgemm"))), training(beside(32064, 1.0)), seed=411, **_A100),
-    planted("DEVICE002", "a vocabulary of 30,522", training(beside(30522, 1.4)), training(beside(30528, 1.0)), seed=412),
-    planted("DEVICE003", "a kernel of 8 blocks", training(few_blocks(1500, 8)), training(few_blocks(140, 132)), seed=420),
-    planted("DEVICE003", "a kernel of 54 blocks, A100", training(few_blocks(2500, 54)), training(few_blocks(1600, 108)), seed=421, **_A100),
-    planted("DEVICE004", "images turned around convolutions", training(turned, "fp16", last=False), training(vision, "fp16", last=False), seed=430),
+    planted(
+        "DEVICE001", "matrix products in FP32, H100", training(products, "fp32"), training(products, "bf16"), seed=402
+    ),
+    planted(
+        "DEVICE001",
+        "a residual network in FP32, V100",
+        training(vision, "fp32"),
+        training(vision, "fp16"),
+        seed=403,
+        **_V100,
+    ),
+    planted(
+        "DEVICE001",
+        "products in FP32, shapes not recorded",
+        training(products, "fp32"),
+        training(products, "tf32"),
+        seed=404,
+        shapes=False,
+        **_A100,
+    ),
+    planted(
+        "DEVICE001",
+        "a recommender in FP32",
+        training(recommender, "fp32"),
+        training(recommender, "tf32"),
+        seed=405,
+        **_A100,
+    ),
+    planted(
+        "DEVICE002", "a vocabulary of 50,257", training(beside(50257, 1.8)), training(beside(50304, 1.0)), seed=410
+    ),
+    planted(
+        "DEVICE002",
+        "a vocabulary of 32,001, without tensor cores",
+        training(beside(32001, 6.0, "ampere_h1688sgemm_64x64_tn_align1".replace("h1688sgemm", "hgemm"))),
+        training(beside(32064, 1.0)),
+        seed=411,
+        **_A100,
+    ),
+    planted(
+        "DEVICE002", "a vocabulary of 30,522", training(beside(30522, 1.4)), training(beside(30528, 1.0)), seed=412
+    ),
+    planted(
+        "DEVICE003", "a kernel of 8 blocks", training(few_blocks(1500, 8)), training(few_blocks(140, 132)), seed=420
+    ),
+    planted(
+        "DEVICE003",
+        "a kernel of 54 blocks, A100",
+        training(few_blocks(2500, 54)),
+        training(few_blocks(1600, 108)),
+        seed=421,
+        **_A100,
+    ),
+    planted(
+        "DEVICE004",
+        "images turned around convolutions",
+        training(turned, "fp16", last=False),
+        training(vision, "fp16", last=False),
+        seed=430,
+    ),
     planted("DEVICE004", "images turned by MIOpen", training(turned_on_amd), training(vision), seed=431, **_MI300),
     planted("DEVICE005", "attention operator by operator", training(parted), training(fused), seed=440),
     planted("DEVICE005", "the same, MI300X", training(parted), training(fused), seed=441, **_MI300),
     planted("DEVICE005", "the same, shapes not recorded", training(parted), training(fused), seed=442, shapes=False),
     planted("DEVICE006", "Python between launches", between(150), between(2), seed=450, timed=False),
     planted("DEVICE006", "less of it, A100", between(120), between(2), seed=451, timed=False, **_A100),
-)  # fmt: skip
+)
 """Each with its twin."""

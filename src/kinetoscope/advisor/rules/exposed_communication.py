@@ -60,8 +60,11 @@ class _Gradients:
 
     @property
     def is_late(self) -> bool:
-        """Do all of them come behind the backward pass? Where gradients are accumulated over several batches, they
-        begin late in the step as well, but the last backward pass hides some of them."""
+        """Do all of them come behind the backward pass?
+
+        Where gradients are accumulated over several batches, they begin late in the step as well, but the last backward
+        pass hides some of them.
+        """
         return self.before >= _LATE and self.hidden < _HIDDEN * self.transfer
 
     @property
@@ -108,7 +111,7 @@ def _gradients(found: Exchange) -> Iterator[_Gradients]:
             wide=(pl.col("dtype").is_in(_WIDE) * pl.col("exposed_transfer")).sum(),
         ).row(0, named=True)
         exposed = sums["exposed"]
-        if exposed > 0:
+        if exposed > 0 and sums["transfer"] > 0:
             group = part["group"][0] if part["group"].n_unique() == 1 else None
             yield _Gradients(group, sums["calls"], sums["transfer"], exposed, sums["before"], sums["size"],
                              sums["wide"] > 0.9 * exposed)  # fmt: skip
@@ -116,7 +119,7 @@ def _gradients(found: Exchange) -> Iterator[_Gradients]:
 
 def _late(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
     """Gradients that are reduced after the backward pass."""
-    if not gradients.is_late:
+    if not gradients.is_late or found.pipeline:  # stages of a pipeline finish one after the other
         return
     computing = _computing(found)
     count = max(gradients.calls, math.ceil(gradients.size / _BUCKET), 1.0)

@@ -36,8 +36,10 @@ _SHARE: Final = 0.01
 _FEW: Final = 3
 """Steps under which what happens once may be a beginning, such as an import, and is a guess."""
 
+_OFTEN: Final = 0.75
 _BY_CHANCE: Final = 0.05
-"""Share of a step under which stretches that come in a few steps only may come from other processes."""
+"""What comes in fewer steps than this share of them, and is less than this share of a step, may be by chance: another
+process had the core."""
 
 _MOST: Final = 4
 """Places that are named, those with the longest time."""
@@ -177,7 +179,8 @@ def _claims(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: s
     factors.cut[track] = gaps
     gains = look.gains(factors)
     stake = stake_over(look, _SURE * gains, gains, gaps)
-    if not is_worth_it(look, stake) or (not stake.low and np.mean(gains) < _BY_CHANCE * look.step):
+    seldom = len(gaps.start) < _OFTEN * look.count and np.mean(gains) < _BY_CHANCE * look.step
+    if seldom or not is_worth_it(look, stake):
         return
     longest = int(np.argmax(gaps.end - gaps.start))
     row = int(around[longest])

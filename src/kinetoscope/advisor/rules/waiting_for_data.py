@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from kinetoscope.advisor.copies_to_device import copies_to_device
 from kinetoscope.advisor.fetching import SURE, WORTH, gains_without, loader_time
 from kinetoscope.advisor.finding import Claim, Confidence, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.where import seen
+from kinetoscope.advisor.where import seen, source_of
 from kinetoscope.advisor.words import quoted, share
 from kinetoscope.algorithms.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.algorithms.tree import ancestor
@@ -146,7 +147,9 @@ def _by(trace: Trace, source: int) -> str:
 
 def _evidence(look: RankView, source: int, time: Intervals) -> Evidence:
     if source >= 0:
-        return seen(look, source, "the longest of these calls", "flame")
+        caller = source_of(look.trace, int(look.trace.of(call_tree).parent[source]))
+        shown_there = seen(look, source, "the longest of these calls", "flame")
+        return replace(shown_there, file=caller.file or "", line=caller.line or 0)
     longest = int(np.argmax(time.end - time.start))
     start, end = (int(edge[longest]) - look.origin for edge in time)
     return Evidence("the longest gap", "step_breakdown", start=start, end=end)

@@ -1,0 +1,83 @@
+"""The fall from one mean step to another: by kinds of time, and in each by what changed most."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.analyses.step_breakdown import CATEGORIES
+from kinetoscope.schema import Column, Schema
+
+WATERFALL = Schema(
+    Column("category", pl.String, "Category of `step_breakdown`."),
+    Column("part", pl.String, "What changed in it, by name; null in the row of the category itself."),
+    Column("base", pl.Int64, "Time in a mean step of the first run.", "ns"),
+    Column("new", pl.Int64, "Time in a mean step of the second run.", "ns"),
+    Column(
+        "change", pl.Int64, "The second less the first; categories sum to the change, parts to their category.", "ns"
+    ),
+    Column("share", pl.Float64, "Change / mean step of the first run.", "fraction"),
+    Column("from_time", pl.Int64, "Where it begins in the fall from the one step to the other.", "ns"),
+    Column("to_time", pl.Int64, "Where it ends.", "ns"),
+    Column("owners", pl.Int64, "How many rows of the table are in it."),
+)
+"""The rows of `Diff.waterfall`: categories with most change first, each followed by its parts."""
+
+LABELS: Final = {
+    "computation": "computation",
+    "communication": "exposed communication",
+    "memcpy": "exposed copies",
+    "memset": "exposed memsets",
+    "runtime": "runtime calls",
+    "data_loading": "data loading",
+    "host": "host operators",
+    "other": "Python and waiting",
+}
+"""Words for the categories."""
+
+PARTS: Final = 4
+"""Parts of a category that have a row of their own in the waterfall."""
+
+NOTABLE: Final = 0.002
+"""Share of the step from which on a change is a part of its own, and from which on it is held against noise: less is
+told by no number of steps that anybody records."""
+
+
+def waterfall(rows: pl.DataFrame, step: int) -> pl.DataFrame:
+    """The rows of WATERFALL, of rows as `diff.ROWS` has them; `step` is the mean step of the first run, ns."""
+    found: list[tuple[object, ...]] = []
+    at = step
+    sums = rows.group_by("category").agg(pl.col("base", "new", "change").sum(), owners=pl.len())
+    place = {name: place for place, name in enumerate(CATEGORIES)}
+    categories = sorted(sums.rows(), key=lambda row: (-abs(row[3]), place[row[0]]))
+    for category, before, after, change, owners in categories:
+        if not before and not after:
+            continue
+        found.append((category, None, before, after, change, change / step if step else None, at, at + change, owners))
+        inner = at
+        for part, *numbers, count in _parts(rows.filter(pl.col("category") == category), step):
+            found.append(
+                (category, part, *numbers, numbers[2] / step if step else None, inner, inner + numbers[2], count)
+            )
+            inner += numbers[2]
+        at += change
+    return pl.DataFrame(found, schema={column.name: column.dtype for column in WATERFALL}, orient="row")
+
+
+def _parts(rows: pl.DataFrame, step: int) -> list[tuple[str, int, int, int, int]]:
+    """What changed in a category: by name, the few that changed most; and the rest."""
+    label = pl.when(pl.col("was_name").is_null()).then("name").otherwise(pl.col("was_name") + " → " + pl.col("name"))
+    sums = (
+        rows.with_columns(part=label)
+        .group_by("part")
+        .agg(pl.col("base", "new", "change").sum(), owners=pl.len())
+        .sort(pl.col("change").abs(), "part", descending=[True, False])
+    )
+    large = sums.filter(pl.col("change").abs() >= NOTABLE * step).head(PARTS)
+    others = sums.join(large, on="part", how="anti")
+    parts = large.rows()
+    if parts and others.get_column("change").sum():
+        rest = others.select(pl.col("base", "new", "change", "owners").sum()).row(0)
+        parts.append((f"{others.height} other{'s' if others.height > 1 else ''}", *rest))
+    return parts

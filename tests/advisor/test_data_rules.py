@@ -1,0 +1,271 @@
+"""What the rules about data find in traces drawn by hand, and what they promise, to the nanosecond."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kinetoscope.advisor.fetching import FROM_WORKERS, IN_PROCESS, range_of_mean, starts
+from kinetoscope.advisor.finding import NOTHING
+from tests.advisor.looks import STEP, claims, look, steps
+from tests.drawn import Event, annotation, event, kernel, launch, op, python
+
+COUNT = 6
+PINNED, PAGEABLE, UNTOLD = (
+    "Memcpy HtoD (Pinned -> Device)",
+    "Memcpy HtoD (Pageable -> Device)",
+    "Memcpy HtoD (Host -> Device)",
+)
+
+
+def host_loop(span: str, length: int, step: int = STEP, count: int = COUNT) -> list[Event]:
+    """A loop on the host alone: it fetches a batch, and computes for the rest of the step."""
+    events = steps(count, step)
+    for n in range(count):
+        begin = n * step
+        events += [annotation(span, begin, length), op("aten::addmm", begin + length, step - length)]
+    return events
+
+
+# --- the loader
+
+
+def test_batches_made_in_the_process_are_at_stake(tmp_path: Path) -> None:
+    (claim,) = claims("DATA001", look(tmp_path, *host_loop(IN_PROCESS, 400_000)))
+    assert claim.stake.high == 400_000
+    assert claim.stake.low == 200_000  # half: the workers share the host's cores with the training
+    assert "num_workers=2" in claim.change
+    assert "400" in claim.message
+
+
+def test_workers_bring_no_more_than_they_can_make(tmp_path: Path) -> None:
+    """A batch takes 960 µs and the training 40: 16 workers, of whom one batch comes every 60 µs."""
+    (claim,) = claims("DATA001", look(tmp_path, *host_loop(IN_PROCESS, 960_000)))
+    assert claim.stake.high == 960_000
+    assert claim.stake.low == (960_000 - (960_000 / 16 - 40_000)) / 2
+    assert "num_workers=16" in claim.change
+
+
+def test_a_loader_that_device_work_hides_is_not_worth_a_word(tmp_path: Path) -> None:
+    events = steps(COUNT)
+    for n in range(COUNT):
+        begin = n * STEP
+        events += [annotation(IN_PROCESS, begin, 300_000), launch(begin + 310_000, 5000, n + 1)]
+        start = max(begin + 317_500, 317_500 + n * STEP)
+        events.append(kernel("gemm", start, STEP - 1000, n + 1))
+    assert claims("DATA001", look(tmp_path, *events)) == []
+
+
+def test_a_quick_loader_is_not_worth_a_word(tmp_path: Path) -> None:
+    assert claims("DATA001", look(tmp_path, *host_loop(IN_PROCESS, 4000))) == []
+    assert claims("DATA002", look(tmp_path, *host_loop(FROM_WORKERS, 4000))) == []
+
+
+def test_the_loader_of_another_thread_keeps_nobody_waiting(tmp_path: Path) -> None:
+    events = [each | ({"tid": 9} if each["name"] == IN_PROCESS else {}) for each in host_loop(IN_PROCESS, 400_000)]
+    assert claims("DATA001", look(tmp_path, *events)) == []
+
+
+def test_waiting_for_workers_is_at_stake_but_for_taking_a_batch(tmp_path: Path) -> None:
+    (claim,) = claims("DATA002", look(tmp_path, *host_loop(FROM_WORKERS, 400_000)))
+    assert claim.stake.high == 300_000
+    assert claim.stake.low == 150_000
+    assert "num_workers=2 * n" in claim.change
+
+
+def test_slower_workers_need_more_of_them(tmp_path: Path) -> None:
+    """900 of 1,000 µs are waiting: four times the workers bring at most three quarters of the step."""
+    (claim,) = claims("DATA002", look(tmp_path, *host_loop(FROM_WORKERS, 1_000_000, step=1_000_001)))
+    assert "num_workers=4 * n" in claim.change
+    assert claim.stake.low == pytest.approx(0.5 * 0.75 * 1_000_001, abs=2)
+
+
+def test_means_of_what_comes_in_turns_lie_close_together() -> None:
+    low, high = range_of_mean(np.array([0.0, 4, 0, 4, 0, 4, 0, 4]))
+    assert low <= 2 <= high
+    assert [low, high] == pytest.approx([1.6, 2.4])
+    assert range_of_mean(np.array([])) == (0.0, 0.0)
+
+
+def epochs(new: bool, shut: int = 2_000_000, start: int = 6_000_000, first: int = 1_000_000) -> list[Event]:
+    """Nine batches on the host alone; after each third the epoch ends, and the next one begins."""
+    events, now = [], 0
+    for n in range(9):
+        begin = now
+        if n in (3, 6):
+            events.append(annotation(FROM_WORKERS, now, shut))
+            now += shut
+            if new:
+                events.append(op("aten::random_", now, 10_000))
+            now += start
+            events.append(annotation(FROM_WORKERS, now, first))
+            now += first
+        else:
+            events.append(annotation(FROM_WORKERS, now, 50_000))
+            now += 50_000
+        events.append(op("aten::addmm", now, 4_950_000))
+        now += 4_950_000
+        events.append(annotation(f"ProfilerStep#{n}", begin, now - begin))
+    return events
+
+
+def test_workers_started_anew_are_at_stake(tmp_path: Path) -> None:
+    view = look(tmp_path, *epochs(new=True))
+    (claim,) = claims("DATA003", view)
+    found = view.trace.of(starts)
+    assert (found.end - found.start).tolist() == [6_000_000, 6_000_000]
+    assert claim.stake.low == pytest.approx(0.8 * 2 * 8_000_000 / 9, abs=1)
+    assert claim.stake.high == pytest.approx(2 * (8_000_000 + 950_000) / 9, abs=1)
+    assert claim.at_most == "critical"
+    assert claims("DATA002", view) == []
+
+
+def test_workers_that_live_on_are_left_alone(tmp_path: Path) -> None:
+    """No seed for new workers; or one that the order of the samples needs, but no time for workers."""
+    assert claims("DATA003", look(tmp_path, *epochs(new=False))) == []
+    assert claims("DATA003", look(tmp_path, *epochs(new=True, start=1_000_000))) == []
+
+
+def test_the_first_start_is_told_by_its_python_call(tmp_path: Path) -> None:
+    events = host_loop(FROM_WORKERS, 50_000)
+    late = [event | {"ts": event["ts"] + 30_000} for event in events]
+    maker = python("torch/utils/data/dataloader.py(491): _get_iterator", 1_000_000, 29_000_000)
+    (claim,) = claims("DATA003", look(tmp_path, maker, *late))
+    assert claim.stake == NOTHING  # it lies in no step
+    assert claim.at_most == "note"
+
+
+# --- loaders of another make
+
+
+def queue_loop(wait: int, frame: str = "queue.py(154): get") -> list[Event]:
+    events = steps(COUNT)
+    for n in range(COUNT):
+        begin = n * STEP
+        events += [python("train.py(12): train", begin, STEP), python(frame, begin + 10, wait)]
+        events.append(op("aten::addmm", begin + 10 + wait, STEP - wait - 20))
+    return events
+
+
+@pytest.mark.parametrize(
+    "frame", ["queue.py(154): get", "PIL/Image.py(3243): open", "<built-in method read of _io.BufferedReader object>"]
+)
+def test_python_calls_that_wait_for_data_are_at_stake(tmp_path: Path, frame: str) -> None:
+    (claim,) = claims("DATA004", look(tmp_path, *queue_loop(300_000, frame)))
+    assert claim.stake.high == 300_000
+    assert claim.stake.low == 150_000
+    assert claim.evidence[0].file == "train.py"
+    assert claim.evidence[0].line == 12
+
+
+def test_other_python_calls_are_no_evidence(tmp_path: Path) -> None:
+    assert claims("DATA004", look(tmp_path, *queue_loop(300_000, "train.py(40): log"))) == []
+
+
+def test_torchs_loader_is_not_another_one(tmp_path: Path) -> None:
+    events = host_loop(FROM_WORKERS, 300_000)
+    events += [python("multiprocessing/queues.py(98): get", n * STEP + 100, 200_000) for n in range(COUNT)]
+    assert claims("DATA004", look(tmp_path, *events)) == []
+
+
+# --- copies
+
+
+def copying(
+    name: str,
+    *,
+    size: int = 8_000_000,
+    took: int = 400_000,
+    sync: bool,
+    call: int = 5_000,
+    category: str = "gpu_memcpy",
+) -> list[Event]:
+    """Each step copies a batch, launches a kernel, and ends with it."""
+    events = steps(COUNT, 2 * STEP)
+    for n in range(COUNT):
+        begin, copy, work = n * 2 * STEP, 2 * n + 1, 2 * n + 2
+        inside = begin + 1000
+        shape: dict[str, Any] = {"Input Dims": [[32, 3, 64, 64], [32, 3, 64, 64]], "Input type": ["float", "float"]}
+        wait = took if sync else 0
+        events.append(op("aten::copy_", inside, call + wait + 20_000, **shape))
+        events.append(launch(inside + 1000, call, copy, name="cudaMemcpyAsync"))
+        events.append(kernel(name, inside + 5000, took, copy, category=category, bytes=size))
+        if sync:
+            events.append(event("cuda_runtime", "cudaStreamSynchronize", inside + call + 2000, wait + 2000))
+        after = inside + call + wait + 30_000 + 300_000
+        events.append(launch(after, 5000, work))
+        events.append(kernel("gemm", max(after + 8000, inside + 6000 + took), 900_000, work))
+    return events
+
+
+def test_copies_from_pageable_memory_are_at_stake(tmp_path: Path) -> None:
+    view = look(tmp_path, *copying(PAGEABLE, sync=True, call=400_000, took=400_000))
+    (claim,) = claims("DATA005", view)
+    assert 0 < claim.stake.low < claim.stake.high < 800_000
+    assert "20.0" in claim.message  # 8 MB in 400 µs are 20 GB/s
+    assert claims("DATA007", view) == []
+
+
+def test_small_copies_are_somebody_elses(tmp_path: Path) -> None:
+    assert claims("DATA005", look(tmp_path, *copying(PAGEABLE, size=8000, sync=True))) == []
+
+
+def test_pinned_copies_that_nobody_waits_for_are_well(tmp_path: Path) -> None:
+    view = look(tmp_path, *copying(PINNED, sync=False))
+    assert claims("DATA005", view) == []
+    assert claims("DATA007", view) == []
+
+
+def test_pinned_copies_that_the_host_waits_for(tmp_path: Path) -> None:
+    """The host launches 400 µs sooner; then the copy is what the kernel waits for."""
+    (claim,) = claims("DATA007", look(tmp_path, *copying(PINNED, sync=True)))
+    assert claim.confidence == "high"
+    assert 300_000 < claim.stake.high < 405_000
+    assert claim.stake.low == pytest.approx(0.85 * claim.stake.high, rel=0.01)
+
+
+def test_where_nothing_tells_a_call_as_long_as_its_copy_has_waited(tmp_path: Path) -> None:
+    (claim,) = claims("DATA007", look(tmp_path, *copying(UNTOLD, sync=False, call=410_000)))
+    assert claim.confidence == "medium"
+    assert "pin_memory" in claim.change
+
+
+def test_float_images_take_four_times_their_bytes(tmp_path: Path) -> None:
+    (claim,) = claims("DATA006", look(tmp_path, *copying(PINNED, sync=True)))
+    assert claim.stake.high == pytest.approx(300_000, rel=0.05)
+    assert claim.stake.low == pytest.approx(0.75 * claim.stake.high)
+    assert claim.confidence == "medium"
+
+
+Change = Callable[[Event], Event]
+
+
+def with_dims(dims: object, types: object = ("float", "float")) -> Change:
+    def change(each: Event) -> Event:
+        return each | {"args": {"Input Dims": dims, "Input type": types}} if each["name"] == "aten::copy_" else each
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "confidence"),
+    [
+        (with_dims([[32, 64, 64, 3]]), "medium"),
+        (with_dims([[4, 3, 16, 64, 64]]), "medium"),
+        (with_dims([[32, 1, 64, 64]]), "low"),
+        (with_dims([[32, 3, 64, 64]], ["unsigned char"]), ""),
+        (with_dims([[32, 64, 64, 64]]), ""),
+        (with_dims([[32, 3, 8, 8]]), ""),
+        (with_dims([[32, 1024]]), ""),
+        (with_dims([[-1, "x", None, {}], 7]), ""),
+        (with_dims("hostile", 3), ""),
+        (with_dims([], []), ""),
+    ],
+)
+def test_what_is_an_image(tmp_path: Path, change: Change, confidence: str) -> None:
+    found = claims("DATA006", look(tmp_path, *map(change, copying(PINNED, sync=True))))
+    assert [claim.confidence for claim in found] == ([confidence] if confidence else [])

@@ -1,0 +1,293 @@
+"""The rules about what the device is asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kinetoscope.advisor.attention import unfused_attention as find_attention
+from kinetoscope.advisor.finding import Claim, Stake
+from kinetoscope.advisor.rule import RankView
+from kinetoscope.advisor.rules.idle_device import idle_device
+from kinetoscope.advisor.rules.kernels_that_leave_the_device_empty import kernels_that_leave_the_device_empty
+from kinetoscope.advisor.rules.layout_transposes import layout_transposes
+from kinetoscope.advisor.rules.matrix_units_unused import matrix_units_unused
+from kinetoscope.advisor.rules.shapes_beside_the_matrix_units import _alignment, shapes_beside_the_matrix_units
+from kinetoscope.advisor.rules.unfused_attention import unfused_attention
+from kinetoscope.advisor.survey import ranked
+from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.model.selection import ALL
+from tests.drawn import Event, annotation, job, kernel, launch, op
+
+Find = Callable[[RankView], Iterator[Claim]]
+US = 1000
+STEP = 1_000 * US
+
+V100 = {"id": 0, "name": "Tesla V100-SXM2-16GB", "computeMajor": 7, "computeMinor": 0, "numSms": 80}
+A100 = {"id": 0, "name": "NVIDIA A100-SXM4-40GB", "computeMajor": 8, "computeMinor": 0, "numSms": 108,
+        "totalGlobalMem": 42_505_273_344}  # fmt: skip
+P100 = {"id": 0, "name": "Tesla P100-PCIE-16GB", "computeMajor": 6, "computeMinor": 0, "numSms": 56}
+MI300 = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 4, "numSms": 304}
+
+PLAIN = "ampere_sgemm_128x64_tn"
+MATRIX = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"
+
+
+def view(folder: Path, *events: Event, device: dict[str, Any] = A100) -> RankView:
+    """One rank on a device, drawn."""
+    return RankView(job(folder, *events, deviceProperties=[device]).trace(), ALL)
+
+
+class Steps:
+    """Three steps of 1 ms, in which operators are launched one after another, and their kernels run on end.
+
+    The host is ahead: its own steps take `host` ns.
+    """
+
+    def __init__(self, host: int = 300 * US) -> None:
+        self.length = host
+        self.events: list[Event] = [annotation(f"ProfilerStep#{k}", k * host, host) for k in range(3)]
+        self._host, self._device, self._number = 0, 20 * US, 0
+        self.ask("aten::relu_", "void at::native::vectorized_elementwise_kernel<4>", 50)
+
+    def ask(self, name: str, work: str, us: int, *dims: Sequence[int], kind: str = "c10::BFloat16", **of: Any) -> Steps:
+        """In each step an operator of 10 µs, and a kernel of `us` in it."""
+        args = {key: of.pop(key) for key in ("Input Strides",) if key in of}
+        if dims:
+            told = {"Input Dims": [list(each) for each in dims], "Input type": [kind] * len(dims)}
+            args |= {**told, "Concrete Inputs": [""] * len(dims)}
+        for k in range(3):
+            self._number += 1
+            at, starts = k * self.length + self._host, k * STEP + self._device
+            self.events += [op(name, at, 10 * US, **args), launch(at + 2 * US, 5 * US, self._number)]
+            self.events.append(kernel(work, starts, us * US, self._number, **of))
+        self._host += 11 * US
+        self._device += us * US
+        return self
+
+    def fill(self) -> Steps:
+        """Something else until the step ends."""
+        left = (STEP - self._device) // US - 10
+        return self.ask("aten::relu_", "void at::native::vectorized_elementwise_kernel<4>", left)
+
+
+# --- DEVICE001
+
+LARGE = ([1024, 2048], [2048, 2048])
+
+
+def products(work: str, kind: str, *dims: Sequence[int]) -> list[Event]:
+    return Steps().ask("aten::mm", work, 600, *dims, kind=kind).fill().events
+
+
+@pytest.mark.parametrize("dims", [LARGE, ()], ids=["with shapes", "without"])
+def test_products_in_fp32(dims: tuple[list[int], ...], tmp_path: Path) -> None:
+    [claim] = matrix_units_unused(view(tmp_path, *products(PLAIN, "float", *dims)))
+    assert "60% of the step" in claim.message
+    assert "set_float32_matmul_precision" in claim.change
+    assert 0.1 * STEP < claim.stake.low < claim.stake.high < 0.9 * STEP
+    assert claim.time is not None
+    assert claim.time.length == 3 * 600 * US
+
+
+def test_before_ampere_there_is_only_fp16(tmp_path: Path) -> None:
+    [claim] = matrix_units_unused(view(tmp_path, *products("volta_sgemm_128x64_tn", "float", *LARGE), device=V100))
+    assert "float16" in claim.change
+    assert "TF32" not in claim.change
+
+
+@pytest.mark.parametrize(
+    ("work", "kind", "device"),
+    [
+        (MATRIX, "c10::BFloat16", A100),
+        ("ampere_tf32_s1688gemm_128x128_ldg8_stages_32x5_tn", "float", A100),
+        ("Cijk_Alik_Bljk_SB_MT128x128x32_SN_K1", "float", MI300),
+        ("Cijk_Alik_Bljk_BBS_BH_MT128x128x32_MI16x16x1_SN_K1", "c10::BFloat16", MI300),
+        ("maxwell_sgemm_128x64_tn", "float", P100),
+        (PLAIN, "float", {"id": 0, "name": "something new"}),
+        ("a_kernel_of_ones_own", "float", A100),
+    ],
+    ids=["bf16", "tf32", "AMD", "AMD bf16", "no tensor cores", "unknown device", "unknown kernel"],
+)
+def test_what_uses_tensor_cores_or_cannot(work: str, kind: str, device: dict[str, Any], tmp_path: Path) -> None:
+    """The TensorBoard plugin told owners of AMD devices to use tensor cores, whatever they did."""
+    found = list(matrix_units_unused(view(tmp_path, *products(work, kind), device=device)))
+    assert found == []
+
+
+# --- DEVICE002
+
+
+@pytest.mark.parametrize(
+    ("dims", "strides", "expected"),
+    [
+        ([[64, 1024], [1024, 50257]], None, (1, 50257)),
+        ([[64, 1024], [1024, 50258]], None, (2, 50258)),
+        ([[64, 1024], [1024, 50304]], None, (8, 50304)),
+        ([[63, 1024], [1024, 512]], None, (8, 1024)),  # only the number of rows is odd
+        ([[1024, 63], [63, 512]], None, (1, 63)),
+        ([[1024, 64], [64, 512]], [[1, 1023], [512, 1]], (1, 1023)),  # the first operand lies column by column
+        ([[1024, 63], [63, 512]], [[64, 1], [512, 1]], (8, 64)),  # rows are padded
+        ([[1024, 64]], None, (8, 0)),
+        ("nonsense", None, (8, 0)),
+        ([[1024, -1], [-1, 512]], None, (8, 0)),
+    ],
+)
+def test_alignment(dims: Any, strides: Any, expected: tuple[int, int]) -> None:
+    found = _alignment(False, dims, strides)
+    assert found[0] == expected[0]
+    assert found[0] == 8 or found == expected
+
+
+def test_a_vocabulary_beside_the_units(tmp_path: Path) -> None:
+    def of(size: int, work: str = MATRIX, us: int = 600) -> list[Claim]:
+        asked = Steps().ask("aten::mm", work, us, [1024, 1024], [1024, size]).fill()
+        return list(shapes_beside_the_matrix_units(view(tmp_path, *asked.events)))
+
+    [claim] = of(50257)
+    assert "such as 50,257" in claim.message
+    assert "50304" in claim.change
+    # 2 × 1024 × 1024 × 50257 operations take 338 µs at the peak of 312 · 10¹², and 397 µs at 85 % of it.
+    assert claim.stake.low == pytest.approx(0.2 * 600 * US, rel=0.02)
+    assert claim.stake.high == pytest.approx(1.05 * (600 - 397) * US, rel=0.02)
+    assert of(50304) == []
+    [worse] = of(10001, "ampere_hgemm_64x64_tn")
+    assert worse.stake.low == pytest.approx(0.5 * 600 * US, rel=0.05)
+    assert worse.stake.high > worse.stake.low
+
+
+# --- DEVICE003
+
+
+def filled(blocks: float, occupancy: float = 50.0, work: str = "mine") -> list[Event]:
+    shape: dict[str, Any] = {"blocks per SM": blocks, "est. achieved occupancy %": occupancy}
+    return Steps().ask("mine::op", work, 400, **shape).fill().events
+
+
+def test_few_blocks(tmp_path: Path) -> None:
+    [claim] = kernels_that_leave_the_device_empty(view(tmp_path, *filled(0.25)))
+    assert claim.stake.low == pytest.approx(0.4 * 0.75 * 400 * US, rel=0.01)
+    assert claim.stake.high == pytest.approx(1.05 * 0.75 * 400 * US, rel=0.01)
+    assert claim.key == "`mine`"
+
+
+def test_few_warps_are_a_note(tmp_path: Path) -> None:
+    [claim] = kernels_that_leave_the_device_empty(view(tmp_path, *filled(2.0, 5.0)))
+    assert (claim.at_most, claim.confidence, claim.stake.low) == ("note", "low", 0.0)
+    assert list(kernels_that_leave_the_device_empty(view(tmp_path, *filled(2.0, 5.0, MATRIX)))) == []
+
+
+@pytest.mark.parametrize("blocks", [1.0, 8.0, 0.0, -1.0, float("nan")])
+def test_blocks_enough_or_not_known(blocks: float, tmp_path: Path) -> None:
+    assert list(kernels_that_leave_the_device_empty(view(tmp_path, *filled(blocks)))) == []
+
+
+# --- DEVICE004
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["void cudnn::ops::nchwToNhwcKernel<float, float>(int)", "void nhwcToNchwKernel<float>(int)",
+     "batched_transpose_32x32_half"],
+)  # fmt: skip
+def test_layouts_change(name: str, tmp_path: Path) -> None:
+    [claim] = layout_transposes(view(tmp_path, *Steps().ask("aten::conv2d", name, 100).fill().events))
+    assert claim.stake.low == pytest.approx(0.8 * 100 * US, rel=0.02)
+    assert claim.stake.high == pytest.approx(1.05 * 100 * US, rel=0.02)
+    assert "channels_last" in claim.change
+
+
+@pytest.mark.parametrize(
+    "name", ["sm80_xmma_fprop_nhwckrsc_nhwc_kernel", "transpose_kernel", "igemm_fwd_gtcx3_nhwc_bf16"]
+)
+def test_kernels_that_compute_in_a_layout(name: str, tmp_path: Path) -> None:
+    assert list(layout_transposes(view(tmp_path, *Steps().ask("aten::conv2d", name, 100).fill().events))) == []
+
+
+# --- DEVICE005
+
+SCORES = [32, 512, 512]
+VALUES = [32, 512, 64]
+
+
+def attended(softmax: Sequence[int] = SCORES, *, shapes: bool = True, last: Sequence[int] = SCORES) -> list[Event]:
+    def dims(*each: Sequence[int]) -> tuple[Sequence[int], ...]:
+        return each if shapes else ()
+
+    return (
+        Steps()
+        .ask("aten::bmm", MATRIX, 100, *dims(VALUES, [32, 64, 512]))
+        .ask("aten::div", "elementwise_kernel", 50, *dims(SCORES))
+        .ask("aten::_softmax", "softmax_warp_forward", 150, *dims(softmax))
+        .ask("aten::bmm", MATRIX, 100, *dims(last, VALUES))
+        .fill()
+        .events
+    )
+
+
+@pytest.mark.parametrize("shapes", [True, False])
+def test_attention_in_parts(shapes: bool, tmp_path: Path) -> None:
+    look = view(tmp_path, *attended(shapes=shapes))
+    [claim] = unfused_attention(look)
+    assert "1 time a step" in claim.message
+    assert claim.stake.low == pytest.approx((0.8 * 200 + 0.1 * 200) * US, rel=0.02)
+    assert claim.stake.high == pytest.approx(1.05 * (200 + 0.6 * 200) * US, rel=0.02)
+    found = look.trace.of(find_attention)
+    assert (len(found.first), found.math) == (3, 0)
+    assert not (found.between & found.products).any()
+
+
+@pytest.mark.parametrize("events", [attended([32, 512, 100]), attended(last=[32, 512, 64]), attended([32, 1, 1])])
+def test_a_softmax_of_something_else(events: list[Event], tmp_path: Path) -> None:
+    assert list(unfused_attention(view(tmp_path, *events))) == []
+
+
+def test_attention_that_torch_falls_back_to_is_a_note(tmp_path: Path) -> None:
+    events = attended()
+    around = [op("aten::_scaled_dot_product_attention_math", k * 300 * US, 44 * US) for k in range(3)]
+    [claim] = unfused_attention(view(tmp_path, *around, *events))
+    assert claim.at_most == "note"
+    assert "no fused kernel that fits" in claim.message
+
+
+# --- DEVICE006
+
+
+def test_an_idle_device_with_its_reasons(tmp_path: Path) -> None:
+    look = view(tmp_path, *Steps(STEP).ask("aten::mm", MATRIX, 300).events)
+    [claim] = idle_device(look)
+    assert "idle 65% of the step" in claim.message
+    assert (claim.broad, claim.at_most, claim.stake.low) == (2, "note", 0.0)
+    assert claim.stake.high == pytest.approx(look.idle.length / 3)
+    assert list(idle_device(view(tmp_path, *Steps().ask("aten::mm", MATRIX, 300).fill().events))) == []
+
+
+def test_broad_claims_count_only_what_no_other_does() -> None:
+    def claim(stake: float, begin: int, end: int, broad: int = 0) -> Claim:
+        return Claim("", Stake(stake, stake), time=Intervals(np.array([begin]), np.array([end])), broad=broad)
+
+    claims = [("C", claim(900, 0, 900, 2)), ("B", claim(800, 0, 800, 1)), ("A", claim(100, 0, 100))]
+    found = {each.code: each.stake.high for each in ranked(claims, 1000.0)}
+    assert found == {"A": 100, "B": 700, "C": pytest.approx(100)}
+    claims[0] = ("C", claim(900, 0, 801, 2))
+    assert [each.code for each in ranked(claims, 1000.0)] == ["A", "B"]
+
+
+# --- all
+
+
+ALL_RULES: tuple[Find, ...] = (
+    matrix_units_unused, shapes_beside_the_matrix_units, kernels_that_leave_the_device_empty, layout_transposes,
+    unfused_attention, idle_device,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("find", ALL_RULES, ids=lambda find: find.__name__)
+def test_nothing_is_said_of_nothing(find: Find, tmp_path: Path) -> None:
+    healthy = Steps().ask("aten::mm", MATRIX, 600, [2048, 1024], [1024, 4096]).fill().events
+    for events in ([], [op("aten::mm", 0, 0)], healthy):
+        assert list(find(view(tmp_path, *events))) == []

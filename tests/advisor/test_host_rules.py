@@ -1,0 +1,348 @@
+"""The rules about the host, on programs that are simulated and on traces drawn event by event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kinetoscope.advisor.elementwise import is_elementwise
+from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.rule import RankView
+from kinetoscope.advisor.rules.compiling_in_the_loop import compiling_in_the_loop
+from kinetoscope.advisor.rules.garbage_collection import garbage_collection
+from kinetoscope.advisor.rules.gradients_set_to_zero import gradients_set_to_zero
+from kinetoscope.advisor.rules.launch_bound_steps import launch_bound_steps
+from kinetoscope.advisor.rules.optimizer_by_parameter import optimizer_by_parameter
+from kinetoscope.advisor.rules.small_elementwise_operators import small_elementwise_operators
+from kinetoscope.advisor.rules.unexplained_host_time import unexplained_host_time
+from kinetoscope.advisor.rules.waiting_for_the_device import waiting_for_the_device
+from kinetoscope.advisor.spots import spot
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.naming import rows_named
+from kinetoscope.model.selection import ALL
+from kinetoscope.reading import read
+from tests.drawn import Event, annotation, job, kernel, launch, op, python
+from tests.faults.host import Body
+from tests.faults.network import Network
+from tests.faults.program import Program
+
+Find = Callable[[RankView], Iterator[Claim]]
+US = 1000
+
+
+def view(folder: Path, *events: Event) -> RankView:
+    """One rank, drawn."""
+    return RankView(job(folder, *events).trace(), ALL)
+
+
+def simulated(folder: Path, body: Body, *, steps: int = 6, **program: object) -> RankView:
+    """One rank of a simulated program."""
+    file = folder / "simulated.pt.trace.json"
+    Program(seed=1, **program).run(body, file, steps=steps)  # type: ignore[arg-type]
+    return RankView(read(file, jobs=1).trace(), ALL)
+
+
+def steps(count: int, length: int) -> list[Event]:
+    """Marks of so many steps on end."""
+    return [annotation(f"ProfilerStep#{k}", k * length, length) for k in range(count)]
+
+
+# --- HOST001
+
+
+def tokens(us: float, between: float = 0.0) -> Body:
+    """Kernels of `us`, each launched by an operator of some 10 µs."""
+
+    def body(p: Program, n: int) -> None:
+        for _ in range(80):
+            with p.op("aten::mm", 5):
+                p.kernel("gemm", us)
+            p.host(between)
+
+    return body
+
+
+def test_short_kernels_are_launch_bound(tmp_path: Path) -> None:
+    look = simulated(tmp_path, tokens(2))
+    [claim] = launch_bound_steps(look)
+    assert 0.3 * look.step < claim.stake.low < claim.stake.high < look.step
+    assert claim.broad
+    assert claim.time is not None
+    assert claim.time.length <= look.idle.length
+    assert "80 launches a step" in claim.message
+
+
+@pytest.mark.parametrize("body", [tokens(40), tokens(2, between=400)], ids=["long kernels", "long pauses"])
+def test_long_kernels_and_long_pauses_are_not_launch_bound(body: Body, tmp_path: Path) -> None:
+    claims = list(launch_bound_steps(simulated(tmp_path, body)))
+    assert all(claim.stake.low < 0.03 * 80 * 412 * US for claim in claims)
+
+
+def test_few_launches_are_not_worth_a_graph(tmp_path: Path) -> None:
+    events = [
+        e for k in range(3) for e in (launch(k * 100_000, 90_000, k + 1), kernel("k", k * 100_000 + 95_000, 10, k + 1))
+    ]
+    assert list(launch_bound_steps(view(tmp_path, *steps(3, 100_000), *events))) == []
+
+
+# --- HOST002
+
+
+def looked_at(times: int) -> Body:
+    """A value is fetched so many times in a step of long kernels."""
+
+    def body(p: Program, n: int) -> None:
+        for k in range(10):
+            with p.op("aten::mm", 5):
+                p.kernel("gemm", 300)
+            if k < times:
+                with p.python("train.py(20): log"):
+                    p.item()
+                    p.host(200)
+
+    return body
+
+
+def test_sites_that_wait_are_told_with_their_line(tmp_path: Path) -> None:
+    look = simulated(tmp_path, looked_at(3), stacks=True)
+    [claim] = waiting_for_the_device(look)
+    assert "`aten::item` in `train.py:20`" in claim.message
+    assert (claim.evidence[0].file, claim.evidence[0].line) == ("train.py", 20)
+    assert ".item()" in claim.change
+    assert 300 * US < claim.stake.low <= claim.stake.high < 3 * 300 * US
+
+
+def test_the_stake_is_idle_time_and_not_waiting(tmp_path: Path) -> None:
+    """The host waits nearly all the time, but has always launched enough."""
+
+    def body(p: Program, n: int) -> None:
+        for _ in range(10):
+            with p.op("aten::mm", 5):
+                p.kernel("gemm", 300, stream=7)
+                p.kernel("gemm", 300, stream=20)
+            p.item(stream=7)
+
+    look = simulated(tmp_path, body)
+    assert all(claim.stake.high < 0.1 * look.step for claim in waiting_for_the_device(look))
+
+
+def test_copies_to_the_device_are_another_rules(tmp_path: Path) -> None:
+    def body(p: Program, n: int) -> None:
+        p.to_device(20e6)
+        with p.op("aten::mm", 5):
+            p.kernel("gemm", 300)
+
+    assert list(waiting_for_the_device(simulated(tmp_path, body))) == []
+
+
+# --- HOST003
+
+
+def pointwise(*names: str) -> Body:
+    """A product, and operators after it."""
+
+    def body(p: Program, n: int) -> None:
+        net = Network(p, training=False)
+        for _ in range(4):
+            net.linear(4096, 1024, 1024)
+            for name in names:
+                net.pointwise(name, 4096, 1024)
+
+    return body
+
+
+def test_runs_of_elementwise_operators(tmp_path: Path) -> None:
+    look = simulated(tmp_path, pointwise("aten::mul", "aten::add", "aten::view", "aten::tanh"))
+    [claim] = small_elementwise_operators(look)
+    assert "12 operators a step in runs of up to 3" in claim.message
+    assert 0 < claim.stake.low < claim.stake.high
+
+
+@pytest.mark.parametrize("names", [("aten::mul", "aten::add"), ("aten::mul", "aten::sum", "aten::add", "aten::mean")])
+def test_pairs_and_reductions_are_left_alone(names: tuple[str, ...], tmp_path: Path) -> None:
+    assert list(small_elementwise_operators(simulated(tmp_path, pointwise(*names)))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("aten::mul", True),
+        ("aten::add_", True),
+        ("MulBackward0", True),
+        ("autograd::engine::evaluate_function: GeluBackward0", True),
+        ("aten::mm", False),
+        ("aten::sum", False),
+        ("autograd::engine::evaluate_function: MmBackward0", False),
+        ("mul", False),
+    ],
+)
+def test_what_is_element_by_element(name: str, expected: bool) -> None:
+    assert is_elementwise(name) is expected
+
+
+# --- HOST004, HOST005
+
+
+def updated(name: str, *, of: str = "SGD", count: int = 12) -> list[Event]:
+    """Three steps of 1 ms of a host alone, with an update in each that calls an operator for each parameter."""
+    events = steps(3, 1_000_000)
+    for k in range(3):
+        begin = k * 1_000_000
+        events += [op("aten::mm", begin, 500_000), annotation(f"Optimizer.step#{of}.step", begin + 600_000, 300_000)]
+        events += [
+            op(each, begin + 600_000 + 3 * 8_000 * place + 8_000 * turn, 8_000)
+            for place in range(count)
+            for turn, each in enumerate((name, "aten::addcmul_", "aten::sqrt"))
+        ]
+    return events
+
+
+def test_an_optimizer_that_loops(tmp_path: Path) -> None:
+    [claim] = optimizer_by_parameter(view(tmp_path, *updated("aten::lerp_", of="Adam")))
+    assert "36 operators a step" in claim.message
+    assert "fused=True" in claim.change
+    assert claim.stake.low == 0  # three operators a parameter: on a host nothing is sure
+    assert claim.stake.high == pytest.approx(0.97 * 1.05 * 300 * US, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [updated("aten::_foreach_add_", count=4), updated("aten::lerp_", of="FusedAdam"), updated("aten::lerp_", count=3)],
+    ids=["lists", "fused by name", "few"],
+)
+def test_optimizers_that_do_not_loop(events: list[Event], tmp_path: Path) -> None:
+    assert list(optimizer_by_parameter(view(tmp_path, *events))) == []
+
+
+def zeroed(name: str) -> list[Event]:
+    """Three steps with `zero_grad` of 100 µs in each."""
+    events = steps(3, 1_000_000)
+    for k in range(3):
+        begin = k * 1_000_000
+        events += [
+            op("aten::mm", begin, 500_000),
+            annotation("Optimizer.zero_grad#SGD.zero_grad", begin + 600_000, 100_000),
+        ]
+        events += [op(name, begin + 600_000 + 10_000 * place, 8_000) for place in range(10)]
+    return events
+
+
+def test_gradients_filled_with_zeros(tmp_path: Path) -> None:
+    [claim] = gradients_set_to_zero(view(tmp_path, *zeroed("aten::zero_")))
+    assert claim.stake.low == pytest.approx(0.8 * 100 * US)
+    assert claim.stake.high == pytest.approx(1.05 * 100 * US)
+    assert list(gradients_set_to_zero(view(tmp_path, *zeroed("aten::detach_")))) == []
+
+
+# --- HOST006, HOST007, HOST008
+
+
+def test_garbage_collection(tmp_path: Path) -> None:
+    """One pause of 400 µs in four steps of 1 ms; nothing is said of what three steps without it let expect."""
+    events = [op("aten::mm", k * 1_000_000, 500_000) for k in range(4)]
+    look = view(tmp_path, *steps(4, 1_000_000), *events, python("Python GC", 2_550_000, 400_000))
+    [claim] = garbage_collection(look)
+    assert claim.stake.low == pytest.approx(0.8 * 100 * US)
+    assert claim.stake.high == pytest.approx(1.05 * 100 * US)
+    assert claim.time is not None
+    assert claim.time.length == 400_000
+    assert list(garbage_collection(view(tmp_path, *steps(4, 1_000_000), *events))) == []
+    assert list(unexplained_host_time(look)) != []  # what is left of the steps; the pause itself is explained
+
+
+def test_compilations_in_the_window(tmp_path: Path) -> None:
+    events = [op("aten::mm", k * 1_000_000, 500_000) for k in range(4)]
+    compiled = [
+        op("Torch-Compiled Region: 0/0", 1_100_000, 10_000),
+        op("Torch-Compiled Region: 0/1", 2_000_000, 10_000),
+    ]
+    spans = [
+        op("_compile.compile_inner (dynamo_timed)", 1_520_000, 440_000),
+        op("build_guards (dynamo_timed)", 1_600_000, 9),
+    ]
+    [claim] = compiling_in_the_loop(view(tmp_path, *steps(4, 1_000_000), *events, *compiled, *spans))
+    assert "1 compilation in 4 steps" in claim.message
+    assert "2 compiled versions" in claim.message
+    assert claim.stake.low == pytest.approx(0.9 * 110 * US)
+    assert list(compiling_in_the_loop(view(tmp_path, *steps(4, 1_000_000), *events))) == []
+
+
+def test_graph_breaks_are_a_note(tmp_path: Path) -> None:
+    events = [
+        annotation(f"Torch-Compiled Region: {piece}/0", k * 1_000_000 + 300_000 * piece, 200_000)
+        for k in range(3)
+        for piece in range(3)
+    ]
+    [claim] = compiling_in_the_loop(view(tmp_path, *steps(3, 1_000_000), *events))
+    assert claim.at_most == "note"
+    assert claim.stake.low == 0
+    assert claim.stake.high == pytest.approx(1.15 * 200 * US)
+    assert "between compiled regions 0, 1 and 2" in claim.message
+
+
+def test_a_pause_is_told_by_its_annotation_its_frame_or_its_neighbours(tmp_path: Path) -> None:
+    marks, events = steps(4, 10_000_000), [op("aten::mm", k * 10_000_000, 6_000_000) for k in range(4)]
+    at = [k * 10_000_000 + 7_000_000 for k in range(4)]
+    busy = [op("aten::add", k * 10_000_000 + 9_000_000, 1_000_000) for k in range(4)]
+    busy += [op("aten::sum", k * 10_000_000 + 6_000_000, 1_000_000) for k in range(4)]
+    plain = [*marks, *events, *busy]
+    for more, told in (
+        ([], "what follows `aten::sum`"),
+        ([annotation("save", start, 2_000_000) for start in at], "`save`"),
+        ([python("train.py(9): save", start, 2_000_000) for start in at], "`train.py(9): save` in `train.py:9`"),
+    ):
+        [claim] = unexplained_host_time(view(tmp_path, *plain, *more))
+        assert told in claim.message
+        assert claim.stake.low == pytest.approx(0.8 * 2000 * US)
+        assert claim.stake.high == pytest.approx(1.05 * 2000 * US)
+        assert claim.time is not None
+        assert claim.time.start.tolist() == at
+
+
+def test_nothing_is_unexplained_where_something_computes(tmp_path: Path) -> None:
+    marks = steps(4, 10_000_000)
+    hidden = [e for k in range(4) for e in (
+        launch(k * 10_000_000, 9_000, k + 1), kernel("gemm", k * 10_000_000 + 10_000, 9_980_000, k + 1))]  # fmt: skip
+    elsewhere = [op("aten::mm", k * 10_000_000, 10_000_000, tid=7) for k in range(4)]
+    for events in (hidden, elsewhere):
+        assert list(unexplained_host_time(view(tmp_path, *marks, *events))) == []
+
+
+def test_hostile_names_are_quoted(tmp_path: Path) -> None:
+    name = "ignore all`\n\x1b[31m" * 50
+    events = [op("aten::mm", k * 10_000_000, 6_000_000) for k in range(4)]
+    events += [annotation(name, k * 10_000_000 + 7_000_000, 3_000_000) for k in range(4)]
+    [claim] = unexplained_host_time(view(tmp_path, *steps(4, 10_000_000), *events))
+    assert "\x1b" not in claim.message
+    assert "\n" not in claim.message
+    assert len(claim.message) < 300
+
+
+# --- where
+
+
+def test_the_spot_of_a_spelled_stack(tmp_path: Path) -> None:
+    """Files of 2021 write the stack into the operator, innermost first."""
+    stack = "torch/functional.py(3): f;train.py(12): step;main.py(2): <module>"
+    called: Event = op("aten::mm", 0, 100)
+    called["args"]["Call stack"] = stack
+    look = view(tmp_path, called, launch(10, 5, 1), kernel("k", 20, 5, 1))
+    row = int(np.flatnonzero(rows_named(look.trace, "aten::mm".__eq__, EventKind.HOST_OP))[0])
+    assert spot(look.trace, row) == ("train.py", 12, "step")
+    assert spot(look.trace, row + 1) == ("train.py", 12, "step")
+    assert spot(look.trace, -1).text == ""
+
+
+ALL_RULES: tuple[Find, ...] = (
+    launch_bound_steps, waiting_for_the_device, small_elementwise_operators, optimizer_by_parameter,
+    gradients_set_to_zero, garbage_collection, compiling_in_the_loop, unexplained_host_time,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("find", ALL_RULES, ids=lambda find: find.__name__)
+def test_nothing_is_said_of_nothing(find: Find, tmp_path: Path) -> None:
+    for events in ([], [op("aten::mm", 0, 0)], [kernel("k", 0, 10, 1)], steps(2, 1000)):
+        assert list(find(view(tmp_path, *events))) == []

@@ -1,0 +1,162 @@
+"""What the rules about memory find in traces drawn by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinetoscope.advisor.finding import NOTHING
+from tests.advisor.looks import STEP, claims, look, steps
+from tests.drawn import Event, annotation, event, kernel, launch, memory, op
+
+COUNT = 6
+GB = 10**9
+
+
+def device(total: int) -> dict[str, Any]:
+    """What the file says of the device."""
+    return {"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": total}]}
+
+
+def levels(floor: int, peak: int, reserved: int, *, keep: int = 0) -> list[Event]:
+    """In each step the allocator gives out memory and takes it back, but for what is kept."""
+    events, base = [], floor
+    for n in range(COUNT):
+        begin, size = n * STEP, peak - floor
+        level = {"Total Reserved": reserved, "device": 0}
+        events += [
+            op("aten::empty", begin + 1000, 5000),
+            memory(begin + 2000, size, **level, Addr=100, **{"Total Allocated": base + size}),
+            memory(begin + 900_000, -size, **level, Addr=100, **{"Total Allocated": base}),
+        ]
+        if keep:
+            base += keep
+            events.append(op("aten::clone", begin + 910_000, 5000))
+            events.append(memory(begin + 911_000, keep, **level, Addr=200 + n, **{"Total Allocated": base}))
+    return events
+
+
+def launches(gap: int = 0, work: int = 100_000) -> list[Event]:
+    """A kernel a step, and one of the optimizer's."""
+    events = []
+    for n in range(COUNT):
+        begin = n * STEP
+        events += [launch(begin + 100_000 + gap, 5000, 2 * n + 1), launch(begin + 700_000, 5000, 2 * n + 2)]
+        events.append(kernel("gemm", begin + 108_000 + gap, work, 2 * n + 1))
+        events.append(annotation("Optimizer.step#AdamW.step", begin + 650_000, 100_000))
+        events.append(kernel("adam", begin + 708_000, 50_000, 2 * n + 2))
+    return [*steps(COUNT), *events]
+
+
+def test_room_for_a_larger_batch(tmp_path: Path) -> None:
+    """Eight times the batch: 100 µs of kernels become 800, which end after what the host does in 1 ms."""
+    view = look(tmp_path, *launches(), *levels(4 * GB, 8 * GB, 9 * GB), **device(80 * GB))
+    (claim,) = claims("MEMORY001", view)
+    assert "8 times" in claim.message
+    assert "89%" in claim.message
+    # with twice the batch the step takes as long as now; with eight times the last kernel ends a little later
+    assert claim.stake.low == pytest.approx(0.6 * STEP / 2, rel=0.02)
+    assert claim.stake.high == pytest.approx(STEP * 7 / 8, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("peak", "reserved", "total"),
+    [
+        (30 * GB, 40 * GB, 50 * GB),  # most of it is used
+        (4 * GB, 5 * GB, 80 * GB),  # nothing shows what a batch takes
+        (8 * GB, 9 * GB, 0),  # nobody knows what the device has
+        (20 * GB, 21 * GB, 43 * GB),  # twice of it would not fit
+    ],
+)
+def test_no_room_for_a_larger_batch(tmp_path: Path, peak: int, reserved: int, total: int) -> None:
+    floor = 4 * GB if peak != 20 * GB else 0
+    view = look(tmp_path, *launches(), *levels(floor, peak, reserved), **device(total))
+    assert claims("MEMORY001", view) == []
+
+
+def test_a_busy_device_gains_nothing_by_a_larger_batch(tmp_path: Path) -> None:
+    busy = [
+        each
+        for n in range(COUNT)
+        for each in (launch(n * STEP + 1000, 5000, n + 1), kernel("gemm", n * STEP + 10_000, STEP - 1000, n + 1))
+    ]
+    view = look(tmp_path, *steps(COUNT), *busy, *levels(4 * GB, 8 * GB, 9 * GB), **device(80 * GB))
+    assert claims("MEMORY001", view) == []
+
+
+def test_memory_that_is_nearly_full(tmp_path: Path) -> None:
+    (claim,) = claims("MEMORY002", look(tmp_path, *launches(), *levels(GB, 9 * GB, 9 * GB), **device(10 * GB)))
+    assert claim.stake == NOTHING
+    assert claim.at_most == "note"
+    assert claim.key == "cuda:0"
+    assert "90%" in claim.message
+
+
+def test_what_torch_keeps_in_reserve_does_not_make_memory_full(tmp_path: Path) -> None:
+    view = look(tmp_path, *launches(), *levels(GB, 5 * GB, 10 * GB), **device(10 * GB))
+    assert claims("MEMORY002", view) == []
+
+
+def test_memory_that_ran_out_is_said(tmp_path: Path) -> None:
+    failed = {"ph": "i", "cat": "cpu_instant_event", "name": "[OutOfMemory]", "pid": 1, "tid": 1, "ts": 5, "s": "t"}
+    view = look(tmp_path, *launches(), *levels(GB, 5 * GB, 8 * GB), failed, **device(10 * GB))
+    (claim,) = claims("MEMORY002", view)
+    assert "ran out 1 time" in claim.message
+
+
+def calls(name: str, first: int = 0, length: int = 200_000) -> list[Event]:
+    """A call of the driver in each step from one on."""
+    return [event("cuda_runtime", name, n * STEP + 300_000, length) for n in range(first, COUNT)]
+
+
+def test_calls_of_the_driver_are_at_stake(tmp_path: Path) -> None:
+    view = look(tmp_path, *launches(), *calls("cudaMalloc"))
+    (claim,) = claims("MEMORY003", view)
+    assert claim.stake.high == pytest.approx(200_000)
+    assert claim.stake.low == pytest.approx(160_000)
+    assert "`cudaMalloc`" in claim.message
+
+
+def test_a_pool_that_fills_up_is_left_alone(tmp_path: Path) -> None:
+    warm = [each for each in calls("cudaMalloc") if each["ts"] < 2 * STEP / 1000]
+    assert claims("MEMORY003", look(tmp_path, *launches(), *warm)) == []
+
+
+def test_the_drivers_own_pool_is_left_alone(tmp_path: Path) -> None:
+    assert claims("MEMORY003", look(tmp_path, *launches(), *calls("cudaMallocAsync"))) == []
+
+
+def test_fragments(tmp_path: Path) -> None:
+    (claim,) = claims("MEMORY004", look(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB), **device(10 * GB)))
+    assert claim.stake == NOTHING
+    assert "50%" in claim.message
+
+
+def test_what_is_held_but_not_scarce_is_left_alone(tmp_path: Path) -> None:
+    assert claims("MEMORY004", look(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB), **device(80 * GB))) == []
+    assert claims("MEMORY004", look(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB))) == []
+
+
+def test_fragments_matter_where_the_driver_is_called(tmp_path: Path) -> None:
+    view = look(tmp_path, *launches(), *calls("cudaMalloc"), *levels(GB, 4 * GB, 8 * GB))
+    assert len(claims("MEMORY004", view)) == 1
+
+
+def test_memory_that_grows(tmp_path: Path) -> None:
+    view = look(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB, keep=10**6), **device(80 * GB))
+    (claim,) = claims("MEMORY005", view)
+    assert "1.00\u00a0MB a step" in claim.message
+    assert "`aten::clone`" in claim.message
+    assert "steps" in claim.message
+    assert claims("MEMORY005", look(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB))) == []
+
+
+def test_growth_by_a_few_numbers_is_left_alone(tmp_path: Path) -> None:
+    assert claims("MEMORY005", look(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB, keep=512))) == []
+
+
+def test_without_memory_all_are_silent(tmp_path: Path) -> None:
+    view = look(tmp_path, *launches(), **device(80 * GB))
+    assert [claims(f"MEMORY00{n}", view) for n in range(1, 6)] == [[]] * 5

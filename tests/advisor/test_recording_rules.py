@@ -1,0 +1,84 @@
+"""What the rules about the recording itself say, and when they say nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinetoscope.advisor.advice import advise
+from kinetoscope.advisor.finding import NOTHING
+from kinetoscope.reading import read
+from tests.advisor.looks import STEP, claims, look, steps
+from tests.drawn import Event, kernel, launch, op, python
+
+SHAPES: dict[str, Any] = {"Input Dims": [[2, 2]], "Input type": ["float"]}
+TRACES = Path(__file__).parents[1] / "traces"
+
+
+def work(count: int, length: int = STEP - 10_000, **args: Any) -> list[Event]:
+    """A launch and a kernel a step."""
+    events = []
+    for n in range(count):
+        begin = n * STEP
+        events += [op("aten::mm", begin + 1000, 20_000, **args), launch(begin + 2000, 5000, n + 1)]
+        events.append(kernel("gemm", begin + 9000, length, n + 1))
+    return events
+
+
+def test_a_whole_recording_is_left_alone(tmp_path: Path) -> None:
+    view = look(tmp_path, *steps(5), *work(5, **SHAPES))
+    assert claims("RECORDING001", view) == claims("RECORDING002", view) == []
+
+
+@pytest.mark.parametrize(
+    ("events", "top", "said"),
+    [
+        (work(5), {}, "no steps are marked"),
+        ([*steps(2), *work(2)], {}, "only 2 steps"),
+        ([*steps(5), *work(5)], {"kinetoscope": {"truncated": "the disk was full"}}, "ended early"),
+    ],
+)
+def test_what_says_little_about_an_average_step(
+    tmp_path: Path, events: list[Event], top: dict[str, Any], said: str
+) -> None:
+    (claim,) = claims("RECORDING001", look(tmp_path, *events, **top))
+    assert said in claim.message
+    assert claim.stake == NOTHING
+    assert claim.at_most == "note"
+
+
+def test_a_file_that_is_not_whole_is_said(tmp_path: Path) -> None:
+    view = look(tmp_path, *steps(5), *work(5))
+    whole = (tmp_path / "drawn.pt.trace.json").read_text()
+    (tmp_path / "drawn.pt.trace.json").write_text(whole[: len(whole) * 9 // 10])
+    (found,) = (each for each in advise(read(tmp_path, jobs=1)).findings if each.code == "RECORDING001")
+    assert "not whole" in found.message
+    assert claims("RECORDING001", view) == []
+
+
+@pytest.mark.parametrize(
+    ("events", "top", "options"),
+    [
+        (work(5), {}, ("record_shapes=True",)),
+        (work(5, length=100_000), {}, ("record_shapes=True", "profile_memory=True", "with_stack=True")),
+        ([*work(5, length=100_000, **SHAPES), python("train.py(3): step", 0, 50)], {}, ("profile_memory=True",)),
+        ([op("aten::mm", 1000, 9000, **SHAPES)], {"deviceProperties": [{"id": 0}]}, ("ProfilerActivity.CUDA",)),
+        ([op("aten::mm", 1000, 9000)], {}, ("record_shapes=True",)),
+    ],
+)
+def test_options_that_were_off(
+    tmp_path: Path, events: list[Event], top: dict[str, Any], options: tuple[str, ...]
+) -> None:
+    (claim,) = claims("RECORDING002", look(tmp_path, *steps(5), *events, **top))
+    every = ("record_shapes=True", "profile_memory=True", "with_stack=True", "ProfilerActivity.CUDA")
+    assert tuple(option for option in every if option in claim.change) == options
+    assert claim.message.count("no ") == len(options)
+
+
+def test_there_are_two_of_them_at_most_and_only_as_notes() -> None:
+    for file in sorted(TRACES.glob("*.pt.trace.json.gz")):
+        found = [each for each in advise(read(file, jobs=1)).findings if each.code.startswith("RECORDING")]
+        assert len(found) <= 2
+        assert {each.severity for each in found} <= {"note"}
