@@ -89,7 +89,7 @@ _LEVEL: Final[dict[str, Any]] = {"allocated": int(30e9), "reserved": int(50e9)}
 
 CASES = (
     larger_batch("a small batch, and launches take longer than kernels", 8, batch=1, seed=51, allocated=int(2e9)),
-    larger_batch("half a batch, A100", 2, batch=2, seed=52, allocated=int(4e9), length=256, **_A100),
+    larger_batch("a small batch, A100", 8, batch=1, seed=52, allocated=int(4e9), length=1024, layers=6, **_A100),
     planted(
         "MEMORY002", "all but full", training(each=2e9), training(), seed=53, timed=False, allocated=int(68e9),
         reserved=int(78e9), steps=8,
@@ -109,6 +109,10 @@ CASES = (
     planted(
         "MEMORY004", "half of what is held lies idle", training(), training(), seed=58, timed=False, steps=8,
         allocated=int(34e9), reserved=int(72e9),
+    ),
+    planted(
+        "MEMORY004", "fragments, A100", training(each=500e6), training(each=500e6), seed=61, timed=False, steps=8,
+        allocated=int(17e9), reserved=int(36e9), **_A100,
     ),
     planted(
         "MEMORY005", "something is kept in each step", training(keeping(4e6)), training(), seed=59, timed=False,

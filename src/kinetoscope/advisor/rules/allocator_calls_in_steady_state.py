@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.fetching import range_of_mean
+from kinetoscope.advisor.finding import Claim, Stake
 from kinetoscope.advisor.memory_use import allocator_calls, in_steady_state
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.where import seen
@@ -39,7 +40,8 @@ def allocator_calls_in_steady_state(look: RankView) -> Iterator[Claim]:
     factors.host[rows] = 0.0
     factors.free[rows] = True
     gains = look.gains(factors)
-    if float(np.mean(gains)) <= 0:  # device work hides them
+    least, most = range_of_mean(gains)  # not every step needs memory
+    if most <= 0:  # device work hides them
         return
     took = trace.end[rows] - trace.start[rows]
     longest = int(rows[np.argmax(took)])
@@ -47,7 +49,7 @@ def allocator_calls_in_steady_state(look: RankView) -> Iterator[Claim]:
     yield Claim(
         message=f"The allocator calls the driver {each_step(look.each_step(len(rows)), 'time')} ({quoted(name)} and the"
         f" like), {shown(look.each_step(calls.length), 'ns')} of each step.",
-        stake=look.stake(_SURE * gains, gains),
+        stake=Stake(max(_SURE * least, 0.0), min(most, look.step)),
         change="+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment\n"
         "- torch.cuda.empty_cache()  # in the loop",
         why="The steps are computed anew without these calls, and without waiting for the device in those that free.",

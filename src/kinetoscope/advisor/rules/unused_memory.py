@@ -32,8 +32,8 @@ _FULL: Final = 0.9
 _MOST: Final = 8
 """Times the batch that are ever asked for."""
 
-_SURE: Final = 0.6
-"""Of what twice the batch brings, what is sure: kernels may take more than twice as long then."""
+_SURE: Final = 0.7
+"""Of what a larger batch brings, what is sure: some kernels may take longer still."""
 
 _WORTH: Final = 0.03
 """Share of a step from which on a larger batch is worth a word."""
@@ -50,10 +50,10 @@ def unused_memory(look: RankView) -> Iterator[Claim]:
 
     Why it matters. Launches, the optimizer and collectives take as long for a large batch as for a small one. At stake
     is what a step for so many samples as now would be shorter by. The steps are computed anew with computing kernels,
-    copies to the device and data loading k times as long, and divided by k. At most: for the largest k (a power of two,
-    up to 8), and kernels with less than one block a multiprocessor take no longer until they fill the device. Surely:
-    six tenths of it with k = 2 and all of them twice as long. Where the device is busy anyway nothing is said. A larger
-    batch is not the same training: the learning rate has to follow.
+    copies to the device and data loading k times as long, and divided by k, where k is the largest power of two that
+    fits, up to 8. At most, kernels with less than one block a multiprocessor take no longer until they fill the device.
+    Surely it is seven tenths of what remains if all take k times as long. Where the device is busy anyway nothing is
+    said. A larger batch is not the same training: the learning rate has to follow.
 
     What to do. A larger batch.
     """
@@ -66,7 +66,7 @@ def unused_memory(look: RankView) -> Iterator[Claim]:
     if times < 2:
         return
     now = (look.windows.end - look.windows.start).astype(np.float64)
-    low, high = _gains(look, now, 2, filling=False), _gains(look, now, times, filling=True)
+    low, high = _gains(look, now, times, filling=False), _gains(look, now, times, filling=True)
     if float(np.mean(high)) < _WORTH * look.step:
         return
     use = max(uses, key=lambda use: use.peak)
