@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from kinetoscope.analyses.trace_info import trace_info
     from kinetoscope.compare.delivery import delivery
     from kinetoscope.compare.diff import diff
+    from kinetoscope.compare.gate import gate
     from kinetoscope.compare.ledger import ledger
     from kinetoscope.errors import KinetoscopeError
     from kinetoscope.integrations.notebook import view
@@ -80,6 +81,7 @@ _HOMES = {
     "advise": "advisor.advice",
     "delivery": "compare.delivery",
     "diff": "compare.diff",
+    "gate": "compare.gate",
     "ledger": "compare.ledger",
     "profile": "record.profile",
     "range": "record.ranges",
@@ -109,6 +111,7 @@ __all__ = [
     "diff",
     "flame",
     "flops",
+    "gate",
     "hardware_counters",
     "idle_breakdown",
     "kernel_kinds",

@@ -246,7 +246,7 @@ def test_garbage_collection(tmp_path: Path) -> None:
     look = view(tmp_path, *steps(4, 1_000_000), *events, python("Python GC", 2_550_000, 400_000))
     [claim] = garbage_collection(look)
     assert claim.stake.low == pytest.approx(0.8 * 100 * US)
-    assert claim.stake.high == pytest.approx(1.05 * 100 * US)
+    assert claim.stake.high == pytest.approx(1.1 * 1.05 * 100 * US)
     assert claim.time is not None
     assert claim.time.length == 400_000
     assert list(garbage_collection(view(tmp_path, *steps(4, 1_000_000), *events))) == []

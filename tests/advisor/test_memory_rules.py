@@ -57,7 +57,8 @@ def test_room_for_a_larger_batch(tmp_path: Path) -> None:
     assert "8 times" in claim.message
     assert "89%" in claim.message
     assert claim.stake.high == pytest.approx(STEP * 7 / 8, rel=0.02)
-    assert claim.stake.low == pytest.approx(0.7 * claim.stake.high)
+    assert claim.at_most == "critical"
+    assert claim.stake.low == pytest.approx(0.75 * claim.stake.high)
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,20 @@ def test_a_side_without_runs_is_refused() -> None:
         gate([], runs())
 
 
+def test_a_loss_in_some_steps_only_is_noted() -> None:
+    """A checkpoint in every tenth step moves the mean, not the typical step."""
+
+    def with_pauses(found: Numbers) -> Numbers:
+        values = found.series["step_time"].values
+        longer = tuple(value * (2 if step % 10 == 9 else 1) for step, value in enumerate(values))
+        return replace(found, series={"step_time": Series(longer)})
+
+    found = gate(runs(), [with_pauses(each) for each in runs(first=10)])
+    assert found.passed
+    assert re.search(r"The mean step changed by \+1\d\.\d%, the typical one by [+-]\d\.\d%", " ".join(found.notes))
+    assert "mean step" not in " ".join(gate(runs(), runs(first=10)).notes)
+
+
 # --- limits
 
 
@@ -285,7 +299,7 @@ def test_what_changed_most_comes_from_the_traces(tmp_path: Path) -> None:
         return loop(tmp_path / name, *(steps * 12), deviceProperties=[{"id": 0, "name": "V100"}])
 
     base, new = made("base", 200), made("new", 600)
-    found = gate([base], [new], ["kernel:gemm"])
+    found = gate(base, [new], ["kernel:gemm"])
     assert failed(found) == ["kernel:gemm"]
     [cause] = causes(found, opened, most=1)
     assert (cause.name, cause.base, cause.new, cause.status) == ("gemm", 200, 600, "slower calls")

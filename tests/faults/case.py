@@ -44,7 +44,7 @@ class Healthy:
     draw: Draw
 
 
-def drawing(body: Body, *, steps: int = 20, warm: int = 3, **program: Any) -> Draw:
+def drawing(body: Body, *, steps: int = 12, warm: int = 3, **program: Any) -> Draw:
     """Draws one rank of a simulated program; more arguments are those of `Program`."""
 
     def draw(folder: Path) -> float:
@@ -53,7 +53,7 @@ def drawing(body: Body, *, steps: int = 20, warm: int = 3, **program: Any) -> Dr
     return draw
 
 
-def planted(code: str, name: str, faulty: Body, fixed: Body, *, steps: int = 20, warm: int = 3, **more: Any) -> Case:
+def planted(code: str, name: str, faulty: Body, fixed: Body, *, steps: int = 12, warm: int = 3, **more: Any) -> Case:
     """A case of two bodies of one simulated program; `more` is of `Case` or of `Program`."""
     case = {key: more.pop(key) for key in ("timed", "still", "family") if key in more}
     draw_faulty, draw_fixed = (drawing(body, steps=steps, warm=warm, **more) for body in (faulty, fixed))

@@ -90,12 +90,28 @@ def advise(job: Job, *, select: Selection = ALL) -> Advice:
     step, alone = _of_ranks(answer.frame)
     ranks = answer.frame.get_column("rank").n_unique()
     together: list[Finding] = []
+    failed: list[str] = []
     if len(job.ranks) > 1:
         look = JobView(job, settled(select))
-        said = [(rule.code, claim) for rule in rules() if rule.of_job is not None for claim in rule.of_job(look)]
+        said, failed = _of_all(look)
         together = list(ranked(said, step))
     findings = sorted([*_joined(alone, ranks, step), *together], key=_order)
-    return Advice(tuple(findings), step, answer.notes)
+    return Advice(tuple(findings), step, (*answer.notes, *failed))
+
+
+def _of_all(look: JobView) -> tuple[list[tuple[str, Claim]], list[str]]:
+    """What the rules about all ranks claim, and which of them failed."""
+    said: list[tuple[str, Claim]] = []
+    failed = []
+    for rule in rules():
+        if rule.of_job is not None:
+            try:
+                said += [(rule.code, claim) for claim in rule.of_job(look)]
+            except KinetoscopeError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the other rules have their say, and this is told
+                failed.append(f"Rule {rule.code} failed on this job, which is our mistake: {error!r:.200}.")
+    return said, failed
 
 
 def of_ranks_alone(answer: Result) -> Advice:

@@ -19,6 +19,7 @@ from kinetoscope.compare.numbers import (
     KERNEL,
     MEMORY_PEAK,
     OPERATOR,
+    STEP_TIME,
     THROUGHPUT,
     UNITS,
     Numbers,
@@ -31,6 +32,9 @@ from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.schema import Column, Result, Schema, Unit
 from kinetoscope.views.text import middle, nearest, printable
+
+Runs = Job | Numbers | Sequence[Job | Numbers]
+"""One run or several."""
 
 RESULT: Final = Schema(
     Column("metric", pl.String, "What was measured: step_time, throughput, memory_peak, op:NAME, kernel:NAME."),
@@ -116,8 +120,8 @@ class Gate:
 
 
 def gate(
-    base: Sequence[Job | Numbers],
-    new: Sequence[Job | Numbers],
+    base: Runs,
+    new: Runs,
     limits: Mapping[str, str | float] | Iterable[Limit | str] | None = None,
     *,
     strict: bool = False,
@@ -128,7 +132,7 @@ def gate(
     """Did any metric get worse, beyond noise and by more than it may?
 
     Args:
-        base: the runs before: jobs, or what `numbers` or `baseline.load` made of them.
+        base: the runs before: one or several, jobs, or what `numbers` or `baseline.load` made of them.
         new: the runs now.
         limits: `{"step_time": "5%"}` or `["op:aten::conv2d=10%"]`; if there is none, of the step time.
         strict: does a metric fail for which a change by its limit is not ruled out?
@@ -153,6 +157,7 @@ def gate(
         for limit, verdict in zip(wanted, verdicts, strict=True)
     )
     notes += dict.fromkeys(check.verdict.why for check in checks if check.verdict.why)
+    notes += [note for check in checks if (note := _uneven(check, before, now))]
     return Gate(checks, before, now, strict, tuple(dict.fromkeys(notes)))
 
 
@@ -168,8 +173,9 @@ def _fails(verdict: Verdict, strict: bool) -> bool:
     return verdict.word == "worse" or (strict and is_doubtful(verdict))
 
 
-def _measured(side: Sequence[Job | Numbers], select: Selection) -> tuple[Numbers, ...]:
-    return tuple(each if isinstance(each, Numbers) else numbers(each, select=select) for each in side)
+def _measured(side: Runs, select: Selection) -> tuple[Numbers, ...]:
+    several = (side,) if isinstance(side, Job | Numbers) else side
+    return tuple(each if isinstance(each, Numbers) else numbers(each, select=select) for each in several)
 
 
 def _verdict(limit: Limit, base: Sequence[Numbers], new: Sequence[Numbers], assumed: Assumed) -> Verdict:
@@ -234,6 +240,21 @@ def _missing(metric: str) -> str:
 
 def _named(metric: str) -> str:
     return repr(middle(printable(metric), _LONGEST))
+
+
+def _uneven(check: Check, base: Sequence[Numbers], new: Sequence[Numbers]) -> str:
+    """A note where the mean step grew and the typical one did not: some steps became much longer."""
+    change = check.verdict.change
+    if check.metric != STEP_TIME or check.failed or change is None:
+        return ""
+    before, now = (sum(run.series[STEP_TIME].mean for run in side) / len(side) for side in (base, new))
+    grown = now / before - 1 if before > 0 else 0.0
+    if grown - change < check.limit.share or grown < check.limit.share:
+        return ""
+    return (
+        f"The mean step changed by {grown:+.1%}, the typical one by {change:+.1%}: some steps became much longer, which"
+        " the gate does not judge; `kinetoscope diff` says why."
+    )
 
 
 # --- may they be compared?

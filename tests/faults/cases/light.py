@@ -166,10 +166,10 @@ CASES = (
         seed=510,
     ),
     planted(
-        "HOST008",
-        "a millisecond of logging behind a synchronisation",
+        "HOST002",
+        "looked at, and a millisecond of logging",
         stepping(_READY, last=logged(1500)),
-        stepping(_READY, last=looked_at(1, 5)),
+        _GOOD,
         seed=512,
     ),
     planted("HOST008", "logging on the host alone", _host(slept(6e3)), _host(), seed=513, device=None),

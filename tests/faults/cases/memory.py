@@ -63,6 +63,13 @@ def larger_batch(name: str, times: int, **more: Any) -> Case:
     return Case("MEMORY001", name, drawing(small, **program), fixed, still=("HOST001",))
 
 
+def fragments(name: str, allocated: float, reserved: float, fixed: float, **program: Any) -> Case:
+    """The allocator holds so much, and as much as it needs in the fixed twin."""
+    every = {"steps": 8, "allocated": int(allocated), **program}
+    faulty, sound = (drawing(training(), reserved=int(held), **every) for held in (reserved, fixed))
+    return Case("MEMORY004", name, faulty, sound, timed=False)
+
+
 def emptied(p: Program, n: int) -> None:
     """`torch.cuda.empty_cache()`: what is free goes back to the driver."""
     p.release(400)
@@ -106,14 +113,8 @@ CASES = (
         allocated=int(30e9),
     ),
     planted("MEMORY003", "sizes that fit nowhere", training(odd_sizes, odd_sizes), training(), seed=57, **_LEVEL),
-    planted(
-        "MEMORY004", "half of what is held lies idle", training(), training(), seed=58, timed=False, steps=8,
-        allocated=int(34e9), reserved=int(72e9),
-    ),
-    planted(
-        "MEMORY004", "fragments, A100", training(each=500e6), training(each=500e6), seed=61, timed=False, steps=8,
-        allocated=int(17e9), reserved=int(36e9), **_A100,
-    ),
+    fragments("half of what is held lies idle", 34e9, 72e9, 40e9, seed=58),
+    fragments("fragments, A100", 17e9, 36e9, 22e9, seed=61, **_A100),
     planted(
         "MEMORY005", "something is kept in each step", training(keeping(4e6)), training(), seed=59, timed=False,
         **_LEVEL,

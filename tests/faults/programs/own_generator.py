@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from tests.faults.programs.parts import Batch, perceptron, training, vectors
 
-CODE, NAME, STEPS, STACKS = "DATA004", "own generator of batches", 16, False
+CODE, NAME, STEPS, STACKS = "HOST008", "own generator of batches", 16, False
 
 
 @contextmanager

@@ -20,6 +20,10 @@ _SURE: Final = 0.8
 """Of what is at stake, what surely goes: some garbage has to be collected some time."""
 
 
+_AFTER: Final = 1.1
+"""What a collection costs beyond its span: it leaves the caches cold, and memory to be freed."""
+
+
 def garbage_collection(look: RankView) -> Iterator[Claim]:
     """Does Python's garbage collector hold up the training?
 
@@ -44,7 +48,7 @@ def garbage_collection(look: RankView) -> Iterator[Claim]:
         factors.cut[track] = look.spans(rows[trace.track[rows] == track])
     gains = look.gains(factors)
     spans = look.spans(rows)
-    stake = stake_seen(look, _SURE * gains, gains)
+    stake = stake_seen(look, _SURE * gains, _AFTER * gains)
     if not is_worth_it(look, stake):
         return
     longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from math import prod
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,12 @@ from kinetoscope.advisor.words import each_step, quoted, share
 from kinetoscope.advisor.worth import is_worth_it, nothing_changes, stake_over
 from kinetoscope.algorithms.intervals import intersection, union
 from kinetoscope.model import arguments
+from kinetoscope.model.devices import devices
 from kinetoscope.model.kernel_units import YES, kernel_units
 from kinetoscope.model.kinds import WorkKind
 from kinetoscope.views.numbers import shown
+
+Floats = NDArray[np.float64]
 
 _LONG: Final = 20_000
 """ns; of a shorter kernel most is beginning and ending."""
@@ -24,7 +28,7 @@ _LONG: Final = 20_000
 _SHARE: Final = 0.03
 """Of the time of the steps, under which a kernel does not matter."""
 
-_SURE: Final = 0.4
+_SURE: Final = 0.5
 """Of what is at stake, what more blocks surely bring: parts have to be put together, or the memory is the limit."""
 
 _LEAST: Final = 0.02
@@ -42,10 +46,10 @@ def kernels_that_leave_the_device_empty(look: RankView) -> Iterator[Claim]:
     """Do kernels that matter leave most of the device empty?
 
     What it checks. Kernels of 20 µs and more with less than one block for each multiprocessor, by name; and kernels
-    that use no matrix units and whose estimated occupancy is under 10 %. ROCm records neither.
+    that use no matrix units and whose estimated occupancy is under 10 %. ROCm does not record occupancy.
 
     Why it matters. With fewer blocks than multiprocessors the rest of the device does nothing. At stake is what the
-    steps gain if the same work were spread over all of them; surely four tenths of that, for the parts have to be put
+    steps gain if the same work were spread over all of them; surely half of that, for the parts have to be put
     together. Few warps on a multiprocessor cannot hide what they wait for, though some kernels need no more: of that
     nothing is sure.
 
@@ -54,13 +58,32 @@ def kernels_that_leave_the_device_empty(look: RankView) -> Iterator[Claim]:
     if not look.has_device or not look.count:
         return
     trace, work = look.trace, look.work
-    blocks = arguments.floats(trace, "blocks_per_sm", work.rows)
+    blocks = _blocks(look)
     occupancy = arguments.floats(trace, "occupancy", work.rows)
     long = look.view.work & work.of(WorkKind.COMPUTATION) & (work.duration >= _LONG)
     few = long & (blocks > 0) & (blocks < 1)
     yield from _claims(look, few, np.maximum(blocks, _LEAST), sure=_SURE)
     thin = long & (blocks >= 1) & (occupancy > 0) & (occupancy < _LOW) & (trace.of(kernel_units) != YES)
     yield from _claims(look, thin, occupancy / _ENOUGH, sure=0.0)
+
+
+def _blocks(look: RankView) -> Floats:
+    """Blocks for each multiprocessor, of each kernel: as recorded, else by its grid (ROCm); NaN where nothing tells."""
+    trace, work = look.trace, look.work
+    blocks = arguments.floats(trace, "blocks_per_sm", work.rows)
+    grids = arguments.codes(trace, "grid", work.rows)
+    codes, place = np.unique(grids, return_inverse=True)
+    size = np.array([_size(trace.strings.nested(code)) if code >= 0 else np.nan for code in codes.tolist()])[place]
+    for device in trace.of(devices):
+        here = np.isnan(blocks) & (work.device == device.number)
+        blocks[here] = size[here] / device.multiprocessors if device.multiprocessors else np.nan
+    return blocks
+
+
+def _size(grid: Any) -> float:
+    if not isinstance(grid, list) or not all(isinstance(each, int) and 0 < each < 1 << 31 for each in grid):
+        return np.nan
+    return float(prod(grid))
 
 
 def _claims(look: RankView, chosen: NDArray[np.bool_], left: NDArray[np.float64], *, sure: float) -> Iterator[Claim]:
@@ -95,7 +118,7 @@ def _claims(look: RankView, chosen: NDArray[np.bool_], left: NDArray[np.float64]
             stake=stake,
             change="- DataLoader(dataset, batch_size=n)\n+ DataLoader(dataset, batch_size=4 * n)  # more blocks",
             why="The steps are computed anew with this work spread over the whole device"
-            + ("; four tenths of that are supposed to be sure." if sure else ", which not every kernel gains by."),
+            + ("; half of that is supposed to be sure." if sure else ", which not every kernel gains by."),
             confidence="medium" if sure else "low",
             evidence=(Evidence("the longest call", "kernels", start=start, end=start + int(work.duration[longest]),
                                row=int(work.rows[longest])),),

@@ -38,7 +38,7 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
 
     Why it matters. An operator costs the host some ten microseconds whatever it computes. Where kernels are shorter
     than that the queue is empty, and the device waits for the next launch. At stake is what the steps gain if launching
-    takes no time but for 0.5 µs between kernels, and surely 85 % of that with 1 µs
+    takes no time, and surely 85 % of that with 1 µs
     between them, as a captured graph leaves out what cannot be captured.
 
     What to do. Give each kernel more to do (a larger batch), or launch many at once: `torch.compile` fuses kernels, and
@@ -56,7 +56,7 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
     factors.cut.update(found.stretches)
     gains = look.gains(factors)
     gaps = _GAP * len(found.calls) / look.count
-    stake = stake_over(look, _SURE * gains - gaps, gains - gaps / 2, exposed)
+    stake = stake_over(look, _SURE * gains - gaps, gains, exposed)
     if not is_worth_it(look, stake):
         return
     all_launches = look.trace.of(launches)

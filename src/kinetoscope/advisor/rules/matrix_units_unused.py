@@ -34,18 +34,20 @@ _GOOD: Final = 0.8
 _POOR: Final = 0.3
 """Share of the peak that is reached at any rate, of the memory's bandwidth twice as much."""
 
-_FAIR: Final = 0.5
+_FAIR: Final = 0.6
 _LARGE: Final = 2e9
 """Share of the peak that products of so many operations reach at any rate."""
 
 _SHORT: Final = 4_000
 """No kernel is shorter than this at any rate, ns."""
 
-_BY_NAME: Final = (1 / 2, 1 / 8)
+_BY_NAME: Final = (0.4, 1 / 8)
 """What is left of the time of a product at most and at least, where no shapes were recorded."""
 
 _OTHERS: Final = 0.5
-"""The same at least of other kernels outside the optimizer, which move half as many bytes with 16 bits."""
+_MUCH: Final = 0.3
+"""The same at least of other kernels outside the optimizer, which move half as many bytes with 16 bits, where there is
+no TF32 and products take more than this share of the step: then all of the model is to change."""
 
 _WORDS: Final = ("sgemm", "scudnn", "_ffma_", "_simt_s", "gemmSN_", "implicit_convolve_sgemm")
 """What the names of kernels hold that compute products in plain FP32 (cuBLAS, cuDNN, CUTLASS)."""
@@ -61,8 +63,8 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
     Why it matters. Tensor cores multiply matrices 8 to 16 times as fast in 16 bits as plain units do in FP32, from
     Ampere on 8 times in TF32, which needs one line. At stake is what the steps gain if each product takes the time that
     it needs at 80 % of the peak in 16 bits (or the memory needs for it); surely if at 30 % of the peak in TF32, on
-    devices without it in FP16 (large products at half of it), with 60 % of the bandwidth. At most other kernels gain,
-    too: 16 bits halve what they move.
+    devices without it in FP16 (large products at twice that), with 60 % of the bandwidth. Without TF32 other
+    kernels gain at most, too: 16 bits halve what they move.
 
     What to do. Allow TF32, or train in BF16 with autocast (FP16 and a gradient scaler before Ampere).
     """
@@ -76,9 +78,11 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
     spans = intersection(union(look.work.start[concerned], look.work.end[concerned]), look.inside)
     if spans.length < _SHARE * look.inside.length:
         return
+    has_tf32 = _has_tf32(look, numbers)
     low, high = nothing_changes(look), nothing_changes(look)
     others = look.work.of(WorkKind.COMPUTATION) & ~launched_in(look.trace, look.trace.of(optimizer_steps).inside)
-    low.work[:], high.work[:] = at_most, np.where(concerned | ~others, at_least, _OTHERS)
+    others &= ~concerned & (not has_tf32 and spans.length > _MUCH * look.inside.length)
+    low.work[:], high.work[:] = at_most, np.where(others, _OTHERS, at_least)
     stake = stake_over(look, look.gains(low), look.gains(high), spans)
     if not is_worth_it(look, stake):
         return
@@ -87,7 +91,6 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
     row = int(look.work.rows[longest])
     name = look.trace.strings.glance(int(look.trace.name[row]))
     start = int(look.work.start[longest]) - look.origin
-    has_tf32 = _has_tf32(look, numbers)
     yield Claim(
         message="Matrix products run in FP32 without tensor cores:"
         f" {share(spans.length, look.inside.length)} of the step, in kernels such as {quoted(name)}.",
@@ -98,7 +101,7 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
         else '+ with torch.autocast("cuda", dtype=torch.float16): ...  # and torch.amp.GradScaler()',
         why="The steps are computed anew with the time that each product needs on tensor cores, at 80 % of the peak in"
         f" 16 bits, surely at 30 % of that in {'TF32' if has_tf32 else 'FP16'}; where sizes were not recorded"
-        " (record_shapes=True), with an eighth to half of its time.",
+        " (record_shapes=True), with 12 to 40 % of its time.",
         confidence="medium",
         evidence=(Evidence("the longest such kernel", "kernels", start=start,
                            end=start + int(look.work.duration[longest]), row=row),),

@@ -29,10 +29,10 @@ _SHARE: Final = 0.03
 _LONG: Final = 10_000
 """ns; a shorter product gains nothing."""
 
-_LEFT: Final[dict[int, tuple[float, float]]] = {4: (0.95, 0.65), 2: (0.9, 0.45), 1: (0.8, 0.25)}
+_LEFT: Final[dict[int, tuple[float, float]]] = {4: (0.9, 0.65), 2: (0.85, 0.5), 1: (0.7, 0.35)}
 """What is left of the time at most and at least, by the power of two that all rows begin at multiples of."""
 
-_LEFT_WITHOUT: Final = (0.5, 0.1)
+_LEFT_WITHOUT: Final = (0.4, 0.12)
 """The same where the kernel used no matrix unit at all."""
 
 _BEST: Final = 0.85
@@ -54,8 +54,8 @@ def shapes_beside_the_matrix_units(look: RankView) -> Iterator[Claim]:
 
     Why it matters. Operands are loaded 16 bytes at a time. Where rows begin in between, kernels load 2, 4 or 8 bytes at
     a time, or use no tensor cores at all. At stake is what the steps gain if such a product takes, by how far it is
-    off, 65, 45 or 25 % of its time (10 % where no tensor cores were used), though never less than 85 % of the peak
-    allows; surely if it takes 95, 90 or 80 % (50 %).
+    off, 65, 50 or 35 % of its time (12 % where no tensor cores were used), though never less than 85 % of the peak
+    allows; surely if it takes 90, 85 or 70 % (40 %).
 
     What to do. Round the size up: the number of classes, the vocabulary, the hidden size.
     """

@@ -25,7 +25,7 @@ from kinetoscope.views.numbers import shown
 _RUN: Final = 3
 """Operators that follow one another, from which on it pays to put them into one."""
 
-_FEWEST: Final = 10
+_FEWEST: Final = 5
 """Of them a step, under which they are not many."""
 
 _PAUSE: Final = 100_000
@@ -34,8 +34,8 @@ _PAUSE: Final = 100_000
 _TINY: Final = 10_000
 """A kernel shorter than this, ns, is as long as it is because it is one."""
 
-_HOST_LEFT: Final = 0.3
-_TINY_LEFT: Final = 0.3
+_HOST_LEFT: Final = 0.2
+_TINY_LEFT: Final = 0.2
 """What part of calls and of small kernels is left at most: what is not fused is launched as before."""
 
 _UNSEEN: Final = 1.1
@@ -69,7 +69,7 @@ def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
 
     Why it matters. Each of them is called, launched, and reads and writes all its elements, though a few operations an
     element take no time. Compiled into one they cost about as much as the longest of them. At stake is what the steps
-    gain if only the longest of each run stays; surely if three tenths of the other calls stay and of their small
+    gain if only the longest of each run stays; surely if a fifth of the other calls stays and of their small
     kernels, and large kernels take twice as long as one of them.
 
     What to do. Compile the model, or the function that these operators stand in.
@@ -100,7 +100,7 @@ def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
         f" in runs of up to {len(rows)}, {shown(took / len(runs.rows), 'ns')} each on the host.",
         stake=stake,
         change="- y = f(x)\n+ f = torch.compile(f)  # once\n+ y = f(x)",
-        why="The steps are computed anew with the longest of each run alone; surely with three tenths of the other"
+        why="The steps are computed anew with the longest of each run alone; surely with a fifth of the other"
         " calls and of their small kernels, and twice the longest of the large ones.",
         confidence="medium",
         evidence=(Evidence(f"the longest run{where.text}", "operators", start=start, end=end, row=int(rows[0]),

@@ -16,6 +16,9 @@ from kinetoscope.views.numbers import shown
 _SPREAD: Final = 0.03
 """Of a step: what the rank with the most work computes more than the average one, from which on it is uneven."""
 
+_BEYOND_NOISE: Final = 0.06
+"""The same, under which kernels that vary in length for no reason do as much: it is a note then."""
+
 _ALWAYS: Final = 0.7
 """Share of the steps in which one rank has the most work, from which on it is a straggler."""
 
@@ -64,6 +67,7 @@ def uneven_work(look: JobView) -> Iterator[Claim]:
         confidence="high" if len(each) > 2 else "medium",
         evidence=(Evidence("computation and waiting of each rank and step", "rank_balance"),),
         time=found.of_rest(most),
+        at_most="critical" if most >= _BEYOND_NOISE * found.step else "note",
     )
 
 

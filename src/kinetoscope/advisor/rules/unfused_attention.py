@@ -19,7 +19,7 @@ from kinetoscope.algorithms.intervals import Intervals, intersection, merge, uni
 from kinetoscope.model.what_if import Factors
 from kinetoscope.views.numbers import shown
 
-_AT_MOST: Final = (0.2, 0.9)
+_AT_MOST: Final = (0.1, 0.85)
 _AT_LEAST: Final = (0.0, 0.4)
 """What is left, at most and at least, of what lies between the products, and of the products themselves."""
 
@@ -33,8 +33,8 @@ def unfused_attention(look: RankView) -> Iterator[Claim]:
     Why it matters. The scores are length × length numbers for each head: written, scaled, masked, soft-maxed, dropped
     out and read again, in a kernel each. A fused kernel keeps them on chip. At stake is what the steps gain if all that
     lies between the products goes, forward and backward, and the products, which then need not write and read the
-    scores, take four tenths; surely if a fifth of what lies between them
-    stays and nine tenths of the products.
+    scores, take four tenths; surely if a tenth of what lies between them
+    stays and 85 % of the products.
 
     What to do. Call `scaled_dot_product_attention`, or choose that implementation of the model
     (`attn_implementation="sdpa"`). Where torch's own attention falls back to this, its mask, types or sizes do not fit
@@ -65,7 +65,7 @@ def unfused_attention(look: RankView) -> Iterator[Claim]:
         change="- y = softmax(q @ k.transpose(-2, -1) / scale + mask, -1) @ v\n"
         "+ y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)",
         why="The steps are computed anew without what lies between the products, and with four tenths of these; surely"
-        " with a fifth of what lies between them and nine tenths of these.",
+        " with a tenth of what lies between them and 85 % of these.",
         confidence="medium",
         evidence=(Evidence("the longest of them", "operators", start=start, end=end,
                            row=int(found.softmax[chosen[longest]]), file=where.file, line=where.line),),

@@ -32,11 +32,14 @@ _FULL: Final = 0.9
 _MOST: Final = 8
 """Times the batch that are ever asked for."""
 
-_SURE: Final = 0.7
+_SURE: Final = 0.75
 """Of what a larger batch brings, what is sure: some kernels may take longer still."""
 
 _WORTH: Final = 0.03
 """Share of a step from which on a larger batch is worth a word."""
+
+_IDLE: Final = 0.1
+"""Share of the time in which devices wait for launches from which on a larger batch is more than a note."""
 
 _OPTIMIZER: Final = "Optimizer."
 
@@ -51,9 +54,10 @@ def unused_memory(look: RankView) -> Iterator[Claim]:
     Why it matters. Launches, the optimizer and collectives take as long for a large batch as for a small one. At stake
     is what a step for so many samples as now would be shorter by. The steps are computed anew with computing kernels,
     copies to the device and data loading k times as long, and divided by k, where k is the largest power of two that
-    fits, up to 8. At most, kernels with less than one block a multiprocessor take no longer until they fill the device.
-    Surely it is seven tenths of what remains if all take k times as long. Where the device is busy anyway nothing is
-    said. A larger batch is not the same training: the learning rate has to follow.
+    fits, up to 8; the optimizer's kernels take as long as now. At most, kernels with less than one block a
+    multiprocessor take no longer until they fill the device. Surely it is three quarters of what remains if all take k
+    times as long. It is a note where the device waits for launches less than a tenth of the time. A larger batch is not
+    the same training: the learning rate has to follow.
 
     What to do. A larger batch.
     """
@@ -66,9 +70,10 @@ def unused_memory(look: RankView) -> Iterator[Claim]:
     if times < 2:
         return
     now = (look.windows.end - look.windows.start).astype(np.float64)
-    low, high = _gains(look, now, times, filling=False), _gains(look, now, times, filling=True)
+    low, high = _gains(look, now, times, surely=True), _gains(look, now, times, surely=False)
     if float(np.mean(high)) < _WORTH * look.step:
         return
+    idle = _launching(look)
     use = max(uses, key=lambda use: use.peak)
     used = max(use.most_reserved, use.peak)
     yield Claim(
@@ -82,7 +87,8 @@ def unused_memory(look: RankView) -> Iterator[Claim]:
         " and counted for as many samples as now.",
         confidence="medium",
         evidence=(seen(look, use.row, "the peak", "memory_peak"),),
-        time=_part(_launching(look), (float(np.mean(low)) + float(np.mean(high))) / 2 * look.count),
+        at_most="critical" if idle.length >= _IDLE * look.inside.length else "note",
+        time=_part(idle, (float(np.mean(low)) + float(np.mean(high))) / 2 * look.count),
     )
 
 
@@ -95,11 +101,11 @@ def _fits(use: Use) -> int:
     return int(2 ** min(np.floor(np.log2(max(room, 1.0))), np.log2(_MOST)))
 
 
-def _gains(look: RankView, now: NDArray[np.float64], times: int, *, filling: bool) -> NDArray[np.float64]:
+def _gains(look: RankView, now: NDArray[np.float64], times: int, *, surely: bool) -> NDArray[np.float64]:
     """How much shorter each step would be for its samples with a batch so many times as large, ns: float64 [steps]."""
     factors, grows = look.factors(), _grows(look)
     factor = np.where(grows, float(times), 1.0)
-    if filling:
+    if not surely:
         blocks = arguments.floats(look.trace, "blocks_per_sm", look.work.rows)
         part = np.where(grows & (blocks < 1), np.maximum(times * blocks, 1.0), factor)
         factor = np.where(np.isnan(blocks), factor, part)
@@ -112,7 +118,7 @@ def _gains(look: RankView, now: NDArray[np.float64], times: int, *, filling: boo
 
 
 def _grows(look: RankView) -> NDArray[np.bool_]:
-    """Which device work grows with the batch: computation and copies to the device, but not the optimizer's."""
+    """Which device work grows with the batch: computation and copies, but not the optimizer's."""
     trace, work = look.trace, look.work
     marks = rows_named(
         trace, lambda name: name.startswith(_OPTIMIZER), EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_OPTIMIZER,)
