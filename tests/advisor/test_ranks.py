@@ -13,8 +13,9 @@ import pytest
 import kinetoscope
 from kinetoscope.advisor.advice import Advice, advise, settled
 from kinetoscope.advisor.exchange import COLLECTIVES, Exchange, Late, exchange
-from kinetoscope.advisor.finding import Finding
-from kinetoscope.advisor.rule import JobView
+from kinetoscope.advisor.finding import Claim, Finding
+from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.advisor.rules import rules
 from kinetoscope.advisor.rules.straggling_rank import _stake
 from kinetoscope.model.selection import ALL
 from tests.faults.cases.ranks import CASES, _data_parallel
@@ -206,3 +207,15 @@ def test_real_jobs(name: str, shared_traces: Path) -> None:
         assert "rank 7" in found(advice, "RANKS005")[0].message
     else:
         assert [finding.severity for finding in found(advice, "RANKS009")] == ["note"]
+
+
+def test_a_rule_that_fails_does_not_silence_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(look: JobView) -> list[Claim]:
+        raise ZeroDivisionError(look.step)
+
+    others = [rule for rule in rules() if rule.code != "RANKS004"]
+    monkeypatch.setattr("kinetoscope.advisor.advice.rules", lambda: (Rule("RANKS004", "Fails", of_job=fails), *others))
+    simulate(replace(SMALL, fault=Fault("data_loading", 2, 1_500_000)), tmp_path)
+    advice = advise(kinetoscope.read(tmp_path))
+    assert found(advice, "RANKS005")
+    assert any("RANKS004 failed on this job" in note for note in advice.notes)

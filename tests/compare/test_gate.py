@@ -115,6 +115,7 @@ def test_a_peak_of_memory_has_one_value_a_run_and_little_noise() -> None:
     more = [with_peak(each, 1.06e9) for each in runs()]
     assert failed(gate(base, more, ["memory_peak"])) == ["memory_peak"]
     assert gate(base, base, ["memory_peak"], strict=True).passed
+    assert not gate(base, base, ["memory_peak"]).notes
 
 
 def test_many_metrics_are_not_many_chances_of_a_false_alarm() -> None:

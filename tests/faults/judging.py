@@ -32,6 +32,7 @@ class Judged:
         place: the finding's place among all, from 1; 0 for none.
         message: what it says.
         false: codes of rules that warn about the fixed twin, though its fault is gone.
+        error: share of the step that the gain may be wrong by.
     """
 
     code: str
@@ -47,6 +48,7 @@ class Judged:
     place: int
     message: str
     false: tuple[str, ...]
+    error: float = ERROR
 
     @property
     def found(self) -> bool:
@@ -67,7 +69,7 @@ class Judged:
     def kept(self) -> bool:
         """Does the measured gain lie in the interval?"""
         low, high = self.promised
-        return low - ERROR <= self.gain <= high + ERROR
+        return low - self.error <= self.gain <= high + self.error
 
 
 @dataclass(frozen=True)

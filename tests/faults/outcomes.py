@@ -50,4 +50,9 @@ def read(*files: Path) -> Outcomes:
 
 def _line(each: Judged | Warned) -> str:
     plain: dict[str, Any] = asdict(each)
-    return json.dumps({key: round(value) if isinstance(value, float) else value for key, value in plain.items()})
+    return json.dumps({key: _rounded(value) for key, value in plain.items()})
+
+
+def _rounded(value: object) -> object:
+    """Whole ns; shares to four digits."""
+    return (round(value) if abs(value) > 1 else round(value, 4)) if isinstance(value, float) else value

@@ -26,7 +26,8 @@ and what the fix brings is measured in turns, without a profiler.
 
 - *Found*: the rule that is about the fault names it; in brackets its place among all findings.
 - *Promised*: by how much the step would be shorter, at least and at most. *Gained*: what the fix brought. *Kept*: the
-  gain lies in the promised interval, but for an error of {error:.1%} of the step that the two means have.
+  gain lies in the promised interval, but for what the two means may be wrong by: {error:.1%} of the step in simulated
+  programs, two standard errors in real ones.
 - *Wrong*: what is warned of although it is mended; on healthy programs everything that is warned of.
 
 """

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import pkgutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,7 +20,7 @@ from typing import Any, Final
 from kinetoscope.advisor.advice import advise
 from kinetoscope.reading import read
 from tests.faults import programs
-from tests.faults.judging import Judged, said
+from tests.faults.judging import ERROR, Judged, said
 from tests.faults.outcomes import REAL, Outcomes
 
 _NO_PROGRAMS: Final = ("__main__", "running", "parts", "ddp")
@@ -42,8 +44,9 @@ def run(name: str, folder: Path, *, rounds: int = 7, steps: int = 0) -> None:
 def judged(folder: Path) -> Judged:
     """What came of a program that was run into the folder."""
     measured: dict[str, Any] = json.loads((folder / "measured.json").read_text())
+    still = measured.get("still", [])
     advice, other = (advise(read(str(folder / twin), jobs=1)) for twin in ("faulty", "fixed"))
-    faulty, fixed = (min(measured["plain"][twin]) for twin in ("faulty", "fixed"))
+    (faulty, one), (fixed, other_error) = (_middle(measured["plain"][twin]) for twin in ("faulty", "fixed"))
     return Judged(
         code=measured["code"],
         family=FAMILY,
@@ -52,8 +55,15 @@ def judged(folder: Path) -> Judged:
         faulty=faulty,
         fixed=fixed,
         **said(advice, measured["code"]),
-        false=tuple(each.code for each in other.of("warning", "critical")),
+        false=tuple(each.code for each in other.of("warning", "critical") if each.code not in still),
+        error=max(ERROR, math.hypot(one, other_error) / faulty),
     )
+
+
+def _middle(rounds: list[float]) -> tuple[float, float]:
+    """The median of what rounds took, and what it may be wrong by: two standard errors."""
+    spread = statistics.stdev(rounds) if len(rounds) > 1 else rounds[0]
+    return statistics.median(rounds), 2 * spread / math.sqrt(len(rounds))
 
 
 def main() -> None:

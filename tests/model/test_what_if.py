@@ -158,3 +158,19 @@ def test_it_foretells_what_a_machine_does(
     assert what_if(trace, ()).duration.tolist() == [now]
     asked = "; ".join(f"/^{name}$/={factor}" for name, factor in scales.items())
     assert what_if(trace, rules(asked)).duration.tolist() == [then]
+
+
+def test_what_the_host_did_while_the_device_was_behind_counts_from_the_devices_step_on(tmp_path: Path) -> None:
+    """The device's step begins at 100, when earlier work is over; the host's at 50, and it is slow from 60 to 160."""
+    trace = drawn.job(
+        tmp_path,
+        drawn.launch(10, 5, 1),
+        drawn.kernel("before", 20, 80, 1),
+        drawn.annotation("ProfilerStep#1", 50, 130),
+        drawn.op("slow", 60, 100),
+        drawn.launch(160, 5, 2),
+        drawn.kernel("gemm", 170, 20, 2),
+    ).trace()
+    assert what_if(trace, ()).duration.tolist() == [90]
+    assert what_if(trace, rules("slow=0")).duration.tolist() == [30]
+    assert what_if(trace, rules("slow=0.5")).duration.tolist() == [60]

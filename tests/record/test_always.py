@@ -113,7 +113,7 @@ def test_one_request_at_a_time(tmp_path: Path) -> None:
     importlib.util.find_spec("torch") is None, reason="torch is not installed: `make test-recorder` does"
 )
 def test_a_real_job_is_sampled(tmp_path: Path) -> None:
-    options = ["--every", "40", "--budget", "30%", "--active", "1", "--keep", "2"]
+    options = ["--every", "40", "--budget", "90%", "--active", "1", "--keep", "2"]
     command = [sys.executable, "-W", "ignore", "-c", TRAIN, "600", "0.005"]
     done = run(kinetoscope("record", "-o", tmp_path, *options, "--", *command))
     assert done.returncode == 0, done.stderr

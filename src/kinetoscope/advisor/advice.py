@@ -9,10 +9,11 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.finding import SEVERITIES, Finding, Stake, severity
+from kinetoscope.advisor.finding import SEVERITIES, Claim, Finding, Stake, severity
 from kinetoscope.advisor.rule import JobView
 from kinetoscope.advisor.rules import rules
 from kinetoscope.advisor.survey import CLAIMS, ranked, survey, unpacked
+from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import ALL, Selection

@@ -54,6 +54,9 @@ _MEMORY: Final = Assumed(between=0.005, within=0.0)
 
 _LONGEST: Final = 100
 
+WARM_UP: Final = "Left out as warm-up"
+"""How the note begins that each run has, about steps that a gate never looks at."""
+
 _NONE: Final = {
     OPERATOR: "no operators were recorded (ProfilerActivity.CPU records them)",
     KERNEL: unrecorded("device work"),
@@ -297,7 +300,7 @@ def _noted(base: Sequence[Numbers], new: Sequence[Numbers]) -> list[str]:
     """What was noticed when the runs were measured: once for all, or with the run's name."""
     notes = []
     runs = [*base, *new]
-    for note in dict.fromkeys(note for run in runs for note in run.notes):
+    for note in dict.fromkeys(note for run in runs for note in run.notes if not note.startswith(WARM_UP)):
         of = [run.path for run in runs if note in run.notes]
         notes.append(note if len(of) == len(runs) else f"{', '.join(dict.fromkeys(of))}: {note}")
     return notes

@@ -84,7 +84,7 @@ class Assumed:
     Attributes:
         between: between runs: standard deviations up to this are expected, all alike; as a share of the value.
         wilder: probability that it is more than that, up to fifteen times.
-        within: between steps, worth one step's witness.
+        within: between steps, worth one step's witness; 0 for what is no matter of steps.
     """
 
     between: float = 0.02
@@ -266,6 +266,7 @@ class _Estimate:
     base: tuple[Run, ...]
     new: tuple[Run, ...]
     few: bool
+    short: bool
     alike: float
     level: float
     known: Word | None = None
@@ -275,7 +276,7 @@ class _Estimate:
 
 
 def _estimates(pairs: Sequence[tuple[Side, Side]], assumed: Assumed) -> list[_Estimate]:
-    found = [_prepared(base, new) for base, new in pairs]
+    found = [_prepared(base, new, assumed) for base, new in pairs]
     alike: dict[tuple[int, int, bool, float], list[int]] = {}
     for place, each in enumerate(found):
         if each.known is None:
@@ -288,15 +289,15 @@ def _estimates(pairs: Sequence[tuple[Side, Side]], assumed: Assumed) -> list[_Es
     return found
 
 
-def _prepared(base: Side, new: Side) -> _Estimate:
+def _prepared(base: Side, new: Side, assumed: Assumed) -> _Estimate:
     sides = [tuple(run for run in map(run_of, side) if run.steps) for side in (base, new)]
     before, after = sides
     few = min(len(before), len(after)) < RUNS
     alike = alikeness([*before, *after])
-    # Steps that are like their neighbours are worth fewer.
-    short = min((run.steps for side in sides for run in side), default=0) < STEPS * alike
+    # Steps that are like their neighbours are worth fewer; what has no noise within a run needs but one.
+    short = assumed.within > 0 and min((run.steps for side in sides for run in side), default=0) < STEPS * alike
     level = _STRICT if few or short else _LEVEL
-    return _Estimate(before, after, few, alike, level, _known(before, after))
+    return _Estimate(before, after, few, short, alike, level, _known(before, after))
 
 
 def _known(before: tuple[Run, ...], after: tuple[Run, ...]) -> Word | None:
@@ -499,9 +500,8 @@ def _why(found: _Estimate) -> str:
             f"{runs} run{'s' if runs > 1 else ''} on a side: how much runs differ is not known; "
             f"{RUNS} a side or more tell."
         )
-    steps = min(run.steps for run in (*found.base, *found.new))
-    if steps < STEPS:
-        return f"Only {steps} steps in a run; {STEPS} or more tell more."
-    if steps < STEPS * found.alike:
-        return f"Steps are like those before them: {steps} tell as little as {max(int(steps / found.alike), 1)}."
-    return ""
+    if not found.short:
+        return ""
+    if min(run.steps for run in (*found.base, *found.new)) < STEPS:
+        return f"A run has fewer than {STEPS} steps after its warm-up; more tell more."
+    return f"Steps are like those before them, and tell less than {STEPS} that are not; more tell more."

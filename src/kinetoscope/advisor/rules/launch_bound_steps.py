@@ -16,9 +16,12 @@ from kinetoscope.algorithms.intervals import merge
 from kinetoscope.model.launching import launches
 from kinetoscope.views.numbers import shown
 
-_SURE: Final = 0.85
+_SURE: Final = 0.9
 """Of what is at stake, what a graph surely brings: what cannot be captured, such as the optimizer or a loss that is
 looked at, is still launched call by call."""
+
+_MOST: Final = 1.1
+"""Times the idle time of launching that its end can bring: work that was launched late delays other work, too."""
 
 _GAP: Final = 1_000
 """Between kernels of a graph, ns; those of a device that waits for launches do not tell what it would be."""
@@ -38,7 +41,7 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
 
     Why it matters. An operator costs the host some ten microseconds whatever it computes. Where kernels are shorter
     than that the queue is empty, and the device waits for the next launch. At stake is what the steps gain if launching
-    takes no time, and surely 85 % of that with 1 µs
+    takes no time, and surely nine tenths of that with 1 µs
     between them, as a captured graph leaves out what cannot be captured.
 
     What to do. Give each kernel more to do (a larger batch), or launch many at once: `torch.compile` fuses kernels, and
@@ -55,6 +58,8 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
     factors = look.factors()
     factors.cut.update(found.stretches)
     gains = look.gains(factors)
+    # What goes beyond the idle time comes from other things that then begin sooner: it is theirs.
+    gains = gains * min(1.0, _MOST * exposed.length / max(float(gains.sum()), 1.0))
     gaps = _GAP * len(found.calls) / look.count
     stake = stake_over(look, _SURE * gains - gaps, gains, exposed)
     if not is_worth_it(look, stake):
@@ -70,7 +75,7 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
         f" {shown(float(np.median(busy)) if len(busy) else 0, 'ns')}.",
         stake=stake,
         change='- model = Model()\n+ model = torch.compile(Model(), mode="reduce-overhead")  # or a larger batch',
-        why="The steps are computed anew with launching that takes no time; a graph is supposed to bring 85 %"
+        why="The steps are computed anew with launching that takes no time; a graph is supposed to bring nine tenths"
         " of that at least.",
         confidence="medium",
         evidence=(Evidence("the longest stretch without device work while launching", "idle_breakdown",
