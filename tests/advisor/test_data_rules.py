@@ -60,6 +60,13 @@ def test_a_loader_that_device_work_hides_is_not_worth_a_word(tmp_path: Path) -> 
     assert claims("DATA001", look(tmp_path, *events)) == []
 
 
+def test_a_device_whose_work_was_not_recorded_may_hide_it(tmp_path: Path) -> None:
+    gpu = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]}
+    for code, span in (("DATA001", IN_PROCESS), ("DATA002", FROM_WORKERS)):
+        (claim,) = claims(code, look(tmp_path, *host_loop(span, 400_000), **gpu))
+        assert claim.confidence == "low"
+
+
 def test_a_quick_loader_is_not_worth_a_word(tmp_path: Path) -> None:
     assert claims("DATA001", look(tmp_path, *host_loop(IN_PROCESS, 4000))) == []
     assert claims("DATA002", look(tmp_path, *host_loop(FROM_WORKERS, 4000))) == []
@@ -257,6 +264,7 @@ def with_dims(dims: object, types: object = ("float", "float")) -> Change:
         (with_dims([[32, 64, 64, 3]]), "medium"),
         (with_dims([[4, 3, 16, 64, 64]]), "medium"),
         (with_dims([[32, 1, 64, 64]]), "low"),
+        (with_dims([[32, 4, 64, 64]]), "low"),
         (with_dims([[32, 3, 64, 64]], ["unsigned char"]), ""),
         (with_dims([[32, 64, 64, 64]]), ""),
         (with_dims([[32, 3, 8, 8]]), ""),

@@ -302,6 +302,14 @@ def test_a_pause_is_told_by_its_annotation_its_frame_or_its_neighbours(tmp_path:
         assert claim.time.start.tolist() == at
 
 
+@pytest.mark.parametrize(("places", "sure"), [((0, 3, 6, 9), True), ((0, 1, 5), False), ((2,), False)])
+def test_what_comes_seldom_may_be_by_chance(places: tuple[int, ...], sure: bool, tmp_path: Path) -> None:
+    """Another process may have had the core, unless it is each third step."""
+    events = [op("aten::mm", k * 10_000_000, 2_000_000 if k in places else 10_000_000) for k in range(12)]
+    [claim] = unexplained_host_time(view(tmp_path, *steps(12, 10_000_000), *events))
+    assert (claim.confidence == "medium") is sure
+
+
 def test_nothing_is_unexplained_where_something_computes(tmp_path: Path) -> None:
     marks = steps(4, 10_000_000)
     hidden = [e for k in range(4) for e in (

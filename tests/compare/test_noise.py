@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.drawing import BETWEEN_RUNS, NOISES, Pair, Shape, pairs
+from benchmarks.gate import BEGIN, END, PAGE, tables, with_tables
 from kinetoscope.compare.noise import (
     LIMIT,
     Assumed,
@@ -88,6 +89,18 @@ def test_the_interval_holds_the_change_as_often_as_it_says() -> None:
 def test_an_improvement_is_found_as_a_loss_is() -> None:
     back = [(new, base) for base, new in pairs(300, THREE, seed=10, effect=0.08)]
     assert share(back, "better") >= 0.95
+
+
+def test_the_tables_of_the_guide_are_those_that_the_benchmark_makes() -> None:
+    """Line by line but for the numbers, which take minutes."""
+
+    def labels(text: str) -> list[str]:
+        return [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("|")]
+
+    page = PAGE.read_text(encoding="utf-8")
+    made = tables(2)
+    assert labels(page.partition(BEGIN)[2].partition(END)[0]) == labels(made)
+    assert with_tables(with_tables(page, made), made) == with_tables(page, made)
 
 
 # --- words

@@ -18,7 +18,7 @@ import pytest
 from kinetoscope.errors import InputError
 from kinetoscope.record.daemon import Daemon, Order
 from kinetoscope.record.processes import descendants, environment_of, is_alive
-from tests.record.processes import environment, run
+from tests.record.processes import ended_here, environment, run
 from tests.record.programs import TRAIN, kinetoscope, names, traces, until
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "SO_PASSCRED"), reason="needs Linux, whose sockets tell who sends")
@@ -135,19 +135,24 @@ def test_processes_are_looked_into() -> None:
     importlib.util.find_spec("torch") is None, reason="torch is not installed: `make test-recorder` does"
 )
 def test_an_unmodified_job_is_recorded(tmp_path: Path, short: str) -> None:
-    given = environment(KINETO_USE_DAEMON="1", KINETO_IPC_SOCKET_DIR=short, KINETO_LOG_LEVEL="99")
-    daemon = kinetoscope("daemon", "-o", tmp_path / "a", "--now", "--steps", "2", "--count", "1", "--patience", "300s")
-    with subprocess.Popen(daemon, env=given, stdout=subprocess.PIPE, text=True) as process:
-        until((Path(short) / "dynolog").exists)
-        command = [sys.executable, "-W", "ignore", "-c", TRAIN, "100000", "0.3"]
-        with subprocess.Popen(command, env=given) as job:
-            try:
+    """On a machine that is very busy Kineto sometimes records nothing between its start and its stop: asked again."""
+    with ended_here() as mark, contextlib.ExitStack() as stack:
+        given = environment(KINETO_USE_DAEMON="1", KINETO_IPC_SOCKET_DIR=short, **mark)
+        for attempt in range(3):
+            folder = tmp_path / str(attempt)
+            options = ["--now", "--steps", "2", "--count", "1", "--patience", "300s"]
+            daemon = kinetoscope("daemon", "-o", folder, *options)
+            with subprocess.Popen(daemon, env=given, stdout=subprocess.PIPE, text=True) as process:
+                until((Path(short) / "dynolog").exists)
+                if not attempt:
+                    job = subprocess.Popen([sys.executable, "-W", "ignore", "-c", TRAIN, "100000", "0.1"], env=given)
+                    stack.callback(job.wait)
+                    stack.callback(job.kill)
                 said, _ = process.communicate(timeout=400)
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    job.kill()
-    assert process.returncode == 0
-    assert len(said.split()) == 1
-    (trace,) = traces(tmp_path / "a")
+            assert process.returncode == 0
+            assert len(said.split()) == 1
+            assert run(kinetoscope("doctor", folder)).returncode == 0
+            (trace,) = traces(folder)
+            if names(trace):
+                break
     assert names(trace).count("Optimizer.step#Adam.step") >= 2
-    assert run(kinetoscope("doctor", tmp_path / "a")).returncode == 0

@@ -8,9 +8,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.advisor.finding import Confidence
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.intervals import Intervals, union
 from kinetoscope.model.calltree import STEP, main_thread
+from kinetoscope.model.devices import devices
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.trace import Trace
@@ -72,6 +74,12 @@ def gains_without(look: RankView, time: Intervals) -> NDArray[np.float64]:
 def sure(look: RankView) -> float:
     """What share of what is at stake more workers surely bring."""
     return SURE if look.has_device else SURE_ON_HOST
+
+
+def confidence(look: RankView, known: Confidence) -> Confidence:
+    """How sure a claim about data is: low where there is a device whose work, which may hide it, was not recorded."""
+    unseen = not look.has_device and (look.trace.of(devices) or len(look.trace.rows(EventKind.RUNTIME)))
+    return "low" if unseen else known
 
 
 def range_of_mean(values: NDArray[np.float64]) -> tuple[float, float]:

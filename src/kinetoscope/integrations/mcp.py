@@ -1,4 +1,4 @@
-"""The tools of `toolbox` by the Model Context Protocol, over standard input and output.
+"""The tools of `integrations.assistant` by the Model Context Protocol, over standard input and output.
 
 An assistant that speaks it starts `kinetoscope mcp FOLDER` and asks. Nothing is written, nothing outside the folders is
 read, nothing goes over a network.
@@ -17,7 +17,9 @@ from mcp.server.stdio import stdio_server
 
 from kinetoscope import __version__
 from kinetoscope.errors import KinetoscopeError
-from kinetoscope.integrations.toolbox import DATA, TOOLS, Toolbox, error_line
+from kinetoscope.integrations.assistant.runs import Folders
+from kinetoscope.integrations.assistant.tools import TOOLS, call
+from kinetoscope.integrations.assistant.wording import DATA, error_line
 
 INSTRUCTIONS: Final = (
     "Kinetoscope answers questions about traces of PyTorch jobs. Begin with list_runs, then advise; run_analysis, diff"
@@ -34,11 +36,10 @@ def serve(folders: Sequence[str]) -> None:
     Raises:
         NotFoundError: one of the folders is not there.
     """
-    box = Toolbox(folders)
-    anyio.run(_serve, box)
+    anyio.run(_serve, Folders(folders))
 
 
-def server(box: Toolbox) -> Server[Any]:
+def server(folders: Folders) -> Server[Any]:
     """The protocol's side of the tools."""
     limit = anyio.CapacityLimiter(_AT_ONCE)
 
@@ -48,7 +49,7 @@ def server(box: Toolbox) -> Server[Any]:
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         del context
-        return await anyio.to_thread.run_sync(_answer, box, params.name, params.arguments, limiter=limit)
+        return await anyio.to_thread.run_sync(_answer, folders, params.name, params.arguments, limiter=limit)
 
     return Server(
         "kinetoscope",
@@ -60,8 +61,8 @@ def server(box: Toolbox) -> Server[Any]:
     )
 
 
-async def _serve(box: Toolbox) -> None:
-    served = server(box)
+async def _serve(folders: Folders) -> None:
+    served = server(folders)
     async with stdio_server() as (reads, writes):
         await served.run(reads, writes, served.create_initialization_options())
 
@@ -73,10 +74,10 @@ def _described(tool: Any) -> types.Tool:
     return types.Tool(name=tool.name, description=tool.doc, input_schema=tool.schema, annotations=hints)
 
 
-def _answer(box: Toolbox, name: str, arguments: dict[str, Any] | None) -> types.CallToolResult:
+def _answer(folders: Folders, name: str, arguments: dict[str, Any] | None) -> types.CallToolResult:
     """The answer, or one line that says why there is none."""
     try:
-        text, wrong = box.call(name, arguments), False
+        text, wrong = call(folders, name, arguments), False
     except (KinetoscopeError, MemoryError) as error:
         text, wrong = error_line(error), True
     except Exception as error:  # noqa: BLE001 - the next question must still be answered

@@ -16,5 +16,5 @@ CODE, NAME, STEPS, STACKS = "DATA002", "one worker of a loader that needs four",
 @contextmanager
 def program(fixed: bool) -> Iterator[Callable[[], None]]:
     """With as many workers as it takes."""
-    loader = DataLoader(Sleeping(0.002), 16, num_workers=8 if fixed else 1, persistent_workers=True)
+    loader = DataLoader(Sleeping(0.001), 16, num_workers=8 if fixed else 1, persistent_workers=True)
     yield training(perceptron(512), endless(loader))

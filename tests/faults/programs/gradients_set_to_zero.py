@@ -17,9 +17,9 @@ CODE, NAME, STEPS, STACKS = "HOST005", "zero_grad(set_to_none=False)", 12, False
 @contextmanager
 def program(fixed: bool) -> Iterator[Callable[[], None]]:
     """Gradients are dropped."""
-    model = perceptron(1024, layers=8)
+    model = perceptron(128, layers=60)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    batches = vectors(8)
+    batches = vectors(16)
 
     def step() -> None:
         inputs, target = next(batches)

@@ -16,7 +16,8 @@ from kinetoscope.model import arguments
 from kinetoscope.model.element_types import element_type
 from kinetoscope.views.numbers import shown
 
-_CHANNELS: Final = (1, 3, 4)
+_COLORS: Final = 3
+_CHANNELS: Final = (1, _COLORS, 4)
 _SMALLEST: Final = 16
 """Pixels of an image's side."""
 
@@ -33,7 +34,8 @@ def images_copied_as_floats(look: RankView) -> Iterator[Claim]:
     Why it matters. Most images have 8 bits a channel: as float32 four times as much is copied, and the loader's workers
     convert, pickle and pin four times as much. At stake is what the steps gain if these copies take a quarter of their
     time (half of it for 16 bits), of which three quarters are taken to be sure, for the device has to convert then. It
-    is supposed that the images come from 8 bits: with one channel, which may be anything, it is a note.
+    is supposed that the images come from 8 bits: with one channel or four, which may be anything (spectrograms, masks,
+    latents of an autoencoder), it is a note.
 
     What to do. Send the bytes, and convert and normalize on the device, where it costs next to nothing.
     """
@@ -62,7 +64,7 @@ def images_copied_as_floats(look: RankView) -> Iterator[Claim]:
         "+ images = (images.to(device, non_blocking=True).float() / 255 - mean) / std",
         why="The steps are computed anew with copies of 8 bits a channel; converting on the device is supposed to cost"
         " a quarter of that at most.",
-        confidence="medium" if (channels[which] > 1).any() else "low",
+        confidence="medium" if (channels[which] == _COLORS).any() else "low",
         evidence=(seen(look, call, "the call of the longest of them", "memory_bandwidth"),),
         time=running(look, found, which, 1.0 - factor[which]),
     )

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.fetching import IN_PROCESS, WORTH, fetches, gains_without, sure
+from kinetoscope.advisor.fetching import IN_PROCESS, WORTH, confidence, fetches, gains_without, sure
 from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.where import seen
@@ -33,7 +33,8 @@ def loading_in_the_main_process(look: RankView) -> Iterator[Claim]:
     are made beside the training, and the thread takes one that is ready. At most the steps gain what they are shorter
     by if these spans vanish. Surely they gain three quarters of what remains of that if the workers asked for make
     batches just as fast as this thread does: workers share memory and disks with the training, and a batch that is
-    ready has still to be taken. Where the training runs on the host, too, it is half, for they share the cores.
+    ready has still to be taken. Where the training runs on the host, too, it is half, for they share the cores. It is a
+    note where there is a device whose work was not recorded.
 
     What to do. Give the loader workers, and let them live on from epoch to epoch.
     """
@@ -58,6 +59,7 @@ def loading_in_the_main_process(look: RankView) -> Iterator[Claim]:
         f"+ DataLoader(dataset, batch_size=..., num_workers={workers}, persistent_workers=True)",
         why=f"The steps are computed anew without these spans; {workers} workers, which share the host with the"
         f" training, are supposed to bring {share(sure(look), 1.0)} of that at least.",
+        confidence=confidence(look, "high"),
         evidence=(seen(look, longest, "the longest of them", "step_breakdown"),),
         time=look.exposed(spans),
     )

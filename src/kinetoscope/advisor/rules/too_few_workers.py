@@ -8,7 +8,16 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.fetching import FROM_WORKERS, WORTH, fetches, first_fetches, gains_without, range_of_mean, sure
+from kinetoscope.advisor.fetching import (
+    FROM_WORKERS,
+    WORTH,
+    confidence,
+    fetches,
+    first_fetches,
+    gains_without,
+    range_of_mean,
+    sure,
+)
 from kinetoscope.advisor.finding import Claim, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.where import seen
@@ -65,7 +74,7 @@ def too_few_workers(look: RankView) -> Iterator[Claim]:
         f"+ DataLoader(dataset, num_workers={times} * n, persistent_workers=True, ...)",
         why=f"The steps are computed anew without the waiting. {times} times the workers make batches {times} times as"
         f" fast, and are supposed to bring {share(sure(look), 1.0)} of what that allows.",
-        confidence="medium",
+        confidence=confidence(look, "medium"),
         evidence=(seen(look, longest, "the longest wait", "step_breakdown"),),
         time=look.exposed(waits),
     )

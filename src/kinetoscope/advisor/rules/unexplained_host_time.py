@@ -12,7 +12,7 @@ from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import Spot, spot
 from kinetoscope.advisor.words import each_step, quoted
-from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over
+from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over, stake_seen
 from kinetoscope.algorithms.intervals import Intervals, difference, intersection, union
 from kinetoscope.algorithms.tree import enclosing
 from kinetoscope.model.calls import call_name
@@ -178,10 +178,14 @@ def _claims(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: s
     factors = look.factors()
     factors.cut[track] = gaps
     gains = look.gains(factors)
+    seldom = len(gaps.start) < _OFTEN * look.count
+    regular = _is_regular(look, gaps)
     stake = stake_over(look, _SURE * gains, gains, gaps)
-    seldom = len(gaps.start) < _OFTEN * look.count and np.mean(gains) < _BY_CHANCE * look.step
-    if seldom or not is_worth_it(look, stake):
+    if seldom and regular:  # so it will go on, however uneven the steps are
+        stake = stake_seen(look, _SURE * gains, gains)
+    if (seldom and np.mean(gains) < _BY_CHANCE * look.step) or not is_worth_it(look, stake):
         return
+    is_sure = look.count >= _FEW and (not seldom or regular)
     longest = int(np.argmax(gaps.end - gaps.start))
     row = int(around[longest])
     where = spot(trace, row) if row >= 0 else Spot()
@@ -193,13 +197,19 @@ def _claims(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: s
         stake=stake,
         why="The steps are computed anew without these stretches; eight tenths of that are supposed to be sure if the"
         f" loop does it elsewhere, or more seldom.{unknown}",
-        confidence="medium" if look.count >= _FEW else "low",
+        confidence="medium" if is_sure else "low",
         evidence=(Evidence("the longest of them", "step_breakdown", start=int(gaps.start[longest]) - look.origin,
                            end=int(gaps.end[longest]) - look.origin, row=row, file=where.file, line=where.line),),
         time=gaps,
         key=label,
         broad=1,
     )  # fmt: skip
+
+
+def _is_regular(look: RankView, gaps: Intervals) -> bool:
+    """Do stretches come in each so-manieth step, three times or more?"""
+    apart = np.diff(np.unique(step_of(look.view.steps.host, gaps.start)))
+    return len(apart) > 1 and int(apart.min()) == int(apart.max())
 
 
 RULE = Rule("HOST008", "The loop does something else than train", of_rank=unexplained_host_time)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.advisor.copies_to_device import copies_to_device
-from kinetoscope.advisor.fetching import SURE, WORTH, gains_without, loader_time
+from kinetoscope.advisor.fetching import SURE, WORTH, confidence, gains_without, loader_time
 from kinetoscope.advisor.finding import Claim, Confidence, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.where import seen, source_of
@@ -56,14 +56,14 @@ def waiting_for_data(look: RankView) -> Iterator[Claim]:
 
     What to do. Make batches ahead in another process or thread; torch's DataLoader does, with workers.
     """
-    time, source, confidence = _waiting(look)
+    time, source, known = _waiting(look)
     if time is None or not time.length:
         return
     gains = gains_without(look, time)
     waiting = float(np.mean(gains)) if len(gains) else 0.0
     if waiting < WORTH * look.step:
         return
-    part = 0.5 if confidence == "medium" or not look.has_device else SURE
+    part = 0.5 if known == "medium" or not look.has_device else SURE
     yield Claim(
         message=f"The training waits {shown(waiting, 'ns')} of each step ({share(waiting, look.step)}) for data that"
         f" does not come from torch's loader{_by(look.trace, source)}.",
@@ -72,7 +72,7 @@ def waiting_for_data(look: RankView) -> Iterator[Claim]:
         "+ for batch in DataLoader(dataset, num_workers=4, pin_memory=True, persistent_workers=True):",
         why="The steps are computed anew without this time; making batches ahead is supposed to bring"
         f" {share(part, 1.0)} of that at least.",
-        confidence=confidence,
+        confidence=confidence(look, known),
         evidence=(_evidence(look, source, time),),
         time=look.exposed(time),
     )

@@ -1,0 +1,104 @@
+"""The runs that can be asked about: those below some folders, and nothing else of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from kinetoscope.errors import NotFoundError, UsageError
+from kinetoscope.integrations.assistant.wording import brief
+from kinetoscope.model.job import Job
+from kinetoscope.server.workspace import Workspace
+
+_FEW: Final = 4
+"""Runs that are not in the list and stay open."""
+
+
+class Folders:
+    """The runs below some folders.
+
+    Raises:
+        NotFoundError: one of the folders is not there.
+    """
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        for each in folders:
+            if not Path(each).exists():
+                raise NotFoundError(f"{each}: no such folder")
+        self._roots = tuple(Path(each).resolve() for each in folders)
+        self._workspace = Workspace(tuple(str(each) for each in self._roots))
+        self._others: dict[Path, Workspace] = {}
+
+    def job(self, given: Mapping[str, Any], name: str = "path") -> Job:
+        """The run that is asked about, and only the ranks that are.
+
+        Raises:
+            KinetoscopeError: there is none of this name, it lies elsewhere, or it cannot be read.
+        """
+        from kinetoscope.server.asking import integers
+
+        run = self._found(given[name])
+        ranks = integers("ranks", given["ranks"]) if given.get("ranks") else None
+        job: Job = run.part(ranks, None)
+        for source in job.sources:
+            self._require_inside(source.url, given[name])
+        return job
+
+    def runs(self) -> list[Any]:
+        """The runs below the folders, newest first; links that lead out of them are no runs."""
+        return [run for run in self._workspace.runs().runs if all(self._is_inside(each) for each in _files(run))]
+
+    def shown(self, run: Any) -> str:
+        """What a run is called here: unlike its path it tells nothing about the machine."""
+        return str(run.files.name)
+
+    def _found(self, asked: str) -> Any:
+        listed = self.runs()
+        for run in listed:
+            if asked in (run.id, self.shown(run), run.files.path):
+                return run
+        path = self._inside(asked)
+        same = [run for run in listed if Path(run.files.path) == path]
+        return same[0] if same else self._opened(path, asked)
+
+    def _inside(self, asked: str) -> Path:
+        """The place that a path means, with links followed."""
+        if "\0" in asked or "://" in asked:
+            raise UsageError(f"{brief(asked)}: only paths below the served folders can be asked about")
+        for root in self._roots:
+            place = (root / asked).resolve()
+            if not self._is_inside(place):
+                continue
+            if place.exists():
+                return place
+        if all(not self._is_inside((root / asked).resolve()) for root in self._roots):
+            raise UsageError(f"{brief(asked)}: only paths below the served folders can be asked about")
+        raise NotFoundError(f"{brief(asked)}: no such run; list_runs names them")
+
+    def _opened(self, path: Path, asked: str) -> Any:
+        """A run that the list does not have as one, such as a single file of several."""
+        if path not in self._others:
+            while len(self._others) >= _FEW:
+                self._others.pop(next(iter(self._others))).close()
+            self._others[path] = Workspace((str(path),))
+        found = self._others[path].runs()
+        if not found.runs:
+            raise NotFoundError(f"{brief(asked)}: no traces there; list_runs names the runs")
+        if len(found.runs) > 1:
+            names = ", ".join(brief(self.shown(run)) for run in found.runs[:5])
+            raise UsageError(f"{brief(asked)} holds {len(found.runs)} runs ({names}, …): ask about one; see list_runs")
+        return found.runs[0]
+
+    def _is_inside(self, path: str | Path) -> bool:
+        place = Path(os.path.realpath(path))
+        return any(place == root or root in place.parents for root in self._roots)
+
+    def _require_inside(self, path: str, asked: str) -> None:
+        if not self._is_inside(path):
+            raise UsageError(f"{brief(asked)}: it leads out of the served folders")
+
+
+def _files(run: Any) -> list[str]:
+    return [file.found.url for file in run.files.files]

@@ -1,0 +1,315 @@
+"""The tools: one function each, and what it says of itself."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.datastructures import QueryParams
+
+from kinetoscope.errors import UsageError
+from kinetoscope.integrations.assistant.arguments import LONGEST_ASKED, Argument, checked, selection
+from kinetoscope.integrations.assistant.runs import Folders
+from kinetoscope.integrations.assistant.wording import (
+    DEEPEST,
+    LONGEST,
+    MOST_ROWS,
+    ROWS,
+    bounded,
+    brief,
+    clean,
+    notes,
+    table,
+)
+from kinetoscope.server.refusals import ForbiddenError
+from kinetoscope.views.text import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One thing that can be asked. Nothing in it ever comes out of a trace."""
+
+    name: str
+    doc: str
+    arguments: tuple[Argument, ...]
+    answer: Callable[[Folders, Mapping[str, Any]], dict[str, Any]]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Its arguments, as JSON Schema."""
+        return {
+            "type": "object",
+            "properties": {each.name: each.schema for each in self.arguments},
+            "required": [each.name for each in self.arguments if each.required],
+            "additionalProperties": False,
+        }
+
+
+def call(folders: Folders, name: str, given: Mapping[str, Any] | None) -> str:
+    """The answer of a tool, as JSON.
+
+    Raises:
+        KinetoscopeError: there is no such tool or argument, or it cannot be answered.
+    """
+    known = {tool.name: tool for tool in TOOLS}
+    if name not in known:
+        raise UsageError(f"there is no tool {brief(name)!r}{nearest(name[:60], known)}; tools: {', '.join(known)}")
+    tool = known[name]
+    return bounded(tool.answer(folders, checked(tool.name, tool.arguments, given or {})))
+
+
+def _list_analyses(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
+    del folders
+    from kinetoscope.analyses import GROUPS, named
+
+    if not given.get("name"):
+        return {
+            "analyses": {group: {name: named(name).question for name in names} for group, names in GROUPS.items()},
+            "next": "list_analyses with a name tells what it measures, its parameters and its columns.",
+        }
+    analysis = _analysis(given["name"])
+    return {
+        "name": analysis.name,
+        "doc": analysis.doc,
+        "parameters": {
+            each.name: {"doc": each.doc, "default": each.default, **({"choices": each.choices} if each.choices else {}),
+                        **({"unit": each.unit} if each.unit else {})}
+            for each in analysis.parameters
+        },
+        "columns": {each.name: f"{each.doc}{f' ({each.unit})' if each.unit else ''}" for each in analysis.schema},
+    }  # fmt: skip
+
+
+def _analysis(name: str) -> Any:
+    from kinetoscope.analyses import NAMES, named
+
+    wanted = name.strip().replace("-", "_")
+    if wanted not in NAMES:
+        raise UsageError(f"there is no analysis {brief(name)!r}{nearest(wanted[:60], NAMES)}; see list_analyses")
+    return named(wanted)
+
+
+def _run_analysis(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
+    from kinetoscope.server.asking import parameters
+
+    analysis = _analysis(given["name"])
+    asked = QueryParams([(f"p.{name}", _text(value)) for name, value in given.get("params", {}).items()])
+    result = analysis(folders.job(given), select=selection(given), **parameters(analysis, asked))
+    return {"analysis": analysis.name, "question": analysis.question, **table(result, given)}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)[:LONGEST_ASKED] if isinstance(value, str | int | float) else brief(json.dumps(value, default=str))
+
+
+def _advise(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
+    from kinetoscope.advisor.advice import advise
+
+    advice = advise(folders.job(given), select=selection(given))
+    limit = given.get("limit", ROWS)
+    return {
+        "step_ns": round(advice.step),
+        "findings": [_finding(each) for each in advice.findings[:limit]],
+        "findings_in_all": len(advice.findings),
+        "how_to_read": "at_stake_ns and at_stake_share: how much shorter an average step would be, surely and at most."
+        " A finding with same_time_as is about time that another one counts already.",
+        **notes(advice.notes),
+    }
+
+
+def _finding(found: Any) -> dict[str, Any]:
+    step = found.step or math.inf
+    answer = {
+        "code": found.code,
+        "severity": found.severity,
+        "message": clean(found.message, DEEPEST),
+        "at_stake_ns": [round(found.stake.low), round(found.stake.high)],
+        "at_stake_share": [round(found.stake.low / step, 4), round(found.stake.high / step, 4)],
+        "confidence": found.confidence,
+        "why": clean(found.why, DEEPEST),
+        "change": [clean(line, DEEPEST) for line in found.change.splitlines()],
+        "ranks": list(found.ranks)[:64],
+        "same_time_as": found.same_time_as,
+        "where": [_evidence(each) for each in found.evidence],
+    }
+    return {key: value for key, value in answer.items() if value not in ("", [], None)}
+
+
+def _evidence(each: Any) -> dict[str, Any]:
+    answer = {
+        "what": clean(each.text, DEEPEST),
+        "analysis": each.analysis,
+        "params": {name: clean(value, LONGEST) for name, value in each.params.items()},
+        "rank": each.rank if each.rank >= 0 else "",
+        "time": f"{each.start}-{each.end}" if 0 <= each.start < each.end else "",
+        "file": f"{clean(each.file, LONGEST)}:{each.line}" if each.file else "",
+    }
+    return {key: value for key, value in answer.items() if value not in ("", {})}
+
+
+def _explain(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
+    del folders
+    from kinetoscope.advisor.rules import rules
+
+    known = {rule.code: rule for rule in rules()}
+    rule = known.get(given["code"].strip().upper())
+    if rule is None:
+        raise UsageError(f"there is no rule {brief(given['code'])!r}; rules: {', '.join(known)}")
+    return {"code": rule.code, "title": rule.title, "doc": rule.doc}
+
+
+def _diff(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
+    from kinetoscope.compare.diff import diff
+
+    found = diff(folders.job(given, "base"), folders.job(given, "new"), select=selection(given))
+    waterfall, rows = table(found.waterfall, {"limit": MOST_ROWS}, "waterfall"), table(found.rows, given)
+    return {
+        "answer": clean(found.sentence, DEEPEST),
+        "base_step_ns": found.base,
+        "new_step_ns": found.new,
+        "waterfall_columns": waterfall["columns"],
+        "waterfall": waterfall["waterfall"],
+        **rows,
+    }
+
+
+def _sql(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
+    from kinetoscope.server.sql import answered, require_harmless
+
+    try:
+        require_harmless(given["query"])
+    except ForbiddenError as error:
+        raise UsageError("the query is refused: a single SELECT over the tables of the run, no files") from error
+    return table(answered(folders.job(given), given["query"]), given)
+
+
+def _list_tables(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
+    del folders
+    from kinetoscope.model.sql import schema_of
+    from kinetoscope.model.tables import TABLES
+
+    names = [given["table"]] if given.get("table") else list(TABLES)
+    for name in names:
+        if name not in TABLES:
+            raise UsageError(f"there is no table {brief(name)!r}{nearest(name[:60], TABLES)}; {', '.join(TABLES)}")
+    return {
+        name: {"doc": TABLES[name].doc, "columns": {
+            column.name: f"{column.dtype}: {column.doc}{f' ({column.unit})' if column.unit else ''}"
+            for column in schema_of(name)
+        }}
+        for name in names
+    }  # fmt: skip
+
+
+def _list_runs(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
+    from kinetoscope.server.run import state_of
+
+    runs = folders.runs()
+    offset, limit = given.get("offset", 0), given.get("limit", ROWS)
+    rows = [
+        {
+            "path": clean(folders.shown(run), LONGEST),
+            "files": len(run.files.files),
+            "bytes": run.files.bytes,
+            "modified": int(run.files.modified),
+            "state": state_of(run),
+        }
+        for run in runs[offset : offset + limit]
+    ]
+    return {"runs": rows, "runs_in_all": len(runs)}
+
+
+_RUN: Final = "A trace, or a folder with those of one run: its name in list_runs, or a path below the served folders."
+
+_LIMIT: Final = Argument("limit", "integer", f"Rows at most; {ROWS} by default.", least=1, most=MOST_ROWS)
+_OFFSET: Final = Argument("offset", "integer", "Rows to leave out first.", least=0, most=1 << 40)
+_SORT: Final = Argument("sort", "string", "Columns by which rows are sorted, largest first: `calls`, `name:asc`.")
+_PARTS: Final = (
+    Argument("ranks", "string", "Only these ranks: `0,8-15`."),
+    Argument("steps", "string", "Only these steps: `2-4`; `steady` leaves out the warm-up."),
+    Argument("time", "string", "Only this time: two whole numbers of ns from the beginning: `1000-2000`."),
+)
+_PATH: Final = Argument("path", "string", _RUN, required=True)
+
+TOOLS: Final = (
+    Tool(
+        "list_runs",
+        "The runs (traces of one job) below the served folders, newest first; their paths are what other tools take.",
+        (_LIMIT, _OFFSET),
+        _list_runs,
+    ),
+    Tool(
+        "advise",
+        "What to change in a run, and what it would bring: findings ranked by the time at stake in an average step,"
+        " each with the reason, the change and where to look. Begin with this.",
+        (_PATH, _LIMIT, *_PARTS),
+        _advise,
+    ),
+    Tool(
+        "explain_finding",
+        "What a rule of advise checks, why it matters, and what to do.",
+        (Argument("code", "string", "Of a finding: `DATA001`.", required=True),),
+        _explain,
+    ),
+    Tool(
+        "list_analyses",
+        "The questions that can be asked about a run; with a name, what that one measures, its parameters and columns.",
+        (Argument("name", "string", "Of an analysis."),),
+        _list_analyses,
+    ),
+    Tool(
+        "run_analysis",
+        "The answer of one analysis about a run, as a table. Times are nanoseconds, sizes bytes.",
+        (
+            Argument("name", "string", "Of an analysis, as list_analyses has it.", required=True),
+            _PATH,
+            Argument("params", "object", "Parameters of the analysis by name, as list_analyses with its name tells."),
+            _SORT,
+            _LIMIT,
+            _OFFSET,
+            *_PARTS,
+        ),
+        _run_analysis,
+    ),
+    Tool(
+        "diff",
+        "Why a step of one run takes longer than a step of another: the change by category, which sums to the whole,"
+        " and the calls and kernels that changed.",
+        (
+            Argument("base", "string", f"The run before. {_RUN}", required=True),
+            Argument("new", "string", f"The run after. {_RUN}", required=True),
+            _LIMIT,
+            _OFFSET,
+            _PARTS[1],
+        ),
+        _diff,
+    ),
+    Tool(
+        "list_tables",
+        "The tables that sql can ask, with their columns; with a table, those of that one.",
+        (Argument("table", "string", "Of this table only."),),
+        _list_tables,
+    ),
+    Tool(
+        "sql",
+        "SELECT over the tables of a run (kernels, ops, …; list_tables has their columns), each with a column `rank`."
+        " The dialect is that of Polars; nothing else can be read.",
+        (
+            _PATH,
+            Argument(
+                "query", "string", "SELECT name, sum(duration) AS total FROM kernels GROUP BY name", required=True
+            ),
+            _SORT,
+            _LIMIT,
+            _OFFSET,
+            _PARTS[0],
+        ),
+        _sql,
+    ),
+)
+"""All tools."""
