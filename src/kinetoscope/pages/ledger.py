@@ -45,7 +45,8 @@ def _sentence(found: Result) -> str:
     gain = last["gain_first"]
     if gain is None:
         return f"{found.frame.height} runs: from {from_to}."
-    return f"{found.frame.height} runs, from the first to the last {gain:.3g} times as fast: {from_to}."
+    words = f"{gain:.3g} times as fast" if gain >= 1 else f"{1 / gain:.3g} times as slow"
+    return f"{found.frame.height} runs, from the first to the last {words}: {from_to}."
 
 
 def _blocks(runs: Sequence[Job], found: Result, select: Selection) -> Iterator[Block]:

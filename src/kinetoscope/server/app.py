@@ -33,7 +33,7 @@ from kinetoscope.server.source import Sources
 from kinetoscope.server.workspace import Workspace
 from kinetoscope.views.text import nearest
 
-_MOST: Final = 40
+_MOST: Final = 20
 """Runs that a page about all of them is about."""
 
 
