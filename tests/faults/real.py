@@ -25,6 +25,8 @@ from tests.faults.outcomes import REAL, Outcomes
 
 _NO_PROGRAMS: Final = ("__main__", "running", "parts", "ddp")
 FAMILY: Final = "Real programs"
+_MOST: Final = 0.05
+"""Share of a step that a gain may be wrong by; what was disturbed more has to be measured again."""
 
 
 def names() -> list[str]:
@@ -56,14 +58,15 @@ def judged(folder: Path) -> Judged:
         fixed=fixed,
         **said(advice, measured["code"]),
         false=tuple(each.code for each in other.of("warning", "critical") if each.code not in still),
-        error=max(ERROR, math.hypot(one, other_error) / faulty),
+        error=min(max(ERROR, math.hypot(one, other_error) / faulty), _MOST),
     )
 
 
 def _middle(rounds: list[float]) -> tuple[float, float]:
-    """The median of what rounds took, and what it may be wrong by: two standard errors."""
-    spread = statistics.stdev(rounds) if len(rounds) > 1 else rounds[0]
-    return statistics.median(rounds), 2 * spread / math.sqrt(len(rounds))
+    """The median of what rounds took, and what it may be wrong by: two standard errors, outliers aside."""
+    middle = statistics.median(rounds)
+    spread = 1.48 * statistics.median(abs(each - middle) for each in rounds)
+    return middle, 2 * spread / math.sqrt(len(rounds))
 
 
 def main() -> None:

@@ -166,9 +166,7 @@ def _late(look: JobView, balance: pl.DataFrame) -> Iterator[Late]:
     ranks = balance["rank"].n_unique()
     steps = len(balance) / ranks
     often = [row for row in table.iter_rows(named=True) if not _is_seldom(look, row["rank"], steps)]
-    exposed: dict[int, float] = dict(
-        balance.group_by("rank").agg(pl.col("exposed_communication").mean()).iter_rows()
-    )
+    exposed: dict[int, float] = dict(balance.group_by("rank").agg(pl.col("exposed_communication").mean()).iter_rows())
     named = {row["rank"] for row in often}
     others = [each for rank, each in exposed.items() if rank not in named]
     usual = statistics.median(others) if others else 0.0

@@ -83,7 +83,7 @@ class Stage:
                 self._delivery.refuse(why, window.on_done, window.reason)
             return
         window.close_step(ended, samples, whole=True)
-        why = self.asked_to_stop or window.too_much()
+        why = self.asked_to_stop or window.too_much(window.steps[-1]["resident_bytes"])
         if why or len(window.steps) >= window.active:
             self._end(window, "" if len(window.steps) >= window.active else why)
         else:

@@ -54,13 +54,13 @@ class Window:
     on_ready: Callable[[Any], Any] | None = None
     cut: str = ""
 
-    def grown(self) -> int:
-        """Bytes by which resident memory grew since it began."""
-        return max(self.resident.bytes() - self.resident_before, 0)
+    def grown(self, now: int | None = None) -> int:
+        """Bytes by which resident memory grew since it began; `now`: what it is, where that was just asked."""
+        return max((self.resident.bytes() if now is None else now) - self.resident_before, 0)
 
-    def too_much(self) -> str:
+    def too_much(self, resident: int | None = None) -> str:
         """In a few words, what is over its limit; "" if nothing is."""
-        grown = self.grown()
+        grown = self.grown(resident)
         if grown > self.limit:
             return f"memory grew by {grown >> 20} MB (limit {self.limit >> 20} MB)"
         if grown > self.options.max_events * guards.BYTES_PER_EVENT * 3:

@@ -34,6 +34,9 @@ _MOST: Final = 4
 _TAKING: Final = 100_000
 """ns that taking a batch may last if one is ready."""
 
+_UNPACKING: Final = 1_500_000
+"""The same where no device is: nothing pins the batch ahead, so this thread unpacks it, on a core that workers want."""
+
 
 def too_few_workers(look: RankView) -> Iterator[Claim]:
     """Does the training wait for the loader's workers?
@@ -41,7 +44,8 @@ def too_few_workers(look: RankView) -> Iterator[Claim]:
     What it checks. How long the main thread is in the spans of torch's multi-process loader, but for the first batch of
     an epoch, and how much of that no device work hides.
 
-    Why it matters. A batch that is ready is taken in some 0.1 ms. If it takes longer, the workers together make batches
+    Why it matters. A batch that is ready is taken in some 0.1 ms (in up to 1.5 ms where no device is and nothing pins
+    it ahead, which counts as not sure). If it takes longer, the workers together make batches
     more slowly than the training uses them, and they set the pace: a step lasts as long as k workers take for a batch,
     divided by k. At most the whole waiting goes. With m times the workers a step lasts no less than an m-th of what it
     lasts now: they bring the waiting, or the rest of the step if that is less. m is what suffices, from 2 to 4. Three
@@ -60,6 +64,8 @@ def too_few_workers(look: RankView) -> Iterator[Claim]:
     waits = union(np.minimum(start + ready, end), end)
     gains = gains_without(look, waits)
     waiting, (least, most) = float(np.mean(gains)) if len(gains) else 0.0, range_of_mean(gains)
+    if not look.has_device:
+        least, _ = range_of_mean(gains_without(look, union(np.minimum(start + _UNPACKING, end), end)))
     if waiting < WORTH * look.step:
         return
     longest = int(rows[np.argmax(end - start)])
