@@ -78,17 +78,22 @@ def test_the_loader_of_another_thread_keeps_nobody_waiting(tmp_path: Path) -> No
 
 
 def test_waiting_for_workers_is_at_stake_but_for_taking_a_batch(tmp_path: Path) -> None:
-    (claim,) = claims("DATA002", look(tmp_path, *host_loop(FROM_WORKERS, 400_000)))
-    assert claim.stake.high == 300_000
-    assert claim.stake.low == 150_000
+    (claim,) = claims("DATA002", look(tmp_path, *host_loop(FROM_WORKERS, 3_400_000, step=10_000_000)))
+    assert claim.stake.high == 3_300_000
+    assert claim.stake.low == 0.5 * 1_900_000  # on the host alone a batch that is ready may take 1.5 ms
     assert "num_workers=2 * n" in claim.change
 
 
+def test_a_wait_that_may_be_unpacking_is_not_sure(tmp_path: Path) -> None:
+    (claim,) = claims("DATA002", look(tmp_path, *host_loop(FROM_WORKERS, 400_000)))
+    assert (claim.stake.low, claim.stake.high) == (0.0, 300_000)
+
+
 def test_slower_workers_need_more_of_them(tmp_path: Path) -> None:
-    """900 of 1,000 µs are waiting: four times the workers bring at most three quarters of the step."""
-    (claim,) = claims("DATA002", look(tmp_path, *host_loop(FROM_WORKERS, 1_000_000, step=1_000_001)))
+    """All but 0.1 ms is waiting: four times the workers bring at most three quarters of the step."""
+    (claim,) = claims("DATA002", look(tmp_path, *host_loop(FROM_WORKERS, 100_000_000, step=100_000_001)))
     assert "num_workers=4 * n" in claim.change
-    assert claim.stake.low == pytest.approx(0.5 * 0.75 * 1_000_001, abs=2)
+    assert claim.stake.low == pytest.approx(0.5 * 0.75 * 100_000_001 * 98.5 / 99.9, abs=2)
 
 
 def test_means_of_what_comes_in_turns_lie_close_together() -> None:

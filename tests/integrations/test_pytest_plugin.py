@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -33,8 +35,10 @@ def folder(pytester: pytest.Pytester) -> Path:
 
 
 def outcome(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    # The entry point may be installed, or not: the fixture is the same.
-    return pytester.runpytest_subprocess("-p", PLUGIN, "-p", "no:cacheprovider", "-W", "error", *arguments)
+    # Where the package was installed before it had the entry point, the plugin is named.
+    installed = entry_points(group="pytest11", name="kinetoscope")
+    named = [] if installed else ["-p", PLUGIN]
+    return pytester.runpytest_subprocess(*named, "-p", "no:cacheprovider", "-W", "error", *arguments)
 
 
 def written(pytester: pytest.Pytester, side: str) -> None:
@@ -122,6 +126,11 @@ def test_profilers_that_have_ended_are_runs(folder: Path, pytester: pytest.Pytes
     result = outcome(pytester, "--kinetoscope-update-baseline")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*the profiler wrote no trace*"])
+
+
+def test_the_entry_point_is_declared() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["entry-points"]["pytest11"] == {"kinetoscope": PLUGIN}
 
 
 def test_loading_the_plugin_imports_nothing_heavy() -> None:

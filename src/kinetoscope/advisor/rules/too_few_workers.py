@@ -45,12 +45,11 @@ def too_few_workers(look: RankView) -> Iterator[Claim]:
     an epoch, and how much of that no device work hides.
 
     Why it matters. A batch that is ready is taken in some 0.1 ms (in up to 1.5 ms where no device is and nothing pins
-    it ahead, which counts as not sure). If it takes longer, the workers together make batches
-    more slowly than the training uses them, and they set the pace: a step lasts as long as k workers take for a batch,
-    divided by k. At most the whole waiting goes. With m times the workers a step lasts no less than an m-th of what it
-    lasts now: they bring the waiting, or the rest of the step if that is less. m is what suffices, from 2 to 4. Three
-    quarters of that are taken to be sure, for workers share memory and disks (half of it where the training needs the
-    same cores).
+    it ahead, which counts as not sure). If it takes longer, the workers together make batches more slowly than the
+    training uses them, and they set the pace: a step lasts as long as k workers take for a batch, divided by k. At most
+    the whole waiting goes. With m times the workers a step lasts no less than an m-th of what it lasts now: they bring
+    the waiting, or the rest of the step if that is less. m is what suffices, from 2 to 4. Three quarters of that are
+    taken to be sure, for workers share memory and disks (half of it where the training needs the same cores).
 
     What to do. More workers, as long as the host has cores for them; else less work for each batch: decode smaller
     images, transform on the device, store what is computed anew in each epoch.
