@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinetoscope.record import guards, meta
+from kinetoscope.record.collector import Collections
 from kinetoscope.record.options import Options
 from kinetoscope.record.session import Session
 from kinetoscope.record.writing import Written
@@ -31,6 +32,7 @@ class Window:
         span: the step's own span in the trace, while it is open.
         provisional: it is thrown away if a step ever ends.
         cut: why a provisional one records no more, though it may still be wanted.
+        collections: spans of the garbage collector, while a step is recorded.
     """
 
     session: Session
@@ -53,6 +55,7 @@ class Window:
     start_seconds: float = 0.0
     on_ready: Callable[[Any], Any] | None = None
     cut: str = ""
+    collections: Collections = field(default_factory=Collections)
 
     def grown(self, now: int | None = None) -> int:
         """Bytes by which resident memory grew since it began; `now`: what it is, where that was just asked."""
@@ -76,9 +79,11 @@ class Window:
         self.step_began = time.time_ns()
         self.span = torch.profiler.record_function(f"ProfilerStep#{number}")
         self.span.__enter__()
+        self.collections.open()
 
     def close_step(self, number: int, samples: int | None, *, whole: bool) -> None:
         """It ended, or was cut off."""
+        self.collections.close()
         span, self.span = self.span, None
         if span is not None:
             span.__exit__(None, None, None)

@@ -37,7 +37,8 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
 
     Why it matters. Zeros are written over all gradients, and the backward pass then adds to them instead of just
     storing what it has. At stake is what the steps gain if the zeros, and the additions in `AccumulateGrad`, go;
-    surely eight tenths of it, of the zeros alone where gradients of several batches are added up.
+    surely eight tenths of it, of the zeros alone where gradients of several batches are added up. On the host alone
+    nothing of it is sure: memory of gradients that were dropped is taken anew, which costs about as much.
 
     What to do. Let `zero_grad` drop the gradients, which is the default from torch 2.0 on.
     """
@@ -51,6 +52,8 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
     most = _gains(look, zeros | additions)
     once = int((additions & _named_add(trace)).sum()) <= _ONCE * int((chosen & ~trace.of(works_on_all)).sum())
     sure = most if once else _gains(look, zeros)
+    if not look.has_device:
+        sure = np.zeros_like(most)
     rows = np.flatnonzero(spans.rows & look.view.host)
     stake = stake_over(look, _SURE * sure, most, look.spans(rows))
     if not is_worth_it(look, stake):
@@ -63,8 +66,8 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
         f" {shown(length, 'ns')} on the host.",
         stake=stake,
         change="- optimizer.zero_grad(set_to_none=False)\n+ optimizer.zero_grad(set_to_none=True)",
-        why="The steps are computed anew without the zeros (of which eight tenths are supposed to be sure), and at most"
-        " without the additions to them in the backward pass.",
+        why="The steps are computed anew without the zeros (of which eight tenths are supposed to be sure where a device"
+        " computes), and at most without the additions to them in the backward pass.",
         evidence=(Evidence("the longest zero_grad", "operators", start=start, end=end, row=longest),),
         time=_time(look, rows, zeros),
     )
