@@ -232,7 +232,7 @@ def zeroed(name: str) -> list[Event]:
 
 def test_gradients_filled_with_zeros(tmp_path: Path) -> None:
     [claim] = gradients_set_to_zero(view(tmp_path, *zeroed("aten::zero_")))
-    assert claim.stake.low == pytest.approx(0.8 * 100 * US)
+    assert claim.stake.low == 0  # on the host alone, where memory of gradients is taken anew
     assert claim.stake.high == pytest.approx(1.05 * 100 * US)
     assert list(gradients_set_to_zero(view(tmp_path, *zeroed("aten::detach_")))) == []
 

@@ -11,19 +11,17 @@ from hypothesis import strategies as st
 
 from benchmarks.drawing import BETWEEN_RUNS, NOISES, Pair, Shape, pairs
 from benchmarks.gate import BEGIN, END, PAGE, tables, with_tables
+from kinetoscope.compare.mixture import normal_below
 from kinetoscope.compare.noise import (
     LIMIT,
     Assumed,
     Verdict,
     Word,
-    alikeness,
     benjamini_hochberg,
     change,
     changes,
-    normal_below,
-    run_of,
-    without_warm_up,
 )
+from kinetoscope.compare.typical import alikeness, run_of, without_warm_up
 
 THREE = Shape(3, 3, 20)
 

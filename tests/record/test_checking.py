@@ -105,6 +105,14 @@ def test_what_can_be_kept_is_kept() -> None:
     assert found["schemaVersion"] == 1
 
 
+def test_the_name_is_ours_wherever_torch_puts_its_own() -> None:
+    later = _WHOLE.replace('"traceName": "/a/b"', '"traceName": "/a \\"b", "displayTimeUnit": "ms"')
+    for text in (_WHOLE, later, _WHOLE.replace(',"traceName": "/a/b"', "")):
+        found = json.loads(_checked(text))
+        assert found["traceName"] == "x.json"
+        assert ("displayTimeUnit" in found) == (text is later)
+
+
 def _task(tmp_path: Path, text: str, **more: Any) -> dict[str, Any]:
     tmp_path.mkdir(exist_ok=True)
     plain = tmp_path / "x.part"

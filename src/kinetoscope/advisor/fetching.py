@@ -42,7 +42,7 @@ SURE: Final = 0.75
 """Of what is at stake, what workers surely bring: they share memory and the way to the disk with the training, and a
 batch that is ready has still to be taken."""
 
-SURE_ON_HOST: Final = 0.65
+SURE_ON_HOST: Final = 0.5
 """The same where the training itself runs on the host's cores."""
 
 WORTH: Final = 0.01

@@ -8,8 +8,8 @@ from typing import Final
 
 from kinetoscope.compare.diff import diff
 from kinetoscope.compare.gate import Gate
-from kinetoscope.compare.noise import run_of
 from kinetoscope.compare.numbers import KERNEL, OPERATOR, STEP_TIME, Numbers
+from kinetoscope.compare.typical import run_of
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.selection import ALL, Selection

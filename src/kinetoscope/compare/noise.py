@@ -21,11 +21,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from kinetoscope.compare.mixture import Mixture, inverse_chi_square, permutation
+from kinetoscope.compare.typical import Run, alikeness, run_of
 
 Word = Literal["worse", "better", "same", "inconclusive"]
 Side = Sequence[Sequence[float]]
@@ -43,38 +45,11 @@ STEPS: Final = 10
 _LEVEL: Final = 0.05
 _STRICT: Final = 0.01
 
-_TRIM: Final = 0.2
-_WARM: Final = 1 / 3
-"""Warm-up is at most this share of a run."""
-
-_FAR: Final = 6.0
-"""A leading step is warm-up if it is above the median of the others by so many of their standard deviations, robust."""
-
-_FEWEST: Final = 5
-"""Steps in which neighbours can be seen to be alike."""
-
-_ALIKE: Final = 1.7
-"""They are if their correlation is so many of its standard errors above none."""
 
 _GRID: Final = 12
 _TAIL: Final = 6
 _TAIL_TO: Final = 15.0
-_QUANTILES: Final = 5
 _CHUNK: Final = 256
-_HALVINGS: Final = 32
-_PERMUTATIONS: Final = 1999
-_NORMAL: Final = NormalDist()
-_ERFCC: Final[tuple[float, ...]] = (
-    0.17087277,
-    -0.82215223,
-    1.48851587,
-    -1.13520398,
-    0.27886807,
-    -0.18628806,
-    0.09678418,
-    0.37409196,
-    1.00002368,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,80 +157,6 @@ def benjamini_hochberg(values: Floats) -> Floats:
     return result
 
 
-# --- one run
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What the steps of a run say.
-
-    Attributes:
-        typical: the trimmed mean.
-        squares: sum of the squared deviations that go with it, as a share of typical squared.
-        steps: how many were counted.
-        freedom: degrees of freedom of the squares.
-        values: the steps counted, as a share of typical, in order.
-    """
-
-    typical: float
-    squares: float
-    steps: int
-    freedom: int
-    values: Floats
-
-
-def run_of(steps: Sequence[float]) -> Run:
-    """The steps of a run, without what cannot be measured (not finite, negative) and without warm-up."""
-    values = np.asarray(steps, np.float64)
-    values = without_warm_up(values[np.isfinite(values) & (values >= 0)])
-    count = len(values)
-    if not count:
-        return Run(0.0, 0.0, 0, 0, values)
-    cut = max(int(_TRIM * count), 1) if count > 3 else 0
-    inner = np.sort(values)[cut : count - cut]
-    typical = float(inner.mean())
-    if typical <= 0:
-        return Run(0.0, 0.0, count, 0, values)
-    clipped = np.clip(values, inner[0], inner[-1])
-    # The variance of a trimmed mean, after Tukey and McLaughlin (1963): that of the clipped values, widened.
-    squares = float(((clipped - clipped.mean()) ** 2).sum()) * (count / len(inner)) ** 2
-    return Run(typical, squares / typical**2, count, len(inner) - 1, values / typical)
-
-
-def without_warm_up(values: Floats) -> Floats:
-    """The steps after the leading ones that are far above the others; those are at most a third."""
-    most = int(len(values) * _WARM)
-    if most == 0:
-        return values
-    settled = values[most:]
-    middle = float(np.median(settled))
-    spread = 1.4826 * float(np.median(np.abs(settled - middle)))
-    far = values[:most] > middle + _FAR * max(spread, 0.01 * middle)
-    return values[int(np.argmin(far)) if not far.all() else most :]
-
-
-def alikeness(runs: Sequence[Run]) -> float:
-    """By how much neighbouring steps being alike widens the variance of a mean: from 1 on."""
-    products = squares = 0.0
-    count = counted = 0
-    for run in runs:
-        if run.steps < _FEWEST or run.typical <= 0:
-            continue
-        _, place, equal = np.unique(run.values, return_inverse=True, return_counts=True)
-        ranks = (np.cumsum(equal) - (equal - 1) / 2)[place]
-        ranks -= ranks.mean()
-        products += float((ranks[1:] * ranks[:-1]).sum())
-        squares += float((ranks * ranks).sum())
-        count += run.steps
-        counted += 1
-    if squares == 0.0:
-        return 1.0
-    # Of short series the correlation comes out too small, by (1 + 3 ρ) / n (Marriott and Pope, 1954).
-    each = counted / count
-    lag = min((products / squares + each) / (1 - 3 * each), 0.9)
-    return (1 + lag) / (1 - lag) if lag > _ALIKE / math.sqrt(count) else 1.0
-
-
 # --- two sides
 
 
@@ -326,7 +227,7 @@ def _integrated(found: Sequence[_Estimate], assumed: Assumed) -> list[_Estimate]
     variance = squares / witnesses * np.array([each.alike for each in found])
 
     between, weight = _expected(assumed, found[0].few)
-    spread = variance[:, None] * _inverse_chi_square(freedom)
+    spread = variance[:, None] * inverse_chi_square(freedom)
     # rows × between × within × runs
     total = between[None, :, None, None] ** 2 + spread[:, None, :, None] / steps[:, None, None, :]
     precision = 1 / np.maximum(total, 1e-18)
@@ -343,7 +244,7 @@ def _integrated(found: Sequence[_Estimate], assumed: Assumed) -> list[_Estimate]
     likelihood -= likelihood.max(axis=(1, 2), keepdims=True)
     share = np.exp(likelihood) * weight[None, :, None]
     share /= share.sum(axis=(1, 2), keepdims=True)
-    mixture = _Mixture(share, middles[1] - middles[0], np.sqrt(variances[0] + variances[1]))
+    mixture = Mixture(share, middles[1] - middles[0], np.sqrt(variances[0] + variances[1]))
     level = found[0].level
     below = mixture.below(np.zeros(len(found)))
     p_values = np.minimum(2 * np.minimum(below, 1 - below), 1.0)
@@ -369,49 +270,6 @@ def _expected(assumed: Assumed, few: bool) -> tuple[Floats, Floats]:
     return assumed.between * np.concatenate([usual, times]), weight
 
 
-def _inverse_chi_square(freedom: Floats) -> Floats:
-    """By how much a variance of so many degrees of freedom may be off: equally likely factors (Wilson–Hilferty)."""
-    likely = [(at + 0.5) / _QUANTILES for at in range(_QUANTILES)]
-    z = np.array([_NORMAL.inv_cdf(each) for each in likely])
-    part = 2 / (9 * freedom[:, None])
-    return np.asarray(1 / np.maximum(1 - part + z * np.sqrt(part), 0.1) ** 3)
-
-
-@dataclass(frozen=True, slots=True)
-class _Mixture:
-    """Normal distributions, mixed: rows × between × within."""
-
-    share: Floats
-    middle: Floats
-    deviation: Floats
-
-    def below(self, value: Floats) -> Floats:
-        """The probability of being less than `value`, a row each."""
-        z = (value[:, None, None] - self.middle) / np.maximum(self.deviation, 1e-12)
-        return np.asarray((self.share * normal_below(z)).sum(axis=(1, 2)))
-
-    def quantile(self, probability: float) -> Floats:
-        """Where `below` is `probability`, by halving."""
-        reach = 12 * self.deviation.max(axis=(1, 2)) + 1e-9
-        low, high = self.middle.min(axis=(1, 2)) - reach, self.middle.max(axis=(1, 2)) + reach
-        for _ in range(_HALVINGS):
-            half = (low + high) / 2
-            less = self.below(half) < probability
-            low, high = np.where(less, half, low), np.where(less, high, half)
-        return np.asarray((low + high) / 2)
-
-
-def normal_below(z: Floats) -> Floats:
-    """The normal distribution's cumulative probability; relative error 1.2e-7 (Press et al., erfcc)."""
-    x = np.abs(z) / math.sqrt(2)
-    t = 1 / (1 + 0.5 * x)
-    series = np.zeros_like(t)
-    for each in _ERFCC:
-        series = series * t + each
-    tail = 0.5 * t * np.exp(-x * x - 1.26551223 + t * series)
-    return np.asarray(np.where(z < 0, tail, 1 - tail))
-
-
 # --- steps against steps
 
 
@@ -431,23 +289,7 @@ def _permuted(found: _Estimate, p_value: float) -> float:
         )
         for side in sides
     ]
-    return max(p_value, _permutation(blocks[0], blocks[1]))
-
-
-def _permutation(base: Floats, new: Floats) -> float:
-    """Two-sided p-value of the difference of mean logarithms by permutations; 0 if none at all is as extreme.
-
-    Where a few blocks allow few permutations, even the most extreme one is no proof of itself: the assumed noise is.
-    """
-    values = np.log(np.maximum(np.concatenate([base, new]), 1e-300))
-    rng = np.random.default_rng(0)
-    order = np.argsort(rng.random((_PERMUTATIONS, len(values))), axis=1)
-    shuffled = values[order]
-    differences = shuffled[:, len(base) :].mean(axis=1) - shuffled[:, : len(base)].mean(axis=1)
-    observed = values[len(base) :].mean() - values[: len(base)].mean()
-    as_extreme = np.abs(differences) >= abs(observed) * (1 - 1e-12)
-    apart = base.max() < new.min() or new.max() < base.min()
-    return 0.0 if apart else (1 + int(as_extreme.sum())) / (_PERMUTATIONS + 1)
+    return max(p_value, permutation(blocks[0], blocks[1]))
 
 
 # --- words

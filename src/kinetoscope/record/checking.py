@@ -14,6 +14,9 @@ from typing import Any, Final
 
 _BEGIN: Final = re.compile(r'"traceEvents"\s*:\s*\[')
 _TRACE_NAME: Final = re.compile(r',\s*"traceName"\s*:\s*".*"\s*\}\s*\Z', re.DOTALL)
+_NAME_AMONG_OTHERS: Final = re.compile(r',\s*"traceName"\s*:\s*"(?:[^"\\]|\\.)*"(?=\s*[,}])')
+"""Where it is not the last, as in the files of torch 2.4."""
+
 _LONGEST_EVENT: Final = 16 << 20
 _LONGEST_FRAME: Final = 64 << 20
 """What stands before and after the events may be this long, in characters."""
@@ -136,7 +139,7 @@ class Checker:
         tail = "".join(self._tail)
         ended = _TRACE_NAME.sub("", tail)
         if ended == tail:
-            ended = tail.rstrip().removesuffix("}")
+            ended = _NAME_AMONG_OTHERS.sub("", tail, count=1).rstrip().removesuffix("}")
         tail = ended + self._ending
         try:
             document = json.loads(

@@ -26,6 +26,9 @@ _MODULE: Final = "[pl][module]"
 _UNSAFE: Final = re.compile(r'[^ -~]|["\\]')
 """What torch's exporter breaks the file with, or loses the name for."""
 
+_SCOPED: Final = (2, 13)
+"""The version of torch from which on a mark that is made fast is an annotation, as far as we have seen."""
+
 _EXTRA_CALL: Final = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 
@@ -246,9 +249,12 @@ def _close(marks: list[Any]) -> None:
 
 
 def _marker(*, record_shapes: bool) -> Callable[[str], Any]:
-    """The cheapest thing that makes an annotation: 1 µs where torch has it and shapes are recorded, else 7 µs."""
+    """The cheapest thing that makes an annotation: 1 µs where torch has it and shapes are recorded, else 7 µs.
+
+    Older versions of torch (2.4 does) take no notice of the scope, and make an operator of it.
+    """
     fast = getattr(getattr(torch._C, "_profiler", None), "_RecordFunctionFast", None)
-    if fast is None or not record_shapes:
+    if fast is None or not record_shapes or tuple(map(int, torch.__version__.split(".")[:2])) < _SCOPED:
         return torch.autograd.profiler.record_function  # type: ignore[no-any-return]
     scope = {"scope": "user_scope"}
     return lambda name: fast(name, (), scope)

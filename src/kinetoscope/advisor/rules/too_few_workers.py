@@ -49,7 +49,7 @@ def too_few_workers(look: RankView) -> Iterator[Claim]:
     training uses them, and they set the pace: a step lasts as long as k workers take for a batch, divided by k. At most
     the whole waiting goes. With m times the workers a step lasts no less than an m-th of what it lasts now: they bring
     the waiting, or the rest of the step if that is less. m is what suffices, from 2 to 4. Three quarters of that are
-    taken to be sure, for workers share memory and disks (two thirds where the training needs the same cores).
+    taken to be sure, for workers share memory and disks (half of it where the training needs the same cores).
 
     What to do. More workers, as long as the host has cores for them; else less work for each batch: decode smaller
     images, transform on the device, store what is computed anew in each epoch.

@@ -1,0 +1,98 @@
+"""What the steps of a run say: the typical one, how much it may be off, and how alike neighbouring steps are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_TRIM: Final = 0.2
+
+_WARM: Final = 1 / 3
+"""Warm-up is at most this share of a run."""
+
+_FAR: Final = 6.0
+"""A leading step is warm-up if it is above the median of the others by so many of their standard deviations, robust."""
+
+_FEWEST: Final = 5
+"""Steps in which neighbours can be seen to be alike."""
+
+_ALIKE: Final = 1.7
+"""They are if their correlation is so many of its standard errors above none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the steps of a run say.
+
+    Attributes:
+        typical: the trimmed mean.
+        squares: sum of the squared deviations that go with it, as a share of typical squared.
+        steps: how many were counted.
+        freedom: degrees of freedom of the squares.
+        values: the steps counted, as a share of typical, in order.
+    """
+
+    typical: float
+    squares: float
+    steps: int
+    freedom: int
+    values: Floats
+
+
+def run_of(steps: Sequence[float]) -> Run:
+    """The steps of a run, without what cannot be measured (not finite, negative) and without warm-up."""
+    values = np.asarray(steps, np.float64)
+    values = without_warm_up(values[np.isfinite(values) & (values >= 0)])
+    count = len(values)
+    if not count:
+        return Run(0.0, 0.0, 0, 0, values)
+    cut = max(int(_TRIM * count), 1) if count > 3 else 0
+    inner = np.sort(values)[cut : count - cut]
+    typical = float(inner.mean())
+    if typical <= 0:
+        return Run(0.0, 0.0, count, 0, values)
+    clipped = np.clip(values, inner[0], inner[-1])
+    # The variance of a trimmed mean, after Tukey and McLaughlin (1963): that of the clipped values, widened.
+    squares = float(((clipped - clipped.mean()) ** 2).sum()) * (count / len(inner)) ** 2
+    return Run(typical, squares / typical**2, count, len(inner) - 1, values / typical)
+
+
+def without_warm_up(values: Floats) -> Floats:
+    """The steps after the leading ones that are far above the others; those are at most a third."""
+    most = int(len(values) * _WARM)
+    if most == 0:
+        return values
+    settled = values[most:]
+    middle = float(np.median(settled))
+    spread = 1.4826 * float(np.median(np.abs(settled - middle)))
+    far = values[:most] > middle + _FAR * max(spread, 0.01 * middle)
+    return values[int(np.argmin(far)) if not far.all() else most :]
+
+
+def alikeness(runs: Sequence[Run]) -> float:
+    """By how much neighbouring steps being alike widens the variance of a mean: from 1 on."""
+    products = squares = 0.0
+    count = counted = 0
+    for run in runs:
+        if run.steps < _FEWEST or run.typical <= 0:
+            continue
+        _, place, equal = np.unique(run.values, return_inverse=True, return_counts=True)
+        ranks = (np.cumsum(equal) - (equal - 1) / 2)[place]
+        ranks -= ranks.mean()
+        products += float((ranks[1:] * ranks[:-1]).sum())
+        squares += float((ranks * ranks).sum())
+        count += run.steps
+        counted += 1
+    if squares == 0.0:
+        return 1.0
+    # Of short series the correlation comes out too small, by (1 + 3 ρ) / n (Marriott and Pope, 1954).
+    each = counted / count
+    lag = min((products / squares + each) / (1 - 3 * each), 0.9)
+    return (1 + lag) / (1 - lag) if lag > _ALIKE / math.sqrt(count) else 1.0
