@@ -23,6 +23,7 @@ IMAGES = Path(__file__).with_name("images")
 
 SHOTS = {
     "overview": ("resnet50_v100/num_workers_0", "overview", "", "light"),
+    "findings": ("resnet50_v100/num_workers_4", "findings", "", "light"),
     "timeline": ("resnet50_v100/num_workers_0", "timeline", "?p.in=180000000-370000000", "light"),
     "timeline-dark": ("owlv2_h100", "timeline", "", "dark"),
     "memory": ("torch_2_13_cpu/leak", "memory", "", "light"),

@@ -207,7 +207,7 @@ def test_blocks_enough_or_not_known(blocks: float, tmp_path: Path) -> None:
 )  # fmt: skip
 def test_layouts_change(name: str, tmp_path: Path) -> None:
     [claim] = layout_transposes(view(tmp_path, *Steps().ask("aten::conv2d", name, 100).fill().events))
-    assert claim.stake.low == pytest.approx(0.8 * 100 * US, rel=0.02)
+    assert claim.stake.low == pytest.approx(0.85 * 100 * US, rel=0.02)
     assert claim.stake.high == pytest.approx(1.05 * 100 * US, rel=0.02)
     assert "channels_last" in claim.change
 

@@ -296,7 +296,7 @@ def test_a_pause_is_told_by_its_annotation_its_frame_or_its_neighbours(tmp_path:
     ):
         [claim] = unexplained_host_time(view(tmp_path, *plain, *more))
         assert told in claim.message
-        assert claim.stake.low == pytest.approx(0.8 * 2000 * US)
+        assert claim.stake.low == pytest.approx(0.85 * 2000 * US)
         assert claim.stake.high == pytest.approx(1.05 * 2000 * US)
         assert claim.time is not None
         assert claim.time.start.tolist() == at

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 _BEGIN: Final = re.compile(r'"traceEvents"\s*:\s*\[')
-_TRACE_NAME: Final = re.compile(r',\s*"traceName"\s*:\s*".*"\s*\}\s*\Z', re.DOTALL)
-_NAME_AMONG_OTHERS: Final = re.compile(r',\s*"traceName"\s*:\s*"(?:[^"\\]|\\.)*"(?=\s*[,}])')
-"""Where it is not the last, as in the files of torch 2.4."""
+_TRACE_NAME: Final = re.compile(r',\s*"traceName"\s*:\s*"(?:[^"\\]|\\.)*"(?=\s*[,}])')
+_ODD_TRACE_NAME: Final = re.compile(r',\s*"traceName"\s*:\s*".*"\s*\}\s*\Z', re.DOTALL)
+"""A path with quotation marks in it, which torch does not escape: the last of the file but in old versions."""
 
 _LONGEST_EVENT: Final = 16 << 20
 _LONGEST_FRAME: Final = 64 << 20
@@ -137,9 +137,10 @@ class Checker:
         if self._before is None or self._tail is None:
             raise InvalidError(f"it is cut off, or event {self.events} cannot be read: {self._text[:80]!r}")
         tail = "".join(self._tail)
-        ended = _TRACE_NAME.sub("", tail)
+        ended = _TRACE_NAME.sub("", tail, count=1)
         if ended == tail:
-            ended = _NAME_AMONG_OTHERS.sub("", tail, count=1).rstrip().removesuffix("}")
+            ended = _ODD_TRACE_NAME.sub("}", tail)
+        ended = ended.rstrip().removesuffix("}")
         tail = ended + self._ending
         try:
             document = json.loads(

@@ -26,7 +26,7 @@ _ADDS: Final = ("aten::add_", "aten::_foreach_add_")
 _ONCE: Final = 1.2
 """Additions for each gradient that is set to zero, up to which each is added to once: then the additions go, too."""
 
-_SURE: Final = 0.8
+_SURE: Final = 0.85
 """Of what the zeros take, what surely goes: something has still to go through the parameters and drop them."""
 
 
@@ -37,7 +37,7 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
 
     Why it matters. Zeros are written over all gradients, and the backward pass then adds to them instead of just
     storing what it has. At stake is what the steps gain if the zeros, and the additions in `AccumulateGrad`, go;
-    surely eight tenths of it, of the zeros alone where gradients of several batches are added up. On the host alone
+    surely 85 % of it, of the zeros alone where gradients of several batches are added up. On the host alone
     nothing of it is sure: memory of gradients that were dropped is taken anew, which costs about as much.
 
     What to do. Let `zero_grad` drop the gradients, which is the default from torch 2.0 on.
@@ -66,7 +66,7 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
         f" {shown(length, 'ns')} on the host.",
         stake=stake,
         change="- optimizer.zero_grad(set_to_none=False)\n+ optimizer.zero_grad(set_to_none=True)",
-        why="The steps are computed anew without the zeros (of which eight tenths are supposed to be sure where a device"
+        why="The steps are computed anew without the zeros (85 % of that are supposed to be sure where a device"
         " computes), and at most without the additions to them in the backward pass.",
         evidence=(Evidence("the longest zero_grad", "operators", start=start, end=end, row=longest),),
         time=_time(look, rows, zeros),

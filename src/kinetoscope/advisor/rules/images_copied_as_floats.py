@@ -21,7 +21,7 @@ _CHANNELS: Final = (1, _COLORS, 4)
 _SMALLEST: Final = 16
 """Pixels of an image's side."""
 
-_SURE: Final = 0.75
+_SURE: Final = 0.8
 """Of what smaller copies bring: the device has to turn the numbers into floating-point ones then."""
 
 
@@ -33,7 +33,7 @@ def images_copied_as_floats(look: RankView) -> Iterator[Claim]:
 
     Why it matters. Most images have 8 bits a channel: as float32 four times as much is copied, and the loader's workers
     convert, pickle and pin four times as much. At stake is what the steps gain if these copies take a quarter of their
-    time (half of it for 16 bits), of which three quarters are taken to be sure, for the device has to convert then. It
+    time (half of it for 16 bits), of which eight tenths are taken to be sure, for the device has to convert then. It
     is supposed that the images come from 8 bits: with one channel or four, which may be anything (spectrograms, masks,
     latents of an autoencoder), it is a note.
 

@@ -24,7 +24,7 @@ from kinetoscope.model.steps import step_of
 from kinetoscope.model.trace import Trace
 from kinetoscope.views.numbers import shown
 
-_SURE: Final = 0.8
+_SURE: Final = 0.85
 """Of what is at stake, what surely goes if it is done beside the loop, or more seldom."""
 
 _SHORTEST: Final = 300_000
@@ -53,7 +53,7 @@ def unexplained_host_time(look: RankView) -> Iterator[Claim]:
     told apart by the Python function, the annotation, or the operators before and after them.
 
     Why it matters. Logging, checkpoints, metrics, images, `time.sleep`, waiting for a file or a lock: while the loop
-    does that it launches nothing. At stake is what the steps gain without these stretches, surely eight tenths of it.
+    does that it launches nothing. At stake is what the steps gain without these stretches, surely 85 % of it.
 
     What to do. Do it on another thread or process, more seldom, or when the device has been given work. Record with
     stacks where it is not clear what it is.
@@ -195,7 +195,7 @@ def _claims(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: s
         message=f"The loop does something else than train for {shown(look.each_step(gaps.length), 'ns')} of each step"
         f" ({each_step(count, 'time')}), while nothing is computed: {label}.",
         stake=stake,
-        why="The steps are computed anew without these stretches; eight tenths of that are supposed to be sure if the"
+        why="The steps are computed anew without these stretches; 85 % of that are supposed to be sure if the"
         f" loop does it elsewhere, or more seldom.{unknown}",
         confidence="medium" if is_sure else "low",
         evidence=(Evidence("the longest of them", "step_breakdown", start=int(gaps.start[longest]) - look.origin,
