@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import PurePath
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from kinetoscope.advisor.advice import settled
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.compare.changed import changed
+from kinetoscope.compare.naming import told_apart
 from kinetoscope.compare.noise import changes
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.job import Job, Partial
@@ -298,12 +298,7 @@ def _names(entries: Sequence[Entry]) -> list[str]:
     given = [each.recording.run if each.recording else "" for each in entries]
     if all(given) and len(set(given)) == len(given):
         return given
-    parts = [PurePath(each.path.rstrip("/")).parts or (each.path,) for each in entries]
-    for length in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-length:]) for part in parts]
-        if len(set(names)) == len(names):
-            return names
-    return [each.path for each in entries]
+    return told_apart([each.path for each in entries])
 
 
 def _notes(entries: Sequence[Entry], names: Sequence[str]) -> Iterator[str]:

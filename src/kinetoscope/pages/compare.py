@@ -8,6 +8,7 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.compare.diff import ROWS, Diff, diff
+from kinetoscope.compare.naming import told_apart
 from kinetoscope.compare.waterfall import LABELS
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
@@ -46,7 +47,8 @@ def page(job: Job, select: Selection, params: Mapping[str, str], *, base: Job | 
         found = diff(base, job, select=select)
     except InputError as error:
         return Page("compare", "Compare", "One of the runs has no step to compare.", cannot=(str(error),))
-    facts = (f"from {base.path}", f"to {job.path}")
+    before, after = told_apart([base.path, job.path])
+    facts = (f"from {before}", f"to {after}")
     return Page("compare", "Compare", found.sentence, facts, tuple(_blocks(found)), found.notes)
 
 
