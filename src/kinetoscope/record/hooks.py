@@ -254,7 +254,12 @@ def _marker(*, record_shapes: bool) -> Callable[[str], Any]:
     Older versions of torch (2.4 does) take no notice of the scope, and make an operator of it.
     """
     fast = getattr(getattr(torch._C, "_profiler", None), "_RecordFunctionFast", None)
-    if fast is None or not record_shapes or tuple(map(int, torch.__version__.split(".")[:2])) < _SCOPED:
+    if fast is None or not record_shapes or _version() < _SCOPED:
         return torch.autograd.profiler.record_function  # type: ignore[no-any-return]
     scope = {"scope": "user_scope"}
     return lambda name: fast(name, (), scope)
+
+
+def _version() -> tuple[int, int]:
+    found = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
+    return (int(found[1]), int(found[2])) if found else (0, 0)

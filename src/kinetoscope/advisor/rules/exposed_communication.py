@@ -21,7 +21,7 @@ _BUCKET: Final = 25e6
 _FORWARD: Final = 1 / 3
 """Share of a step's computation that is the forward pass: the backward pass does twice as much."""
 
-_EARLY: Final = 0.25
+_EARLY: Final = 0.12
 """Share of the computation after which gradients may be reduced; what is reduced before is needed at once."""
 
 _LATE: Final = 0.6

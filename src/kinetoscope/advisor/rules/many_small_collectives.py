@@ -32,7 +32,7 @@ _LEAST: Final = 0.01
 _JOINED: Final = ("all_gather", "reduce_scatter", "broadcast")
 """Kinds of which one can do the work of several; and all-reduces of gradients."""
 
-_EARLY: Final = 0.25
+_EARLY: Final = 0.12
 """Share of the computation after which gradients may be reduced; what is reduced before is needed at once."""
 
 _ALIKE: Final = ("group", "kind", "dtype")
