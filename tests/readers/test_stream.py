@@ -20,8 +20,12 @@ SKIPPED = b"\x50\x2a\x4d\x18\x04\x00\x00\x00pzst"
 
 def _read(file: Path, content: bytes) -> tuple[bytes, Blocks]:
     file.write_bytes(content)
+    with Blocks(str(file), ahead=False) as here:
+        without_thread = b"".join(here)
     with Blocks(str(file)) as blocks:
         text = b"".join(blocks)
+    assert without_thread == text
+    assert (here.fault, here.goes_on, here.length) == (blocks.fault, blocks.goes_on, blocks.length)
     assert blocks.length == len(text)
     assert blocks.stored == len(content)
     return text, blocks

@@ -17,7 +17,7 @@ from kinetoscope.readers.columns import SIZES, Sizes, Tokenizer
 from kinetoscope.readers.document import Document, next_events, open_document
 from kinetoscope.readers.elements import Elements, read_elements
 from kinetoscope.readers.findings import findings
-from kinetoscope.readers.stream import Blocks, Text, cache_for
+from kinetoscope.readers.stream import Blocks, Text, cache_for, is_url
 from kinetoscope.readers.window import Window
 
 NAME = "kineto"
@@ -30,7 +30,7 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
 
     Args:
         source: which file, and how to read it.
-        progress: told how many more bytes of the file, as stored, have been read; called in another thread.
+        progress: told how many more bytes of the file, as stored, have been read; it may be called in another thread.
 
     Raises:
         NotFoundError: the file cannot be read.
@@ -40,7 +40,8 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
     """
     options = source.options
     cache = cache_for(source.url, options)
-    with Blocks(source.url, max_size=options.max_size, progress=progress, cache=cache) as blocks:
+    ahead = options.threads > 1 or is_url(source.url)
+    with Blocks(source.url, max_size=options.max_size, progress=progress, cache=cache, ahead=ahead) as blocks:
         _refuse_other_formats(source, blocks)
         return read(source, blocks)
 

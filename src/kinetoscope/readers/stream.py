@@ -66,7 +66,10 @@ class Text(Protocol):
 
 
 class Blocks:
-    """The text of a file as an iterator of blocks, read ahead in a thread; a context manager, for the thread's sake.
+    """The text of a file as an iterator of blocks; a context manager, which closes the file.
+
+    Blocks are read ahead in a thread of their own, unless `ahead` is false: where as many files are read at once as
+    there are cores, such a thread would only take time from the others.
 
     Attributes: see `Text`; and stored: the size of the file, None where it is not known.
 
@@ -83,6 +86,7 @@ class Blocks:
         max_size: int = DEFAULT_MAX_SIZE,
         progress: Progress | None = None,
         cache: Cache | None = None,
+        ahead: bool = True,
     ) -> None:
         self.path = path
         self.fault: list[str] = []
@@ -97,7 +101,9 @@ class Blocks:
         self._ready: queue.Queue[bytes | BaseException | None] = queue.Queue(maxsize=2)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="kinetoscope-inflate", daemon=True)
-        self._thread.start()
+        self._here = None if ahead else self._blocks()
+        if ahead:
+            self._thread.start()
 
     def __enter__(self) -> Blocks:
         return self
@@ -109,7 +115,8 @@ class Blocks:
                 self._ready.get(timeout=0.01)
             except queue.Empty:
                 continue
-        self._thread.join()
+        if self._here is None:
+            self._thread.join()
         self._file.close()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -132,6 +139,8 @@ class Blocks:
     def _take(self) -> bytes:
         if self._stop.is_set():
             return b""
+        if self._here is not None:
+            return next(self._here, b"")
         block = self._ready.get()
         if isinstance(block, bytes):
             return block
@@ -143,13 +152,16 @@ class Blocks:
     def _work(self) -> None:
         outcome: BaseException | None = None
         try:
-            for block in _gathered(self._guarded(self._pieces())):
+            for block in self._blocks():
                 self._ready.put(block)
                 if self._stop.is_set():
                     break
         except BaseException as error:  # noqa: BLE001 - it is raised again by whoever reads
             outcome = error
         self._ready.put(outcome)
+
+    def _blocks(self) -> Iterator[bytes]:
+        return _gathered(self._guarded(self._pieces()))
 
     def _read(self, size: int) -> bytes:
         try:
