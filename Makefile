@@ -33,8 +33,8 @@ test: $(VENV)/.dev ## the whole test suite; what it skips it says, and why
 	@$(BIN)/python -m pytest -n $(WORKERS) -rfEs $(ARGS)
 
 .PHONY: test-recorder
-test-recorder: $(VENV)/.torch ## the recorder's tests, with torch (CPU), which it installs
-	@$(BIN)/python -m pytest -n $(WORKERS) -rfEs tests/record $(ARGS)
+test-recorder: $(VENV)/.torch ## the tests that need torch (CPU), which it installs
+	@$(BIN)/python -m pytest -n $(WORKERS) -rfEs tests/record tests/advisor/test_planted_faults.py $(ARGS)
 
 .PHONY: chaos
 chaos: $(VENV)/.torch ## 200 recorded jobs to which things happen: signals, full disks, exceptions, forks

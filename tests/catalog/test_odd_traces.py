@@ -76,7 +76,7 @@ def drawn_job(folder: Path, events: list[Any], top: dict[str, Any]) -> Job:
 
 
 @given(st.lists(members, max_size=12), facts)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_analysis_answers(
     tmp_path_factory: pytest.TempPathFactory, events: list[Any], top: dict[str, Any]
 ) -> None:
@@ -98,7 +98,7 @@ selections = st.builds(
 
 
 @given(st.lists(members, max_size=12), selections)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_selection_is_answered_or_refused(
     tmp_path_factory: pytest.TempPathFactory, events: list[Any], select: Selection
 ) -> None:
@@ -109,7 +109,7 @@ def test_every_selection_is_answered_or_refused(
 
 
 @given(st.lists(members, max_size=12), facts)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_trace_is_advised_on(
     tmp_path_factory: pytest.TempPathFactory, events: list[Any], top: dict[str, Any]
 ) -> None:

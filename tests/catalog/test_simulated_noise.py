@@ -18,8 +18,8 @@ from tests.simulator import Fault, Model, simulate
 from tests.simulator.cases import drawn, noisy
 from tests.simulator.judging import wrong
 
-_CASES: Final = 60
-_BLOCKS: Final = 3
+_CASES: Final = 24
+_BLOCKS: Final = 2
 
 
 def verdicts(folder: Path, models: Iterable[Model]) -> dict[int, str]:
