@@ -127,6 +127,25 @@ def test_a_slow_link_and_noise_make_no_straggler(tmp_path: Path, style: Any) -> 
         assert verdict(stragglers(read(tmp_path / str(place), jobs=2))) == []
 
 
+@pytest.mark.parametrize("style", ["ddp", "fsdp"])
+@pytest.mark.parametrize("cause", ["data_loading", "host_gap"])
+def test_a_host_that_is_slow_in_each_step_but_hidden_is_one_and_an_accident_is_none(
+    tmp_path: Path, style: Any, cause: Any
+) -> None:
+    """Hosts do not wait for the loss, so they run ahead of their devices: only the first step is late, either way."""
+    for place, every in enumerate((1, 99)):
+        fault = Fault(cause, 2, 3e6, every=every)
+        model = Model(ranks=4, style=style, steps=4, launch=3000, synchronizes=False, fault=fault, seed=3)
+        simulate(model, tmp_path / str(place))
+    lasting, accident = (read(tmp_path / name, jobs=1) for name in "01")
+    first, *others = stragglers(lasting, by="step").frame.filter(rank=2)["lost"].to_list()
+    assert first > 50 * max(others)
+    result = stragglers(lasting)
+    assert verdict(result) == [(2, cause.replace("_", " "))]
+    assert "its host does the same in each" in result.notes[-2]
+    assert verdict(stragglers(accident)) == []
+
+
 def nameless(dialect: Any, fault: Fault) -> Model:
     """Groups that do the same at the same time, and files that do not say which is which."""
     return Model(ranks=8, tensor=2, steps=5, noise=0.0, spread=0, dialect=dialect, fault=fault, seed=3)

@@ -100,6 +100,23 @@ def test_copies_beside_the_kernel_are_no_calls_and_two_kernels_are_one(tmp_path:
     assert (call["start"], call["end"], call["bytes"]) == (100, 130, 2000)
 
 
+@pytest.mark.parametrize(("other", "expected"), [("all_to_allv", "all_to_all"), ("send", "send_recv")])
+def test_a_kernel_that_nobody_called_is_what_others_of_its_stream_are(
+    tmp_path: Path, other: str, expected: str
+) -> None:
+    """It was launched before the recording; `SendRecv` may be all-to-all."""
+    found = calls(
+        tmp_path,
+        drawn.kernel("ncclDevKernel_SendRecv", 0, 10, 1),
+        drawn.kernel("ncclDevKernel_SendRecv", 10, 10, 2, stream=9),
+        drawn.launch(15, 2, 3),
+        drawn.launch(20, 2, 4),
+        drawn.kernel("ncclDevKernel_SendRecv", 30, 10, 3, **{**ARGS, "Collective name": "all_to_allv"}),
+        drawn.kernel("ncclDevKernel_SendRecv", 50, 10, 4, **{**ARGS, "Collective name": other}),
+    )
+    assert [call["kind"] for call in found][:2] == [expected, "send_recv"]
+
+
 def test_a_batch_of_sends_and_receives_is_one_call(tmp_path: Path) -> None:
     sent = {**ARGS, "Collective name": "send", "Dst Rank": 3}
     received = {**ARGS, "Collective name": "recv", "Src Rank": 3, "In msg nelems": 500, "Out msg nelems": 500}

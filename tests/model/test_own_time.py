@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
-from kinetoscope.model.own_time import COLUMNS, IN_COLLECTIVES, OWN, own_steps, own_time
+from kinetoscope.algorithms.consistency import excess
+from kinetoscope.model.own_time import COLUMNS, IN_COLLECTIVES, ON_HOST, OWN, is_lasting, own_steps, own_time
 from kinetoscope.model.scope import scope
 from kinetoscope.model.selection import ALL, Selection
 from tests import drawn
@@ -49,12 +51,41 @@ def test_a_range_of_time_cuts_steps(tmp_path: Path) -> None:
     assert table.select("step", pl.sum_horizontal(COLUMNS)).rows() == [(1, 20)]
 
 
+def test_what_the_host_did_is_known_whether_hidden_or_not(tmp_path: Path) -> None:
+    """Of the first step, until 110, 14 load data and 96 are not recorded; hidden is nearly all of both."""
+    assert steps_of(tmp_path).select(ON_HOST.values()).rows() == [(14, 96), (0, 50)]
+
+
+def test_of_steps_that_nothing_numbers_the_host_is_not_compared(tmp_path: Path) -> None:
+    job = drawn.job(tmp_path, drawn.kernel("gemm", 10, 30, 1))
+    table = own_steps(scope(job.trace(0), ALL)).with_columns(rank=pl.lit(0), calls=1)
+    assert table.select(ON_HOST.values()).rows() == [(None, None)]
+    stages = pl.DataFrame({"rank": [0], "stage": [1]}, schema_overrides={"stage": pl.Int32})
+    assert own_time(table, stages, 100).on_host == {}
+
+
+@pytest.mark.parametrize(
+    ("seen", "hosts", "expected"),
+    [
+        ([90, 0, 0, 0], [90, 91, 89, 90], True),
+        ([90, 0, 0, 0], [90, 0, 0, 0], False),  # an accident
+        ([90, 0, 0, 0], [40, 40, 40, 40], False),  # and something small that is always so
+        ([90, 0, 0, 0], [50, 50, 50, 50], True),
+    ],
+)
+def test_what_hosts_do_in_each_step_is_no_accident(seen: list[int], hosts: list[int], expected: bool) -> None:
+    kind = np.ones(4, np.int32)
+    others = np.zeros((3, 4))
+    above = [excess(np.vstack([others, each]).astype(np.float64), kind, 1.0) for each in (seen, hosts)]
+    assert is_lasting(*above).tolist() == [False, False, False, expected]
+
+
 def cells(times: dict[int, list[int]], calls: dict[tuple[int, int], int]) -> pl.DataFrame:
     """Computation of each rank in each step."""
     return pl.DataFrame(
         [
             {"rank": rank, "step": step, "calls": calls.get((rank, step), 4)}
-            | dict.fromkeys(COLUMNS, 0)
+            | dict.fromkeys((*COLUMNS, *ON_HOST.values()), 0)
             | {"own computation": time}
             for rank, series in times.items()
             for step, time in enumerate(series)

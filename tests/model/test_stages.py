@@ -55,6 +55,19 @@ def test_where_nobody_says_to_whom_it_sends_the_program_tells() -> None:
     assert divided(alike(calls(turned, {2: 5, 3: 5}))) == [[0], [1], [2, 3]]
 
 
+def test_what_was_launched_before_a_step_is_not_of_its_program() -> None:
+    """Of ranks 0 and 1, which do the same, one was recorded from the middle of a step on."""
+    frame = calls({rank: [("send", None), ("all_reduce", None)] for rank in range(2)})
+    first = (pl.col("rank") == 1) & (pl.col("place") % 2 == 0)
+    assert divided(alike(frame.with_columns(pl.when(first).then(9).otherwise(LAUNCHED).alias(LAUNCHED)))) == [[0, 1]]
+
+
+def test_what_is_left_of_before_the_recording_makes_no_stage() -> None:
+    frame = calls({0: [("all_reduce", None)], 1: [("all_reduce", None)]})
+    leftover = frame.head(1).with_columns(kind=pl.lit("send_recv"), step=pl.lit(None, pl.Int64))
+    assert divided(stages(pl.concat([frame, *[leftover] * 5]))) == [[0, 1]]
+
+
 def test_on_hosts_it_does_not() -> None:
     assert alike(calls({0: [("send", None)], 1: [("send", None)]}, on_host=True)) is None
     assert divided(alike(calls({0: [("all_reduce", None)], 1: [("all_reduce", None)]}, on_host=True))) == [[0, 1]]

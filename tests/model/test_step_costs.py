@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from kinetoscope.model.charges import CAUSES
-from kinetoscope.model.own_time import COLUMNS, IN_COLLECTIVES
+from kinetoscope.model.own_time import COLUMNS, IN_COLLECTIVES, ON_HOST
 from kinetoscope.model.rank_costs import DELAY
 from kinetoscope.model.stages import LAUNCHED
 from kinetoscope.model.step_costs import step_costs
@@ -28,7 +28,8 @@ def cells(steps: int = 4, *, late: int = LATE, inside: int = LATE, alone: int = 
     for rank in range(RANKS):
         for step in range(steps):
             at_fault = rank == 2
-            own = dict.fromkeys(COLUMNS, 0) | {"own computation": 500, "own data loading": 300 + late * at_fault}
+            more = {"own computation": 500, "own data loading": 300 + late * at_fault}
+            own = dict.fromkeys((*COLUMNS, *ON_HOST.values()), 0) | more
             waits = {IN_COLLECTIVES[0]: 300 - inside * at_fault, IN_COLLECTIVES[1]: 200 - alone * at_fault}
             rows.append({"rank": rank, "step": step, "step_time": STEP, "calls": 1} | own | waits)
     return pl.DataFrame(rows)
@@ -84,6 +85,15 @@ def test_who_does_less_than_half_as_much_more_may_just_hide_less() -> None:
 def test_what_was_there_once_is_no_habit() -> None:
     usual = cells(late=0, inside=0, alone=0).filter(pl.col("step") != 1)
     assert asked(pl.concat([usual, cells().filter(step=1)])) == {}
+
+
+def test_what_was_there_once_is_one_if_the_host_does_it_in_each_step() -> None:
+    usual = cells(late=0, inside=0, alone=0).filter(pl.col("step") != 1)
+    table = pl.concat([usual, cells().filter(step=1)])
+    late = pl.when(rank=2).then(LATE).otherwise(0).alias(ON_HOST["data loading"])
+    assert asked(table.with_columns(late)) == {2: 3 * LATE}
+    waits_as_long = table.with_columns(pl.lit(300).alias(name) for name in IN_COLLECTIVES)
+    assert asked(waits_as_long.with_columns(late)) == {}
 
 
 def test_nothing_is_told_without_peers_steps_or_most_of_the_ranks() -> None:

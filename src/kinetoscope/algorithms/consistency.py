@@ -98,6 +98,9 @@ def _by_accidents(left: Floats) -> Floats:
     return np.asarray(np.sqrt(np.maximum(others, 0) / max(len(square) - 2, 1) / np.maximum(count, 1)))
 
 
+SIGMAS: Final = 5
+"""Standard errors by which a series has to be above the others to be so beyond doubt."""
+
 SEVERAL: Final = 3
 """Places from which on an accident can be told: the greatest is left out."""
 

@@ -86,8 +86,10 @@ def stragglers(
     step on average, and more than three times the spread of the clocks, beyond what the rank in the middle costs, by
     the same cause at least three times that; and if it does more itself in each step than others that have the same
     to do, by as much, and beyond doubt: by five standard errors of what ranks vary by from step to step. From three
-    steps on the one in which a rank cost most does not count: it may have been an accident, such as a warm-up. By
-    step no step is left out; by collective the first two limits hold for what the others lose.
+    steps on the one in which a rank cost most does not count: it may have been an accident, such as a warm-up; unless
+    the rank's host loads data, or does nothing that was recorded, for longer than the others' in each step, and in each
+    by half of that or more: then it is so for good, and hidden where hosts run ahead of their devices. By step no step
+    is left out; by collective the first two limits hold for what the others lose.
 
     Collectives that could not be matched tell who is waited for, too, by whole steps, which all ranks number alike: a
     rank that does more itself in each step than those with the same to do, while these are in collectives for longer,
@@ -168,7 +170,7 @@ def _finished(frame: pl.DataFrame, *, by: By) -> Partial:
         table = _by_rank(costs if matched else None, told, own, least, by)
     if table.is_empty():
         return Partial(RESULT.empty(), (*found.notes, "No collective of one rank could be matched with another's."))
-    return Partial(RESULT.conform(table.select(RESULT.names)), (*found.notes, *_notes(rows, calls, table, by)))
+    return Partial(RESULT.conform(table.select(RESULT.names)), (*found.notes, *_notes(rows, frame, table, by)))
 
 
 def _by_collective(rows: Rows, calls: pl.DataFrame, charges: Charges, least: int) -> pl.DataFrame:
@@ -227,12 +229,18 @@ def _with_shares(table: pl.DataFrame, by: By) -> pl.DataFrame:
     )
 
 
-def _notes(rows: Rows, calls: pl.DataFrame, table: pl.DataFrame, by: By) -> Iterator[str]:
+def _notes(rows: Rows, frame: pl.DataFrame, table: pl.DataFrame, by: By) -> Iterator[str]:
     if len(rows) and rows.pairwise.all():
         yield "All is sending and receiving: waiting there is a bubble of the pipeline and makes no straggler."
         return
     if by == "collective":
         return
+    hidden = table.filter("hidden")["rank"].unique().sort().to_list()
+    if hidden:
+        yield (
+            f"What the others lost by {_ranks(hidden)} was nearly all in one step, but its host does the same in each: "
+            "it is hidden afterwards, as hosts run ahead of their devices."
+        )
     named = table.filter("straggler")["rank"].unique().sort().to_list()
     once = table.filter("once")["rank"].to_list()
     if once:
@@ -241,7 +249,7 @@ def _notes(rows: Rows, calls: pl.DataFrame, table: pl.DataFrame, by: By) -> Iter
             "step by step it is listed (by='step')."
         )
     if named:
-        if by == "rank" and calls["step"].n_unique() < SEVERAL:
+        if by == "rank" and frame.filter("mark")["step"].n_unique() < SEVERAL:
             yield "With less than three steps an accident cannot be told from what is so for good."
         estimated = table.filter("straggler", "by_steps")["rank"].unique().sort().to_list()
         if estimated:

@@ -62,6 +62,11 @@ class Doings:
         return self.classes[0]
 
     @property
+    def of_host(self) -> tuple[Intervals, ...]:
+        """What the host did: data loading, synchronising calls, other work."""
+        return self.classes[3:]
+
+    @property
     def communication(self) -> Intervals:
         """When a collective was going on."""
         return self.classes[1]

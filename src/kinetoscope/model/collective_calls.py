@@ -20,7 +20,7 @@ from kinetoscope.model.coalesced import Joined, joined_calls
 from kinetoscope.model.collective_contents import input_types, shaped_elements, types
 from kinetoscope.model.collective_groups import group_columns
 from kinetoscope.model.collective_records import PARAMETERS, Records, named, on_device, on_host
-from kinetoscope.model.collectives import GATHERS, KINDS, MOST_ELEMENTS, kind_named, size_of
+from kinetoscope.model.collectives import GATHERS, KINDS, MOST_ELEMENTS, POINT_TO_POINT, kind_named, size_of
 from kinetoscope.model.device import device_work
 from kinetoscope.model.job import Partial
 from kinetoscope.model.kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
@@ -184,6 +184,22 @@ def _kinds(trace: Trace, found: Records) -> NDArray[np.int64]:
         told = [_KIND.get(kind_named(trace.strings.label(code)) or "", _NONE) for code in distinct.tolist()]
         kind[missing] = np.array(told, np.int64)[places]
     kind[kind < 0] = _KIND["other"]
+    return _as_on_its_stream(kind, found)
+
+
+def _as_on_its_stream(kind: NDArray[np.int64], found: Records) -> NDArray[np.int64]:
+    """NCCL has one kernel for sending, receiving and all-to-all: what only its name tells is what all others there are.
+
+    Those are of calls from before the recording, of which nothing but the work was recorded. A stream is of one group.
+    """
+    either, exchange = _KIND["send_recv"], _KIND["all_to_all"]
+    called = (found.launch >= 0) | (found.parameters >= 0) | (found.span >= 0) | (found.operator >= 0)
+    unsure = (kind == either) & ~called
+    if unsure.any():
+        place = found.device << 32 | found.stream & 0xFFFFFFFF
+        others = np.isin(kind, [exchange, *map(_KIND.__getitem__, POINT_TO_POINT)]) & ~unsure
+        only = np.setdiff1d(place[others & (kind == exchange)], place[others & (kind != exchange)])
+        kind[unsure & np.isin(place, only)] = exchange
     return kind
 
 

@@ -1,12 +1,13 @@
 """What each rank itself did in each step, more than others that have the same to do: is it so for good, or by chance?
 
 Own time is what a rank did but for collectives: computation, copies, what its host did and what nothing was recorded
-of; neither transfer nor waiting. What a collective hides is none.
+of; neither transfer nor waiting. What a collective hides is none. What the host alone did, hidden or not, is known
+beside it: a host that runs ahead of its devices may be slow in each step, and make the others wait in the first only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.consistency import Excess, excess
+from kinetoscope.algorithms.consistency import SIGMAS, Excess, excess
 from kinetoscope.algorithms.intervals import Intervals, covered, difference, exclusive, union
 from kinetoscope.model.before_collectives import doings
 from kinetoscope.model.collective_calls import base_of, collective_calls
@@ -31,10 +32,20 @@ COLUMNS: Final = tuple(f"own {name}" for name in OWN)
 IN_COLLECTIVES: Final = ("in collectives", "in collectives alone")
 """Columns of `own_steps`: time in collectives, and what of it no computation covers; null where steps have no marks."""
 
+ON_HOST: Final = {"data loading": "on host data loading", "host gap": "on host nothing"}
+"""Columns of `own_steps`: data loading, and time of which nothing was recorded, of the host's step; hidden or not. By
+the cause that they tell; null where steps have no marks."""
+
 _MARKED: Final = ("profiler", "annotation")
 
 _USUAL: Final = 0.01
 """Of a step: by so much own times vary wherever nothing else is known."""
+
+_AS_MUCH: Final = 0.5
+"""Share of what a rank did more in any step, and of what its host did more on average, that the host does in each."""
+
+_MORE: Final = 4
+"""Times what a rank did more in any step that its host does more: much of it may have been hidden in that step, too."""
 
 _WHOLE: Final = 0.75
 """Share of the collectives that a step usually has, without which it is no whole step."""
@@ -48,27 +59,36 @@ class OwnTime:
         rank: int64 [ranks], ascending. step: int64 [steps], ascending.
         above: all own time, ns.
         causes: the same of each of OWN.
+        on_host: the same of each of ON_HOST, by cause; empty where it is not known.
     """
 
     rank: NDArray[np.int64]
     step: NDArray[np.int64]
     above: Excess
     causes: tuple[Excess, ...]
+    on_host: Mapping[str, Excess]
 
 
 def own_steps(view: Scope) -> pl.DataFrame:
-    """The steps of one rank: step, step_time, and COLUMNS, ns. A step lasts until the next one begins."""
+    """The steps of one rank: step, step_time, COLUMNS, IN_COLLECTIVES and ON_HOST, ns. A step lasts until the next."""
     every = view.trace.of(steps, view.select.steps_by)
-    until = np.concatenate([every.device.start[1:], every.device.end[-1:]])
-    windows = view.clipped(every.device.start[view.places], until[view.places])
-    charged = exclusive(windows, view.trace.of(doings).classes)
+    windows, of_host = (_whole(view, each) for each in (every.device, every.host))
+    did_what = view.trace.of(doings)
+    charged, hosts = exclusive(windows, did_what.classes), exclusive(of_host, did_what.of_host)
     did = np.column_stack([charged[:, :1], charged[:, 2:5], charged[:, 5:].sum(axis=1)])
     facts = {"step": view.steps.number, "step_time": view.steps.device.end - view.steps.device.start}
     parts = {name: did[:, place] for place, name in enumerate(COLUMNS)}
     inside = dict(zip(IN_COLLECTIVES, (covered(windows, each) for each in _in_collectives(view)), strict=True))
-    frame = pl.DataFrame({**facts, **parts, **inside})
-    known = every.origin in _MARKED
-    return frame if known else frame.with_columns(pl.lit(None, pl.Int64).alias(name) for name in IN_COLLECTIVES)
+    alone = dict(zip(ON_HOST.values(), (hosts[:, 0], hosts[:, -1]), strict=True))
+    frame = pl.DataFrame({**facts, **parts, **inside, **alone})
+    unknown = () if every.origin in _MARKED else (*IN_COLLECTIVES, *ON_HOST.values())
+    return frame.with_columns(pl.lit(None, pl.Int64).alias(name) for name in unknown)
+
+
+def _whole(view: Scope, steps: Intervals) -> Intervals:
+    """The selected steps, each until the next begins."""
+    until = np.concatenate([steps.start[1:], steps.end[-1:]])
+    return view.clipped(steps.start[view.places], until[view.places])
 
 
 def _in_collectives(view: Scope) -> tuple[Intervals, Intervals]:
@@ -88,14 +108,32 @@ def own_time(cells: pl.DataFrame, stages: pl.DataFrame, step_time: int, held: pl
         step_time: how long a step is, ns.
         held: rank, step and COLUMNS: what is to be added, as the rank's host left transfer in the open (`charges`).
     """
-    cells = whole_steps(cells).group_by("rank", "step").agg(pl.col(COLUMNS).sum())
+    is_host_known = not any(cells[name].null_count() for name in ON_HOST.values())
+    kept = [*COLUMNS, *ON_HOST.values()]
+    cells = whole_steps(cells).group_by("rank", "step").agg(pl.col(kept).sum())
     if held is not None:
         more = held.join(cells, on=["rank", "step"], how="semi").select("rank", "step", *COLUMNS)
-        cells = pl.concat([cells, more]).group_by("rank", "step").agg(pl.col(COLUMNS).sum())
-    rank, step, (above, *causes) = compared(
-        cells, stages, step_time, [pl.sum_horizontal(COLUMNS), *map(pl.col, COLUMNS)]
-    )
-    return OwnTime(rank, step, above, tuple(causes))
+        cells = pl.concat([cells, more], how="diagonal").group_by("rank", "step").agg(pl.col(kept).sum())
+    columns = [pl.sum_horizontal(COLUMNS), *map(pl.col, kept)]
+    rank, step, (above, *found) = compared(cells, stages, step_time, columns)
+    causes, hosts = tuple(found[: len(COLUMNS)]), found[len(COLUMNS) :]
+    return OwnTime(rank, step, above, causes, dict(zip(ON_HOST, hosts, strict=True)) if is_host_known else {})
+
+
+def is_lasting(seen: Excess, on_host: Excess) -> NDArray[np.bool_]:
+    """Did each rank's host do more than others in each step, beyond doubt, as much each time, and about what was seen?
+
+    What was done once, or by chance, is not as much each time; nor is what seems to be, where events are missing.
+
+    Args:
+        seen: own time of a cause.
+        on_host: the same of what the host did, hidden or not.
+    """
+    most = np.nan_to_num(seen.each).max(axis=1, initial=0)
+    least = np.where(np.isfinite(on_host.each), on_host.each, np.inf).min(axis=1, initial=np.inf)
+    level = on_host.level
+    alike = (least >= _AS_MUCH * level) & (level >= _AS_MUCH * most) & (level <= _MORE * most)
+    return np.asarray((level > 0) & alike & (on_host.sure > SIGMAS))
 
 
 def whole_steps(cells: pl.DataFrame) -> pl.DataFrame:

@@ -23,7 +23,8 @@ def stages(frame: pl.DataFrame) -> pl.DataFrame:
     """`stage` of each `rank`: a code for what it sends and receives at least once in each step."""
     direction = (pl.col("destination_rank") - pl.col("rank")).sign()
     steps = pl.col("step").n_unique().over("rank")
-    often = frame.select("rank", "kind", direction=direction, steps=steps).filter(_SINGLE)
+    inside = frame.filter(pl.col("step").is_not_null())
+    often = inside.select("rank", "kind", direction=direction, steps=steps).filter(_SINGLE)
     often = often.group_by("rank", "kind", "direction").agg(pl.len(), pl.col("steps").first())
     often = often.filter(pl.col("len") >= pl.col("steps")).sort("rank", "kind", "direction")
     said = often.group_by("rank").agg(what=pl.concat_str("kind", pl.col("direction").cast(pl.String).fill_null("")))
@@ -50,8 +51,11 @@ def alike(frame: pl.DataFrame) -> pl.DataFrame | None:
     else:
         inside = frame.filter(pl.col("launch").is_not_null(), pl.col("step").is_not_null())
         inside = inside.sort("rank", "cycle", "place")
+        # before a step's first collective also counts what was launched before the step, if that was recorded
+        first = pl.col("place") == pl.col("place").min().over("rank", "cycle", "step")
+        launched = pl.when(first).then(0).otherwise(LAUNCHED)
         program = inside.group_by("rank", "cycle", "step", maintain_order=True).agg(
-            what=pl.format("{} {}", LAUNCHED, "kind")
+            what=pl.format("{} {}", launched, "kind")
         )
         every = program.group_by("rank").agg(what=pl.col("what").list.join(" ").mode().min())
     return every.select("rank", stage=text.rank("dense").cast(pl.Int32)).sort("rank")
