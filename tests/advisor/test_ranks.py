@@ -135,7 +135,7 @@ def test_a_job_that_exposes_nothing_is_not_asked_further(tmp_path: Path) -> None
     simulate(replace(SMALL, elements=20_000, noise=0.0, spread=0), tmp_path)
     look = JobView(kinetoscope.read(tmp_path), settled(ALL))
     assert not len(look.of(exchange).collectives)
-    assert {question[0] for question in look._answers} == {"rank_balance"}
+    assert {question[0] for question in look.ask.known} == {"rank_balance"}
 
 
 def test_one_rank_alone_gets_a_note_and_all_together_do_not(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from kinetoscope.advisor.rule import RankView
-from kinetoscope.advisor.where import seen, source_of
+from kinetoscope.advisor.spots import source_of
+from kinetoscope.advisor.where import seen
 from tests.advisor.looks import look
 from tests.drawn import Event, op, python
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.advisor.words import each_step, joined, many, place, quoted, share
+from kinetoscope.advisor.words import each_step, joined, place, quoted, share
+from kinetoscope.model.health import many
 from kinetoscope.views.text import cells, printable
 
 

@@ -118,6 +118,15 @@ def compiled(p: Program, n: int) -> None:
     net.optimizer(1e8)
 
 
+def on_a_shared_machine(p: Program, n: int) -> None:
+    """Short steps on a host whose core other processes use, with a little Python after each."""
+    net = Network(p, "fp32")
+    perceptron(net, rows=32, width=512)
+    net.backward()
+    net.optimizer(1e6, 8)
+    p.host(250)
+
+
 def overlapped(p: Program, n: int) -> None:
     """Data parallel: the gradients of each layer are reduced while those of the layer before are computed."""
     p.loader(3000, workers=4)
@@ -302,6 +311,11 @@ def _alone(net: Network) -> None:
     resnet(net, batch=128, blocks=16)
 
 
+def _beside(seed: int) -> Draw:
+    """With some seeds the core is lost three times, evenly apart, as if the loop did something each so-manieth step."""
+    return drawing(on_a_shared_machine, seed=seed, steps=20, preempted=100, device=None)
+
+
 HEALTHY: Final = (
     Healthy("language model, H100, bf16", drawing(training(transformer), seed=101)),
     Healthy("wide language model, H100, bf16, 3 steps", drawing(training(_wide), seed=102, steps=3)),
@@ -341,6 +355,8 @@ HEALTHY: Final = (
     Healthy("slow host that keeps up", drawing(training(_wide, host=3), seed=139, steps=6, launch_us=12)),
     Healthy("encoder, A100, jitter of 15 %", drawing(inference(_encoder), seed=140, noise=0.15, steps=10, **_A100)),
     Healthy("CPU training, jitter of 10 %", drawing(training(_perceptron, precision="fp32"), noise=0.1, device=None)),
+    Healthy("CPU training beside other processes", _beside(81)),
+    Healthy("CPU training beside other processes, again", _beside(480)),
     Healthy("job of 4 ranks", jobs(seed=127, ranks=4, steps=6, elements=1_000_000, synchronizes=False)),
     Healthy(
         "job of 8 ranks, torch of 2026",

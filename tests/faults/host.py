@@ -32,6 +32,7 @@ class Host:
     Attributes:
         seed: of everything that is drawn.
         noise: relative spread of each time.
+        preempted: times a second that another process gets the core, for 1 to 6 ms.
         stacks: Python calls are recorded.
         now: the clock, ns.
         events: what was recorded so far.
@@ -40,6 +41,7 @@ class Host:
 
     seed: int = 1
     noise: float = 0.02
+    preempted: float = 0.0
     stacks: bool = False
     shapes: bool = True
     now: int = field(default=10_000_000, init=False)
@@ -54,12 +56,16 @@ class Host:
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
+        self._machine = random.Random(self.seed)
 
     # --- time
 
     def drawn(self, us: float) -> int:
         """How long something takes this time, ns: two parts in a thousand of it at the least."""
-        return ns(us * max(1 + self.noise * self.random.gauss(0, 1), 0.002))
+        took = ns(us * max(1 + self.noise * self.random.gauss(0, 1), 0.002))
+        if self.preempted and self._machine.random() < took * 1e-9 * self.preempted:
+            took += ns(self._machine.uniform(1000, 6000))
+        return took
 
     def host(self, us: float) -> None:
         """The thread computes; nothing says what."""

@@ -56,6 +56,12 @@ def test_what_the_host_did_is_known_whether_hidden_or_not(tmp_path: Path) -> Non
     assert steps_of(tmp_path).select(ON_HOST.values()).rows() == [(14, 96), (0, 50)]
 
 
+def test_python_functions_alone_are_nothing(tmp_path: Path) -> None:
+    events = [drawn.annotation("ProfilerStep#1", 0, 100), drawn.python("train.py(3): wait", 0, 100)]
+    job = drawn.job(tmp_path, *events, drawn.op("aten::mm", 10, 30), drawn.kernel("gemm", 20, 30, 1))
+    assert own_steps(scope(job.trace(0), ALL)).select(ON_HOST.values()).rows() == [(0, 70)]
+
+
 def test_of_steps_that_nothing_numbers_the_host_is_not_compared(tmp_path: Path) -> None:
     job = drawn.job(tmp_path, drawn.kernel("gemm", 10, 30, 1))
     table = own_steps(scope(job.trace(0), ALL)).with_columns(rank=pl.lit(0), calls=1)

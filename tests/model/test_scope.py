@@ -163,8 +163,20 @@ def test_steady_steps_are_all_but_those_of_the_warm_up(tmp_path: Path, lengths: 
     found = scope(drawn.job(tmp_path, *marks).trace(), Selection(steps="steady"))
     assert found.steps.number.tolist() == left
     assert [note for note in found.notes if "warm-up" in note] == (
-        [f"Left out as warm-up: steps {'0-1' if left[0] == 2 else 0}."] if left[0] else []
+        [f"Left out as warm-up: {'steps 0-1' if left[0] == 2 else 'step 0'}."] if left[0] else []
     )
+
+
+@pytest.mark.parametrize(("length", "left"), [(20, ([0, 1], ("Left out as empty: step 2.",))), (80, ([0, 1, 2], ()))])
+def test_a_short_last_step_without_operators_is_not_steady(
+    tmp_path: Path, length: int, left: tuple[list[int], tuple[str, ...]]
+) -> None:
+    """As where `prof.step()` is called after the last iteration, too."""
+    marks = [drawn.annotation(f"ProfilerStep#{k}", 100 * k, 90 if k < 2 else length) for k in range(3)]
+    ops = [drawn.op("aten::mm", 10, 50), drawn.op("aten::mm", 110, 50)]
+    waits = drawn.launch(210, 5, 0, name="cudaDeviceSynchronize")
+    found = scope(drawn.job(tmp_path, *marks, *ops, waits).trace(), Selection(steps="steady"))
+    assert (found.steps.number.tolist(), found.notes) == left
 
 
 def test_other_words_are_no_steps(tmp_path: Path) -> None:

@@ -9,11 +9,10 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.finding import SEVERITIES, Claim, Finding, Stake, severity
+from kinetoscope.advisor.finding import SEVERITIES, Finding, Stake, severity
 from kinetoscope.advisor.rule import JobView
 from kinetoscope.advisor.rules import rules
-from kinetoscope.advisor.survey import CLAIMS, ranked, survey, unpacked
-from kinetoscope.errors import KinetoscopeError
+from kinetoscope.advisor.survey import CLAIMS, asked, ranked, survey, unpacked
 from kinetoscope.model.job import Job
 from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import ALL, Selection
@@ -87,32 +86,12 @@ def advise(job: Job, *, select: Selection = ALL) -> Advice:
     Raises:
         InputError: no rank can be read.
     """
-    answer = claims(job, select=select)
-    step, alone = _of_ranks(answer.frame)
-    ranks = answer.frame.get_column("rank").n_unique()
-    together: list[Finding] = []
-    failed: list[str] = []
-    if len(job.ranks) > 1:
-        look = JobView(job, settled(select))
-        said, failed = _of_all(look)
-        together = list(ranked(said, step))
-    findings = sorted([*_joined(alone, ranks, step), *together], key=_order)
-    return Advice(tuple(findings), step, (*answer.notes, *failed))
-
-
-def _of_all(look: JobView) -> tuple[list[tuple[str, Claim]], list[str]]:
-    """What the rules about all ranks claim, and which of them failed."""
-    said: list[tuple[str, Claim]] = []
-    failed = []
-    for rule in rules():
-        if rule.of_job is not None:
-            try:
-                said += [(rule.code, claim) for claim in rule.of_job(look)]
-            except KinetoscopeError:
-                raise
-            except Exception as error:  # noqa: BLE001 - the other rules have their say, and this is told
-                failed.append(f"Rule {rule.code} failed on this job, which is our mistake: {error!r:.200}.")
-    return said, failed
+    alone = of_ranks_alone(claims(job, select=select))
+    if len(job.ranks) < 2:
+        return alone
+    said, failed = asked(((rule.code, rule.of_job) for rule in rules()), JobView(job, settled(select)), "job")
+    findings = sorted([*alone.findings, *ranked(said, alone.step)], key=_order)
+    return Advice(tuple(findings), alone.step, (*alone.notes, *failed))
 
 
 def of_ranks_alone(answer: Result) -> Advice:

@@ -12,9 +12,6 @@ from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.trace import Trace
 
-_KERNEL_WORDS: Final = ("elementwise", "Elementwise")
-_KERNEL: Final = re.compile(r"(?:^|::|[ _])(?:vectorized_|unrolled_|legacy_)?elementwise_kernel", re.IGNORECASE)
-
 _NAMES: Final = (
     "abs add addcdiv addcmul bitwise_and bitwise_not bitwise_or celu clamp clamp_max clamp_min clone copysign cos div"
     " dropout elu eq erf exp expm1 floor fmod ge gelu gt hardsigmoid hardswish hardtanh isnan le leaky_relu lerp log"
@@ -40,14 +37,6 @@ def is_elementwise(name: str) -> bool:
 def elementwise_ops(trace: Trace) -> NDArray[np.bool_]:
     """Which operators compute each element by itself: bool [events]. Ask by `trace.of`."""
     return rows_named(trace, is_elementwise, EventKind.HOST_OP)
-
-
-def elementwise_kernels(trace: Trace) -> NDArray[np.bool_]:
-    """Which kernels of torch's do: bool [events]. Ask by `trace.of`."""
-    return rows_named(
-        trace, lambda name: _KERNEL.search(name) is not None and "multi_tensor" not in name, EventKind.KERNEL,
-        holding=_KERNEL_WORDS,
-    )  # fmt: skip
 
 
 _VIEWS: Final = frozenset(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from kinetoscope.algorithms.intervals import Intervals
+if TYPE_CHECKING:  # the command line asks for the severities before it loads anything large
+    from kinetoscope.algorithms.intervals import Intervals
 
 Severity = Literal["note", "warning", "critical"]
 Confidence = Literal["low", "medium", "high"]
@@ -19,6 +20,9 @@ WARNING: Final = 0.03
 
 CRITICAL: Final = 0.2
 """The same, from which on it is critical."""
+
+SMALL: Final = 0.005
+"""Share of a step under which a finding about time is not worth a word."""
 
 
 @dataclass(frozen=True, slots=True)

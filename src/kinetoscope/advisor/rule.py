@@ -30,25 +30,41 @@ HEADINGS: Final = ("What it checks", "Why it matters", "What to do")
 """Of the docstring of a rule, in this order, each at the beginning of a paragraph and followed by a full stop."""
 
 
+_DAMAGED: Final = ("TRUNCATED", "STREAM")
+"""Codes of symptoms of a file that is not whole."""
+
+
+class Answers:
+    """The answers of analyses about a job and the selected steps; each is asked once.
+
+    Attributes:
+        known: by the name of the analysis and its parameters.
+    """
+
+    def __init__(self, job: Job, select: Selection) -> None:
+        self._job, self._select = job, select
+        self.known: dict[tuple[Any, ...], Result] = {}
+
+    def __call__(self, analysis: str, **params: Any) -> Result:
+        """The answer of an analysis, by its name and its parameters."""
+        question = (analysis, *sorted(params.items()))
+        if question not in self.known:
+            self.known[question] = named(analysis)(self._job, select=self._select, **params)
+        return self.known[question]
+
+
 class RankView:
     """One rank as rules see it: its trace, the selected steps, and the answers of analyses about it.
 
     Attributes:
         trace: of the rank.
         select: what is looked at.
+        ask: for the answers.
     """
 
     def __init__(self, trace: Trace, select: Selection) -> None:
         self.trace, self.select = trace, select
-        self._answers: dict[tuple[Any, ...], Result] = {}
-
-    def ask(self, analysis: str, **params: Any) -> Result:
-        """The answer of an analysis about this rank and the selected steps."""
-        question = (analysis, *sorted(params.items()))
-        if question not in self._answers:
-            job = Job(self.trace.source.url, (self.trace.source,), _Alone(self.trace))
-            self._answers[question] = named(analysis)(job, select=self.select, **params)
-        return self._answers[question]
+        self.ask = Answers(Job(trace.source.url, (trace.source,), _Alone(trace)), select)
 
     @cached_property
     def view(self) -> Scope:
@@ -81,6 +97,11 @@ class RankView:
         return len(self.work) > 0
 
     @cached_property
+    def is_whole(self) -> bool:
+        """Is the file whole? Else that nothing was recorded does not mean that nothing happened."""
+        return not any(code in self.trace.health for code in _DAMAGED)
+
+    @cached_property
     def inside(self) -> Intervals:
         """The time of the selected steps."""
         return union(*self.windows)
@@ -99,6 +120,10 @@ class RankView:
     def origin(self) -> int:
         """Where the trace's clock is shown to begin, ns: what `Evidence.start` counts from."""
         return self.trace.of(origin_of_time)
+
+    def shown(self, start: Any, end: Any) -> tuple[int, int]:
+        """A stretch of the trace's time as `Evidence` has it: from its origin on, ns."""
+        return int(start) - self.origin, int(end) - self.origin
 
     def spans(self, rows: NDArray[Any]) -> Intervals:
         """When events run: bool [events] or their row numbers."""
@@ -172,7 +197,7 @@ class JobView:
 
     def __init__(self, job: Job, select: Selection) -> None:
         self.job, self.select = job, select
-        self._answers: dict[tuple[Any, ...], Result] = {}
+        self.ask = Answers(job, select)
         self._derived: dict[Callable[[JobView], Any], Any] = {}
 
     def of(self, derive: Callable[[JobView], T]) -> T:
@@ -180,13 +205,6 @@ class JobView:
         if derive not in self._derived:
             self._derived[derive] = derive(self)
         return cast(T, self._derived[derive])
-
-    def ask(self, analysis: str, **params: Any) -> Result:
-        """The answer of an analysis about all ranks and the selected steps."""
-        question = (analysis, *sorted(params.items()))
-        if question not in self._answers:
-            self._answers[question] = named(analysis)(self.job, select=self.select, **params)
-        return self._answers[question]
 
     @cached_property
     def step(self) -> float:

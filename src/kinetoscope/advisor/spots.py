@@ -15,7 +15,7 @@ from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
-from kinetoscope.model.stacks import SEPARATOR, frame_text, user_source
+from kinetoscope.model.stacks import DEEPEST, Source, frame_text, recorded_stack, user_source
 from kinetoscope.model.trace import Trace
 
 _PYTHON = ".py("
@@ -47,23 +47,30 @@ def frame_of(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def spot(trace: Trace, row: int) -> Spot:
-    """The user's function that a call was made from."""
+    """The user's function that a call was made from; of the backward pass the one that called forward."""
     frame = int(frame_of(trace, np.array([row], np.int32))[0]) if row >= 0 else -1
-    if frame >= 0:
-        return _spot(frame_text(trace.strings.glance(int(trace.name[frame]))))
-    parent = trace.of(call_tree).parent
-    while row >= 0:
-        code = int(arguments.codes(trace, "call_stack", np.array([row], np.int32))[0])
-        if code >= 0:
-            frames = [frame.strip() for frame in trace.strings.label(code).split(SEPARATOR)]
-            return _spot(SEPARATOR.join(reversed(frames)))
-        row = int(parent[row])
-    return Spot()
-
-
-def _spot(stack: str) -> Spot:
-    file, line, function = user_source(stack)
+    file, line, function = source_of(trace, frame if frame >= 0 else row)
     return Spot(file or "", line or 0, function or "")
+
+
+def source_of(trace: Trace, row: int) -> Source:
+    """The line of the user's own code that an event of the host was called from; nothing where that is not known.
+
+    Found by climbing from the one event, where `model.stacks.call_stacks` puts together those of all.
+    """
+    parent = trace.of(call_tree).parent
+    for _ in range(DEEPEST):
+        if row < 0:
+            break
+        if trace.kind[row] == EventKind.PYTHON:
+            stack = frame_text(trace.strings.label(int(trace.name[row])))
+        else:
+            code = int(arguments.codes(trace, "call_stack", np.array([row], np.int32))[0])
+            stack = recorded_stack(trace.strings.label(code)) if code >= 0 else ""
+        if stack and (source := user_source(stack)).file is not None:
+            return source
+        row = int(parent[row])
+    return Source(None, None, None)
 
 
 def inside(trace: Trace, calls: NDArray[np.bool_]) -> NDArray[np.bool_]:

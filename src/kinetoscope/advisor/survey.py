@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import polars as pl
 
-from kinetoscope.advisor.finding import SEVERITIES, Claim, Evidence, Finding, Stake, severity
+from kinetoscope.advisor.finding import SEVERITIES, SMALL, Claim, Evidence, Finding, Stake, severity
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.rules import rules
 from kinetoscope.algorithms.intervals import difference, merge
-from kinetoscope.errors import UsageError
+from kinetoscope.errors import KinetoscopeError, UsageError
 from kinetoscope.model.job import Partial
 from kinetoscope.model.selection import Selection
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Column, Schema
+
+L = TypeVar("L")
 
 CLAIMS = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -26,9 +29,6 @@ CLAIMS = Schema(
 )
 """What is sent home from where the trace is; a rank without findings has one row without."""
 
-_SMALL = 0.005
-"""Share of the step under which a finding about time is not worth a word."""
-
 _COVERED = 0.5
 """Of the time that a finding claims; if others count so much of it already, it is named after them."""
 
@@ -36,15 +36,7 @@ _COVERED = 0.5
 def survey(trace: Trace, select: Selection) -> Partial:
     """What all rules find on one rank: rows of `CLAIMS`."""
     look = RankView(trace, select)
-    claims, failed = [], []
-    for rule in rules():
-        if rule.of_rank is not None:
-            try:
-                claims += [(rule.code, claim) for claim in rule.of_rank(look)]
-            except UsageError:
-                raise
-            except Exception as error:  # noqa: BLE001 - the other rules have their say, and this is told
-                failed.append(f"Rule {rule.code} failed on this trace, which is our mistake: {error!r:.200}.")
+    claims, failed = asked(((rule.code, rule.of_rank) for rule in rules()), look, "trace")
     found = list(ranked(claims, look.step, rank=trace.source.rank))
     texts = [*map(packed, found), *([] if found else [None])]
     frame = pl.DataFrame({"finding": pl.Series(texts, dtype=pl.String)}).with_columns(
@@ -53,13 +45,30 @@ def survey(trace: Trace, select: Selection) -> Partial:
     return Partial(frame, (*look.view.notes, *failed))
 
 
+def asked(
+    questions: Iterable[tuple[str, Callable[[L], Iterable[Claim]] | None]], look: L, what: str
+) -> tuple[list[tuple[str, Claim]], list[str]]:
+    """What functions of rules, by their codes, claim about what they look at; and which of them failed on it."""
+    claims: list[tuple[str, Claim]] = []
+    failed = []
+    for code, ask in questions:
+        if ask is not None:
+            try:
+                claims += [(code, claim) for claim in ask(look)]
+            except KinetoscopeError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the other rules have their say, and this is told
+                failed.append(f"Rule {code} failed on this {what}, which is our mistake: {error!r:.200}.")
+    return claims, failed
+
+
 def ranked(claims: Sequence[tuple[str, Claim]], step: float, *, rank: int = -1) -> Iterator[Finding]:
     """Findings, those with most at stake first; a later one counts only time that none before it has counted."""
     order = sorted(claims, key=lambda each: (each[1].broad, -each[1].stake.middle, each[0], each[1].key))
     counted: list[tuple[str, Claim]] = []
     for code, claim in order:
         stake, same = _fresh(claim, counted)
-        if claim.stake.high > 0 and stake.high < _SMALL * step:
+        if claim.stake.high > 0 and stake.high < SMALL * step:
             continue
         if claim.time is not None:
             counted.append((code, claim))

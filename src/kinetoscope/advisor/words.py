@@ -46,11 +46,6 @@ def ending(text: str, width: int) -> str:
     return text
 
 
-def many(count: int, one: str, more: str = "") -> str:
-    """A count and its noun: `1 copy`, `12 copies`; `more` is the plural where that is not `one` and an s."""
-    return f"{count:,} {one if count == 1 else more or one + 's'}"
-
-
 def each_step(count: float, one: str, more: str = "") -> str:
     """How many there are in a step on average, for a sentence: `1 copy a step`, `2.5 copies a step`."""
     number = f"{count:,.0f}" if count >= 9.95 or abs(count - round(count)) < 0.05 else f"{count:,.1f}"

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.advisor.finding import Stake
+from kinetoscope.advisor.finding import SMALL, Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.intervals import Intervals
 from kinetoscope.model.device import device_work
@@ -31,13 +31,10 @@ _FULL: Final = 1000
 _HELD: Final = 2.0
 """Times the usual launch call from which on one did wait."""
 
-_SMALL: Final = 0.005
-"""Share of the step under which a finding about time is not worth a word, as in `survey`."""
-
 
 def is_worth_it(look: RankView, stake: Stake) -> bool:
     """Is enough at stake at most?"""
-    return stake.high >= _SMALL * look.step > 0
+    return stake.high >= SMALL * look.step > 0
 
 
 def stake_over(look: RankView, low: Floats, high: Floats, time: Intervals) -> Stake:

@@ -146,7 +146,7 @@ def _said(new: WhatIf, found: Steps) -> Iterator[str]:
         if not count:
             yield f"No event of this trace is named by {text!r}."
         elif count > 0:
-            yield f"{text!r} names {many(count, 'event', 'events')}."
+            yield f"{text!r} names {many(count, 'event')}."
     now = int(found.device.end[-1] - found.device.start[0]) if len(found) else 0
     if now:
         asked, less = "; ".join(text for text, _ in new.events), 1 - new.whole / now

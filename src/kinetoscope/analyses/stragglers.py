@@ -87,9 +87,9 @@ def stragglers(
     the same cause at least three times that; and if it does more itself in each step than others that have the same
     to do, by as much, and beyond doubt: by five standard errors of what ranks vary by from step to step. From three
     steps on the one in which a rank cost most does not count: it may have been an accident, such as a warm-up; unless
-    the rank's host loads data, or does nothing that was recorded, for longer than the others' in each step, and in each
-    by half of that or more: then it is so for good, and hidden where hosts run ahead of their devices. By step no step
-    is left out; by collective the first two limits hold for what the others lose.
+    the rank's host loads data, or calls nothing but Python, for longer than the others' in each step, and in each by
+    half of that or more: then it is so for good, and hidden where hosts run ahead of their devices. By step no step is
+    left out; by collective the first two limits hold for what the others lose.
 
     Collectives that could not be matched tell who is waited for, too, by whole steps, which all ranks number alike: a
     rank that does more itself in each step than those with the same to do, while these are in collectives for longer,

@@ -9,14 +9,13 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kinetoscope.advisor.finding import SEVERITIES
 from kinetoscope.cli.opening import opened, selection
 from kinetoscope.cli.options import Parser, add_engine, add_output, add_reading, add_selection
 from kinetoscope.errors import UsageError
 
 if TYPE_CHECKING:
     from kinetoscope.views.lines import Line
-
-_SEVERITIES = ("note", "warning", "critical")  # as in advisor.finding, which is loaded later
 
 
 def run(arguments: list[str]) -> int:
@@ -35,7 +34,7 @@ def run(arguments: list[str]) -> int:
 
         found = advise(job, **selection(args))
         ranks = len(job.ranks)
-    wanted = _SEVERITIES[_SEVERITIES.index(args.min_severity) :]
+    wanted = SEVERITIES[SEVERITIES.index(args.min_severity) :]
     found = dataclasses.replace(found, findings=found.of(*wanted))
     from kinetoscope.cli.advice_screen import lines
     from kinetoscope.cli.output import deliver, form_of, width_of, write_lines
@@ -52,7 +51,7 @@ def _parser() -> Parser:
     parser = Parser(prog="kinetoscope advise", usage="kinetoscope advise PATH [options]", description=__doc__)
     parser.add_argument("path", metavar="PATH", nargs="*", help="a trace, a folder of them, a quoted glob, or a URL")
     group = parser.add_argument_group("findings")
-    group.add_argument("--min-severity", choices=_SEVERITIES, default="note", help="only findings that matter so much")
+    group.add_argument("--min-severity", choices=SEVERITIES, default="note", help="only findings that matter so much")
     group.add_argument("--explain", metavar="CODE", help="what the rule of this code checks, and why; all lists them")
     add_reading(parser, path=False)
     add_engine(parser)
@@ -64,18 +63,16 @@ def _parser() -> Parser:
 def _explained(code: str) -> Iterator[Line]:
     """The documentation of one rule; of `all`, the list of them."""
     from kinetoscope.advisor.rule import HEADINGS
-    from kinetoscope.advisor.rules import FAMILIES, rules
+    from kinetoscope.advisor.rules import families, rules
     from kinetoscope.cli.output import width
     from kinetoscope.views.lines import plain
     from kinetoscope.views.text import nearest, wrapped
 
     known = {rule.code: rule for rule in rules()}
     if code.lower() == "all":
-        every = iter(rules())
-        for family, modules in FAMILIES.items():
-            if modules:
-                yield plain(family, "dim")
-            for _, rule in zip(modules, every, strict=False):  # takes no more than there are modules
+        for family, members in families().items():
+            yield plain(family, "dim")
+            for rule in members:
                 yield ((f"  {rule.code:<14}", "bold"), (rule.title, ""))
         return
     found = known.get(code.upper())

@@ -174,7 +174,7 @@ def _write(job: Job, target: Path, args: argparse.Namespace) -> str:
 def _summary(target: Path, events: int, written: Written, *, marked: bool) -> str:
     from kinetoscope.model.health import many
 
-    parts = [many(events, "event", "events"), many(written.counters, "counter track", "counter tracks")]
+    parts = [many(events, "event"), many(written.counters, "counter track", "counter tracks")]
     if written.moved:
         spans = "overlapping span in a lane of its own", "overlapping spans in lanes of their own"
         parts.append(many(written.moved, *spans))

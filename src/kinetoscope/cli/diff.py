@@ -7,11 +7,9 @@ found in both runs by their name, the calls around them and the shapes of their 
 from __future__ import annotations
 
 import argparse
-from argparse import Namespace
 from dataclasses import replace
-from pathlib import Path
 
-from kinetoscope.cli.opening import opened, selection
+from kinetoscope.cli.opening import opened_at, selection
 from kinetoscope.cli.options import Parser, add_engine, add_reading, add_selection, add_table
 
 _TABLES = ("rows", "waterfall", "promises")
@@ -21,23 +19,23 @@ def run(arguments: list[str]) -> int:
     """Read both runs, one after the other, and write what changed."""
     args = _parser().parse_args(arguments)
     from kinetoscope.advisor.advice import advise
+    from kinetoscope.cli.output import deliver, is_screen, width, write_lines
     from kinetoscope.compare.delivery import of_advice
     from kinetoscope.compare.diff import between
     from kinetoscope.compare.sides import side
     from kinetoscope.model.selection import ALL
 
     select = selection(args).get("select", ALL)
-    promised = args.table == "promises" or (is_screen(args) and args.promises)
+    screen = is_screen(args)
+    promised = args.table == "promises" or (screen and args.promises)
     sides, advice = [], []
     for path in (args.base, args.new):
-        with opened(Namespace(**{**vars(args), "path": [path]})) as (job, _):
+        with opened_at(args, path) as (job, _):
             sides.append(side(job, select))
             advice += [advise(job, select=select)] if promised else []
     found = between(*sides)
     kept = of_advice([args.base, args.new], advice) if promised else None
-    from kinetoscope.cli.output import deliver, width, write_lines
-
-    if is_screen(args):
+    if screen:
         from kinetoscope.cli.difference import lines
 
         frame = None if kept is None else kept.frame
@@ -46,13 +44,6 @@ def run(arguments: list[str]) -> int:
     result = found.waterfall if args.table == "waterfall" else found.rows if kept is None else kept
     deliver(replace(result, notes=(found.sentence, *result.notes)), args)
     return 0
-
-
-def is_screen(args: Namespace) -> bool:
-    """Is it the picture that is wanted, not a table to go on with?"""
-    ending = Path(args.output).suffix if args.output else ""
-    form = args.format or ("table" if ending not in (".json", ".csv", ".parquet") else ending)
-    return form == "table" and args.table is None and not args.where and not args.sort
 
 
 def _parser() -> argparse.ArgumentParser:

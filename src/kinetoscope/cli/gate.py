@@ -16,7 +16,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kinetoscope.cli.opening import opened, selection
+from kinetoscope.cli.opening import opened_at, selection
 from kinetoscope.cli.options import Parser, add_engine, add_output, add_reading, add_selection
 from kinetoscope.errors import InputError, UsageError
 
@@ -116,7 +116,7 @@ def _measured(args: Namespace, paths: list[str]) -> list[Numbers]:
 
     found = []
     for path in paths:
-        with opened(Namespace(**{**vars(args), "path": [path]})) as (job, _):
+        with opened_at(args, path) as (job, _):
             found.append(numbers(job, **selection(args)))
     return found
 

@@ -7,10 +7,8 @@ Name the runs in the order in which you made them. What was changed is read from
 from __future__ import annotations
 
 import argparse
-from argparse import Namespace
 
-from kinetoscope.cli.diff import is_screen
-from kinetoscope.cli.opening import opened, selection
+from kinetoscope.cli.opening import opened_at, selection
 from kinetoscope.cli.options import Parser, add_engine, add_reading, add_selection, add_table, typed
 
 
@@ -18,6 +16,7 @@ def run(arguments: list[str]) -> int:
     """Read the runs, one after the other, and write a row for each."""
     args = _parser().parse_args(arguments)
     from kinetoscope.advisor.advice import advise
+    from kinetoscope.cli.output import deliver, is_screen, width, write_lines
     from kinetoscope.compare.delivery import of_advice
     from kinetoscope.compare.ledger import entry, of_entries
     from kinetoscope.model.selection import ALL
@@ -27,13 +26,11 @@ def run(arguments: list[str]) -> int:
     promised = args.promises if args.promises is not None else screen
     entries, advice = [], []
     for path in args.runs:
-        with opened(Namespace(**{**vars(args), "path": [path]})) as (job, _):
+        with opened_at(args, path) as (job, _):
             entries.append(entry(job, select=select, samples_per_step=args.samples_per_step))
             advice += [advise(job, select=select)] if promised else []
     found = of_entries(entries)
     kept = of_advice([each.path for each in entries], advice) if promised else None
-    from kinetoscope.cli.output import deliver, width, write_lines
-
     if screen:
         from kinetoscope.cli.book import lines
 

@@ -48,6 +48,13 @@ def opened(args: argparse.Namespace) -> Iterator[tuple[Job, Meter]]:
                 job.engine.close()
 
 
+@contextmanager
+def opened_at(args: argparse.Namespace, path: str) -> Iterator[tuple[Job, Meter]]:
+    """The same for one path of several that a command takes."""
+    with opened(argparse.Namespace(**{**vars(args), "path": [path]})) as found:
+        yield found
+
+
 def _how(args: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(args, name) for name in ("engine", "address", "cache", "cache_size")}
 

@@ -64,6 +64,11 @@ def form_of(args: argparse.Namespace) -> str:
     return ending if ending in FORMATS else "table"
 
 
+def is_screen(args: argparse.Namespace) -> bool:
+    """Of a command that has a picture: is it wanted, not a table to go on with?"""
+    return form_of(args) == "table" and args.table is None and not args.where and not args.sort
+
+
 def _write_bytes(data: bytes, output: str | None) -> None:
     if output:
         try:

@@ -52,19 +52,21 @@ _MARKS: Final = (STEP, "[pl][")
 
 @dataclass(frozen=True)
 class Doings:
-    """When a rank did what; unions of intervals in order of ACTIVITIES, the last of them left out: it is the rest."""
+    """When a rank did what.
+
+    Attributes:
+        classes: unions of intervals in order of ACTIVITIES, the last of them left out: it is the rest.
+        of_host: when the host loaded data, when it waited in synchronising calls, and when it called anything but
+            Python functions, of which the recording of stacks shows all.
+    """
 
     classes: tuple[Intervals, ...]
+    of_host: tuple[Intervals, ...]
 
     @property
     def computation(self) -> Intervals:
         """When it computed."""
         return self.classes[0]
-
-    @property
-    def of_host(self) -> tuple[Intervals, ...]:
-        """What the host did: data loading, synchronising calls, other work."""
-        return self.classes[3:]
 
     @property
     def communication(self) -> Intervals:
@@ -87,7 +89,8 @@ def before_collectives(trace: Trace, steps_by: str | None = None) -> pl.DataFram
     launch, launched = arrays.integers(calls["launch"])
     order = np.lexsort((calls["row"].to_numpy(), start, np.where(launched, trace.start[launch], start)))
     start, end = start[order], np.maximum(calls["end"].to_numpy() - base_of(trace), start)[order]
-    did = trace.of(doings) if len(order) else Doings((Intervals(start, start),) * (len(ACTIVITIES) - 1))
+    nothing = Intervals(start, start)
+    did = trace.of(doings) if len(order) else Doings((nothing,) * (len(ACTIVITIES) - 1), (nothing,) * 3)
     came = np.maximum.accumulate(start)
     origin = np.array([min(trace.of(origin_of_time), int(came[0]) if len(came) else 0)], np.int64)
     charged = exclusive(Intervals(np.concatenate([origin, came])[: len(came)], came), did.classes)
@@ -115,15 +118,17 @@ def doings(trace: Trace) -> Doings:
     known = any_of(trace.kind, HOST_KINDS) & ~annotations & ~asynchronous & (trace.kind != EventKind.ANNOTATION)
     waits = trace.of(host_waits).call
     until = trace.end[waits] + trace.of(idle_after)
+    loads, waiting = host(loading), union(trace.start[waits], until)
     return Doings(
         (
             device(WorkKind.COMPUTATION) if len(work) else host(ops),
             merge(device(WorkKind.COMMUNICATION), host(asynchronous)),
             device(WorkKind.MEMCPY, WorkKind.MEMSET),
-            host(loading),
-            union(trace.start[waits], until),
+            loads,
+            waiting,
             host(known),
-        )
+        ),
+        (loads, waiting, host(known & (trace.kind != EventKind.PYTHON))),
     )
 
 

@@ -29,9 +29,9 @@ class Symptom:
     count: int = 1
 
 
-def many(count: int, one: str, more: str) -> str:
-    """A count for a message: `1 event`, `2,000 events`."""
-    return f"{count:,} {one if count == 1 else more}"
+def many(count: int, one: str, more: str = "") -> str:
+    """A count and its noun: `1 event`, `2,000 events`; `more` is the plural where that is not `one` and an s."""
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
 
 
 @dataclass(frozen=True, slots=True)

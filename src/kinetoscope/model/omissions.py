@@ -130,7 +130,7 @@ def recorder_messages(trace: Trace) -> Iterator[Symptom]:
         messages = found if isinstance(found, list) else [found] if isinstance(found, str) else []
         if messages:
             count = len(messages)
-            text = f"The recorder left {many(count, word, word + 's')}, the first: {_shortened(str(messages[0]))}"
+            text = f"The recorder left {many(count, word)}, the first: {_shortened(str(messages[0]))}"
             yield Symptom(f"RECORDER_{key}", severity, text, count)
 
 

@@ -33,8 +33,8 @@ IN_COLLECTIVES: Final = ("in collectives", "in collectives alone")
 """Columns of `own_steps`: time in collectives, and what of it no computation covers; null where steps have no marks."""
 
 ON_HOST: Final = {"data loading": "on host data loading", "host gap": "on host nothing"}
-"""Columns of `own_steps`: data loading, and time of which nothing was recorded, of the host's step; hidden or not. By
-the cause that they tell; null where steps have no marks."""
+"""Columns of `own_steps`: data loading, and time in which nothing but Python functions was called, of the host's step;
+hidden or not. By the cause that they tell; null where steps have no marks."""
 
 _MARKED: Final = ("profiler", "annotation")
 

@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.intervals import Intervals
 from kinetoscope.algorithms.membership import any_of
 from kinetoscope.errors import UsageError
+from kinetoscope.model.calltree import STEP
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import HOST_KINDS, EventKind
-from kinetoscope.model.naming import listed
+from kinetoscope.model.naming import listed, rows_named
 from kinetoscope.model.selection import Selection
 from kinetoscope.model.steps import MARKS, STEADY, Steps, steady, step_of, steps
 from kinetoscope.model.trace import Trace
+
+_STUB: Final = 0.5
+"""Share of the usual step under which a last step without operators is none."""
 
 _ETERNITY: Final = 1 << 61
 """No time is beyond this, ns, so that lengths fit into 64 bits."""
@@ -77,7 +81,7 @@ def scope(trace: Trace, select: Selection) -> Scope:
     work = trace.of(device_work)
     places = np.arange(len(found))
     if select.steps is not None:
-        places = _chosen_steps(found, select.steps)
+        places = _chosen_steps(trace, found, select.steps)
     chosen = _of_steps(found, places)
     host = np.ones(len(trace), np.bool_)
     taken = np.ones(len(work), np.bool_)
@@ -90,8 +94,8 @@ def scope(trace: Trace, select: Selection) -> Scope:
     if select.streams is not None:
         taken &= np.isin(work.stream, _there("stream", select.streams, work.stream))
     notes = [found.note] if found.note else []
-    if select.steps == STEADY and len(places) < len(found):
-        notes.append(f"Left out as warm-up: steps {listed(found.number[: places[0]].tolist())}.")
+    if select.steps == STEADY and len(places):
+        notes += _left_out(found, places)
     if select.annotation is not None or select.threads is not None:
         notes += _unlinked(work)
     clip = _range_of_time(trace, select)
@@ -137,12 +141,18 @@ def _range_of_time(trace: Trace, select: Selection) -> tuple[int, int] | None:
     return max(origin + low, -_ETERNITY), min(origin + high, _ETERNITY)
 
 
-def _chosen_steps(found: Steps, wanted: tuple[int, ...] | range | str) -> NDArray[np.int64]:
+def _left_out(found: Steps, places: NDArray[np.int64]) -> Iterator[str]:
+    for which, why in ((found.number[: places[0]], "as warm-up"), (found.number[places[-1] + 1 :], "as empty")):
+        if len(which):
+            yield f"Left out {why}: step{'s' if len(which) > 1 else ''} {listed(which.tolist())}."
+
+
+def _chosen_steps(trace: Trace, found: Steps, wanted: tuple[int, ...] | range | str) -> NDArray[np.int64]:
     """Places of the steps that are wanted."""
     if isinstance(wanted, str):
         if wanted != STEADY:
             raise UsageError(f"steps are numbers, a range of them, or {STEADY!r}; not {wanted!r}")
-        return steady(found)
+        return steady(_of_steps(found, np.arange(_full(trace, found))))
     if isinstance(wanted, range):
         inside = [number for number in found.number.tolist() if number in wanted]
         if not inside:
@@ -151,6 +161,21 @@ def _chosen_steps(found: Steps, wanted: tuple[int, ...] | range | str) -> NDArra
         return np.flatnonzero(np.isin(found.number, inside))
     numbers = tuple(_from_the_end(step, found) for step in wanted)
     return np.flatnonzero(np.isin(found.number, _there("step", numbers, found.number)))
+
+
+def _full(trace: Trace, found: Steps) -> int:
+    """How many steps there are but for a short last one in which no operator begins, if others have some.
+
+    Whoever calls `prof.step()` after the last iteration, too, has one step more, which ends as the profiler stops.
+    """
+    count = len(found)
+    length = found.host.end - found.host.start
+    if count < 2 or length[-1] >= _STUB * np.median(length[:-1]):
+        return count
+    ops = any_of(trace.kind, (EventKind.HOST_OP,))
+    ops &= ~rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
+    place = step_of(found.host, trace.start[ops])
+    return count - 1 if (place >= 0).any() and place.max() < count - 1 else count
 
 
 def _from_the_end(step: int, found: Steps) -> int:

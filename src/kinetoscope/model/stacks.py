@@ -106,8 +106,7 @@ def _texts(trace: Trace, frames: Prefixes, keys: NDArray[np.int64]) -> Iterator[
     """The text of each key: of strings as they are spelled, then of nodes, by their paths."""
     strings = len(trace.strings)
     for key in keys[keys < strings].tolist():
-        found = [frame.strip() for frame in trace.strings.label(key).split(SEPARATOR)] if key >= 0 else []
-        yield SEPARATOR.join(frame for frame in reversed(found) if frame)
+        yield recorded_stack(trace.strings.label(key)) if key >= 0 else ""
     labels, place = np.unique(frames.label, return_inverse=True)
     names = [frame_text(name) for name in trace.strings.labels(labels.tolist())]
     nodes = keys[keys >= strings] - strings
@@ -124,6 +123,12 @@ def _paths(parent: NDArray[np.int32], nodes: NDArray[np.int64]) -> Iterator[NDAr
         nodes = np.where(nodes >= 0, parent[nodes], -1)
     for path in np.stack(levels[::-1], axis=1):
         yield path[path >= 0]
+
+
+def recorded_stack(text: str) -> str:
+    """The frames of an operator's `Call stack`, which has the innermost first, from the outermost on."""
+    found = [frame.strip() for frame in text.split(SEPARATOR)]
+    return SEPARATOR.join(frame for frame in reversed(found) if frame)
 
 
 def frame_text(name: str) -> str:

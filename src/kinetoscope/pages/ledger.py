@@ -7,7 +7,7 @@ from typing import Final
 
 from kinetoscope.advisor.advice import advise
 from kinetoscope.compare.delivery import of_advice
-from kinetoscope.compare.ledger import ledger
+from kinetoscope.compare.ledger import entry, of_entries
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
@@ -22,17 +22,16 @@ _HIDDEN: Final = ("path", "ranks", "together", "together_low", "together_high")
 def page(job: Job, select: Selection, params: Mapping[str, str], *, runs: Sequence[Job] = ()) -> Page:
     """What each of the runs brought, oldest first."""
     del params
-    told, left = [], []
+    told, entries, left = [], [], []
     for run in runs or (job,):
         try:
-            ledger([run], select=select)  # a run without steps must not cost the others their rows
-        except KinetoscopeError as error:
-            left.append(f"{run.path} is left out: {error}.")
-        else:
+            entries.append(entry(run, select=select))
             told.append(run)
+        except KinetoscopeError as error:  # a run without steps must not cost the others their rows
+            left.append(f"{run.path} is left out: {error}.")
     if not told:
         return Page("ledger", "Ledger", "No run here has a step to compare.", cannot=tuple(left))
-    found = ledger(told, select=select)
+    found = of_entries(entries)
     notes = (*found.notes, *left)
     return Page("ledger", "Ledger", _sentence(found), (), tuple(_blocks(told, found, select)), notes)
 

@@ -95,12 +95,15 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
 
 
 def wrapped(text: str, width: int, *, indent: str = "") -> list[str]:
-    """`text` as lines of at most `width` cells, broken at spaces; lines after the first begin with `indent`."""
-    lines = [""]
-    for word in text.split(" "):
-        start = indent if len(lines) > 1 else ""
-        joined = f"{lines[-1]} {word}" if lines[-1] else start + word
-        if lines[-1] and cells(joined) > width:
+    """`text` as lines of at most `width` cells, broken at spaces; lines after the first begin with `indent`.
+
+    Spaces that the text begins with stay.
+    """
+    words = text.lstrip(" ")
+    lines = [" " * (len(text) - len(words))]
+    for word in words.split(" "):
+        joined = f"{lines[-1]} {word}" if lines[-1].strip(" ") else lines[-1] + word
+        if lines[-1].strip(" ") and cells(joined) > width:
             lines.append(indent + word)
         else:
             lines[-1] = joined

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import Spot, spot
-from kinetoscope.advisor.words import each_step, joined, many
+from kinetoscope.advisor.words import each_step, joined
 from kinetoscope.advisor.worth import is_worth_it, stake_seen
 from kinetoscope.algorithms.intervals import Intervals, union
 from kinetoscope.model.calltree import main_thread
+from kinetoscope.model.health import many
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.steps import step_of
@@ -75,7 +76,7 @@ def _compiled(look: RankView) -> Iterator[Claim]:
     times = rows[trace.name[rows] == trace.strings.code(_COMPILING)]
     longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
     where = spot(trace, longest)
-    start, end = int(trace.start[longest]) - look.origin, int(trace.end[longest]) - look.origin
+    start, end = look.shown(trace.start[longest], trace.end[longest])
     stake = stake_seen(look, _SURE * gains, gains)
     if not is_worth_it(look, stake):
         return
@@ -125,7 +126,7 @@ def _broken(look: RankView) -> Iterator[Claim]:
         return
     longest = int(np.argmax(between.end - between.start))
     names = [str(each) for each in sorted(set(codes[1:][broken].tolist()) | set(codes[:-1][broken].tolist()))]
-    start, end = int(between.start[longest]) - look.origin, int(between.end[longest]) - look.origin
+    start, end = look.shown(between.start[longest], between.end[longest])
     where = spot(trace, int(rows[:-1][broken][longest]))
     yield Claim(
         message=f"The compiled code is in pieces{where.text}:"

@@ -10,8 +10,8 @@ import numpy as np
 from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.where import seen
-from kinetoscope.advisor.words import many
 from kinetoscope.algorithms.intervals import Intervals, difference, intersection, union
+from kinetoscope.model.health import many
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.views.numbers import shown

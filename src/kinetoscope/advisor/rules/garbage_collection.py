@@ -52,7 +52,7 @@ def garbage_collection(look: RankView) -> Iterator[Claim]:
     if not is_worth_it(look, stake):
         return
     longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
-    start, end = int(trace.start[longest]) - look.origin, int(trace.end[longest]) - look.origin
+    start, end = look.shown(trace.start[longest], trace.end[longest])
     yield Claim(
         message=f"Python collects garbage {each_step(len(rows) / look.count, 'time')},"
         f" {shown(look.each_step(spans.length), 'ns')} of each step and {shown(end - start, 'ns')} at the longest.",

@@ -59,7 +59,7 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
     if not is_worth_it(look, stake):
         return
     longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
-    start, end = int(trace.start[longest]) - look.origin, int(trace.end[longest]) - look.origin
+    start, end = look.shown(trace.start[longest], trace.end[longest])
     length = look.each_step(int((trace.end[rows] - trace.start[rows]).sum()))
     yield Claim(
         message=f"Gradients are filled with zeros: {each_step(int(chosen.sum()) / look.count, 'operator')},"

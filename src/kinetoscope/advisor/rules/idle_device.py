@@ -31,7 +31,7 @@ def idle_device(look: RankView) -> Iterator[Claim]:
     What to do. Look at the reasons of the idle time, and at the timeline where it is longest. Record with stacks if the
     host is late for a reason that was not recorded.
     """
-    if not look.has_device or look.idle.length < _IDLE * look.inside.length or not look.count:
+    if not look.has_device or not look.is_whole or look.idle.length < _IDLE * look.inside.length or not look.count:
         return
     frame = look.ask("idle_breakdown").frame
     by_reason = (
@@ -45,7 +45,7 @@ def idle_device(look: RankView) -> Iterator[Claim]:
         f"{reason} ({detail}) {share(time, total)}" for reason, detail, time in by_reason.head(_REASONS).iter_rows()
     ]
     longest = int(np.argmax(look.idle.end - look.idle.start))
-    start, end = int(look.idle.start[longest]) - look.origin, int(look.idle.end[longest]) - look.origin
+    start, end = look.shown(look.idle.start[longest], look.idle.end[longest])
     yield Claim(
         message=f"The device is idle {share(look.idle.length, look.inside.length)} of the step: {joined(reasons)}.",
         stake=Stake(0.0, look.each_step(look.idle.length)),

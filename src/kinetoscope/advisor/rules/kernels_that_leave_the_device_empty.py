@@ -106,7 +106,7 @@ def _claims(look: RankView, chosen: NDArray[np.bool_], left: NDArray[np.float64]
         longest = int(these[np.argmax(work.duration[these])])
         name = trace.strings.glance(int(codes[code]))
         mean = float(np.average(left[these], weights=work.duration[these]))
-        start = int(work.start[longest]) - look.origin
+        start, end = look.shown(work.start[longest], work.end[longest])
         what = (
             f"for each multiprocessor it has {mean:.2f} blocks, so most of the device is empty"
             if sure
@@ -120,7 +120,7 @@ def _claims(look: RankView, chosen: NDArray[np.bool_], left: NDArray[np.float64]
             why="The steps are computed anew with this work spread over the whole device"
             + ("; half of that is supposed to be sure." if sure else ", which not every kernel gains by."),
             confidence="medium" if sure else "low",
-            evidence=(Evidence("the longest call", "kernels", start=start, end=start + int(work.duration[longest]),
+            evidence=(Evidence("the longest call", "kernels", start=start, end=end,
                                row=int(work.rows[longest])),),
             time=spans,
             key=quoted(name),

@@ -67,7 +67,7 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
     all_launches = look.trace.of(launches)
     busy = all_launches.busy[np.isin(all_launches.rows, found.calls) & (all_launches.first >= 0)]
     longest = int(np.argmax(exposed.end - exposed.start))
-    start, end = int(exposed.start[longest]) - look.origin, int(exposed.end[longest]) - look.origin
+    start, end = look.shown(exposed.start[longest], exposed.end[longest])
     yield Claim(
         message=f"The device waits for launches {share(exposed.length, look.inside.length)} of the step:"
         f" {each_step(len(found.calls) / look.count, 'launch', 'launches')}, each of which takes the host"
@@ -77,7 +77,7 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
         change='- model = Model()\n+ model = torch.compile(Model(), mode="reduce-overhead")  # or a larger batch',
         why="The steps are computed anew with launching that takes no time; a graph is supposed to bring nine tenths"
         " of that at least.",
-        confidence="medium",
+        confidence="medium" if look.is_whole else "low",
         evidence=(Evidence("the longest stretch without device work while launching", "idle_breakdown",
                            start=start, end=end),),
         time=exposed,

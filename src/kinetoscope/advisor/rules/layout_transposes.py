@@ -52,7 +52,7 @@ def layout_transposes(look: RankView) -> Iterator[Claim]:
         return
     longest = int(work[np.argmax(look.work.duration[work])])
     row = int(look.work.rows[longest])
-    start = int(look.work.start[longest]) - look.origin
+    start, end = look.shown(look.work.start[longest], look.work.end[longest])
     name = look.trace.strings.glance(int(look.trace.name[row]))
     yield Claim(
         message=f"Images change their layout around convolutions: {each_step(len(work) / look.count, 'kernel')} such as"
@@ -61,9 +61,8 @@ def layout_transposes(look: RankView) -> Iterator[Claim]:
         change="- model, images = model.cuda(), images.cuda()\n"
         "+ model = model.cuda().to(memory_format=torch.channels_last)\n"
         "+ images = images.cuda().to(memory_format=torch.channels_last)",
-        why="The steps are computed anew without these kernels; a fifth of them is supposed to stay at most.",
-        evidence=(Evidence("the longest of them", "kernels", start=start,
-                           end=start + int(look.work.duration[longest]), row=row),),
+        why=f"The steps are computed anew without these kernels; {_LEFT:.0%} of them is supposed to stay at most.",
+        evidence=(Evidence("the longest of them", "kernels", start=start, end=end, row=row),),
         time=spans,
     )  # fmt: skip
 

@@ -90,7 +90,7 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
     longest = int(work[np.argmax(look.work.duration[work])])
     row = int(look.work.rows[longest])
     name = look.trace.strings.glance(int(look.trace.name[row]))
-    start = int(look.work.start[longest]) - look.origin
+    start, end = look.shown(look.work.start[longest], look.work.end[longest])
     yield Claim(
         message="Matrix products run in FP32 without tensor cores:"
         f" {share(spans.length, look.inside.length)} of the step, in kernels such as {quoted(name)}.",
@@ -103,8 +103,7 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
         f" 16 bits, surely at 30 % of that in {'TF32' if has_tf32 else 'FP16'}; where sizes were not recorded"
         " (record_shapes=True), with 12 to 40 % of its time.",
         confidence="medium",
-        evidence=(Evidence("the longest such kernel", "kernels", start=start,
-                           end=start + int(look.work.duration[longest]), row=row),),
+        evidence=(Evidence("the longest such kernel", "kernels", start=start, end=end, row=row),),
         time=spans,
     )  # fmt: skip
 

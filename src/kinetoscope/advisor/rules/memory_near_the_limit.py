@@ -9,7 +9,8 @@ from kinetoscope.advisor.finding import NOTHING, Claim
 from kinetoscope.advisor.memory_use import memory_use
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.where import seen
-from kinetoscope.advisor.words import many, share
+from kinetoscope.advisor.words import share
+from kinetoscope.model.health import many
 from kinetoscope.model.memory import out_of_memory
 from kinetoscope.views.numbers import shown
 

@@ -92,7 +92,7 @@ def optimizer_by_parameter(look: RankView) -> Iterator[Claim]:
     if not is_worth_it(look, stake):
         return
     longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
-    start, end = int(trace.start[longest]) - look.origin, int(trace.end[longest]) - look.origin
+    start, end = look.shown(trace.start[longest], trace.end[longest])
     length = look.each_step(int((trace.end[rows] - trace.start[rows]).sum()))
     option = "fused=True" if spans.name in _FUSED else "foreach=True"
     yield Claim(

@@ -7,15 +7,13 @@ from typing import Final
 
 from kinetoscope.advisor.finding import NOTHING, Claim
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.words import joined, many
+from kinetoscope.advisor.words import joined
 from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.health import many
 from kinetoscope.model.recording import recording
 
 _FEWEST: Final = 3
 """Steps from which on what varies between them shows."""
-
-_DAMAGED: Final = ("TRUNCATED", "STREAM")
-"""Codes of symptoms of a file that is not whole."""
 
 
 def recording_without_steps(look: RankView) -> Iterator[Claim]:
@@ -36,7 +34,7 @@ def recording_without_steps(look: RankView) -> Iterator[Claim]:
     known = trace.of(recording)
     if known is not None and known.truncated:
         lacks.append("it was ended early")
-    elif any(symptom.code in _DAMAGED for symptom in trace.health):
+    elif not look.is_whole:
         lacks.append("its file is not whole")
     if steps.origin == "window":
         lacks.append("no steps are marked, so that all of it counts as one")

@@ -76,7 +76,7 @@ def shapes_beside_the_matrix_units(look: RankView) -> Iterator[Claim]:
         return
     longest = int(np.argmax(rates.device_time[calls]))
     row, size = int(rates.rows[calls[longest]]), sizes[longest]
-    start, end = int(look.trace.start[row]) - look.origin, int(look.trace.end[row]) - look.origin
+    start, end = look.shown(look.trace.start[row], look.trace.end[row])
     better = -(-size // 64) * 64
     yield Claim(
         message=f"Matrices have sizes that tensor cores load badly, such as {size:,}:"

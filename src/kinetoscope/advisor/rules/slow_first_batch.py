@@ -11,8 +11,8 @@ from kinetoscope.advisor.fetching import FROM_WORKERS, WORTH, fetches, first_fet
 from kinetoscope.advisor.finding import NOTHING, Claim, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.where import seen
-from kinetoscope.advisor.words import many
 from kinetoscope.algorithms.intervals import merge, union
+from kinetoscope.model.health import many
 from kinetoscope.views.numbers import shown
 
 _SURE: Final = 0.8

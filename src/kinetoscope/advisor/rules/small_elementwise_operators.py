@@ -93,7 +93,7 @@ def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
     longest = int(counts.argmax())
     rows = runs.rows[runs.run == longest]
     where = spot(trace, int(rows[0]))
-    start, end = int(trace.start[rows[0]]) - look.origin, int(trace.end[rows[-1]]) - look.origin
+    start, end = look.shown(trace.start[rows[0]], trace.end[rows[-1]])
     took = int((trace.end[runs.rows] - trace.start[runs.rows]).sum())
     yield Claim(
         message=f"Element-wise operators follow one another: {each_step(len(runs.rows) / look.count, 'operator')}"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.regular import is_regular
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import Spot, spot
 from kinetoscope.advisor.words import each_step, quoted
@@ -41,6 +42,9 @@ _BY_CHANCE: Final = 0.05
 """What comes in fewer steps than this share of them, and is less than this share of a step, may be by chance: another
 process had the core."""
 
+_ALIKE: Final = 3
+"""Times the shortest of stretches that the longest may take if they do the same thing."""
+
 _MOST: Final = 4
 """Places that are named, those with the longest time."""
 
@@ -58,7 +62,7 @@ def unexplained_host_time(look: RankView) -> Iterator[Claim]:
     What to do. Do it on another thread or process, more seldom, or when the device has been given work. Record with
     stacks where it is not clear what it is.
     """
-    if not says_who_computes(look):
+    if not says_who_computes(look) or not look.is_whole:
         return
     gaps, track = _gaps(look), look.trace.of(main_thread)
     if not len(gaps.start) or gaps.length < _SHARE * look.inside.length:
@@ -187,6 +191,7 @@ def _claims(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: s
         return
     is_sure = look.count >= _FEW and (not seldom or regular)
     longest = int(np.argmax(gaps.end - gaps.start))
+    start, end = look.shown(gaps.start[longest], gaps.end[longest])
     row = int(around[longest])
     where = spot(trace, row) if row >= 0 else Spot()
     count = len(gaps.start) / look.count
@@ -198,8 +203,8 @@ def _claims(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: s
         why="The steps are computed anew without these stretches; 85 % of that are supposed to be sure if the"
         f" loop does it elsewhere, or more seldom.{unknown}",
         confidence="medium" if is_sure else "low",
-        evidence=(Evidence("the longest of them", "step_breakdown", start=int(gaps.start[longest]) - look.origin,
-                           end=int(gaps.end[longest]) - look.origin, row=row, file=where.file, line=where.line),),
+        evidence=(Evidence("the longest of them", "step_breakdown", start=start, end=end, row=row,
+                           file=where.file, line=where.line),),
         time=gaps,
         key=label,
         broad=1,
@@ -207,9 +212,9 @@ def _claims(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: s
 
 
 def _is_regular(look: RankView, gaps: Intervals) -> bool:
-    """Do stretches come in each so-manieth step, three times or more?"""
-    apart = np.diff(np.unique(step_of(look.view.steps.host, gaps.start)))
-    return len(apart) > 1 and int(apart.min()) == int(apart.max())
+    """Do stretches come as regularly as what a loop does on purpose, and take alike?"""
+    took = gaps.end - gaps.start
+    return is_regular(step_of(look.view.steps.host, gaps.start), look.count) and took.max() <= _ALIKE * took.min()
 
 
 RULE = Rule("HOST008", "The loop does something else than train", of_rank=unexplained_host_time)

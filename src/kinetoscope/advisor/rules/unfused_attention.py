@@ -54,7 +54,7 @@ def unfused_attention(look: RankView) -> Iterator[Claim]:
     first, last = found.first[chosen], found.last[chosen]
     longest = int(np.argmax(trace.end[last] - trace.start[first]))
     where = spot(trace, int(found.softmax[chosen[longest]]))
-    start, end = int(trace.start[first[longest]]) - look.origin, int(trace.end[last[longest]]) - look.origin
+    start, end = look.shown(trace.start[first[longest]], trace.end[last[longest]])
     is_torchs = found.math * 2 > len(found.softmax)
     fallback = " (torch's own attention finds no fused kernel that fits)" if is_torchs else ""
     yield Claim(

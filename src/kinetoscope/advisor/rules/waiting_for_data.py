@@ -14,7 +14,8 @@ from kinetoscope.advisor.copies_to_device import copies_to_device
 from kinetoscope.advisor.fetching import SURE, WORTH, confidence, gains_without, loader_time
 from kinetoscope.advisor.finding import Claim, Confidence, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.where import seen, source_of
+from kinetoscope.advisor.spots import source_of
+from kinetoscope.advisor.where import seen
 from kinetoscope.advisor.words import quoted, share
 from kinetoscope.algorithms.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.algorithms.tree import ancestor
@@ -151,7 +152,7 @@ def _evidence(look: RankView, source: int, time: Intervals) -> Evidence:
         shown_there = seen(look, source, "the longest of these calls", "flame")
         return replace(shown_there, file=caller.file or "", line=caller.line or 0)
     longest = int(np.argmax(time.end - time.start))
-    start, end = (int(edge[longest]) - look.origin for edge in time)
+    start, end = look.shown(time.start[longest], time.end[longest])
     return Evidence("the longest gap", "step_breakdown", start=start, end=end)
 
 

@@ -171,7 +171,7 @@ def _claim(look: RankView, site: _Site, stake: Stake) -> Claim:
     row, top = int(site.calls[longest]), int(site.top[longest])
     name = call_name(trace.strings.glance(int(trace.name[top])), EventKind.HOST_OP)
     where = spot(trace, row)
-    start, end = int(trace.start[row]) - look.origin, int(trace.end[row]) - look.origin
+    start, end = look.shown(trace.start[row], trace.end[row])
     return Claim(
         message=f"{quoted(name)}{where.text} makes the host wait for the device"
         f" {shown(look.each_step(int(took.sum())), 'ns')} of each step"
