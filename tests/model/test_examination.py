@@ -75,6 +75,14 @@ def test_no_steps(tmp_path: Path) -> None:
     assert found["NO_STEPS"].message.startswith("No steps were marked")
 
 
+def test_an_empty_step(tmp_path: Path) -> None:
+    """The profiler waits for the device in it."""
+    more = annotation("ProfilerStep#4", 10_100, 300), launch(10_150, 100, 0, name="cudaDeviceSynchronize")
+    found = health(tmp_path, *HEALTHY, *more)
+    assert [symptom.code for symptom in found] == ["EMPTY_STEP"]
+    assert found["EMPTY_STEP"].message.startswith("No operator runs in the last step (4), as where prof.step()")
+
+
 def test_no_shapes(tmp_path: Path) -> None:
     assert codes(tmp_path, *without(OP), op("aten::mm", 103, 1_003)) == ["NO_SHAPES"]
 
@@ -294,7 +302,7 @@ SHARED_TRACES = [
     ("hostile/rank_non_gpu.json.gz", f"{MICROS} NO_DEVICE_WORK NO_MEMORY"),
     ("hostile/rank_not_found.json.gz", f"NO_DISTRIBUTED_INFO {MICROS} NO_DEVICE_WORK NO_MEMORY"),
     ("hostile/trace_view.json", f"ROUNDED_TIMES NO_DEVICE_WORK {BARE}"),
-    ("mi250_train/*", LEAN),
+    ("mi250_train/*", f"EMPTY_STEP {LEAN}"),
     ("mtia/*", f"PARTIAL_OVERLAP UNLINKED_WORK RECORDER_ERROR GRAPHS UNFINISHED NO_STEPS RECORDER_INFO {LEAN}"),
     ("owlv2_h100/*", "PARTIAL_OVERLAP"),
     ("queue_length/*", f"UNLINKED_WORK {MICROS} OVERLAPPING_WORK GRAPHS {LEAN}"),

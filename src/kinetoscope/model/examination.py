@@ -26,6 +26,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     damage.unfinished,
     omissions.no_device_work,
     omissions.no_steps,
+    omissions.empty_step,
     omissions.no_distributed_info,
     omissions.recorder_messages,
     omissions.several_spans,

@@ -13,7 +13,7 @@ from kinetoscope.model.health import Severity, Symptom, many
 from kinetoscope.model.kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.recording import recording
-from kinetoscope.model.steps import steps
+from kinetoscope.model.steps import is_last_empty, steps
 from kinetoscope.model.trace import Trace
 
 _RECORDER: Final[dict[str, tuple[Severity, str]]] = {
@@ -55,6 +55,17 @@ def no_steps(trace: Trace) -> Iterator[Symptom]:
     if found.origin != "profiler":
         message = f"{found.note} Call prof.step() in the loop, or name an annotation with --steps-by."
         yield Symptom("NO_STEPS", "note", message)
+
+
+def empty_step(trace: Trace) -> Iterator[Symptom]:
+    """`prof.step()` after the last iteration."""
+    found = trace.of(steps, None)
+    if is_last_empty(trace, found):
+        message = (
+            f"No operator runs in the last step ({found.number[-1]}), as where prof.step() is called after the last"
+            " iteration, too: means over all steps count it, those over the steady steps (--steps steady) do not."
+        )
+        yield Symptom("EMPTY_STEP", "note", message)
 
 
 def no_shapes(trace: Trace) -> Iterator[Symptom]:

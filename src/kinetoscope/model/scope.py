@@ -12,16 +12,12 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.intervals import Intervals
 from kinetoscope.algorithms.membership import any_of
 from kinetoscope.errors import UsageError
-from kinetoscope.model.calltree import STEP
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import HOST_KINDS, EventKind
-from kinetoscope.model.naming import listed, rows_named
+from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import Selection
-from kinetoscope.model.steps import MARKS, STEADY, Steps, steady, step_of, steps
+from kinetoscope.model.steps import MARKS, STEADY, Steps, is_last_empty, steady, step_of, steps
 from kinetoscope.model.trace import Trace
-
-_STUB: Final = 0.5
-"""Share of the usual step under which a last step without operators is none."""
 
 _ETERNITY: Final = 1 << 61
 """No time is beyond this, ns, so that lengths fit into 64 bits."""
@@ -152,7 +148,7 @@ def _chosen_steps(trace: Trace, found: Steps, wanted: tuple[int, ...] | range | 
     if isinstance(wanted, str):
         if wanted != STEADY:
             raise UsageError(f"steps are numbers, a range of them, or {STEADY!r}; not {wanted!r}")
-        return steady(_of_steps(found, np.arange(_full(trace, found))))
+        return steady(_of_steps(found, np.arange(len(found) - is_last_empty(trace, found))))
     if isinstance(wanted, range):
         inside = [number for number in found.number.tolist() if number in wanted]
         if not inside:
@@ -161,21 +157,6 @@ def _chosen_steps(trace: Trace, found: Steps, wanted: tuple[int, ...] | range | 
         return np.flatnonzero(np.isin(found.number, inside))
     numbers = tuple(_from_the_end(step, found) for step in wanted)
     return np.flatnonzero(np.isin(found.number, _there("step", numbers, found.number)))
-
-
-def _full(trace: Trace, found: Steps) -> int:
-    """How many steps there are but for a short last one in which no operator begins, if others have some.
-
-    Whoever calls `prof.step()` after the last iteration, too, has one step more, which ends as the profiler stops.
-    """
-    count = len(found)
-    length = found.host.end - found.host.start
-    if count < 2 or length[-1] >= _STUB * np.median(length[:-1]):
-        return count
-    ops = any_of(trace.kind, (EventKind.HOST_OP,))
-    ops &= ~rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
-    place = step_of(found.host, trace.start[ops])
-    return count - 1 if (place >= 0).any() and place.max() < count - 1 else count
 
 
 def _from_the_end(step: int, found: Steps) -> int:

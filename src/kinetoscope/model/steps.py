@@ -47,6 +47,9 @@ STEADY: Final = "steady"
 _WARM: Final = 1.25
 """A leading step that is this many times longer than the median step warms up: caches, allocator, autotuning."""
 
+_STUB: Final = 0.5
+"""Share of the usual step under which a last step without operators is empty."""
+
 _COVERAGE: Final = 0.6
 """Share of the window that a repeated annotation must cover to be proposed."""
 
@@ -102,6 +105,20 @@ def steady(found: Steps) -> NDArray[np.int64]:
         return np.arange(0)
     settled = np.flatnonzero(duration <= _WARM * np.median(duration))
     return np.arange(min(int(settled[0]), len(duration) // 2), len(duration))
+
+
+def is_last_empty(trace: Trace, found: Steps) -> bool:
+    """Is the last step short, and does no operator begin in it, though some do in others?
+
+    Whoever calls `prof.step()` after the last iteration, too, has one step more, which ends as the profiler stops.
+    """
+    length = found.host.end - found.host.start
+    if len(found) < 2 or length[-1] >= _STUB * np.median(length[:-1]):
+        return False
+    ops = any_of(trace.kind, (EventKind.HOST_OP,))
+    ops &= ~rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
+    place = step_of(found.host, trace.start[ops])
+    return bool((place >= 0).any() and place.max() < len(found) - 1)
 
 
 def step_of(windows: Intervals, time: NDArray[np.int64]) -> NDArray[np.int64]:
