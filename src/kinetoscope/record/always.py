@@ -2,9 +2,9 @@
 
 What a window costs is measured: the time of its steps beyond the median of those around it, with the start, the stop
 and the export that happen between them. The next window waits until this, and as much again for the window itself, is
-within the budget of all the time since the first step; so the interval grows where windows are dear. A step that takes
-more than 1.5 times the median opens a window too, within the same budget: what slows one step often slows those after
-it.
+within nine tenths of the budget of all the time since the first step; so the interval grows where windows are dear. A
+step that takes more than 1.5 times the median opens a window too, within the same budget: what slows one step often
+slows those after it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ _MANY: Final = 101
 
 _LATELY: Final = 8
 """Windows of which the dearest says what the next may cost."""
+
+_AIM: Final = 0.9
+"""Share of the budget that is used: what windows cost is measured with an error of some hundredths of it."""
 
 _REMEMBERED: Final = 100
 """Windows that were dropped of which other ranks still find a note."""
@@ -96,7 +99,8 @@ class Always:
 
     def _can_afford(self, now: float) -> bool:
         """Is the next window within the budget, if it costs as the dearest of late? Of the first nobody knows."""
-        return self.spent + max(self._costs, default=0.0) <= self.budget * (now - (self._began or now))
+        room = _AIM * self.budget * (now - (self._began or now))
+        return self.spent + max(self._costs, default=0.0) <= room
 
 
 @dataclass(frozen=True)
