@@ -2,7 +2,7 @@
 
 What a window costs is measured: the time of its steps beyond the median of those around it, with the start, the stop
 and the export that happen between them. The next window waits until this, and as much again for the window itself, is
-within nine tenths of the budget of all the time since the first step; so the interval grows where windows are dear. A
+within 85 % of the budget of all the time since the first step; so the interval grows where windows are dear. A
 step that takes more than 1.5 times the median opens a window too, within the same budget: what slows one step often
 slows those after it.
 """
@@ -30,8 +30,8 @@ _MANY: Final = 101
 _LATELY: Final = 8
 """Windows of which the dearest says what the next may cost."""
 
-_AIM: Final = 0.9
-"""Share of the budget that is used: what windows cost is measured with an error of some hundredths of it."""
+_AIM: Final = 0.85
+"""Share of the budget that is used: what windows cost is measured, but about a tenth of it cannot be seen from inside."""
 
 _REMEMBERED: Final = 100
 """Windows that were dropped of which other ranks still find a note."""
