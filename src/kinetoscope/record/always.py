@@ -2,8 +2,8 @@
 
 What a window costs is measured: the time of its steps beyond the median of those around it, with the start, the stop
 and the export that happen between them. The next window waits until this, and as much again for the window itself, is
-within 85 % of the budget of all the time since the first step; so the interval grows where windows are dear. A
-step that takes more than 1.5 times the median opens a window too, within the same budget: what slows one step often
+within 85 % of the budget of all the time since the first step; so the interval grows where windows are dear. A step
+that takes more than 1.5 times the median opens a window too, within the same budget: what slows one step often
 slows those after it.
 """
 
@@ -31,7 +31,7 @@ _LATELY: Final = 8
 """Windows of which the dearest says what the next may cost."""
 
 _AIM: Final = 0.85
-"""Share of the budget that is used: what windows cost is measured, but about a tenth of it cannot be seen from inside."""
+"""Share of the budget that is used: about a tenth of what windows cost cannot be seen from inside the job."""
 
 _REMEMBERED: Final = 100
 """Windows that were dropped of which other ranks still find a note."""
