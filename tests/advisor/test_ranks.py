@@ -131,6 +131,19 @@ def test_tensor_parallel_collectives_are_not_gradients(tmp_path: Path) -> None:
     assert not found(advise(kinetoscope.read(tmp_path)), "RANKS003")
 
 
+@pytest.mark.parametrize(("ranks", "fault", "other", "expected"), [
+    (4, Fault("host_gap", 0, 4_000_000, 2, 4), Fault(), {"warning", "critical"}),  # each fourth step
+    (4, Fault("host_gap", 0, 4_000_000, 2, 4), Fault("host_gap", 2, 4_000_000, 1, 7), {"note"}),  # now this, now that
+    (2, Fault("host_gap", 0, 4_000_000, 2, 4), Fault("host_gap", 0, 4_000_000, 3, 9), {"note"}),  # one of two
+])  # fmt: skip
+def test_pauses_of_a_machine_are_no_warning(
+    ranks: int, fault: Fault, other: Fault, expected: set[str], tmp_path: Path
+) -> None:
+    _, advice = advised(replace(SMALL, ranks=ranks, steps=16, fault=fault, other=other), tmp_path)
+    assert {finding.severity for finding in found(advice, "RANKS008")} <= expected
+    assert found(advice, "RANKS008")
+
+
 def test_a_job_that_exposes_nothing_is_not_asked_further(tmp_path: Path) -> None:
     simulate(replace(SMALL, elements=20_000, noise=0.0, spread=0), tmp_path)
     look = JobView(kinetoscope.read(tmp_path), settled(ALL))

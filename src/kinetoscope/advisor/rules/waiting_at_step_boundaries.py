@@ -22,7 +22,7 @@ _LEAST: Final = 0.01
 """Of the average step: what it must cost on average."""
 
 _SEVERAL: Final = 3
-"""Times that one rank alone is not waited for by chance."""
+"""Times that one rank alone is not waited for by chance; and ranks, of two one is soon alone."""
 
 _CAUSES: Final = ("data loading", "host gap", "memory copies", "synchronization")
 """What happens between steps; more computation is uneven work."""
@@ -39,8 +39,8 @@ def waiting_at_step_boundaries(look: JobView) -> Iterator[Claim]:
 
     Why it matters. What one rank does alone, all wait for, in the first collective of the step. At stake is what the
     others wait in these steps, for an average step: surely seven tenths of it, if it happens more than once. It is a
-    guess unless it is one rank, three times, or each so-manieth step: now this rank, now that one is what other
-    processes on the machines do.
+    guess unless it is one rank of three or more, three times, or each so-manieth step: now this rank, now that one is
+    what other processes on the machines do.
 
     What to do. Let all ranks do their part of it at the same time, or another thread or process do it while training
     goes on (asynchronous checkpoints); collect garbage on all ranks in the same step.
@@ -69,7 +69,7 @@ def waiting_at_step_boundaries(look: JobView) -> Iterator[Claim]:
         stake=Stake(_SURE * cost if len(steps) > 1 else 0.0, min(_MOST * cost, found.step)),
         change="- if rank == 0: torch.save(...)\n+ dcp.async_save(...)  # or do it on all ranks in the same step",
         why="What the others wait in these steps, spread over all steps.",
-        confidence="medium" if _is_on_purpose(table, each) else "low",
+        confidence="medium" if _is_on_purpose(table, each, found.ranks - len(named)) else "low",
         evidence=(
             Evidence(
                 f"the worst: rank {worst['rank']} in step {worst['step']}, {shown(worst['lost'], 'ns')} of all ranks",
@@ -80,11 +80,11 @@ def waiting_at_step_boundaries(look: JobView) -> Iterator[Claim]:
     )  # fmt: skip
 
 
-def _is_on_purpose(table: pl.DataFrame, each: pl.DataFrame) -> bool:
-    """Is it one rank alone, several times, or regular? By chance it would be now this rank, now that one."""
+def _is_on_purpose(table: pl.DataFrame, each: pl.DataFrame, ranks: int) -> bool:
+    """Is it one of several ranks, several times, or regular? By chance it would be now this rank, now that one."""
     steps = table["step"].drop_nulls().unique().sort()
     places = steps.search_sorted(each["step"].drop_nulls()).to_numpy().astype(np.int64)
-    alone = each["rank"].n_unique() == 1 and len(each) >= _SEVERAL
+    alone = each["rank"].n_unique() == 1 and len(each) >= _SEVERAL and ranks >= _SEVERAL
     return alone or is_regular(places, len(steps))
 
 
