@@ -137,6 +137,9 @@ def exchange(look: JobView) -> Exchange:
     return Exchange(found, ranks, len(balance) / ranks, step, exposed - waiting, waiting, late, pipeline, balance)
 
 
+EARLY: Final = 0.12
+"""Share of the computation after which gradients may be reduced; what is reduced before is needed at once."""
+
 PAIRWISE: Final = ("send", "recv", "send_recv")
 
 _PIPELINE: Final = 0.1

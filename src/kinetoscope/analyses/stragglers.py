@@ -235,14 +235,16 @@ def _notes(rows: Rows, frame: pl.DataFrame, table: pl.DataFrame, by: By) -> Iter
         return
     if by == "collective":
         return
-    hidden = table.filter("hidden")["rank"].unique().sort().to_list()
+
+    def who(*marked: str) -> list[int]:
+        return table.filter(*marked)["rank"].unique().sort().to_list()
+
+    hidden, named, once = who("hidden"), who("straggler"), who("once")
     if hidden:
         yield (
             f"What the others lost by {_ranks(hidden)} was nearly all in one step, but its host does the same in each: "
             "it is hidden afterwards, as hosts run ahead of their devices."
         )
-    named = table.filter("straggler")["rank"].unique().sort().to_list()
-    once = table.filter("once")["rank"].to_list()
     if once:
         yield (
             f"What the others lost by {_ranks(once)} was nearly all in one step: an accident, it seems; "
@@ -251,8 +253,7 @@ def _notes(rows: Rows, frame: pl.DataFrame, table: pl.DataFrame, by: By) -> Iter
     if named:
         if by == "rank" and frame.filter("mark")["step"].n_unique() < SEVERAL:
             yield "With less than three steps an accident cannot be told from what is so for good."
-        estimated = table.filter("straggler", "by_steps")["rank"].unique().sort().to_list()
-        if estimated:
+        if estimated := who("straggler", "by_steps"):
             yield (
                 f"By single collectives it cannot be told that the others wait for {_ranks(estimated)}, by whole steps "
                 "it can: what they lost is estimated from how much longer they were in collectives."

@@ -94,7 +94,7 @@ def _convert_shard(args: argparse.Namespace, share: Shard) -> int:
         except OSError as error:
             raise InputError(f"{args.output}: cannot be written: {error.strerror or error}") from error
     sys.stderr.writelines(f"kinetoscope: {printable(line)}\n" for line in done.failed)
-    parts = [f"{many(done.written, 'trace', 'traces')} written"]
+    parts = [f"{many(done.written, 'trace')} written"]
     parts += [f"{done.there:,} there already"] if done.there else []
     parts += [f"{len(done.failed):,} cannot be read"] if done.failed else []
     sys.stdout.write(f"shard {share.index}/{share.count}: {', '.join(parts)}\n")
@@ -174,15 +174,15 @@ def _write(job: Job, target: Path, args: argparse.Namespace) -> str:
 def _summary(target: Path, events: int, written: Written, *, marked: bool) -> str:
     from kinetoscope.model.health import many
 
-    parts = [many(events, "event"), many(written.counters, "counter track", "counter tracks")]
+    parts = [many(events, "event"), many(written.counters, "counter track")]
     if written.moved:
         spans = "overlapping span in a lane of its own", "overlapping spans in lanes of their own"
         parts.append(many(written.moved, *spans))
     if written.renumbered:
-        parts.append(f"{many(written.renumbered, 'lane', 'lanes')} renumbered")
+        parts.append(f"{many(written.renumbered, 'lane')} renumbered")
     if written.overlapping:
         parts.append(f"{written.overlapping:,} of them overlap there too, and Perfetto will drop them")
     if marked:
-        marks = many(written.marked, "event", "events"), many(written.arrows, "arrow", "arrows")
+        marks = many(written.marked, "event"), many(written.arrows, "arrow")
         parts.append(f"{' and '.join(marks)} on the critical path")
     return f"{target}: {', '.join(parts)}. Open it at https://ui.perfetto.dev"

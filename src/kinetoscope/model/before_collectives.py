@@ -56,17 +56,21 @@ class Doings:
 
     Attributes:
         classes: unions of intervals in order of ACTIVITIES, the last of them left out: it is the rest.
-        of_host: when the host loaded data, when it waited in synchronising calls, and when it called anything but
-            Python functions, of which the recording of stacks shows all.
+        calls: when the host called anything but Python functions, of which the recording of stacks shows all.
     """
 
     classes: tuple[Intervals, ...]
-    of_host: tuple[Intervals, ...]
+    calls: Intervals
 
     @property
     def computation(self) -> Intervals:
         """When it computed."""
         return self.classes[0]
+
+    @property
+    def of_host(self) -> tuple[Intervals, ...]:
+        """When the host loaded data, when it waited in synchronising calls, and when it called anything."""
+        return *self.classes[3:5], self.calls
 
     @property
     def communication(self) -> Intervals:
@@ -90,7 +94,7 @@ def before_collectives(trace: Trace, steps_by: str | None = None) -> pl.DataFram
     order = np.lexsort((calls["row"].to_numpy(), start, np.where(launched, trace.start[launch], start)))
     start, end = start[order], np.maximum(calls["end"].to_numpy() - base_of(trace), start)[order]
     nothing = Intervals(start, start)
-    did = trace.of(doings) if len(order) else Doings((nothing,) * (len(ACTIVITIES) - 1), (nothing,) * 3)
+    did = trace.of(doings) if len(order) else Doings((nothing,) * (len(ACTIVITIES) - 1), nothing)
     came = np.maximum.accumulate(start)
     origin = np.array([min(trace.of(origin_of_time), int(came[0]) if len(came) else 0)], np.int64)
     charged = exclusive(Intervals(np.concatenate([origin, came])[: len(came)], came), did.classes)
@@ -118,17 +122,18 @@ def doings(trace: Trace) -> Doings:
     known = any_of(trace.kind, HOST_KINDS) & ~annotations & ~asynchronous & (trace.kind != EventKind.ANNOTATION)
     waits = trace.of(host_waits).call
     until = trace.end[waits] + trace.of(idle_after)
-    loads, waiting = host(loading), union(trace.start[waits], until)
+    python = trace.kind == EventKind.PYTHON
+    calls = host(known & ~python)
     return Doings(
         (
             device(WorkKind.COMPUTATION) if len(work) else host(ops),
             merge(device(WorkKind.COMMUNICATION), host(asynchronous)),
             device(WorkKind.MEMCPY, WorkKind.MEMSET),
-            loads,
-            waiting,
-            host(known),
+            host(loading),
+            union(trace.start[waits], until),
+            merge(calls, host(known & python)),
         ),
-        (loads, waiting, host(known & (trace.kind != EventKind.PYTHON))),
+        calls,
     )
 
 

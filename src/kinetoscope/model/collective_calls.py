@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.intervals import Intervals, covered, union
 from kinetoscope.model import arrays
 from kinetoscope.model.coalesced import Joined, joined_calls
@@ -196,7 +197,7 @@ def _as_on_its_stream(kind: NDArray[np.int64], found: Records) -> NDArray[np.int
     called = (found.launch >= 0) | (found.parameters >= 0) | (found.span >= 0) | (found.operator >= 0)
     unsure = (kind == either) & ~called
     if unsure.any():
-        place = found.device << 32 | found.stream & 0xFFFFFFFF
+        place, _ = group(found.device, found.stream)
         others = np.isin(kind, [exchange, *map(_KIND.__getitem__, POINT_TO_POINT)]) & ~unsure
         only = np.setdiff1d(place[others & (kind == exchange)], place[others & (kind != exchange)])
         kind[unsure & np.isin(place, only)] = exchange

@@ -59,10 +59,10 @@ def no_steps(trace: Trace) -> Iterator[Symptom]:
 
 def empty_step(trace: Trace) -> Iterator[Symptom]:
     """`prof.step()` after the last iteration."""
-    found = trace.of(steps, None)
-    if is_last_empty(trace, found):
+    if trace.of(is_last_empty, None):
+        last = trace.of(steps, None).number[-1]
         message = (
-            f"No operator runs in the last step ({found.number[-1]}), as where prof.step() is called after the last"
+            f"No operator runs in the last step ({last}), as where prof.step() is called after the last"
             " iteration, too: means over all steps count it, those over the steady steps (--steps steady) do not."
         )
         yield Symptom("EMPTY_STEP", "note", message)

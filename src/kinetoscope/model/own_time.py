@@ -36,6 +36,9 @@ ON_HOST: Final = {"data loading": "on host data loading", "host gap": "on host n
 """Columns of `own_steps`: data loading, and time in which nothing but Python functions was called, of the host's step;
 hidden or not. By the cause that they tell; null where steps have no marks."""
 
+PARTS: Final = (*COLUMNS, *ON_HOST.values())
+"""Columns of `own_steps` by which ranks are compared."""
+
 _MARKED: Final = ("profiler", "annotation")
 
 _USUAL: Final = 0.01
@@ -109,12 +112,11 @@ def own_time(cells: pl.DataFrame, stages: pl.DataFrame, step_time: int, held: pl
         held: rank, step and COLUMNS: what is to be added, as the rank's host left transfer in the open (`charges`).
     """
     is_host_known = not any(cells[name].null_count() for name in ON_HOST.values())
-    kept = [*COLUMNS, *ON_HOST.values()]
-    cells = whole_steps(cells).group_by("rank", "step").agg(pl.col(kept).sum())
+    cells = whole_steps(cells).group_by("rank", "step").agg(pl.col(PARTS).sum())
     if held is not None:
         more = held.join(cells, on=["rank", "step"], how="semi").select("rank", "step", *COLUMNS)
-        cells = pl.concat([cells, more], how="diagonal").group_by("rank", "step").agg(pl.col(kept).sum())
-    columns = [pl.sum_horizontal(COLUMNS), *map(pl.col, kept)]
+        cells = pl.concat([cells, more], how="diagonal").group_by("rank", "step").agg(pl.col(PARTS).sum())
+    columns = [pl.sum_horizontal(COLUMNS), *map(pl.col, PARTS)]
     rank, step, (above, *found) = compared(cells, stages, step_time, columns)
     causes, hosts = tuple(found[: len(COLUMNS)]), found[len(COLUMNS) :]
     return OwnTime(rank, step, above, causes, dict(zip(ON_HOST, hosts, strict=True)) if is_host_known else {})

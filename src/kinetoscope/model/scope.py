@@ -77,7 +77,8 @@ def scope(trace: Trace, select: Selection) -> Scope:
     work = trace.of(device_work)
     places = np.arange(len(found))
     if select.steps is not None:
-        places = _chosen_steps(trace, found, select.steps)
+        full = len(found) - trace.of(is_last_empty, select.steps_by)
+        places = _chosen_steps(found, select.steps, full)
     chosen = _of_steps(found, places)
     host = np.ones(len(trace), np.bool_)
     taken = np.ones(len(work), np.bool_)
@@ -143,12 +144,12 @@ def _left_out(found: Steps, places: NDArray[np.int64]) -> Iterator[str]:
             yield f"Left out {why}: step{'s' if len(which) > 1 else ''} {listed(which.tolist())}."
 
 
-def _chosen_steps(trace: Trace, found: Steps, wanted: tuple[int, ...] | range | str) -> NDArray[np.int64]:
-    """Places of the steps that are wanted."""
+def _chosen_steps(found: Steps, wanted: tuple[int, ...] | range | str, full: int) -> NDArray[np.int64]:
+    """Places of the steps that are wanted; `full`: how many there are without an empty last one."""
     if isinstance(wanted, str):
         if wanted != STEADY:
             raise UsageError(f"steps are numbers, a range of them, or {STEADY!r}; not {wanted!r}")
-        return steady(_of_steps(found, np.arange(len(found) - is_last_empty(trace, found))))
+        return steady(_of_steps(found, np.arange(full)))
     if isinstance(wanted, range):
         inside = [number for number in found.number.tolist() if number in wanted]
         if not inside:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.consistency import SEVERAL, SIGMAS, Excess
 from kinetoscope.model.charges import CAUSES
-from kinetoscope.model.own_time import COLUMNS, IN_COLLECTIVES, ON_HOST, OWN, compared, is_lasting, whole_steps
+from kinetoscope.model.own_time import COLUMNS, IN_COLLECTIVES, ON_HOST, OWN, PARTS, compared, is_lasting, whole_steps
 from kinetoscope.model.rank_costs import DELAY
 from kinetoscope.model.stages import alike
 
@@ -27,8 +27,6 @@ _SHARE: Final = 0.5
 """Of what any rank does more, by so much a rank must do more to be charged. Waiting in collectives hides what a host
 does meanwhile. Who waits for the same rank, but elsewhere, hides less of that, and seems to do more itself: at most by
 as much as that rank is late, which itself hides as little."""
-
-_PARTS: Final = (*COLUMNS, *ON_HOST.values())
 
 Floats = NDArray[np.float64]
 
@@ -45,10 +43,10 @@ def step_costs(cells: pl.DataFrame, calls: pl.DataFrame, costs: pl.DataFrame, st
     most_missing = calls.select(2 * pl.col("rank").n_unique() <= pl.col("world").max()).item()
     if most_missing or cells[IN_COLLECTIVES[0]].null_count():
         return None  # or steps are not numbered alike
-    whole = whole_steps(cells).group_by("rank", "step").agg(pl.col("step_time", *IN_COLLECTIVES, *_PARTS).sum())
+    whole = whole_steps(cells).group_by("rank", "step").agg(pl.col("step_time", *IN_COLLECTIVES, *PARTS).sum())
     if whole["step"].n_unique() < SEVERAL or (kinds := alike(calls)) is None:
         return None  # of chance nothing is known, or of who does the same
-    columns = [pl.sum_horizontal(COLUMNS), *(-pl.col(name) for name in IN_COLLECTIVES), *map(pl.col, _PARTS)]
+    columns = [pl.sum_horizontal(COLUMNS), *(-pl.col(name) for name in IN_COLLECTIVES), *map(pl.col, PARTS)]
     rank, step, (own, longer, still, *found) = compared(whole, kinds, step_time, columns)
     by_cause, on_host = dict(zip(OWN, found, strict=False)), dict(zip(ON_HOST, found[len(OWN) :], strict=True))
     delay = np.minimum(np.minimum(own.each, longer.each), still.each)

@@ -107,15 +107,17 @@ def steady(found: Steps) -> NDArray[np.int64]:
     return np.arange(min(int(settled[0]), len(duration) // 2), len(duration))
 
 
-def is_last_empty(trace: Trace, found: Steps) -> bool:
+def is_last_empty(trace: Trace, steps_by: str | None = None) -> bool:
     """Is the last step short, and does no operator begin in it, though some do in others?
 
-    Whoever calls `prof.step()` after the last iteration, too, has one step more, which ends as the profiler stops.
+    Whoever calls `prof.step()` after the last iteration, too, has one step more, which ends as the profiler stops. Ask
+    by `trace.of`.
     """
+    found = trace.of(steps, steps_by)
     length = found.host.end - found.host.start
     if len(found) < 2 or length[-1] >= _STUB * np.median(length[:-1]):
         return False
-    ops = any_of(trace.kind, (EventKind.HOST_OP,))
+    ops = trace.kind == EventKind.HOST_OP
     ops &= ~rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
     place = step_of(found.host, trace.start[ops])
     return bool((place >= 0).any() and place.max() < len(found) - 1)

@@ -78,11 +78,9 @@ def judged(costs: pl.DataFrame, own: OwnTime, least: int, *, each_step: bool) ->
         *((costly & is_cause(name, _SURE, DELAY)).alias(_SURE + name) for name in OWN),
         *((costly_with_worst & is_cause(name, _AGAIN, DELAY, _LEFT)).alias(_AGAIN + name) for name in OWN),
     )
-    by_rest = pl.any_horizontal(_SURE + name for name in OWN)
-    table = table.with_columns(hidden=~by_rest & pl.any_horizontal(_AGAIN + name for name in OWN))
-    is_sure = {name: pl.when("hidden").then(pl.col(_AGAIN + name)).otherwise(pl.col(_SURE + name)) for name in OWN}
-    table = table.with_columns(each.alias(_SURE + name) for name, each in is_sure.items())
-    table = table.with_columns(straggler=pl.any_horizontal(_SURE + name for name in OWN))
+    by_rest, by_host = (pl.any_horizontal(which + name for name in OWN) for which in (_SURE, _AGAIN))
+    table = table.with_columns(straggler=by_rest | by_host, hidden=~by_rest & by_host)
+    table = table.with_columns(pl.col(_SURE + name) | (pl.col("hidden") & pl.col(_AGAIN + name)) for name in OWN)
     return _explained(table.with_columns(once=~pl.col("straggler") & ~costly & costly_with_worst & (worst > 0)))
 
 

@@ -47,13 +47,13 @@ def _of_the_events(elements: Elements) -> Iterator[Symptom]:
         )
     if elements.lost:
         places = ", ".join(f"{place:,}" for place in elements.lost_places)
-        message = f"{many(elements.lost, 'broken event', 'broken events')} left out (at byte {places})."
+        message = f"{many(elements.lost, 'broken event')} left out (at byte {places})."
         yield Symptom("LOST", "error", message, elements.lost)
     if elements.rubbish:
-        message = f"{many(elements.rubbish, 'piece', 'pieces')} of text between events, no JSON, left out."
+        message = f"{many(elements.rubbish, 'piece')} of text between events, no JSON, left out."
         yield Symptom("RUBBISH", "warning", message, elements.rubbish)
     if elements.odd_commas:
-        message = f"{many(elements.odd_commas, 'comma', 'commas')} between events missing or doubled; nothing was lost."
+        message = f"{many(elements.odd_commas, 'comma')} between events missing or doubled; nothing was lost."
         yield Symptom("ODD_COMMAS", "note", message, elements.odd_commas)
 
 

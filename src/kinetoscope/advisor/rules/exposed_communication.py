@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.exchange import Exchange, exchange
+from kinetoscope.advisor.exchange import EARLY, Exchange, exchange
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.words import each_step, quoted, share
@@ -20,9 +20,6 @@ _BUCKET: Final = 25e6
 
 _FORWARD: Final = 1 / 3
 """Share of a step's computation that is the forward pass: the backward pass does twice as much."""
-
-_EARLY: Final = 0.12
-"""Share of the computation after which gradients may be reduced; what is reduced before is needed at once."""
 
 _LATE: Final = 0.6
 """Share of it after which the first reduction begins too late to be hidden well."""
@@ -98,7 +95,7 @@ def exposed_communication(look: JobView) -> Iterator[Claim]:
 
 def _gradients(found: Exchange) -> Iterator[_Gradients]:
     reductions = found.collectives.filter(
-        pl.col("kind").is_in(["all_reduce"]) & (pl.col("before") >= _EARLY) & ~pl.col("on_host")
+        pl.col("kind").is_in(["all_reduce"]) & (pl.col("before") >= EARLY) & ~pl.col("on_host")
     )
     each = pl.col("calls") * pl.col("members")
     for (_,), part in reductions.group_by("group_size", maintain_order=True):

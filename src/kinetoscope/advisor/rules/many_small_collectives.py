@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.exchange import exchange
+from kinetoscope.advisor.exchange import EARLY, exchange
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.words import each_step, quoted
@@ -32,9 +32,6 @@ _LEAST: Final = 0.01
 _JOINED: Final = ("all_gather", "reduce_scatter", "broadcast")
 """Kinds of which one can do the work of several; and all-reduces of gradients."""
 
-_EARLY: Final = 0.12
-"""Share of the computation after which gradients may be reduced; what is reduced before is needed at once."""
-
 _ALIKE: Final = ("group", "kind", "dtype")
 
 
@@ -57,7 +54,7 @@ def many_small_collectives(look: JobView) -> Iterator[Claim]:
         & (pl.col("bytes") > 0)
         & ~pl.col("on_host")
         & pl.col("transfer").is_not_null()
-        & (pl.col("kind").is_in(_JOINED) | ((pl.col("kind") == "all_reduce") & (pl.col("before") >= _EARLY)))
+        & (pl.col("kind").is_in(_JOINED) | ((pl.col("kind") == "all_reduce") & (pl.col("before") >= EARLY)))
     )
     idle = _mean(found.balance["other"])
     for (_, kind, _), part in small.group_by(_ALIKE, maintain_order=True):
