@@ -153,3 +153,13 @@ def arguments(name: str, group: str, **more: int) -> str:
 def test_collectives_tell_the_rank(events: list[tuple[str, str, dict[str, int]]], rank: int | None) -> None:
     text = ", ".join(arguments(name, group, **more) for name, group, more in events)
     assert in_collectives(text.encode()) == rank
+
+
+def test_captures_of_graphs_are_no_cycles_of_the_run() -> None:
+    run = Look("vllm/rank_0.json.gz", rank=0)
+    capture = Look("vllm/capture_traces/graph_capture_rank_0.17.pt.trace.json.gz", rank=0)
+    places, said = assigned([run, capture])
+    assert [(place.file, place.cycle) for place in places] == [(run.file, 0)]
+    assert said[0].startswith("Left out, for they record the capture of CUDA graphs")
+    alone, _ = assigned([capture])
+    assert [place.file for place in alone] == [capture.file]

@@ -27,6 +27,9 @@ _RANK_IN_NAME: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_=]?(\d{1,9})(?!\
 _PROCESS: Final = re.compile(r"(?P<process>.*_\d+)\.\d{10,19}(?:\.pt)?(?:\.trace)?\.json(?:\.\w+)?\Z")
 """What torch's tensorboard_trace_handler calls its files: host_pid.time.pt.trace.json; time in ms, newer ones in ns."""
 
+_CAPTURE: Final = re.compile(r"(?:^|/)(?:capture_traces|graph_capture_profile)/|(?:^|/)(?:cuda_)?graph_capture[^/]*\Z")
+"""Where vLLM and SGLang put the traces that they record while they capture CUDA graphs, and what they call them."""
+
 _NUMBER: Final = re.compile(r"([0-9]{1,18})")
 _PACKED: Final = re.compile(r"\.(?:gz|zst)\Z")
 
@@ -94,7 +97,7 @@ def assigned(looks: Iterable[Look]) -> tuple[list[Place], list[str]]:
     """Rank and cycle of each trace, ordered by them, and what is to be said about it."""
     traces = [named(look) for look in sorted(looks, key=lambda look: (natural(look.file), look.file))]
     notes: list[str] = []
-    traces = _without_copies(traces, notes)
+    traces = _without_captures(_without_copies(traces, notes), notes)
     processes = _ranks_of_processes(traces)
     known = [_of_process(look, processes) for look in traces]
     if len(traces) == 1 and traces[0].rank is None and not traces[0].whole:
@@ -132,6 +135,16 @@ def _without_copies(traces: list[Look], notes: list[str]) -> list[Look]:
     if copies:
         notes.append(f"Left out, for they are copies of others: {shortened(copies)}.")
     return kept
+
+
+def _without_captures(traces: list[Look], notes: list[str]) -> list[Look]:
+    """The traces of the run itself: a serving engine captures its graphs before it serves, into files of their own."""
+    captures = [look for look in traces if _CAPTURE.search(look.file.replace("\\", "/"))]
+    if not captures or len(captures) == len(traces):
+        return traces
+    names = shortened([_last(look.file) for look in captures])
+    notes.append(f"Left out, for they record the capture of CUDA graphs, not the run: {names}. Open them by name.")
+    return [look for look in traces if look not in captures]
 
 
 def _process(file: str) -> str:
