@@ -7,7 +7,8 @@ from pathlib import Path
 
 import kinetoscope
 from kinetoscope.model.devices import devices
-from kinetoscope.model.lanes import lanes
+from kinetoscope.model.lanes import lanes, metadata_rows
+from kinetoscope.model.timeline import timeline
 
 
 def _trace(tmp_path: Path, events: list[dict[str, object]], **top: object) -> kinetoscope.Trace:
@@ -72,3 +73,33 @@ def test_devices_are_read_as_far_as_they_are_described(tmp_path: Path) -> None:
     assert (first.number, first.memory, first.multiprocessors, first.capability) == (3, 1 << 34, 108, (8, 6))
     assert (second.number, second.memory, second.capability) == (1, None, None)
     assert not _trace(tmp_path, [_event(1, 2)], deviceProperties=7).of(devices)
+
+
+def test_a_name_written_again_with_every_event_is_looked_at_once(tmp_path: Path) -> None:
+    named = [_meta("thread_name", 1, tid, name=f"worker {tid}") for _ in range(1000) for tid in (2, 3)]
+    trace = _trace(tmp_path, [*named, _event(1, 2), _event(1, 3), _meta("thread_name", 1, 3, name="last")])
+    assert metadata_rows(trace).tolist() == [1998, 2002]
+    assert [lane.name for lane in trace.of(lanes)] == ["worker 2", "last"]
+
+
+def test_a_name_and_a_place_for_one_thread_in_events_of_one_kind(tmp_path: Path) -> None:
+    events = [_event(1, 2), _meta("thread_name", 1, 2, name="a"), _meta("thread_name", 1, 2, sort_index=3)]
+    assert _trace(tmp_path, events).of(lanes)[0].name == "a"
+
+
+def test_python_calls_with_the_number_of_a_device_are_the_hosts(tmp_path: Path) -> None:
+    events = [
+        _meta("process_name", 0, 0, name="python3"),
+        _meta("process_labels", 0, 0, labels="GPU 0"),
+        _meta("process_name", 10, 0, name="python3"),
+        _meta("thread_name", 0, 0, name="thread 0 (python3)"),
+        _event(10, 11) | {"dur": 5},
+        _event(0, 7, "kernel"),
+        _event(0, 0, "python_function"),
+    ]
+    trace = _trace(tmp_path, events)
+    assert [lane.name for lane in trace.of(lanes) if lane.is_device] == ["stream 7"]
+    found = [(lane.group.kind, lane.group.title, lane.title) for lane in trace.of(timeline).lanes]
+    assert ("host", "python3", "thread 0 (python3)") in found
+    assert [title for kind, _, title in found if kind == "device"] == ["stream 7"]
+    assert len({lane.group.id for lane in trace.of(timeline).lanes if lane.group.kind == "host"}) == 1

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinetoscope.model.device import device_work
-from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.kinds import HOST_KINDS, EventKind
 from kinetoscope.model.trace import Trace
 
 
@@ -20,7 +21,7 @@ class Lane:
     Attributes:
         process: name of the process, or label of the device.
         name: name of the thread or stream.
-        is_device: device work lies on it, or it is labelled as a GPU's.
+        is_device: device work lies on it, or it is labelled as a GPU's and no call of the host lies on it.
         sort: the place that the file asks for, of the process and of the lane in it.
     """
 
@@ -31,7 +32,11 @@ class Lane:
 
 
 def lanes(trace: Trace) -> tuple[Lane, ...]:
-    """The lanes of all tracks, by track number. Of several names for one thread the last one counts, as in viewers."""
+    """The lanes of all tracks, by track number. Ask by `trace.of`.
+
+    Of several names for one thread the last one counts, as in viewers. Some versions of torch write the Python calls of
+    a thread that began before the recording with the pid of a device: these are the host's all the same.
+    """
     processes: dict[Any, dict[str, Any]] = {}
     threads: dict[tuple[Any, Any], dict[str, Any]] = {}
     for pid, tid, what, arguments in _metadata_events(trace):
@@ -40,16 +45,22 @@ def lanes(trace: Trace) -> tuple[Lane, ...]:
                 processes.setdefault(pid, {})[f"{what} {key}"] = value
             elif what.startswith("thread_"):
                 threads.setdefault((pid, tid), {})[f"{what} {key}"] = value
-    device_tracks = set(np.unique(trace.track[trace.of(device_work).rows]).tolist())
+    works, calls = _tracks_with(trace, trace.of(device_work).rows), _tracks_with(trace, trace.rows(*HOST_KINDS))
     return tuple(
-        _lane(track, pid, tid, processes.get(_key(pid), {}), threads.get((_key(pid), _key(tid)), {}), device_tracks)
-        for track, (pid, tid) in enumerate(zip(trace.tracks.pids, trace.tracks.tids, strict=True))
+        _lane(pid, tid, processes.get(_key(pid), {}), threads.get((_key(pid), _key(tid)), {}), *kinds)
+        for pid, tid, *kinds in zip(trace.tracks.pids, trace.tracks.tids, works, calls, strict=True)
     )
 
 
-def _lane(track: int, pid: Any, tid: Any, process: dict[str, Any], thread: dict[str, Any], devices: set[int]) -> Lane:
+def _tracks_with(trace: Trace, rows: NDArray[np.int32]) -> list[bool]:
+    """On which tracks some of these events lie."""
+    return (np.bincount(trace.track[rows], minlength=len(trace.tracks)) > 0).tolist()
+
+
+def _lane(pid: Any, tid: Any, process: dict[str, Any], thread: dict[str, Any], works: bool, calls: bool) -> Lane:
+    """The lane of a track on which device work or calls of the host lie."""
     labels = _text(process.get("process_labels labels"))
-    is_device = track in devices or labels.startswith("GPU")
+    is_device = works or (labels.startswith("GPU") and not calls)
     named = _text(process.get("process_name name"))
     default = f"device {pid}" if is_device else f"process {pid}"
     words = labels if is_device and labels else named or labels or default  # a device has the process's name, too
@@ -60,8 +71,22 @@ def _lane(track: int, pid: Any, tid: Any, process: dict[str, Any], thread: dict[
     return Lane(words, name.strip(), is_device, order)
 
 
+def metadata_rows(trace: Trace) -> NDArray[np.int32]:
+    """The metadata events that count, in order: of those of one track, name and shape the last.
+
+    Files name a thread anew with each of its events, hundreds of thousands of times; the last one overrides the rest.
+    """
+    rows = trace.rows(EventKind.METADATA)
+    columns = np.stack([trace.track[rows], trace.name[rows], trace.shape[rows]])
+    order = np.lexsort((rows, *columns))
+    sorted_columns = columns[:, order]
+    last = np.append((sorted_columns[:, 1:] != sorted_columns[:, :-1]).any(axis=0), True)[: len(rows)]
+    kept: NDArray[np.int32] = np.sort(rows[order[last]])
+    return kept
+
+
 def _metadata_events(trace: Trace) -> Iterator[tuple[Any, Any, str, dict[str, Any]]]:
-    for row in trace.rows(EventKind.METADATA).tolist():
+    for row in metadata_rows(trace).tolist():
         event = trace.event(row)
         arguments = event.get("args")
         if isinstance(arguments, dict):

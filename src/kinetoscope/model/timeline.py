@@ -201,6 +201,7 @@ def _lanes(trace: Trace, found: Sequence[_Found], layer: NDArray[np.int8]) -> tu
     devices = _device_of_tracks(trace)
     autograd = _autograd_threads(trace, main)
     others = {track for track, number, *_ in found if number != REST}
+    device_pids = {repr(trace.tracks.pids[track]) for track in devices}
     groups: dict[str, tuple[Group, int]] = {}
     keyed = []
     for track, number, first, rows, events in found:
@@ -212,7 +213,9 @@ def _lanes(trace: Trace, found: Sequence[_Found], layer: NDArray[np.int8]) -> tu
         elif lane.is_device:
             group = Group(f"device {devices.get(track, pid)}", lane.process, "device")
         else:
-            group = Group(f"host {pid!r}", lane.process, "host")
+            # Calls that the file has under a device's number are of the process that was recorded.
+            process = main if main >= 0 and repr(pid) in device_pids else track
+            group = Group(f"host {trace.tracks.pids[process]!r}", named[process].process, "host")
             title = _thread_title(track, main, autograd, lane.name)
         group, sort = groups.setdefault(group.id, (group, lane.sort[0]))  # of several titles the first one counts
         title = title.strip() or f"lane {track}"
@@ -220,7 +223,7 @@ def _lanes(trace: Trace, found: Sequence[_Found], layer: NDArray[np.int8]) -> tu
             title += " · annotations" if lane.is_device else " · other"
         order = (
             ("host", "device", "other").index(group.kind),
-            group.kind == "host" and main >= 0 and pid != trace.tracks.pids[main],
+            group.kind == "host" and main >= 0 and group.id != f"host {trace.tracks.pids[main]!r}",
             sort,
             group.id.rjust(_DIGITS),
             track != main,

@@ -124,7 +124,7 @@ def _threads(trace: Trace) -> list[dict[str, Any]]:
     """Host threads with their names, those with most events first."""
     host = trace.track[np.isin(trace.kind, HOST_KINDS)]
     counts = np.bincount(host, minlength=len(trace.tracks))
-    numbers, names = trace.tracks.integer_tids(), lanes(trace)
+    numbers, names = trace.tracks.integer_tids(), trace.of(lanes)
     order = np.argsort(-counts, kind="stable")
     return [
         {"thread": int(numbers[track]), "name": names[track].name, "process": names[track].process}
