@@ -9,17 +9,31 @@
     ├── UsageError                a parameter or option is wrong (exit code 2)
     └── MissingExtraError         an optional dependency is not installed; the message says which extra
 
-A message names the value that was wrong and ends with what to do about it. It may hold text from a trace: whoever
-prints it on a terminal passes it through `views.text.printable` first.
+A message is one line, names the value that was wrong and ends with what to do about it. It may hold text from a trace:
+whoever prints it on a terminal passes it through `views.text.printable` first.
 """
 
 from __future__ import annotations
+
+import re
+from typing import Final
+
+_BREAK: Final = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""What ends a line, as `str.splitlines` has it."""
+
+
+def one_line(message: str) -> str:
+    r"""A message with the line breaks spelled out, as `\n`, that names and keys of a trace bring into it."""
+    return _BREAK.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), message)
 
 
 class KinetoscopeError(Exception):
     """Base of everything below."""
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(one_line(message))
 
 
 class InputError(KinetoscopeError):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import polars as pl
 
-from kinetoscope.errors import MissingExtraError, UsageError
+from kinetoscope.errors import MissingExtraError, UsageError, one_line
 
 if TYPE_CHECKING:
     import pandas
@@ -191,6 +191,7 @@ class Result:
     chart_facts: Chart | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "notes", tuple(map(one_line, self.notes)))
         # A result of `kinetoscope.operators(job)` knows as much about itself as one of `show operators`.
         if self.schema.analysis is not None and not self.analysis:
             object.__setattr__(self, "analysis", self.schema.analysis.name)

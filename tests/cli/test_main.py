@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from kinetoscope.cli import VERBS, main
@@ -82,6 +85,64 @@ def test_a_reader_who_has_enough_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(60) == 141
+
+
+SHOW = ["show", "operators", str(MLP)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([*SHOW, "-o", "/dev/full"], "/dev/full: cannot be written: No space left on device"),
+        (["convert", str(MLP), "--to", "json", "-o", "/dev/full"], "/dev/full: cannot be written: No space left"),
+        (["report", str(MLP), "-o", "/proc/none.html"], "/proc/none.html: cannot be written: "),
+        (["report", str(MLP), "-o", "nowhere://x/y.html"], "nowhere://x/y.html: "),
+        ([*SHOW, "-o", "nowhere://x/y.json"], "nowhere://x/y.json: "),
+        (["convert", str(MLP), "--to", "json", "-o", "nowhere://x/y.json"], "nowhere://x/y.json: "),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_one_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"kinetoscope: {said}")
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "said"),
+    [
+        ("> /dev/full", 1, "kinetoscope: standard output cannot be written: No space left on device\n"),
+        (">&-", 1, "kinetoscope: standard output cannot be written: Bad file descriptor\n"),
+        ("2>&-", 0, ""),
+        (">&- 2>&-", 1, ""),
+        ("2> /dev/full > /dev/full", 1, ""),
+    ],
+)
+def test_streams_that_take_nothing(redirection: str, code: int, said: str) -> None:
+    command = shlex.join([*COMMAND, *SHOW])
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{command} {redirection}"], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert (done.returncode, done.stderr) == (code, said)
+    assert bool(done.stdout) == (code == 0)
+
+
+def test_a_url_is_written_to(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = fsspec.filesystem("memory")
+    assert main(["convert", str(MLP), "--to", "json", "-o", "memory://outputs/mlp.json"]) == 0
+    assert main([*SHOW, "-o", "memory://outputs/operators.csv"]) == 0
+    assert len(json.loads(store.cat("/outputs/mlp.json"))["traceEvents"]) == 2214
+    assert store.cat("/outputs/operators.csv").startswith(b"rank,name,")
+    assert main(["convert", str(MLP), "--to", "parquet", "-o", "memory://outputs/mlp"]) == 2
+    assert "writes Parquet to folders of this machine" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_interrupt_ends_quietly(tmp_path: Path) -> None:

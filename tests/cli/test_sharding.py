@@ -131,7 +131,7 @@ def test_two_may_do_the_same_at_the_same_time(run: Path, tmp_path: Path) -> None
         (["--shard", "0/2", "--to", "parquet"], "--to parquet needs -o OUT: a folder to write"),
         (
             ["--shard", "0/2", "--to", "parquet", "-o", "s3://b/x"],
-            "s3://b/x: convert writes to folders of this machine",
+            "s3://b/x: convert writes Parquet to folders of this machine",
         ),
         (["--shard", "0/2", "--to", "parquet", __file__], "is a file: name the folder to write to"),
     ],

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kinetoscope.analyses.trace_info import trace_info
 from kinetoscope.model.health import Health
 from kinetoscope.model.symptoms import SYMPTOMS
 from kinetoscope.reading import read
@@ -125,6 +126,18 @@ def test_several_recordings(tmp_path: Path) -> None:
 def test_the_python_exporter(tmp_path: Path) -> None:
     span = event("cpu_instant_event", "[memory]", 900, 0, Addr=1, Bytes=64)
     assert codes(tmp_path, *HEALTHY, span) == ["PYTHON_EXPORT"]
+
+
+@pytest.mark.parametrize("time", [0, None, float("nan"), "no time", 10**15, -(10**12)])
+def test_an_event_without_a_time_among_times_since_1970(time: Any, tmp_path: Path) -> None:
+    since_1970 = 1_700_000_000_000_000_000
+    events = [{**each, "ts": each["ts"] + since_1970 / 1000} for each in HEALTHY]
+    lost = {**op("aten::add", 0, 5_000), "ts": time}
+    whole = trace_info(job(tmp_path, *events)).frame.filter(item="window")
+    found = job(tmp_path, *events, lost)
+    assert found.trace().health["STRAY_TIMES"].count == 1
+    assert trace_info(found).frame.filter(item="window").equals(whole)
+    assert len(list(found.trace().events())) == len(HEALTHY) + 1  # it is kept
 
 
 def test_durations_below_zero(tmp_path: Path) -> None:

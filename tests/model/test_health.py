@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
+from kinetoscope.errors import InputError
 from kinetoscope.model.health import Health, Symptom
+from kinetoscope.schema import Result, Schema
 
 NOTE, WARNING, ERROR = Symptom("A", "note", "a"), Symptom("B", "warning", "b"), Symptom("C", "error", "c")
 
@@ -20,6 +23,14 @@ def test_symptoms_are_found_by_their_code() -> None:
     assert health["A"] is NOTE
     with pytest.raises(KeyError):
         health["B"]
+
+
+def test_a_message_is_one_line_whatever_a_name_holds() -> None:
+    name = "a\r\nb\u2028c\x85"
+    spelled = "a\\r\\nb\\u2028c\\x85"
+    assert Symptom("A", "note", name).message == spelled
+    assert str(InputError(name)) == spelled
+    assert Result(pl.DataFrame(), Schema(), (name,)).notes == (spelled,)
 
 
 def test_nothing_wrong_is_nothing() -> None:

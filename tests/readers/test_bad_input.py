@@ -19,6 +19,7 @@ from kinetoscope.model.trace import Trace
 from kinetoscope.readers import pieces, stream
 from kinetoscope.readers.columns import Columns
 from kinetoscope.readers.kineto import load
+from kinetoscope.views import trace_json
 from tests.conftest import DEMO
 from tests.readers.texts import read_text
 
@@ -129,6 +130,28 @@ def test_deep_nesting_in_an_argument(opening: bytes, closing: bytes) -> None:
     assert trace.integers("x").tolist() == [1, 2]
     assert trace.event(0)["args"]["deep"] == deep.decode()  # no JSON reader takes that: it comes as its text
     assert not trace.reading
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"traceEvents": [{"ph": "X", "args": {"x": LONG}}]}',
+        '{"traceEvents": [{"ph": "X", "args": {"x": [1, {"a": -LONG}]}}]}',
+        '{"traceEvents": [{"ph": "X", "ts": LONG}]}',
+        '{"traceEvents": [{"ph": "X", "pid": 1, "tid": -LONG}]}',
+        '{"x": LONG, "traceEvents": [{"ph": "X"}]}',
+        '{"x": {"rank": 3, "a": [-LONG]}, "traceEvents": [{"ph": "X"}]}',
+        '{"traceEvents": [{"ph": "X"}], "baseTimeNanoseconds": LONG}',
+    ],
+)
+def test_an_integer_of_more_digits_than_python_converts(text: str) -> None:
+    digits = "9" * 5000
+    trace = read_text(text.replace("LONG", digits))
+    as_text = text.replace("-LONG", f'"-{digits}"').replace("LONG", f'"{digits}"')
+    assert {**trace.metadata, "traceEvents": list(trace.events())} == json.loads(as_text)
+    assert trace.health["LONG_INTEGERS"].message == "1 integer has more than 4,300 digits: kept as text."
+    again = read_text("".join(trace_json.pieces(trace)))
+    assert (again.metadata, list(again.events())) == (trace.metadata, list(trace.events()))
 
 
 def test_deep_nesting_that_never_ends_costs_one_event() -> None:

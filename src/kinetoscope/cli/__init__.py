@@ -38,10 +38,12 @@ VERBS = {
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells count
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
+_STANDARD_ERROR = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with the arguments `argv` (those of the process where None), and return its exit code."""
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # a stream that someone put in its place
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -49,20 +51,50 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
     except KinetoscopeError as error:
-        sys.stderr.write(f"kinetoscope: {printable(str(error))}\n")
+        _say(printable(str(error)))
         return error.exit_code
     except MemoryError:
-        sys.stderr.write(
-            "kinetoscope: not enough memory; fewer traces at a time (--jobs 1) or fewer --ranks need less\n"
-        )
+        _say("not enough memory; fewer traces at a time (--jobs 1) or fewer --ranks need less")
         return 1
-    except BrokenPipeError:
-        # Whoever read has enough; nor may the interpreter complain when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read has enough
+        _silence()
         return _PIPE_CLOSED
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        _silence()
+        _say(f"standard output cannot be written: {error.strerror or error}")
+        return 1
     except KeyboardInterrupt:
         return _INTERRUPTED
     return code
+
+
+def _open_streams() -> None:
+    """Put streams in the place of those that were closed: one that refuses the answer, and one that drops messages.
+
+    Python has None there. Nor is a number left free: the next file that is opened would get it, and with it what
+    libraries print.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+        pass
+    os.close(number)
+    for name, flags in ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), "w", encoding="utf-8"))
+
+
+def _say(message: str) -> None:
+    """One line on standard error, if there is anybody to read it."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"kinetoscope: {message}\n")
+        sys.stderr.flush()
+
+
+def _silence() -> None:
+    """Let what is not written yet go nowhere: the interpreter would complain when it flushes at exit."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:

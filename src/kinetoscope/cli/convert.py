@@ -27,8 +27,10 @@ from typing import TYPE_CHECKING
 
 from kinetoscope.cli.opening import opened
 from kinetoscope.cli.options import Parser, add_reading, typed
-from kinetoscope.cli.sharding import Shard, destination, shard
+from kinetoscope.cli.output import destination
+from kinetoscope.cli.sharding import Shard, run_and_folder, shard
 from kinetoscope.errors import InputError, UsageError
+from kinetoscope.readers.stream import is_url
 from kinetoscope.views.text import printable
 
 if TYPE_CHECKING:
@@ -61,21 +63,21 @@ def run(arguments: list[str]) -> int:
     if args.shard and args.to != "parquet":
         raise UsageError(f"--shard makes a folder of traces as Parquet, not {args.to}: write --to parquet")
     if args.shard:
-        args.path, args.output = destination(args.path, args.output)
+        args.path, args.output = run_and_folder(args.path, args.output)
     if args.critical_path and args.to != "perfetto":
         raise UsageError(f"--critical-path is drawn for Perfetto, not in {args.to}: write --to perfetto")
     if args.output is None and args.to != "perfetto":
         raise UsageError(f"--to {args.to} needs -o OUT: {'a folder' if args.to == 'parquet' else 'a file'} to write")
+    if args.to == "parquet" and is_url(args.output):
+        raise UsageError(f"{args.output}: convert writes Parquet to folders of this machine, such as a mounted store")
     if args.shard:
         return _convert_shard(args, args.shard)
     said = []
     with opened(args) as (job, meter):
         for source, target in _targets(job, args.output, args.to):
             _spare_input(job, target)
-            try:
-                said.append(_write(_alone(job, source, meter), target, args))
-            except OSError as error:
-                raise InputError(f"{target}: cannot be written: {error.strerror or error}") from error
+            with destination(target) as file:
+                said.append(_write(_alone(job, source, meter), file, args, target))
     sys.stdout.writelines(f"{printable(line)}\n" for line in said if line)
     return 0
 
@@ -90,7 +92,8 @@ def _convert_shard(args: argparse.Namespace, share: Shard) -> int:
         for _, target in targets:
             _spare_input(job, target)
         try:
-            done = convert(share.of(targets), lambda source, target: _parquet(_alone(job, source, meter), target))
+            share_of_all = [(source, Path(target)) for source, target in share.of(targets)]
+            done = convert(share_of_all, lambda source, target: _parquet(_alone(job, source, meter), target))
         except OSError as error:
             raise InputError(f"{args.output}: cannot be written: {error.strerror or error}") from error
     sys.stderr.writelines(f"kinetoscope: {printable(line)}\n" for line in done.failed)
@@ -107,11 +110,11 @@ def _parquet(job: Job, target: Path) -> None:
     trace_parquet.write(job.trace(), target)
 
 
-def _targets(job: Job, output: str | None, form: str, *, always_folder: bool = False) -> Iterator[tuple[Source, Path]]:
+def _targets(job: Job, output: str | None, form: str, *, always_folder: bool = False) -> Iterator[tuple[Source, str]]:
     """Each trace and where it goes; two files of one name in different folders do not overwrite one another."""
     if len(job) == 1 and not always_folder:
         source = job.sources[0]
-        yield source, Path(output) if output else Path(_stem(source) + ENDINGS[form])
+        yield source, output or _stem(source) + ENDINGS[form]
         return
     taken: set[str] = set()
     for source in job.sources:
@@ -119,7 +122,7 @@ def _targets(job: Job, output: str | None, form: str, *, always_folder: bool = F
         if stem in taken:
             stem = f"{stem}.rank{source.rank}.{source.cycle}"
         taken.add(stem)
-        yield source, Path(output or ".") / f"{stem}{ENDINGS[form]}"
+        yield source, f"{(output or '.').rstrip('/') or '/'}/{stem}{ENDINGS[form]}"
 
 
 def _stem(source: Source) -> str:
@@ -129,14 +132,18 @@ def _stem(source: Source) -> str:
     return stem.removesuffix(".perfetto") or "trace"
 
 
-def _spare_input(job: Job, target: Path) -> None:
+def _spare_input(job: Job, target: str) -> None:
     """Refuse to write over what is read.
 
     Raises:
         UsageError: the target is a file or folder of the input.
     """
-    whole = target.resolve()
-    if any("://" not in source.url and Path(source.url).resolve() == whole for source in job.sources):
+    if is_url(target):
+        same = any(source.url.rstrip("/") == target.rstrip("/") for source in job.sources)
+    else:
+        whole = Path(target).resolve()
+        same = any(not is_url(source.url) and Path(source.url).resolve() == whole for source in job.sources)
+    if same:
         raise UsageError(f"{target} is the trace itself: name another place with -o")
 
 
@@ -149,8 +156,8 @@ def _alone(job: Job, source: Source, meter: Meter) -> Job:
     return dataclasses.replace(job, sources=(source,), engine=engine, notes=())
 
 
-def _write(job: Job, target: Path, args: argparse.Namespace) -> str:
-    """Write one trace, and say in a line what is worth saying about it."""
+def _write(job: Job, target: Path, args: argparse.Namespace, name: str) -> str:
+    """Write one trace, and say in a line what is worth saying about it; `name` is what its output is called."""
     trace = job.engine.trace(job.sources[0])
     target.parent.mkdir(parents=True, exist_ok=True)
     if args.to == "json":
@@ -168,10 +175,10 @@ def _write(job: Job, target: Path, args: argparse.Namespace) -> str:
 
     marked = critical_path(job) if args.critical_path else None
     written = perfetto.write(trace, target, series=series(job), marked=marked)
-    return _summary(target, len(trace), written, marked=marked is not None)
+    return _summary(name, len(trace), written, marked=marked is not None)
 
 
-def _summary(target: Path, events: int, written: Written, *, marked: bool) -> str:
+def _summary(target: str, events: int, written: Written, *, marked: bool) -> str:
     from kinetoscope.model.health import many
 
     parts = [many(events, "event"), many(written.counters, "counter track")]

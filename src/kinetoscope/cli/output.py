@@ -7,14 +7,18 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from kinetoscope.cli.options import FORMATS
 from kinetoscope.errors import InputError, UsageError
+from kinetoscope.readers.stream import is_url
 from kinetoscope.schema import Result
 from kinetoscope.views import files, terminal
 from kinetoscope.views.lines import Line, without_colour, write
 from kinetoscope.views.rows import arranged
+from kinetoscope.views.target import written
 from kinetoscope.views.text import printable
 
 
@@ -69,12 +73,52 @@ def is_screen(args: argparse.Namespace) -> bool:
     return form_of(args) == "table" and args.table is None and not args.where and not args.sort
 
 
+def write_file(data: bytes, output: str) -> None:
+    """Write a file of a name or a URL.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    with destination(output) as target, written(target) as file:
+        file.write(data)
+
+
+@contextmanager
+def destination(output: str | Path) -> Iterator[Path]:
+    """The file to write for an output of a name or a URL; of a URL a file here, which is sent when it is complete.
+
+    Raises:
+        InputError: it cannot be written, or not be sent.
+    """
+    if not is_url(str(output)):
+        with _blamed(output):
+            yield Path(output)
+        return
+    from kinetoscope.readers.remote import blamed, place
+
+    where = place(str(output))
+    with TemporaryDirectory(prefix="kinetoscope-") as folder:
+        file = Path(folder) / (where.path.rstrip("/").rpartition("/")[2] or "out")
+        with _blamed(output):
+            yield file
+        with blamed(str(output)):
+            where.system.put_file(str(file), where.path)
+
+
+@contextmanager
+def _blamed(output: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # whoever reads it has enough
+        raise
+    except OSError as error:
+        hint = "; does its folder exist?" if isinstance(error, FileNotFoundError) else ""
+        raise InputError(f"{output}: cannot be written: {error.strerror or error}{hint}") from error
+
+
 def _write_bytes(data: bytes, output: str | None) -> None:
     if output:
-        try:
-            Path(output).write_bytes(data)
-        except OSError as error:
-            raise InputError(f"{output}: cannot be written: {error.strerror}; does its folder exist?") from error
+        write_file(data, output)
     elif sys.stdout.isatty():
         sys.stdout.writelines(_safe(data))
     elif buffer := getattr(sys.stdout, "buffer", None):

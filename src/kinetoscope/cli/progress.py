@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -71,7 +71,12 @@ def shown(meter: Meter) -> Iterator[None]:
 
     over = threading.Event()
     show = _bar if sys.stderr.isatty() else _sentence
-    thread = threading.Thread(target=show, args=(meter, over), name="kinetoscope-progress", daemon=True)
+
+    def telling() -> None:
+        with suppress(OSError):  # nobody reads it
+            show(meter, over)
+
+    thread = threading.Thread(target=telling, name="kinetoscope-progress", daemon=True)
     thread.start()
     try:
         with on_compile(meter.compiles):

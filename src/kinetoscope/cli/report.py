@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kinetoscope.cli.options import Parser, add_path, add_reading, integers, typed
+from kinetoscope.cli.output import write_file
 from kinetoscope.errors import InputError, UsageError
+from kinetoscope.readers.stream import is_url
 from kinetoscope.views.text import nearest
 
 if TYPE_CHECKING:
@@ -22,9 +24,8 @@ def run(arguments: list[str]) -> int:
     if len(args.path) > 1:
         raise UsageError(f"{len(args.path)} paths, where one is taken: a report is about one run")
     sections = _sections(args.sections)
-    target = Path(args.output)
-    if not target.parent.is_dir():
-        raise InputError(f"{target.parent} is no folder; make it first, or write elsewhere")
+    if not is_url(args.output) and not Path(args.output).parent.is_dir():
+        raise InputError(f"{Path(args.output).parent} is no folder; make it first, or write elsewhere")
     from kinetoscope.server.app import Server
     from kinetoscope.server.report import report
     from kinetoscope.server.run import Reading
@@ -37,7 +38,7 @@ def run(arguments: list[str]) -> int:
     server = Server(workspace, Sources.of(args.source, args.map))
     select = {"rank": args.rank or "", "steps": args.steps or "", "time": args.time_range or ""}
     page = report(server, _run(server, args.path[0]), sections, select)
-    target.write_bytes(page)
+    write_file(page, args.output)
     return 0
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kinetoscope.errors import KinetoscopeError, UsageError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ORIGIN: Final = "origin.txt"
 """In each folder: of which file it was made, and how that looked."""
 
-Target = tuple["Source", Path]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Shard:
     index: int
     count: int
 
-    def of(self, targets: Sequence[Target]) -> Sequence[Target]:
+    def of(self, targets: Sequence[T]) -> Sequence[T]:
         """Its share: neighbours in different shares, as they are alike in size."""
         return targets[self.index :: self.count]
 
@@ -60,7 +60,7 @@ class Converted:
     failed: tuple[str, ...]
 
 
-def convert(targets: Sequence[Target], write: Callable[[Source, Path], None]) -> Converted:
+def convert(targets: Sequence[tuple[Source, Path]], write: Callable[[Source, Path], None]) -> Converted:
     """Convert those that are not there yet; one that cannot be read does not keep the others from it."""
     from kinetoscope.readers.stamp import stamp
 
@@ -136,16 +136,14 @@ def _replacing(target: Path) -> Iterator[Path]:
             aside.rmdir()
 
 
-def destination(paths: list[str], output: str | None) -> tuple[list[str], str | None]:
+def run_and_folder(paths: list[str], output: str | None) -> tuple[list[str], str | None]:
     """Of `convert RUN --shard 0/4 --to parquet OUT`: RUN, and OUT, which may also be named with -o.
 
     Raises:
-        UsageError: OUT is a file, which an unquoted glob gives, or no folder of this machine.
+        UsageError: OUT is a file, which an unquoted glob gives.
     """
     if output is None and len(paths) == 2:
         if Path(paths[1]).is_file():
             raise UsageError(f"{paths[1]} is a file: name the folder to write to, and put a glob in quotes")
         paths, output = paths[:1], paths[1]
-    if output and "://" in output:
-        raise UsageError(f"{output}: convert writes to folders of this machine, such as a mounted store")
     return paths, output

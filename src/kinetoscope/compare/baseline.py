@@ -20,6 +20,7 @@ from typing import Any, Final, NoReturn
 from kinetoscope.compare.limits import METRICS, PREFIXES, Limit
 from kinetoscope.compare.numbers import STEP_TIME, Environment, Numbers, Series
 from kinetoscope.errors import InputError, NotFoundError
+from kinetoscope.views.target import written
 from kinetoscope.views.text import middle, printable
 
 FORMAT: Final = 1
@@ -107,13 +108,10 @@ def save(path: str | Path, runs: Sequence[Numbers], limits: Iterable[Limit] = ()
     Raises:
         InputError: the file cannot be written.
     """
-    file = Path(path)
-    beside = file.with_name(f".{file.name}.new")
     try:
-        beside.write_text(dump(runs, limits), encoding="utf-8")
-        beside.replace(file)
+        with written(path) as file:
+            file.write(dump(runs, limits).encode("utf-8"))
     except OSError as error:
-        beside.unlink(missing_ok=True) if beside.parent.is_dir() else None
         raise InputError(f"{path}: cannot be written: {error.strerror}; does its folder exist?") from error
 
 

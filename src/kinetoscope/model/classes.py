@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.membership import any_of
-from kinetoscope.model.kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, kind_of
+from kinetoscope.model.kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, EventKind, kind_of
 from kinetoscope.model.trace import Trace
+
+LONGEST_RECORDING: Final = 30 * 86_400_000_000_000
+"""Nanoseconds, 30 days, between the middle event of a recording and any other; what lies farther has no valid time."""
+
+_NAMES: Final = ord("M")
+"""The phase of names of processes and threads, whose times nobody asks for."""
 
 
 def event_kinds(trace: Trace) -> NDArray[np.int8]:
@@ -33,8 +41,24 @@ def event_kinds(trace: Trace) -> NDArray[np.int8]:
         for pair, name in zip(pairs[rows[first]].tolist(), trace.name[rows[first]].tolist(), strict=True)
     ]
     kind[rows] = np.array(found, np.int8)[codes]
+    kind[trace.of(stray)] = EventKind.OTHER
     kind.flags.writeable = False
     return kind
+
+
+def stray(trace: Trace) -> NDArray[np.int64]:
+    """Rows of the events whose time cannot be: over 30 days from the middle one, such as 0 among times since 1970.
+
+    No question counts them: one such event would make a recording of seconds one of decades.
+    """
+    timed = np.flatnonzero(trace.ph != _NAMES)
+    if not len(timed):
+        return timed
+    start = trace.start[timed]
+    if int(start.max()) - int(start.min()) <= LONGEST_RECORDING:
+        return timed[:0]
+    middle = int(np.partition(start, len(start) // 2)[len(start) // 2])
+    return timed[(start < middle - LONGEST_RECORDING) | (start > middle + LONGEST_RECORDING)]
 
 
 def is_device_work(trace: Trace) -> NDArray[np.bool_]:

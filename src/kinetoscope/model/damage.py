@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model import arguments
 from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.classes import stray
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.health import Severity, Symptom, many
 from kinetoscope.model.kinds import EventKind
@@ -34,6 +35,17 @@ _FEW: Final = 30
 _RANGE_MARK: Final = "recordfunction"
 _RANGE_WORDS: Final = ("ecordFunction", "ecord_function")
 """In the names of the Python calls that open and close a range; recorded stacks show them overlapping it."""
+
+
+def stray_times(trace: Trace) -> Iterator[Symptom]:
+    """Events so far from all others that their time cannot be: 0, null or damaged among times since 1970."""
+    count = len(trace.of(stray))
+    if count:
+        message = (
+            f"{many(count, 'event lies', 'events lie')} over 30 days from the middle of the recording (the time is "
+        )
+        message += "0, missing or damaged): left out of all questions."
+        yield Symptom("STRAY_TIMES", "warning", message, count)
 
 
 def negative_durations(trace: Trace) -> Iterator[Symptom]:

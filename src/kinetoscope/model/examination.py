@@ -14,6 +14,7 @@ Check = Callable[[Trace], Iterator[Symptom]]
 CHECKS: Final[tuple[Check, ...]] = (
     omissions.no_events,
     omissions.ended_early,
+    damage.stray_times,
     damage.impossible_durations,
     damage.negative_durations,
     damage.grid_of_times,

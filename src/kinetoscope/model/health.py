@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from kinetoscope.errors import one_line
+
 Severity = Literal["error", "warning", "note"]
 """error: data was lost. warning: numbers are affected. note: good to know; some questions cannot be answered."""
 
@@ -27,6 +29,9 @@ class Symptom:
     severity: Severity
     message: str
     count: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", one_line(self.message))
 
 
 def many(count: int, one: str, more: str = "") -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any, Final
 
+from kinetoscope.model.strings import value_of
 from kinetoscope.model.trace import Trace
 
 _LONGEST: Final = 120
@@ -136,10 +137,8 @@ def resolved(group: Group, known: Sequence[Group], start: int, stride: int) -> G
 
 def whole_list(text: str, size: int | None) -> str | None:
     """A list of ranks as an argument holds it (`[0, 1]`), in short; None where it was cut or is no such list."""
-    try:
-        ranks = _ranks(json.loads(text))
-    except ValueError:
-        return None
+    listed = value_of(text)
+    ranks = _ranks(listed) if isinstance(listed, list) else None
     return ranks_text(ranks) if ranks and (size is None or len(ranks) == size) else None
 
 

@@ -33,6 +33,9 @@ _ESCAPE: Final = re.compile(r'\\(?:(["\\]|u[0-9a-fA-F]{4})|([/bfnrt])|)')
 _BARE_WORD: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[+-]?[A-Za-z0-9.+_/-]+', re.DOTALL)
 _LONGEST_INTEGER: Final = 4300
 """Digits beyond which Python refuses to convert, because it would take too long."""
+_LONG_INTEGER: Final = re.compile(
+    rf'"(?:[^"\\]|\\.)*+"|(?<![0-9.eE+])([0-9]{{{_LONGEST_INTEGER + 1},}}+)(?![0-9.eE])', re.DOTALL
+)
 
 
 class Strings:
@@ -137,16 +140,8 @@ class Strings:
         return np.array([code for code in map(self.code, texts) if code >= 0], np.int64)
 
     def nested(self, code: int) -> Any:
-        """The value of nested JSON; its text where it is no JSON after all, or nested too deeply to be decoded."""
-        text = self.raw(code).decode("utf-8", "replace")
-        try:
-            return json.loads(text, strict=False)
-        except (ValueError, RecursionError):
-            pass
-        try:
-            return json.loads(_BARE_WORD.sub(_proper, text), strict=False)
-        except (ValueError, RecursionError):
-            return text
+        """The value of nested JSON; see `value_of`."""
+        return value_of(self.raw(code).decode("utf-8", "replace"))
 
     def number(self, code: int) -> int | float | str:
         """The value of a number kept as text: an int of any size, a float, or the bare word that it is."""
@@ -182,6 +177,11 @@ class Strings:
     def has_synonyms(self) -> bool:
         """Are there two codes with the same text?"""
         return bool(self._respelled) and bool((self.canonical != np.arange(len(self))).any())
+
+    @property
+    def long(self) -> NDArray[np.bool_]:
+        """Which of them could hold an integer with more digits than Python converts: bool [strings]."""
+        return self._lengths > _LONGEST_INTEGER
 
     @cached_property
     def symptoms(self) -> list[Symptom]:
@@ -225,14 +225,34 @@ def decode(content: bytes) -> str:
         return text
 
 
+def value_of(text: str) -> Any:
+    """The value of a JSON text; bare words and integers longer than Python converts are texts in it.
+
+    What is no JSON after all, or nested too deeply to be decoded, is its own text.
+    """
+    for spelling in (lambda: text, lambda: _BARE_WORD.sub(_proper, text)):
+        try:
+            return json.loads(spelling(), strict=False)
+        except (ValueError, RecursionError):
+            continue
+    return text
+
+
 def number(text: str) -> int | float | str:
     """A number of JSON, NaN or an infinity however spelled; any other word comes back as it is."""
     match = _NUMBER.fullmatch(text)
     if match is None:
         return _NOT_FINITE.get(text.lower(), text)
     if match.group(1) is None and match.group(2) is None:
-        return int(text) if len(text) < _LONGEST_INTEGER else text
+        return int(text) if len(text.removeprefix("-")) <= _LONGEST_INTEGER else text
     return float(text)
+
+
+def long_integers(text: str) -> int:
+    """How many integers in a JSON text have more digits than Python converts."""
+    if len(text) <= _LONGEST_INTEGER:
+        return 0
+    return sum(match[1] is not None for match in _LONG_INTEGER.finditer(text))
 
 
 def _spelled(text: str) -> bytes:

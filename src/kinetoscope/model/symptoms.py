@@ -16,6 +16,7 @@ SYMPTOMS: Final[dict[str, str]] = {
     "ODD_COMMAS": "Commas between events are missing or doubled; no event is lost by it.",
     "SEVERAL_LISTS": "The file has several lists of events, which are read as one.",
     "NOT_EVENTS": "Some elements of the list of events are no objects; they are kept, and are no events of any kind.",
+    "LONG_INTEGERS": "Integers have more than 4,300 digits, which Python does not convert; each is kept as text.",
     "BARE_WORDS": "Values are words that JSON does not know, such as nan or inf; they are kept.",
     "TRAILING": "The file goes on after the end of the trace; that part is ignored.",
     "CONTROL_CHARACTERS": "Strings hold control characters; they are kept.",
@@ -29,6 +30,7 @@ SYMPTOMS: Final[dict[str, str]] = {
     # times
     "ROUNDED_TIMES": "Times with more than three decimals of a microsecond were rounded to the nanosecond.",
     "IMPOSSIBLE_TIMES": "Times that are no number, or lie over 142 years away, were taken as 0.",
+    "STRAY_TIMES": "Events lie over 30 days from all others, as those without a time do: left out of all questions.",
     "WHOLE_MICROSECONDS": "Times are whole microseconds, as all were before 2024: short work seems to take no time.",
     "COARSE_TIMES": "Times passed through floating-point numbers and lie on a grid; neighbours overlap falsely.",
     "NEGATIVE_DURATIONS": "Events end before they start; they count as empty.",

@@ -18,6 +18,7 @@ from kinetoscope.algorithms import ordering, packing
 from kinetoscope.algorithms.pyramid import LONGEST, Pyramid, pyramid
 from kinetoscope.model import arguments
 from kinetoscope.model.calltree import call_tree, main_thread
+from kinetoscope.model.classes import stray
 from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import DEVICE_WORK, EventKind
 from kinetoscope.model.lanes import lanes
@@ -166,6 +167,7 @@ def _layers(trace: Trace) -> NDArray[np.int8]:
     of_kind[list(DEVICE_WORK)] = WORK
     layer = of_kind[trace.kind]
     layer[~drawn] = -1
+    layer[trace.of(stray)] = -1
     layer[trace.of(call_tree).member] = CALLS
     return layer
 

@@ -6,7 +6,6 @@ not sent to other processes: a `Source` is, and is loaded there.
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -21,7 +20,7 @@ from kinetoscope.model.health import Health, Symptom
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING, Shapes
 from kinetoscope.model.source import Source
-from kinetoscope.model.strings import Strings
+from kinetoscope.model.strings import Strings, value_of
 from kinetoscope.model.tracks import Tracks
 
 if TYPE_CHECKING:
@@ -230,10 +229,4 @@ def _float(number: float) -> float:
 
 
 def _metadata(trace: Trace) -> Mapping[str, Any]:
-    found: dict[str, Any] = {}
-    for key, text in trace.members:
-        try:
-            found[key] = json.loads(text, strict=False)
-        except (ValueError, RecursionError):
-            found[key] = text
-    return found
+    return {key: value_of(text) for key, text in trace.members}

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.errors import LimitError
-from kinetoscope.model.health import Symptom
+from kinetoscope.model.health import Symptom, many
 from kinetoscope.model.shapes import DUR, NOT_AN_OBJECT, NUMBER_TEXT, RAW, STRING, TS, Shapes
 from kinetoscope.model.source import Source
-from kinetoscope.model.strings import Strings
+from kinetoscope.model.strings import Strings, long_integers
 from kinetoscope.model.trace import Trace
 from kinetoscope.model.tracks import Tracks
 from kinetoscope.readers import tokenizer as tk
@@ -20,6 +20,7 @@ from kinetoscope.readers.columns import Chunk, Columns, Tables, slots_of, transl
 from kinetoscope.readers.document import Document
 
 _MOST_ROWS = (1 << 31) - 1
+_LONGEST_WORD = 40  # characters of a word that a message shows
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
@@ -54,7 +55,7 @@ def assemble(
     found = [
         *_odd_times(rows, first, shapes, strings, tables),
         *_unify(rows, strings, tables),
-        *_bare_words(rows, strings, tables),
+        *_odd_numbers(rows, strings, tables, document),
         *_no_objects(rows, shapes),
     ]
     return Trace(
@@ -154,24 +155,34 @@ def _unify(rows: Chunk, strings: Strings, tables: Tables) -> list[Symptom]:
     return [Symptom("SYNONYMS", "note", message, count)]
 
 
-def _bare_words(rows: Chunk, strings: Strings, tables: Tables) -> list[Symptom]:
-    """Values that are neither numbers nor anything else that JSON knows, such as nan; by the distinct ones."""
-    slots = slots_of(tables.shape_items, (NUMBER_TEXT,))
+def _odd_numbers(rows: Chunk, strings: Strings, tables: Tables, document: Document) -> list[Symptom]:
+    """Values that are neither numbers nor anything else that JSON knows, such as nan, and integers beyond all use."""
+    numbers = _holding(rows, strings, tables, NUMBER_TEXT)
+    words = sorted(text for text in strings.labels(np.flatnonzero(numbers).tolist()) if not _NUMBER.fullmatch(text))
+    found = []
+    if words:
+        named = ", ".join(word if len(word) <= _LONGEST_WORD else f"{word[:_LONGEST_WORD]}…" for word in words[:5])
+        message = f"{len(words)} words stand as values that JSON does not know ({named}); they are kept."
+        found.append(Symptom("BARE_WORDS", "note", message, len(words)))
+    texts = [text for _, text in document.members]
+    if strings.long.any():
+        numbers |= _holding(rows, strings, tables, RAW)
+        texts += strings.labels(np.flatnonzero(numbers & strings.long).tolist())
+    if long := sum(map(long_integers, texts)):
+        message = f"{many(long, 'integer has', 'integers have')} more than 4,300 digits: kept as text."
+        found.append(Symptom("LONG_INTEGERS", "note", message, long))
+    return found
+
+
+def _holding(rows: Chunk, strings: Strings, tables: Tables, kind: int) -> NDArray[np.bool_]:
+    """Which strings are values of a kind, or pids or tids that are: bool [strings]."""
+    slots = slots_of(tables.shape_items, (kind,))
     identities = tables.tracks[: tables.at[tk.TRACKS]].reshape(-1, 2)  # kind and bits of each pid and tid
-    identities = identities[identities[:, 0] == NUMBER_TEXT, 1]
-    of_values = (slots[slots[1 : 2 * len(tables.shape_items) : 2]] > 0).any()
-    if not of_values and not len(identities):
-        return []
     marked = np.zeros(len(strings), np.bool_)
-    marked[identities] = True
-    if of_values:
+    marked[identities[identities[:, 0] == kind, 1]] = True
+    if (slots[slots[1 : 2 * len(tables.shape_items) : 2]] > 0).any():
         tk.mark_strings(rows.columns["shape"], slots, rows.values, marked)
-    texts = strings.labels(np.flatnonzero(marked).tolist())
-    words = sorted(text for text in texts if not _NUMBER.fullmatch(text))
-    if not words:
-        return []
-    message = f"{len(words)} words stand as values that JSON does not know ({', '.join(words[:5])}); they are kept."
-    return [Symptom("BARE_WORDS", "note", message, len(words))]
+    return marked
 
 
 def _no_objects(rows: Chunk, shapes: Shapes) -> list[Symptom]:

@@ -32,8 +32,8 @@ _CUT_KEY = re.compile(rb'"(?:[^"\\\n]++|\\.)*+(?:"\s*|\\)?\Z')
 _TO_LIST = re.compile(rb'[^][{}",0-9a-z]{0,64}\[')
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
-_DECODER = json.JSONDecoder()
-_LAX = json.JSONDecoder(strict=False)  # control characters inside strings are fine
+_DECODER = json.JSONDecoder(parse_int=str)  # only the end is asked for, and int refuses more than 4,300 digits
+_LAX = json.JSONDecoder(strict=False, parse_int=str)  # control characters inside strings are fine
 
 
 class Member(NamedTuple):

@@ -251,7 +251,7 @@ def _top_level_keys(text: bytes) -> dict[str, None]:
 def _strictly(text: bytes) -> object:
     """The value of `text`, None if it is not (yet) valid JSON."""
     try:
-        value: object = json.loads(text)
+        value: object = json.loads(text, parse_int=str)
     except (ValueError, RecursionError):
         return None
     return value
@@ -260,7 +260,7 @@ def _strictly(text: bytes) -> object:
 def _first_item(text: bytes) -> bool:
     """Whether the first item of the list is complete."""
     start = text.index(b"{") if b"{" in text else len(text)
-    decode: Callable[[str], object] = json.JSONDecoder().raw_decode
+    decode: Callable[[str], object] = json.JSONDecoder(parse_int=str).raw_decode
     try:
         decode(text[start:].decode(errors="replace"))
     except (ValueError, RecursionError):

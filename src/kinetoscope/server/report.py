@@ -169,9 +169,10 @@ def _timeline(kept: Kept, run: str, shown: Mapping[str, str]) -> None:
     lanes = kept.ask("runs", run, "timeline", "lanes", pairs={"rank": rank})
     if lanes is None:
         return
-    whole = f"{max(lanes['start'], 0)}-{lanes['end']}"
+    start, end = int(lanes["start"]), int(lanes["end"])  # texts, where they are too long for a browser's numbers
+    whole = f"{max(start, 0)}-{end}"
     kept.ask("runs", run, "timeline", "range", pairs={"rank": rank, "time": whole})
-    length = max(lanes["end"] - min(lanes["start"], 0), 1)
+    length = max(end - min(start, 0), 1)
     level = max((length // 1024).bit_length(), 0)
     spent = 0
     while level >= 0:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii  # what json.dumps calls, less its set-up each time
@@ -27,6 +26,7 @@ from kinetoscope.model.shapes import (
     TS,
 )
 from kinetoscope.model.trace import Trace
+from kinetoscope.views.target import written
 
 _EVENTS = "traceEvents"
 _TIMES = SPECIAL_KEYS[TS], SPECIAL_KEYS[DUR]
@@ -57,7 +57,7 @@ def write(
     more: Iterable[str] = (),
     rows: Iterable[int] | None = None,
 ) -> None:
-    """Write a trace to a file, compressed if its name ends in `.gz`. The file appears when it is complete.
+    """Write a trace to a file, compressed if its name ends in `.gz`. See `target`.
 
     Numbers keep their values (times all decimals of a nanosecond), integers stay integers, keys their order and
     repetitions; NaN and infinities are written as Python's `json` writes them.
@@ -72,23 +72,19 @@ def write(
     Raises:
         OSError: the file cannot be written.
     """
-    path = Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with _open(part, compressed=path.suffix == ".gz") as file:
-            file.writelines(piece.encode("utf-8", "surrogatepass") for piece in pieces(trace, changes, more, rows))
-        part.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            part.unlink()
+    with written(path) as file, _packed(file, is_packed=Path(path).suffix == ".gz") as stream:
+        stream.writelines(piece.encode("utf-8", "surrogatepass") for piece in pieces(trace, changes, more, rows))
 
 
-def _open(path: Path, *, compressed: bool) -> IO[bytes]:
-    if compressed:
-        from isal import igzip
+@contextmanager
+def _packed(file: IO[bytes], *, is_packed: bool) -> Iterator[IO[bytes]]:
+    if not is_packed:
+        yield file
+        return
+    from isal import igzip
 
-        return cast(IO[bytes], igzip.open(path, "wb", compresslevel=2))  # type: ignore[no-untyped-call]
-    return path.open("wb")
+    with igzip.open(file, "wb", compresslevel=2) as stream:  # type: ignore[no-untyped-call]
+        yield cast(IO[bytes], stream)
 
 
 def pieces(
@@ -192,7 +188,7 @@ def _valid(text: str) -> str:
 
 def _checked(text: str) -> str:
     try:
-        json.loads(text)
+        json.loads(text, parse_int=str)  # int refuses more than 4,300 digits
     except (ValueError, RecursionError):
         return _string(text)
     return text
