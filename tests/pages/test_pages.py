@@ -208,6 +208,11 @@ def test_a_comparison_explains_the_whole_change(shared_traces: Path) -> None:
         assert before["high"] == pytest.approx(after["low"])
     assert "25.2% less time" in page.sentence
     assert "data loading −58.7" in page.sentence
+    bars = one(page, Bars)
+    assert sum(bar.before for bar in bars.bars) == pytest.approx(means[0], abs=1)
+    assert sum(bar.value for bar in bars.bars) == pytest.approx(means[1], abs=1)
+    for table in (block for block in page.blocks if isinstance(block, Rows)):
+        assert {table.scales[head.name] for head in table.columns if head.unit == "ns"} == {("ms", 1e6)}
     calls = [block for block in page.blocks if isinstance(block, Rows)][1]
     change = [head.name for head in calls.columns].index("change")
     assert sum(row[change] for row in calls.rows) == pytest.approx(means[1] - means[0], abs=1)

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from kinetoscope.schema import Column, Result, Schema, Unit
 from kinetoscope.server.shown import texts_of
-from kinetoscope.server.tables import Arrangement, arranged, scales_of
+from kinetoscope.server.tables import Arrangement, arranged
 from kinetoscope.views.columns import formatted
 from kinetoscope.views.numbers import Scale, scale
+from kinetoscope.views.scales import scales
 from tests.server.serving import Client
 
 SCHEMA = Schema(
@@ -40,7 +41,7 @@ def result_of(found: list[Row]) -> Result:
 
 
 def told(result: Result, **asked: Any) -> list[Any]:
-    return arranged(result, Arrangement(**asked), scales_of(result)).rows()
+    return arranged(result, Arrangement(**asked), scales(result.frame, result.schema)).rows()
 
 
 def same(left: list[Any], right: list[Any]) -> bool:
@@ -69,7 +70,7 @@ def key_of(place: int, row: Row) -> Any:
 @settings(deadline=None)
 def test_search_finds_what_is_shown(found: list[Row], text: str) -> None:
     result = result_of(found)
-    scales = scales_of(result)
+    units = scales(result.frame, result.schema)
     expected = []
     for row in result.frame.rows():
         for value, column in zip(row, SCHEMA, strict=True):
@@ -79,7 +80,7 @@ def test_search_finds_what_is_shown(found: list[Row], text: str) -> None:
                 shown = value.lower()
             else:
                 frame = pl.DataFrame({column.name: [value]}, schema={column.name: column.dtype})
-                shown = one(frame.to_series(), column, scales[column.name]).replace("\u202f", "")
+                shown = one(frame.to_series(), column, units[column.name]).replace("\u202f", "")
             if text.lower() in shown:
                 expected.append(row)
                 break
@@ -156,7 +157,7 @@ def test_columns_are_written_as_tables_write_them(values: list[int | None], unit
 def test_the_unit_is_that_of_all_rows(size: int) -> None:
     values = [k * 1000 for k in range(size)] + [None]
     found: list[Row] = [("a", 1, value, math.nan, None) for value in values]
-    assert scales_of(result_of(found))["time"] == scale(values, "ns")
+    assert scales(result_of(found).frame, SCHEMA)["time"] == scale(values, "ns")
 
 
 def test_windows_are_parts_of_the_whole(mlp: Client) -> None:

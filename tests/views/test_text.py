@@ -63,7 +63,7 @@ def test_middle_fits_and_keeps_both_ends(text: str, width: int) -> None:
         ("Memcpy HtoD (Pinned -> Device)", 30, "Memcpy HtoD (Pinned -> Device)"),
         ("a)b)c)d)e)f)", 5, "a)…f)"),
         ("((((((((((", 5, "((…(("),
-        ("(lambda)(int, int)", 10, "(lambda)"),
+        ("(lambda)(int, int)", 10, "(lamb…int)"),
     ],
 )
 def test_a_long_name_loses_its_arguments_first(name: str, width: int, short: str) -> None:

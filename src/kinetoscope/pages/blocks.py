@@ -87,7 +87,16 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar of `Bars`: `share` is of all there is, 0 to 1; `detail` a few words; `name` the label in full."""
+    """One bar of `Bars`.
+
+    Attributes:
+        label: its words; `name` has them in full.
+        value, kind: how long it is, and its colour.
+        share: of all there is, 0 to 1.
+        detail: a few words.
+        chosen: what stands below is about this one.
+        before: what it was in another run, drawn beside it on the same scale.
+    """
 
     label: str
     kind: str
@@ -96,20 +105,18 @@ class Bar:
     detail: str = ""
     link: Link | None = None
     name: str = ""
+    chosen: bool = False
+    before: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """The few that make most of it: ranked bars with their share, and the share of all so far.
-
-    `full` is the least value of a bar that is as long as there is room, so that two blocks can share a scale.
-    """
+    """The few that make most of it: ranked bars with their share, and the share of all so far."""
 
     title: str
     bars: Sequence[Bar]
     unit: Unit = "ns"
     cumulative: bool = True
-    full: float = 0.0
     note: str = ""
     width: Width = "full"
 
@@ -224,11 +231,19 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A table that no single analysis answers with: all its rows, which the page sorts and searches itself."""
+    """A table that no single analysis answers with: all its rows, which the page sorts and searches itself.
+
+    Attributes:
+        columns, rows: heads and values.
+        scales: label of the unit that each column of numbers is shown in, and how many stored units make one of it.
+        short: how a name among the values is shown, where that is not in full.
+    """
 
     title: str
     columns: Sequence[Head]
     rows: Sequence[Sequence[Any]]
+    scales: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    short: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     width: Width = "full"
 

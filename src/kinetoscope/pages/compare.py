@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
@@ -13,8 +14,10 @@ from kinetoscope.compare.waterfall import LABELS
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Bar, Bars, Block, Chart, Head, Page, Rows
+from kinetoscope.pages.blocks import Bar, Bars, Block, Chart, Page, Rows
 from kinetoscope.pages.pictures import waterfall
+from kinetoscope.pages.tables import table
+from kinetoscope.schema import Column, Schema
 from kinetoscope.views.palette import kind_of
 
 _MOST: Final = 2000
@@ -56,10 +59,7 @@ def _blocks(found: Diff) -> Iterator[Block]:
     fall = found.waterfall.frame
     categories = fall.filter(pl.col("part").is_null()).to_dicts()
     yield _fall(found, categories)
-    longest = max((max(row["base"], row["new"]) for row in categories), default=0)
-    for title, column, width in (("Before", "base", "wide"), ("Now", "new", "narrow")):
-        bars = [_bar(row["category"], row[column], getattr(found, column)) for row in _in_order(categories)]
-        yield Bars(title, bars, cumulative=False, full=longest, width="wide" if width == "wide" else "narrow")
+    yield Bars("Before and now", [_bar(row, found.new) for row in _in_order(categories)], cumulative=False)
     yield _parts(found)
     yield _calls(found)
 
@@ -77,8 +77,10 @@ def _in_order(categories: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(categories, key=lambda row: order.index(str(row["category"])))
 
 
-def _bar(category: str, time: int, step: int) -> Bar:
-    return Bar(_label(category), kind_of(category) or "idle", time, time / step if step else 0.0)
+def _bar(row: Mapping[str, Any], step: int) -> Bar:
+    kind = kind_of(row["category"]) or "idle"
+    share = row["new"] / step if step else 0.0
+    return Bar(_label(row["category"]), kind, row["new"], share, before=row["base"])
 
 
 def _label(category: str) -> str:
@@ -90,33 +92,37 @@ def _parts(found: Diff) -> Rows:
     frame = found.waterfall.frame
     divided = frame.filter(pl.col("part").is_not_null()).get_column("category").unique().to_list()
     shown = frame.filter(pl.col("part").is_not_null() | ~pl.col("category").is_in(divided))
-    rows = [
-        (_label(row["category"]), row["part"] or "all of it", row["base"], row["new"], row["change"], row["share"])
-        for row in shown.iter_rows(named=True)
-    ]
-    heads = (
-        Head("category", "String", doc="Kind of time."),
-        Head("part", "String", doc="What changed in it, by name."),
-        Head("before", "Int64", "ns", "Time in the mean step, before."),
-        Head("now", "Int64", "ns", "Time in the mean step, now."),
-        Head("change", "Int64", "ns", "Now less before; all of them sum to the change of the step."),
-        Head("share", "Float64", "fraction", "Change / mean step before."),
+    named = shown.select(
+        pl.col("category").map_elements(_label, pl.String),
+        pl.col("part").fill_null("all of it"),
+        before="base",
+        now="new",
+        change="change",
+        share="share",
     )
-    return Rows("What changed in each kind of time", heads, rows)
+    return table("What changed in each kind of time", _PARTS, named)
 
 
 def _calls(found: Diff) -> Rows:
     """Every call, kernel and copy whose time or number changed, those that changed most first."""
     frame = found.rows.frame
     frame = frame.filter((pl.col("change") != 0) | (pl.col("base_calls") != pl.col("new_calls")))
-    heads = tuple(
-        Head(_NAMES.get(name, name), str(ROWS[name].dtype), ROWS[name].unit, ROWS[name].doc) for name in _CALLS
-    )
     left = frame.slice(_MOST)
     rest = f" Left out are {left.height:,} that changed least." if left.height else ""
     note = f"The changes of all rows sum to the change of the step.{rest}"
-    shown = frame.head(_MOST).with_columns(pl.col("category").replace(LABELS)).select(_CALLS)
-    return Rows("Calls, kernels and copies by change", heads, shown.rows(), note=note)
+    renamed = frame.head(_MOST).with_columns(pl.col("category").replace(LABELS)).rename(_NAMES)
+    columns = (ROWS[name] for name in _CALLS)
+    schema = Schema(*(replace(column, name=_NAMES.get(column.name, column.name)) for column in columns))
+    return table("Calls, kernels and copies by change", schema, renamed, note)
 
 
 _NAMES: Final = {"base": "before", "new": "now", "base_calls": "calls_before", "new_calls": "calls_now"}
+
+_PARTS: Final = Schema(
+    Column("category", pl.String, "Kind of time."),
+    Column("part", pl.String, "What changed in it, by name."),
+    Column("before", pl.Int64, "Time in the mean step, before.", "ns"),
+    Column("now", pl.Int64, "Time in the mean step, now.", "ns"),
+    Column("change", pl.Int64, "Now less before; all of them sum to the change of the step.", "ns"),
+    Column("share", pl.Float64, "Change / mean step before.", "fraction"),
+)

@@ -11,7 +11,8 @@ from kinetoscope.compare.ledger import entry, of_entries
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Bar, Bars, Block, Head, Note, Page, Rows
+from kinetoscope.pages.blocks import Bar, Bars, Block, Note, Page, Rows
+from kinetoscope.pages.tables import table
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import shown
 
@@ -73,6 +74,4 @@ def _detail(gain: float | None, changed: str | None) -> str:
 
 def _rows(title: str, result: Result) -> Rows:
     """The rows of a result that no analysis makes."""
-    columns = [column for column in result.schema if column.name not in _HIDDEN]
-    heads = [Head(column.name, str(column.dtype), column.unit, column.doc) for column in columns]
-    return Rows(title, heads, result.frame.select(column.name for column in columns).rows())
+    return table(title, result.schema.without(*_HIDDEN), result.frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import polars as pl
 
@@ -11,7 +12,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
 from kinetoscope.pages.blocks import Bars, Block, Cell, Columns, Elsewhere, Fact, Facts, Link, Page, Part, Parts, Stack
 from kinetoscope.pages.digest import ASKED, LABELS, Digest, digest
-from kinetoscope.pages.ranked import bar
+from kinetoscope.pages.ranked import named_bars
 from kinetoscope.schema import Result, StackedBars
 from kinetoscope.views.palette import kind_of
 
@@ -40,12 +41,26 @@ def _blocks(job: Job, select: Selection, results: Mapping[str, Result], found: D
         yield _parts(found, steps)
     yield Elsewhere("What to change", "findings", note=found.advice)
     for title, tops in found.tops:
-        bars = [bar(top.name, top.kind, top.time, top.share, top.calls) for top in tops]
-        if bars:
+        view, kind = _LEADS[title]
+        rows = [(top.name, kind or top.kind, top.calls, top.time, top.share) for top in tops]
+        if rows:
+            bars = named_bars(rows, partial(_chosen, view))
             yield Bars(title, bars, cumulative=False, width="wide")
     if steps.frame.height > 1:
         yield _steps(steps)
     yield from _devices(job, select)
+
+
+_LEADS = {
+    "Operators by device time": ("operators", "computation"),
+    "Operators by host time": ("operators", "host"),
+    "Kernels and copies": ("kernels", ""),
+}
+"""The view that shows more of a short table, and the kind of all its bars there, "" if each has its own."""
+
+
+def _chosen(view: str, name: str) -> Link:
+    return Link(view=view, params={"name": name})
 
 
 def _parts(found: Digest, steps: Result) -> Parts:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import polars as pl
 
 from kinetoscope.pages.blocks import Bar, Bars, Link, Width
 from kinetoscope.schema import Schema
+from kinetoscope.views.names import shortened
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.palette import kind_of
 from kinetoscope.views.text import brief, printable
@@ -16,7 +17,7 @@ from kinetoscope.views.text import brief, printable
 _MOST: Final = 0.8
 _TOP: Final = 10
 _NAME: Final = 60  # cells of a name in a sentence
-_LABEL: Final = 44  # cells of a name beside a bar
+_LABEL: Final = 64  # cells of a name beside a bar
 
 
 def summed(frame: pl.DataFrame, value: str) -> pl.DataFrame:
@@ -48,21 +49,37 @@ def ranked(
     schema: Schema,
     kind: str = "",
     link: Callable[[str], Link] | None = None,
+    chosen: str = "",
     width: Width = "full",
 ) -> Bars:
     """Bars of the first ten names, with the share of all; `link` says where a name leads; `kind` is that of all."""
     rows = summed(frame, value)
     total = rows.get_column(value).sum() or 1
-    bars = [
-        bar(name, kind or own, spent, spent / total, calls, link(name) if link else None)
-        for name, own, calls, spent in rows.head(_TOP).iter_rows()
-    ]
+    top = [(name, kind or own, calls, spent, spent / total) for name, own, calls, spent in rows.head(_TOP).iter_rows()]
+    bars = named_bars(top, link, chosen=chosen)
     more = rows.height - len(bars)
     note = schema[value].doc + (f" {grouped(more)} more below." if more > 0 else "")
     return Bars(title, bars, schema[value].unit, note=note, width=width)
 
 
-def bar(name: str, kind: str, spent: float, share: float, calls: int | None, link: Link | None = None) -> Bar:
-    """A bar whose label is short enough to be read at a glance."""
-    words = "" if calls is None else f"{grouped(calls)} call{'s' * (calls != 1)}"
-    return Bar(brief(printable(name), _LABEL), kind_of(kind) or "host", spent, share, words, link, name)
+def named_bars(
+    rows: Sequence[tuple[str, str, int | None, float, float]],
+    link: Callable[[str], Link] | None = None,
+    *,
+    chosen: str = "",
+) -> list[Bar]:
+    """A bar for each name, kind, calls, time and share; labels are short, and tell the bars apart."""
+    labels = shortened([name for name, *_ in rows], _LABEL)
+    return [
+        Bar(
+            label,
+            kind_of(kind) or "host",
+            spent,
+            share,
+            "" if calls is None else f"{grouped(calls)} call{'s' * (calls != 1)}",
+            link(name) if link else None,
+            name,
+            name == chosen,
+        )
+        for label, (name, kind, calls, spent, share) in zip(labels, rows, strict=True)
+    ]

@@ -19,6 +19,8 @@ from kinetoscope.server.replies import JSON
 from kinetoscope.server.run import Run
 from kinetoscope.server.workspace import Workspace
 from kinetoscope.views.chart import specification
+from kinetoscope.views.names import short_names
+from kinetoscope.views.scales import scales as scales_of
 from kinetoscope.views.text import nearest
 
 
@@ -46,7 +48,7 @@ class Results:
     def answer(self, key: tuple[Any, ...], result: Result, asked: Asked, *, name: str, params: Any) -> Response:
         """The rows of any result that are asked for; `key` is what it is kept by."""
         arrangement, window = tables.arrangement(asked.query), tables.window(asked.query)
-        scales = self._answers.get((*key, "scales"), lambda: tables.scales_of(result), lambda _: 1000)
+        scales = self._answers.get((*key, "scales"), lambda: scales_of(result.frame, result.schema), lambda _: 1000)
         rows = result.frame
         if arrangement != tables.Arrangement():
             rows = self._answers.get(
@@ -54,6 +56,7 @@ class Results:
             )
         if window.file:
             return _file(tables.as_file(result, rows, window.file), window.file, name)
+        shown = rows.slice(window.offset, window.limit)
         head = {
             "analysis": result.analysis,
             "params": {each: plain(value) for each, value in params.items() if each != "select"},
@@ -62,8 +65,9 @@ class Results:
             "all": result.frame.height,
             "notes": list(result.notes),
             "scales": {each: {"label": scale.label, "divisor": scale.divisor} for each, scale in scales.items()},
+            "short": short_names(shown),
         }
-        return Response(rows_to_json(head, rows.slice(window.offset, window.limit)), media_type=JSON)
+        return Response(rows_to_json(head, shown), media_type=JSON)
 
     def _asked(self, asked: Asked) -> tuple[Run, Analysis, Result, tuple[Any, ...]]:
         run, name = self._workspace.run(asked.path["run"]), asked.path["name"]

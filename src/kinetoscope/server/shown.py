@@ -54,7 +54,8 @@ def texts_of(values: pl.Series, column: Column, scale: Scale) -> pl.Series:
         return _decimals(values, scale.divisor, _INSTANT_PLACES[scale.divisor])
     if scale.divisor == 1.0 and is_whole:
         return values.cast(pl.String)
-    return _significant((values.cast(pl.Float64) / scale.divisor).fill_nan(None))
+    # NumPy divides; Polars multiplies by the reciprocal, which is another number where a tie decides about a digit.
+    return _significant(pl.Series(values.cast(pl.Float64).to_numpy() / scale.divisor).fill_nan(None))
 
 
 def _shown(values: pl.Series, column: Column) -> pl.Series:

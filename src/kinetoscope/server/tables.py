@@ -12,12 +12,12 @@ from typing import Any, Final
 import polars as pl
 from starlette.datastructures import QueryParams
 
-from kinetoscope.schema import Column, Result, Schema, StackedBars
+from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.server.asking import integer
 from kinetoscope.server.refusals import AbsurdError
 from kinetoscope.server.shown import searched
 from kinetoscope.views import files
-from kinetoscope.views.numbers import Scale, scale
+from kinetoscope.views.numbers import Scale
 from kinetoscope.views.text import nearest
 
 MOST_ROWS: Final = 10_000
@@ -40,9 +40,6 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "ge": operator.ge,
 }
 _OPERATIONS: Final = (*_COMPARISONS, "contains", "null", "some")
-
-_SCALED: Final = 2048
-"""Values of a column that decide about its unit: more are sampled evenly, its extremes among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,22 +119,6 @@ def arranged(result: Result, asked: Arrangement, scales: Mapping[str, Scale]) ->
     return frame
 
 
-def scales_of(result: Result) -> dict[str, Scale]:
-    """The unit in which each column of numbers reads best, over all rows; the parts of a stack share theirs."""
-    frame = result.frame
-    found = {
-        column.name: scale(_sample(frame.get_column(column.name)), column.unit)
-        for column in result.schema
-        if frame.schema[column.name].is_numeric()
-    }
-    facts = result.chart_facts
-    if isinstance(facts, StackedBars) and all(part in found for part in facts.parts):
-        whole = frame.select(pl.sum_horizontal(facts.parts)).to_series()
-        common = scale(_sample(whole), result.schema[facts.parts[0]].unit)
-        found |= dict.fromkeys(facts.parts, common)
-    return found
-
-
 def described(column: Column, dtype: Any) -> dict[str, Any]:
     """What a page knows of a column."""
     return {
@@ -198,19 +179,3 @@ def _typed(column: Column, text: str) -> Any:
         if number == number and abs(number) < 1 << 62:
             return pl.lit(number)
     raise AbsurdError(f"{column.name} cannot be compared with {text[:60]!r}")
-
-
-def _sample(values: pl.Series) -> list[Any]:
-    if len(values) <= _SCALED:
-        return values.to_list()
-    known = values.drop_nulls()
-    if known.dtype.is_float():
-        known = known.filter(known.is_finite())
-    if known.is_empty():
-        return []
-    size = known.abs()
-    size = size.filter(size > 0).sort()
-    if size.is_empty():
-        return [0]
-    # The unit follows from the greatest and the middle value.
-    return [size[len(size) // 2], size[len(size) // 2], size[-1]]

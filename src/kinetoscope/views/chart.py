@@ -14,9 +14,10 @@ import polars as pl
 from kinetoscope.schema import Bars, Column, Lines, Result, StackedBars
 from kinetoscope.views import series
 from kinetoscope.views.columns import drawn_by
+from kinetoscope.views.names import shortened
 from kinetoscope.views.numbers import Scale, grouped, scale
 from kinetoscope.views.palette import ink, kind_of
-from kinetoscope.views.text import brief, printable
+from kinetoscope.views.text import printable
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
@@ -29,7 +30,7 @@ LINES = 24
 POINTS = 4000
 """Points in a chart of lines, in all."""
 
-_LABEL = 48  # cells of a name beside a bar
+_LABEL = 56  # cells of a name beside a bar
 
 Row = dict[str, Any]
 
@@ -207,17 +208,16 @@ def _names(category: str) -> dict[str, Any]:
 
 
 def _labels(frame: pl.DataFrame, category: str) -> list[tuple[str, str]]:
-    """Full and short name of each row; the short ones differ wherever rows do, or their bars would be one."""
+    """Full and short name of each row; the short ones differ wherever rows do, or bars would be one."""
     names = [printable(str(value)) for value in frame.get_column(category)]
     for key in ("rank", "device"):
         if len(set(names)) < len(names) and key in frame.columns and key != category:
             names = [f"{name} · {key} {value}" for name, value in zip(names, frame.get_column(key), strict=True)]
     seen: dict[str, int] = {}
     found = []
-    for name in names:
-        short = brief(name, _LABEL)
-        seen[short] = seen.get(short, 0) + 1
-        found.append((name, short if seen[short] == 1 else f"{short} ({seen[short]})"))
+    for name, label in zip(names, shortened(names, _LABEL), strict=True):
+        seen[name] = seen.get(name, 0) + 1
+        found.append((name, label if seen[name] == 1 else f"{label} ({seen[name]})"))
     return found
 
 

@@ -1,6 +1,6 @@
 """The columns of a result as text, for whatever shows tables to people: terminal, notebook, page.
 
-A column is formatted as a whole: one unit for all its numbers, and that unit in the header.
+A column is formatted as a whole: one unit for all its numbers (see `scales`), and that unit in the header.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 
 import polars as pl
 
-from kinetoscope.schema import Bars, Chart, Column, Schema, StackedBars
-from kinetoscope.views.numbers import MISSING, Scale, grouped, scale, significant
+from kinetoscope.schema import Bars, Column, Schema
+from kinetoscope.views.numbers import MISSING, Scale, grouped, significant
+from kinetoscope.views.scales import scales
 from kinetoscope.views.text import printable
 
 # Numbers that name something are not grouped: thread 12345 is not 12 345 of anything.
@@ -41,14 +42,10 @@ class Formatted:
     empty: bool
 
 
-def formatted(frame: pl.DataFrame, schema: Schema, chart: Chart | None = None) -> list[Formatted]:
-    """Each column of `frame`, in the order of `schema`; the parts of a stack share a unit, so that they compare."""
-    parts = chart.parts if isinstance(chart, StackedBars) else ()
-    whole = frame.select(pl.sum_horizontal(parts)).to_series().to_list() if parts else []
-    common = scale(whole, schema[parts[0]].unit) if parts else None
-    return [
-        _formatted(frame.get_column(column.name), column, common if column.name in parts else None) for column in schema
-    ]
+def formatted(frame: pl.DataFrame, schema: Schema, whole: pl.DataFrame | None = None) -> list[Formatted]:
+    """Each column of `frame`, in the order of `schema`; units are those of `whole`, of which `frame` is shown."""
+    units = scales(frame if whole is None else whole, schema)
+    return [_formatted(frame.get_column(column.name), column, units.get(column.name, Scale(""))) for column in schema]
 
 
 def drawn_by(frame: pl.DataFrame, facts: Bars) -> str:
@@ -57,9 +54,8 @@ def drawn_by(frame: pl.DataFrame, facts: Bars) -> str:
     return facts.value if told or facts.instead is None else facts.instead
 
 
-def _formatted(series: pl.Series, column: Column, common: Scale | None) -> Formatted:
+def _formatted(series: pl.Series, column: Column, unit: Scale) -> Formatted:
     number = series.dtype.is_numeric()
-    unit = common or (scale(series.to_list(), column.unit) if number else Scale(""))
     text = _number(column, unit) if number else _text
     texts = [text(value) for value in series]
     return Formatted(column, (column.name,), unit.label, texts, number, series.null_count() == len(series))

@@ -26,7 +26,7 @@ _MIMES = ("application/vnd.vegalite.v6+json", "application/vnd.vegalite.v5+json"
 def to_html(result: Result, *, limit: int = ROWS) -> str:
     """The first `limit` rows (0: all) as a table, each column's meaning in its header's tooltip; then the notes."""
     frame = result.frame.head(limit) if limit else result.frame
-    columns = formatted(frame, result.schema, result.chart_facts)
+    columns = formatted(frame, result.schema, result.frame)
     parts = ["<table><thead><tr>", *map(_head, columns), "</tr></thead><tbody>"]
     parts.extend("<tr>" + "".join(_cell(column, row) for column in columns) + "</tr>" for row in range(frame.height))
     parts.append("</tbody></table>")

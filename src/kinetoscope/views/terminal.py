@@ -16,9 +16,10 @@ from kinetoscope.schema import Bars, Chart, Lines, Result, StackedBars
 from kinetoscope.views import bars, fitting, sparklines
 from kinetoscope.views.columns import Formatted, drawn_by, formatted
 from kinetoscope.views.lines import THIN, Line, Piece, emit, plain, with_colour, without_colour
+from kinetoscope.views.names import shortened
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.palette import KINDS, kind_of
-from kinetoscope.views.text import brief, middle, padded, printable, wrapped
+from kinetoscope.views.text import cells, middle, padded, printable, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -80,14 +81,14 @@ def table(result: Result, *, width: int, limit: int | None = None) -> Iterator[L
     if limit is None:
         limit = SERIES_ROWS if drawn else ROWS
     frame = result.frame.head(limit) if limit else result.frame
-    choice = fitting.chosen(formatted(frame, result.schema, result.chart_facts), width)
+    choice = fitting.chosen(formatted(frame, result.schema, result.frame), width)
     shown = choice.shown
     sizes = fitting.widths(shown, width, picture=_PICTURE[0] if result.chart_facts else 0)
     beside = _pictures(frame, result.chart_facts, width - fitting.total(sizes) - fitting.GAP)
     yield from _header(shown, sizes)
+    every = [_cells(column, size) for column, size in zip(shown, sizes, strict=True)]
     for row in range(frame.height):
-        cells = [_cell(column, row, size) for column, size in zip(shown, sizes, strict=True)]
-        yield *_joined(cells), *beside[row]
+        yield *_joined([column[row] for column in every]), *beside[row]
     for line in _foot(result.frame.height - frame.height, choice):
         yield from (plain(each, "dim") for each in wrapped(line, width, indent="  "))
 
@@ -108,11 +109,13 @@ def _header(columns: Sequence[Formatted], sizes: Sequence[int]) -> Iterator[Line
     yield plain("─" * fitting.total(sizes), "dim")
 
 
-def _cell(column: Formatted, row: int, size: int) -> Piece:
-    text = column.texts[row]
-    style = kind_of(text) if column.column.name in _COLOURED else ""
-    short = (brief if column.column.name in _NAMES else middle)(text, size)
-    return padded(short, size, right=column.right), style
+def _cells(column: Formatted, size: int) -> list[Piece]:
+    """The texts of a column in `size` cells each, names by their grammar."""
+    styles = [kind_of(text) if column.column.name in _COLOURED else "" for text in column.texts]
+    long = max(map(cells, column.texts), default=0) > size
+    names = shortened(column.texts, size) if long and column.column.name in _NAMES else column.texts
+    texts = [padded(middle(text, size), size, right=column.right) for text in names]
+    return list(zip(texts, styles, strict=True))
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:

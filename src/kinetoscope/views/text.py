@@ -11,6 +11,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from kinetoscope.views.grammar import short
+
 _UNSAFE = re.compile(
     "["
     "\x00-\x1f\x7f-\x9f"  # C0, DEL and C1: cursor, colour, title, clipboard
@@ -51,32 +53,17 @@ def middle(text: str, width: int) -> str:
         return text
     if width <= 1:
         return ELLIPSIS[:width]
-    left = _fitting(text, width // 2)
-    right = _fitting(text[::-1], width - 1 - cells(left))[::-1]
+    left = fitting(text, width // 2)
+    right = fitting(text[::-1], width - 1 - cells(left))[::-1]
     return left + ELLIPSIS + right
 
 
 def brief(name: str, width: int) -> str:
-    """The name of a call or kernel in at most `width` cells: what goes first is `void` and the list of arguments."""
-    if cells(name) <= width:
-        return name
-    bare = name.removeprefix("void ")
-    end = bare.rfind(")")
-    begin = _opening(bare, end) if bare[end:] in (")", ") [clone .kd]") else 0
-    return middle(bare[:begin] if begin > 0 else bare, width)
+    """The name of a call or kernel in at most `width` cells: by its grammar first, then without its middle."""
+    return name if cells(name) <= width else middle(short(name), width)
 
 
-def _opening(text: str, end: int) -> int:
-    """Where the parenthesis that ends at `end` begins; 0 if nowhere."""
-    depth = 0
-    for place in range(end, 0, -1):
-        depth += (text[place] == ")") - (text[place] == "(")
-        if not depth:
-            return place
-    return 0
-
-
-def _fitting(text: str, width: int) -> str:
+def fitting(text: str, width: int) -> str:
     """The longest beginning of `text` that fills at most `width` cells."""
     if text.isascii():
         return text[: max(width, 0)]

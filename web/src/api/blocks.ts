@@ -52,7 +52,7 @@ export interface Columns {
   readonly width: "full" | "wide" | "narrow";
 }
 
-/** One bar of `Bars`: `share` is of all there is, 0 to 1; `detail` a few words; `name` the label in full. */
+/** One bar of `Bars`. */
 export interface Bar {
   readonly label: string;
   readonly kind: string;
@@ -61,6 +61,8 @@ export interface Bar {
   readonly detail: string;
   readonly link: Link | null;
   readonly name: string;
+  readonly chosen: boolean;
+  readonly before: number | null;
 }
 
 /** The few that make most of it: ranked bars with their share, and the share of all so far. */
@@ -70,7 +72,6 @@ export interface Bars {
   readonly bars: readonly Bar[];
   readonly unit: "" | "ns" | "bytes" | "bytes/s" | "flop" | "flop/s" | "fraction";
   readonly cumulative: boolean;
-  readonly full: number;
   readonly note: string;
   readonly width: "full" | "wide" | "narrow";
 }
@@ -162,6 +163,8 @@ export interface Rows {
   readonly title: string;
   readonly columns: readonly Head[];
   readonly rows: readonly (readonly unknown[])[];
+  readonly scales: Readonly<Record<string, readonly [string, number]>>;
+  readonly short: Readonly<Record<string, string>>;
   readonly note: string;
   readonly width: "full" | "wide" | "narrow";
 }

@@ -92,6 +92,8 @@ export interface Answer {
   readonly total: number;
   readonly all: number;
   readonly notes: readonly string[];
+  /** How names in the rows are shown, where that is not in full. */
+  readonly short?: Readonly<Record<string, string>>;
   readonly scales: Readonly<Record<string, { readonly label: string; readonly divisor: number }>>;
 }
 

@@ -39,12 +39,12 @@ export function anything(value: unknown): string {
 
 const TAIL = 18;
 
-/** A name that loses its middle where it does not fit: kernels differ at both ends. All of it is in the tip. */
+/** A name that loses its middle where it does not fit. All of it is in the tip. */
 export function Name({ text, tip = text }: { text: string; tip?: string }) {
   const safe = printable(text);
   const split = safe.length > 30 ? safe.length - TAIL : safe.length;
   return (
-    <span class="name" data-tip-cut={printable(tip)}>
+    <span class="name" {...{ [tip === text ? "data-tip-cut" : "data-tip"]: printable(tip) }}>
       <span
         class="name-head"
         style={split < safe.length ? { maxWidth: `calc(100% - ${tailWidth(safe.slice(split))}px)` } : {}}

@@ -4,11 +4,9 @@ import { useMemo, useState } from "preact/hooks";
 import type { Rows } from "../api/blocks";
 import { arranged } from "../api/arranged";
 import type { Answer } from "../api/types";
-import { scale } from "../base/numbers";
-import { isNumber } from "../grid/cells";
 import { DataTable, type TableState } from "../grid/table";
 
-export function RowsBlock({ title, columns, rows, note }: Rows) {
+export function RowsBlock({ title, columns, rows, scales, short, note }: Rows) {
   const [state, set] = useState<TableState>({ sort: "", search: "", columns: [] });
   const answer = useMemo<Answer>(
     () => ({
@@ -17,21 +15,8 @@ export function RowsBlock({ title, columns, rows, note }: Rows) {
       total: rows.length,
       all: rows.length,
       notes: [],
-      scales: Object.fromEntries(
-        columns.flatMap((column, at) =>
-          isNumber(column)
-            ? [
-                [
-                  column.name,
-                  scale(
-                    rows.map((row) => row[at] as number | null),
-                    column.unit,
-                  ),
-                ],
-              ]
-            : [],
-        ),
-      ),
+      short,
+      scales: Object.fromEntries(Object.entries(scales).map(([name, [label, divisor]]) => [name, { label, divisor }])),
     }),
     [columns, rows],
   );

@@ -28,10 +28,11 @@ export interface Shown {
 
 export const isNumber = (column: Column): boolean => /^(U?Int|Float|Decimal)/.test(column.dtype);
 
-export function shownAs(column: Column, scale: Scale | undefined): Shown {
+export function shownAs(column: Column, scale: Scale | undefined, short: Readonly<Record<string, string>> = {}): Shown {
   const by = scale ?? { label: "", divisor: 1 };
   const number = isNumber(column);
-  return { column, number, unit: number ? by.label : "", text: number ? numberText(column, by) : anything };
+  const named = (value: unknown) => anything(typeof value === "string" ? (short[value] ?? value) : value);
+  return { column, number, unit: number ? by.label : "", text: number ? numberText(column, by) : named };
 }
 
 function numberText(column: Column, by: Scale): (value: unknown) => string {

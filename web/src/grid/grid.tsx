@@ -3,7 +3,7 @@
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Answer, Column } from "../api/types";
-import { measured, Name, printable } from "../base/text";
+import { anything, measured, Name, printable } from "../base/text";
 import { inWords, shownAs, type Shown } from "./cells";
 import type { Rows } from "./rows";
 
@@ -259,7 +259,7 @@ function Cell({ shown, value, there }: { shown: Shown; value: unknown; there: bo
   const text = shown.text(value);
   return (
     <div class={`grid-cell${shown.number ? " number" : ""}`} role="gridcell">
-      {shown.number ? text : <Name text={text} />}
+      {shown.number ? text : <Name text={text} tip={anything(value)} />}
     </div>
   );
 }
@@ -268,7 +268,7 @@ function chosen(head: Answer, columns: readonly string[]): Shown[] {
   const found = columns
     .map((name) => head.columns.find((column) => column.name === name))
     .filter((column): column is Column => !!column);
-  return (found.length ? found : head.columns).map((column) => shownAs(column, head.scales[column.name]));
+  return (found.length ? found : head.columns).map((column) => shownAs(column, head.scales[column.name], head.short));
 }
 
 /** The columns to begin with: those that say something, where all rows are here to be asked. */

@@ -33,6 +33,7 @@ const KEPT = 40;
 
 class Windows {
   readonly answers = new Map<number, Answer>();
+  readonly short: Record<string, string> = {};
   private readonly asked = new Map<number, AbortController>();
   head: Answer | undefined;
   error: ApiError | null = null;
@@ -62,7 +63,8 @@ class Windows {
     try {
       const answer = await this.source.ask({ offset: place * SIZE, limit: SIZE }, stop.signal);
       this.answers.set(place, answer);
-      this.head ??= answer;
+      Object.assign(this.short, answer.short);
+      this.head ??= { ...answer, short: this.short };
       this.error = null;
       for (const oldest of this.answers.keys()) if (this.answers.size > KEPT) this.answers.delete(oldest);
     } catch (error) {

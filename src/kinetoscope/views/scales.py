@@ -1,0 +1,65 @@
+"""The unit in which each column of a table is shown: one for all columns that a reader compares.
+
+Terminal, notebook and page ask here, so that a table has the same units on all of them. A unit follows from all rows,
+and stays while they are sorted, searched or cut.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import polars as pl
+
+from kinetoscope.schema import Column, Schema
+from kinetoscope.views.numbers import Scale, scale
+
+_OF_ONE: Final = frozenset({"mean", "median", "min", "max", "p99", "longest"})
+"""Words in the names of columns about one call, where the others are about all calls of the row."""
+
+_DECIDING: Final = 2048
+"""Values that decide about a unit: of more, the greatest and the middle one, from which it follows."""
+
+
+def scales(frame: pl.DataFrame, schema: Schema) -> dict[str, Scale]:
+    """The scale of each column of numbers, over all rows of `frame`.
+
+    Columns of one unit share a scale: durations of all calls of a row, those of one call, and places on the time axis
+    apart. The greatest of a row's numbers decides, so that a column of small parts does not.
+    """
+    families: dict[tuple[str, ...], list[str]] = {}
+    for column in schema:
+        if frame.schema[column.name].is_numeric():
+            families.setdefault(_family(column), []).append(column.name)
+    found: dict[str, Scale] = {}
+    for names in families.values():
+        greatest = frame.select(pl.max_horizontal(_size(name) for name in names)).to_series()
+        found |= dict.fromkeys(names, scale(_deciding(greatest), schema[names[0]].unit))
+    return found
+
+
+def _family(column: Column) -> tuple[str, ...]:
+    """What a column shares its scale with; counts are never scaled."""
+    if column.unit in ("", "fraction"):
+        return (column.unit, column.name)
+    if column.unit != "ns":
+        return (column.unit,)
+    if column.instant:
+        return ("ns", "instant")
+    return ("ns", "one" if _OF_ONE & set(column.name.split("_")) else "all")
+
+
+def _size(name: str) -> pl.Expr:
+    """How large each number is; null where it is none, or endless."""
+    values = pl.col(name).cast(pl.Float64).abs()
+    return pl.when(values.is_finite()).then(values)
+
+
+def _deciding(sizes: pl.Series) -> list[Any]:
+    if len(sizes) <= _DECIDING:
+        return sizes.to_list()
+    known = sizes.drop_nulls()
+    known = known.filter(known > 0).sort()
+    if known.is_empty():
+        return [0] if sizes.count() else []
+    middle = known[len(known) // 2]
+    return [middle, middle, known[-1]]
