@@ -67,6 +67,26 @@ def test_a_thread_of_which_nothing_is_known_did_nothing_recorded(tmp_path: Path)
     }
 
 
+def test_a_launch_is_to_blame_until_shortly_after_its_call(tmp_path: Path) -> None:
+    events = [BUSY, drawn.launch(1200, 10, 1), drawn.kernel("gemm", 900_000, 10, 1)]
+    assert reasons(tmp_path, *events) == {
+        ("launch late", "nothing recorded"): 200,
+        ("launch late", "launch call"): 10,
+        ("launch late", "launch to start"): 30_000,
+        ("waiting", "stream or event"): 900_000 - 31_210,
+    }
+
+
+def test_a_copy_that_the_host_waits_for_synchronizes(tmp_path: Path) -> None:
+    call = drawn.launch(1200, 800_200, 1, name="hipMemcpyWithStream")
+    copy = drawn.kernel("Memcpy HtoD (Host -> Device)", 800_000, 10, 1, category="gpu_memcpy")
+    assert reasons(tmp_path, BUSY, call, copy) == {
+        ("launch late", "nothing recorded"): 200,
+        ("launch late", "synchronizing call"): 800_000 - 31_200,
+        ("launch late", "launch call"): 30_000,
+    }
+
+
 @pytest.mark.parametrize(
     ("launched", "begun", "stream", "reason"),
     [
@@ -179,8 +199,10 @@ def by_instants(work: list[Kernel], calls: list[HostCall], device: int) -> Itera
             yield "unknown", "launch not recorded"
         elif by.launch[0] > begun and instant < by.launch[0]:
             yield "launch late", doing(instant, by.launch[2], calls, work)
+        elif by.launch[0] > begun and instant < sum(by.launch[:2]) + LATENCY:
+            yield "launch late", "launch call" if instant < sum(by.launch[:2]) else "launch to start"
         elif by.launch[0] > begun:
-            yield "launch late", "launch call" if instant < by.launch[0] + by.launch[1] else "launch to start"
+            yield "waiting", "stream or event"
         elif end - by.launch[0] < LATENCY:
             yield "launch latency", "launched just before"
         else:

@@ -23,7 +23,7 @@ from tests import drawn
         ("hipGraphLaunch", CallKind.GRAPH_LAUNCH),
         ("cudaMemcpyAsync", CallKind.COPY),
         ("cuMemcpyHtoDAsync_v2", CallKind.COPY),
-        ("hipMemcpyWithStream", CallKind.COPY),
+        ("hipMemcpyWithStream", CallKind.COPY_AND_WAIT),
         ("enqueueCommand memcpyHtoDAsync", CallKind.COPY),
         ("cudaMemcpy", CallKind.COPY_AND_WAIT),
         ("cuMemcpyDtoH_v2", CallKind.COPY_AND_WAIT),

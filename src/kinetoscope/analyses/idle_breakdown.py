@@ -15,9 +15,11 @@ from kinetoscope.algorithms.intervals import Intervals
 from kinetoscope.model.busy import nothing_ran
 from kinetoscope.model.idle import ACTIVITIES, Gaps, activity, gaps, lanes
 from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.scope import Scope, origin_of_time, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.work_before import LAUNCH_LATENCY, said
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 By = Literal["device", "stream"]
@@ -44,7 +46,9 @@ def idle_breakdown(
     by: Annotated[
         By, Param("Gaps of whole devices, or of each stream (HTA's).", choices=("device", "stream"))
     ] = "device",
-    launch_latency: Annotated[int, Param("What a launch takes to reach an idle device, at most.", "ns")] = 30_000,
+    launch_latency: Annotated[
+        int, Param("What a launch takes to reach an idle device, at most.", "ns")
+    ] = LAUNCH_LATENCY,
 ) -> Result:
     """Why did each device run nothing: was the host late, or what did the device wait for?
 
@@ -52,14 +56,18 @@ def idle_breakdown(
 
     - launch late: it was launched after the gap had begun. The time until the launch is split by what the launching
       thread did, each instant charged once, in this order: data loading, synchronizing call (it waited for the device),
-      allocating call, other runtime call, host operator, Python, nothing recorded. What is left is the `launch call`
-      itself and, after its end, `launch to start`.
+      allocating call, other runtime call, host operator, Python, nothing recorded. Then follow the `launch call` itself
+      (of a copy that the host waits for at most `launch_latency`, the rest is a synchronizing call) and, for at most
+      `launch_latency` after its end, `launch to start`. What remains is waiting: it was not the host that was late.
     - launch latency: it was launched before, but not long before it began (`launch_latency`).
     - waiting: it was launched long before, and something else held it: `kernel to kernel` if its own stream was busy
       until the gap began and the gap is shorter than `launch_latency`, else `stream or event`: an event of another
-      stream, another device, the host, or a resource.
+      stream, another device, the host, a resource, or work of its stream that is not in the trace.
     - unknown: its launch was not recorded.
     - end of step: with steps selected, the step ends before any of its work runs again.
+
+    Until its first recorded work starts, a device may be busy with work from before the recording (see Numbers and
+    definitions): that time is not idle and in no window.
 
     With `by="stream"`, the gaps of each stream on its own: host wait if the next work was launched after the gap had
     begun, kernel wait if the gap is shorter than `launch_latency`, else other. The rows are sorted by time.
@@ -119,6 +127,8 @@ def _of_trace(trace: Trace, select: Selection, *, by: By, launch_latency: int) -
     notes = list(view.notes) if select != ALL else []
     if not view.work.any():
         return Partial(RESULT.without("rank").empty(), (*notes, nothing_ran(view)))
+    if by == "device" and select == ALL and any(lane.left_out for lane in lanes(view, by_stream=False)):
+        notes += said(trace)
     found = gaps(view, by_stream=by == "stream")
     charge = _by_device if by == "device" else _by_stream
     charges = _joined(list(charge(view, found, launch_latency)))
@@ -147,7 +157,7 @@ def _by_device(view: Scope, found: Gaps, launch_latency: int) -> Iterator[_Charg
     soon = linked & ~late & (found.end - launched < launch_latency)
     waited = linked & ~late & ~soon
     short = waited & found.same_stream & (found.length < launch_latency)
-    yield from _late(view, found, np.flatnonzero(late), launch)
+    yield from _late(view, found, np.flatnonzero(late), launch, launch_latency)
     yield _whole(found, soon, "launch latency", "launched just before")
     yield _whole(found, short, "waiting", "kernel to kernel")
     yield _whole(found, waited & ~short, "waiting", "stream or event")
@@ -174,17 +184,26 @@ def _whole(found: Gaps, which: NDArray[np.bool_], reason: str, detail: str) -> _
     return _Charges(gap, np.full(len(gap), of_reason), np.full(len(gap), of_detail), found.length[gap])
 
 
-def _late(view: Scope, found: Gaps, gap: NDArray[np.int64], launch: NDArray[np.int32]) -> Iterator[_Charges]:
-    """Gaps that a late launch ended: until the launch what its thread did, then the launch itself."""
+def _late(
+    view: Scope, found: Gaps, gap: NDArray[np.int64], launch: NDArray[np.int32], launch_latency: int
+) -> Iterator[_Charges]:
+    """Gaps that a late launch ended: until the launch what its thread did, then the launch, and what is beyond it."""
     trace = view.trace
-    start, end = found.start[gap], found.end[gap]
-    until = np.minimum(trace.start[launch[gap]], end)
-    called = np.clip(trace.end[launch[gap]], until, end)
-    did = activity(trace, trace.track[launch[gap]], Intervals(start, until))
-    reason = np.full(len(gap), _REASONS.index("launch late"))
-    for name, time in zip((*ACTIVITIES, *_LAUNCHING), (*did.T, called - until, end - called), strict=True):
+    start, end, call = found.start[gap], found.end[gap], launch[gap]
+    until = np.minimum(trace.start[call], end)
+    called = np.clip(trace.end[call], until, end)
+    waits = trace.of(call_kinds)[call] == CallKind.COPY_AND_WAIT
+    launched = np.where(waits, np.minimum(called, until + launch_latency), called)
+    begun = np.minimum(end, called + launch_latency)
+    did = activity(trace, trace.track[call], Intervals(start, until))
+    did[:, ACTIVITIES.index("synchronizing call")] += called - launched
+    parts = (*did.T, launched - until, begun - called, end - begun)
+    for name, time in zip((*ACTIVITIES, *_LAUNCHING, "stream or event"), parts, strict=True):
         some = time > 0
-        yield _Charges(gap[some], reason[some], np.full(int(some.sum()), _DETAILS.index(name)), time[some])
+        reason = _REASONS.index("waiting" if name == "stream or event" else "launch late")
+        yield _Charges(
+            gap[some], np.full(int(some.sum()), reason), np.full_like(gap[some], _DETAILS.index(name)), time[some]
+        )
 
 
 def _frame(view: Scope, found: Gaps, charges: _Charges, by: By) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.scope import scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.work_before import said
 from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
 
 RESULT = Schema(
@@ -30,9 +31,10 @@ def temporal_breakdown(job: Job, *, select: Selection = ALL) -> Result:
     """Where does the time of each device go: computing, communicating, copying, or nothing?
 
     Method. The window reaches from the start of the first to the end of the last device work; if steps are selected, it
-    is the device's time in those steps (see `step_breakdown`), for each device the same. Each instant of it is charged
-    once: to computation if a computation kernel runs on any stream, else to communication, else to copies and sets,
-    else to idle. The four parts sum to the window.
+    is the device's time in those steps (see `step_breakdown`), for each device the same. Time in which the device was
+    busy with work from before the recording is left out. Each instant of the rest is charged once: to computation if a
+    computation kernel runs on any stream, else to communication, else to copies and sets, else to idle. The four parts
+    sum to the window.
 
     How to read it. Idle is time in which the host did not keep the device busy; exposed communication is what overlap
     with computation did not hide. A device that waits inside a collective counts as communicating.
@@ -54,8 +56,11 @@ ANALYSIS = Analysis(
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
-    rows = [_row(each) for each in busy(view)]
+    devices = busy(view)
+    rows = [_row(each) for each in devices]
     notes = [*(view.notes if select != ALL else ()), *(() if rows else (nothing_ran(view),))]
+    if select == ALL and any(len(each.window.start) > 1 for each in devices):  # work from before is what parts it
+        notes += said(trace)
     return Partial(pl.DataFrame(rows, schema=RESULT.without("rank").empty().schema, orient="row"), tuple(notes))
 
 

@@ -10,6 +10,7 @@ from kinetoscope.algorithms.intervals import Intervals, difference, intersection
 from kinetoscope.model.kinds import WorkKind
 from kinetoscope.model.scope import Scope
 from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.work_before import work_before
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Busy:
     Attributes:
         device: number of the device, −1 where the file does not say.
         window: the time that is looked at: from the start of the first to the end of the last selected device work; if
-            steps are selected, the device's time in those steps.
+            steps are selected, the device's time in those steps; without that of work from before the recording.
         computation, communication, memory: when work of that kind ran; memory is copies and sets.
     """
 
@@ -56,9 +57,21 @@ def steps_window(view: Scope) -> Intervals | None:
     return None if view.select.steps is None else union(*view.clipped(*view.steps.device))
 
 
-def window_of(ran: Intervals, steps: Intervals | None) -> Intervals:
-    """The time that is looked at, of what ran in it and the selected steps."""
+def window_of(view: Scope, device: int, ran: Intervals, steps: Intervals | None) -> Intervals:
+    """The time that is looked at, of what ran on a device in it and the selected steps."""
+    return difference(whole_window(ran, steps), unrecorded_work(view, device))
+
+
+def whole_window(ran: Intervals, steps: Intervals | None) -> Intervals:
+    """The same with work from before the recording."""
     return Intervals(ran.start[:1], ran.end[-1:]) if steps is None else steps
+
+
+def unrecorded_work(view: Scope, device: int) -> Intervals:
+    """When a device did work from before the recording, and nothing that was recorded."""
+    work = view.device_work
+    here = work.device == device
+    return view.trace.of(work_before).of_device(device, union(work.start[here], work.end[here]))
 
 
 def _of_device(view: Scope, device: int, steps: Intervals | None) -> Busy:
@@ -72,7 +85,7 @@ def _of_device(view: Scope, device: int, steps: Intervals | None) -> Busy:
 
     computation, communication = ran(WorkKind.COMPUTATION), ran(WorkKind.COMMUNICATION)
     memory = ran(WorkKind.MEMCPY, WorkKind.MEMSET)
-    window = window_of(merge(computation, communication, memory), steps)
+    window = window_of(view, device, merge(computation, communication, memory), steps)
     return Busy(device, window, computation, communication, memory)
 
 

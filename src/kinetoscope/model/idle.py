@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.intervals import Intervals, difference, exclusive, intersection, union
 from kinetoscope.algorithms.joining import match_first
-from kinetoscope.model.busy import steps_window, window_of
+from kinetoscope.model.busy import steps_window, whole_window, window_of
 from kinetoscope.model.calltree import STEP, call_tree
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.loading import is_data_loading
@@ -71,6 +71,7 @@ class Lane:
     Attributes:
         device, stream: which; stream is −1 for a whole device.
         window: union of the time that is looked at.
+        left_out: time of work from before the recording that the window leaves out, ns.
         ran: union of the time in which something ran, within the window.
         work: int32 [work], places in `device_work` of what takes time, in order of start.
     """
@@ -78,6 +79,7 @@ class Lane:
     device: int
     stream: int
     window: Intervals
+    left_out: int
     ran: Intervals
     work: NDArray[np.int32]
 
@@ -95,7 +97,10 @@ def lanes(view: Scope, *, by_stream: bool) -> Iterator[Lane]:
         ran = union(start, end) if steps is None else intersection(union(start, end), steps)
         place = chosen[low]
         lasting: NDArray[np.int32] = here[work.end[here] > work.start[here]].astype(np.int32)
-        yield Lane(int(work.device[place]), int(streams[place]), window_of(ran, steps), ran, lasting)
+        device, stream = int(work.device[place]), int(streams[place])
+        every = whole_window(ran, steps)
+        window = every if by_stream else window_of(view, device, ran, steps)  # other streams do not hold this one
+        yield Lane(device, stream, window, every.length - window.length, ran, lasting)
 
 
 def gaps(view: Scope, *, by_stream: bool) -> Gaps:

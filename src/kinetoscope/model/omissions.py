@@ -13,8 +13,9 @@ from kinetoscope.model.health import Severity, Symptom, many
 from kinetoscope.model.kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.recording import recording
-from kinetoscope.model.steps import is_last_empty, steps
+from kinetoscope.model.steps import is_delayed, is_last_empty, steps
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.work_before import said
 
 _RECORDER: Final[dict[str, tuple[Severity, str]]] = {
     "ERROR": ("warning", "error"),
@@ -55,6 +56,12 @@ def no_steps(trace: Trace) -> Iterator[Symptom]:
     if found.origin != "profiler":
         message = f"{found.note} Call prof.step() in the loop, or name an annotation with --steps-by."
         yield Symptom("NO_STEPS", "note", message)
+
+
+def work_from_before(trace: Trace) -> Iterator[Symptom]:
+    """A queue that was full when the recording began."""
+    if is_delayed(trace, trace.of(steps, None)):
+        yield from (Symptom("WORK_BEFORE", "note", message) for message in said(trace))
 
 
 def empty_step(trace: Trace) -> Iterator[Symptom]:

@@ -27,7 +27,7 @@ class CallKind(IntEnum):
     COPY = 3
     """A copy that is queued. If it touches pageable memory it may block all the same."""
     COPY_AND_WAIT = 4
-    """A copy without `Async` in its name: the host waits for it."""
+    """A copy that the host waits for."""
     SET = 5
     WAIT_FOR_STREAM = 6
     """The host waits for all that was queued on a stream."""
@@ -51,7 +51,7 @@ _PATTERNS: Final[tuple[tuple[CallKind, str], ...]] = (
     (CallKind.WAIT_FOR_EVENT, r"EventSynchronize|EventHostSynchronize|^urEventWait|^piEventsWait"),
     (CallKind.WAIT_FOR_STREAM, r"StreamSynchronize|synchronizeStream|QueueSynchronize|QueueFinish|ListHostSynchronize"),
     (CallKind.WAIT_FOR_DEVICE, r"(?:Device|Ctx|Context|Thread)Synchronize|^synchronize$"),
-    (CallKind.COPY, r"[mM]emcpy\w*Async|MemcpyWithStream|Enqueue(?:USMMemcpy|MemBufferCopy|MemBuffer(?:Read|Write))"),
+    (CallKind.COPY, r"[mM]emcpy\w*Async|Enqueue(?:USMMemcpy|MemBufferCopy|MemBuffer(?:Read|Write))"),
     (CallKind.COPY, r"AppendMemoryCopy|enqueueCommand memcpy"),
     (CallKind.COPY_AND_WAIT, r"Memcpy"),
     (CallKind.SET, r"Memset|USMFill|AppendMemoryFill"),

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.intervals import Intervals
 from kinetoscope.algorithms.membership import any_of
 from kinetoscope.errors import UsageError
+from kinetoscope.model import work_before
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import HOST_KINDS, EventKind
 from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import Selection
-from kinetoscope.model.steps import MARKS, STEADY, Steps, is_last_empty, steady, step_of, steps
+from kinetoscope.model.steps import MARKS, STEADY, Steps, is_delayed, is_last_empty, steady, step_of, steps
 from kinetoscope.model.trace import Trace
 
 _ETERNITY: Final = 1 << 61
@@ -91,6 +92,8 @@ def scope(trace: Trace, select: Selection) -> Scope:
     if select.streams is not None:
         taken &= np.isin(work.stream, _there("stream", select.streams, work.stream))
     notes = [found.note] if found.note else []
+    if is_delayed(trace, found) and 0 in places:
+        notes += work_before.said(trace)
     if select.steps == STEADY and len(places):
         notes += _left_out(found, places)
     if select.annotation is not None or select.threads is not None:

@@ -19,6 +19,7 @@ from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.recording import recording
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.work_before import work_before
 
 Origin = Literal["profiler", "annotation", "repetition", "window"]
 """profiler: `ProfilerStep#N`. annotation: one that the user named. repetition: proposed from what repeats. window: the
@@ -123,6 +124,12 @@ def is_last_empty(trace: Trace, steps_by: str | None = None) -> bool:
     return bool((place >= 0).any() and place.max() < len(found) - 1)
 
 
+def is_delayed(trace: Trace, found: Steps) -> bool:
+    """Does the first step begin later on the device because of work from before the recording?"""
+    before = trace.of(work_before)
+    return bool(len(before.device)) and bool((found.device.start[:1] == before.end).any())
+
+
 def step_of(windows: Intervals, time: NDArray[np.int64]) -> NDArray[np.int64]:
     """Which window (they are disjoint and in order) each time lies in: int64, −1 for none."""
     if not len(windows.start):
@@ -135,7 +142,7 @@ def device_steps(trace: Trace, work: DeviceWork, host: Intervals) -> Intervals:
     """The plugin's formula; see `Steps.device`.
 
     Work that was launched in no step and is over when the first step's own work begins delays the first step: the
-    device was still busy with what came before.
+    device was still busy with what came before. So does work from before the recording (`work_before`).
     """
     step = np.where(work.launch >= 0, step_of(host, trace.start[work.launch]), -1)
     inside = step >= 0
@@ -147,6 +154,7 @@ def device_steps(trace: Trace, work: DeviceWork, host: Intervals) -> Intervals:
     if (step == 0).any():
         before = work.end[~inside & (work.end <= work.start[step == 0].min())]
         start[0] = max(int(start[0]), int(before.max(initial=start[0])))
+    start[0] = max(int(start[0]), trace.of(work_before).end)
     end[0] = max(int(end[0]), int(start[0]))
     for step_number in range(1, len(start)):
         start[step_number] = max(start[step_number], end[step_number - 1])

@@ -46,6 +46,7 @@ SYMPTOMS: Final[dict[str, str]] = {
     "GRAPHS": "Graphs were launched: one call started many kernels, which are linked to it and not to operators.",
     "SEVERAL_SPANS": "The file holds several recordings; the window reaches over all of them.",
     # what is not there
+    "WORK_BEFORE": "Devices were busy with work from before the recording until their first recorded work started.",
     "ENDED_EARLY": "The recording was ended before its last step was: that step is cut off and counts as none.",
     "NO_EVENTS": "The trace holds no events: nothing ran while it was recorded, or the schedule never became active.",
     "NO_DEVICE_WORK": "No device work was recorded: a host-only run, or device activities were not asked for.",

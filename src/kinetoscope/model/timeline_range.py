@@ -28,6 +28,7 @@ from kinetoscope.model.steps import steps
 from kinetoscope.model.timeline import timeline
 from kinetoscope.model.timeline_kinds import MARK_KINDS, mark_kinds
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.work_before import work_before
 
 KINDS: Final = ("computation", "communication", "memory")
 
@@ -66,6 +67,7 @@ class Range:
         marked: whether steps were marked or found at all.
         busy: time of each device with any work, ns.
         kinds: int64 [KINDS], time of each kind, each instant of a device once, the mean of the devices, ns.
+        before: time of work from before the recording, the sum of the devices, ns.
         idle: int64 [PHASES], idle time of devices by what the host does, the sum of the devices, ns.
         longest: start and end of the longest stretch in which all devices idle, ns after the origin; None for none.
         host: time in which the main thread is in a call, ns.
@@ -78,6 +80,7 @@ class Range:
     marked: bool
     busy: dict[int, int]
     kinds: tuple[float, ...]
+    before: int
     idle: NDArray[np.int64]
     longest: tuple[int, int] | None
     host: int
@@ -96,12 +99,15 @@ def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) ->
     kinds = np.zeros(len(KINDS))
     idle = np.zeros(len(PHASES), np.int64)
     ran = {}
+    before = 0
     quiet = window if devices else Intervals(window.start[:0], window.end[:0])
     for device, classes in devices:
         kinds += exclusive(window, classes)[0, : len(KINDS)]
         worked = merge(*classes)
         ran[device] = worked.length
-        gaps = difference(window, worked)
+        earlier = intersection(window, trace.of(work_before).of_device(device, worked))
+        before += earlier.length
+        gaps = difference(difference(window, worked), earlier)
         idle += _charged(gaps, phases)
         quiet = intersection(quiet, gaps)
     found = trace.of(steps, steps_by)
@@ -118,6 +124,7 @@ def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) ->
         marked=found.origin != "window",
         busy=ran,
         kinds=tuple((kinds / max(len(devices), 1)).tolist()),
+        before=before,
         idle=idle,
         longest=longest,
         host=_cut(trace.of(_main_calls), window).length,

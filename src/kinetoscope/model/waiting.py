@@ -104,12 +104,9 @@ def _own_copies(trace: Trace) -> Int32s:
     work = trace.of(device_work)
     copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
     pageable = rows_named(trace, lambda name: "ageable" in name, EventKind.MEMCPY, holding=("ageable",))
-    waits = rows_named(trace, lambda name: "MemcpyWithStream" in name, EventKind.RUNTIME, holding=("MemcpyWithStream",))
     call = work.launch[copies]
     queued = trace.of(call_kinds)[call] == CallKind.COPY
-    waiting = (trace.of(call_kinds)[call] == CallKind.COPY_AND_WAIT) | (
-        queued & (pageable[work.rows[copies]] | waits[call])
-    )
+    waiting = (trace.of(call_kinds)[call] == CallKind.COPY_AND_WAIT) | (queued & pageable[work.rows[copies]])
     own = np.full(len(trace), NOTHING, np.int32)
     own[call[waiting]] = copies[waiting]
     return own

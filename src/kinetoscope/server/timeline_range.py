@@ -70,7 +70,10 @@ def _busy(trace: Trace, found: Range) -> str:
     mean = "" if len(titles) == 1 else " on average"
     text = f"{who} busy {_percent(share)} of the time{mean}"
     alone = found.kinds[KINDS.index("communication")] / found.length
-    idle = 1 - share
+    before = found.before / len(titles) / found.length
+    if before >= _WORTH / 10:
+        text += f", and {_percent(before)} with work from before the recording"
+    idle = 1 - share - before
     if alone > max(idle, _WORTH):
         part = "all of it" if alone > share - _WORTH / 10 else _percent(alone)
         return f"{text}, {part} in communication that no computation covers"
@@ -78,7 +81,7 @@ def _busy(trace: Trace, found: Range) -> str:
         return text
     most = PHASES[int(found.idle.argmax())]
     words = _STARVED[most] if len(titles) == 1 else _STARVED[most].replace("waits for it", "waits for them")
-    return f"{text}, and {words}" if share else f"{who} {words}"
+    return f"{text}, and {words}" if share or before else f"{who} {words}"
 
 
 def _host(trace: Trace, found: Range) -> str:
