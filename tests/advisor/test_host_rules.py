@@ -157,7 +157,7 @@ def pointwise(*names: str) -> Body:
 def test_runs_of_elementwise_operators(tmp_path: Path) -> None:
     look = simulated(tmp_path, pointwise("aten::mul", "aten::add", "aten::view", "aten::tanh"))
     [claim] = small_elementwise_operators(look)
-    assert "12 operators a step in runs of up to 3" in claim.message
+    assert "12 operators a step form runs of up to 3" in claim.message
     assert 0 < claim.stake.low < claim.stake.high
 
 
@@ -290,7 +290,7 @@ def test_a_pause_is_told_by_its_annotation_its_frame_or_its_neighbours(tmp_path:
     busy += [op("aten::sum", k * 10_000_000 + 6_000_000, 1_000_000) for k in range(4)]
     plain = [*marks, *events, *busy]
     for more, told in (
-        ([], "what follows `aten::sum`"),
+        ([], "Host code after `aten::sum`"),
         ([annotation("save", start, 2_000_000) for start in at], "`save`"),
         ([python("train.py(9): save", start, 2_000_000) for start in at], "`train.py(9): save` in `train.py:9`"),
     ):

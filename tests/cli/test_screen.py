@@ -7,8 +7,9 @@ import re
 
 import pytest
 
+from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.cli.screen import WIDEST, lines
-from kinetoscope.pages.digest import Change, Column, Digest, Part, Spread, Top
+from kinetoscope.pages.digest import Column, Digest, Part, Spread, Top
 from kinetoscope.views.lines import with_colour, without_colour
 from kinetoscope.views.text import cells
 
@@ -19,11 +20,11 @@ DIGEST = Digest(
     name="run.pt.trace.json",
     facts=("2 × NVIDIA H100", "3 steps"),
     headline="A step takes 100 ms, and the device computes for 70% of it.",
-    advice="The largest loss is data loading, 20 ms (20%): the device waits for the next batch. " * 2,
+    loss="The largest loss is data loading, 20 ms (20%): the device waits for the next batch. " * 2,
     changes=(
-        Change("DATA001", "Batches are made in the training process: 20 ms of each step.", 14 * MS, 20 * MS),
-        Change("HOST002", "`aten::item` waits for the device at `train.py:12`.", 0.5 * MS, 2 * MS),
+        Finding("HOST002", "note", "`aten::item` waits at `train.py:12`. It is short.", Stake(0.5 * MS, 2.0 * MS), 1e8),
     ),
+    first="Up to 20.0 ms of 100 ms (20%): the process makes each batch; 14.0 ms of it is sure.",
     parts=(
         Part("computation", "computation", 70 * MS),
         Part("memory", "exposed copies", 0),
@@ -71,12 +72,11 @@ def test_a_slow_step_among_many_is_not_lost() -> None:
     assert row.count("▂") > 40
 
 
-def test_what_to_change_has_its_stake() -> None:
-    first = next(line for line in drawn() if "Batches are made" in line)
-    assert first.lstrip().startswith("14.0 – 20.0\u00a0ms   Batches are made")
-    assert first.endswith("  DATA001")
-    second = next(line for line in drawn() if line.endswith("HOST002"))
-    assert second.lstrip().startswith("0.500 – 2.00\u00a0ms   `aten::item`")
+def test_what_to_change_begins_with_the_headline_of_the_findings() -> None:
+    text = drawn()
+    assert "What to change: Up to 20.0 ms of 100 ms (20%): the process makes each batch;" in text
+    second = next(line for line in drawn(width=100) if line.endswith("HOST002"))
+    assert second.startswith("note, likely  0.500 – 2.00\u00a0ms   `aten::item` waits at `train.py:12`  ")
 
 
 def test_short_tables_have_shares_and_bars() -> None:
@@ -107,6 +107,7 @@ def test_a_trace_with_next_to_nothing_reads_well() -> None:
         (),
         "There is no time to account for.",
         "",
+        "",
         (),
         (),
         None,
@@ -120,7 +121,7 @@ def test_a_trace_with_next_to_nothing_reads_well() -> None:
 def test_nothing_of_a_trace_acts_on_the_terminal() -> None:
     evil = dataclasses.replace(
         DIGEST,
-        changes=(Change("DATA001", EVIL, 1.0, 2.0),),
+        changes=(Finding("DATA001", "note", EVIL, Stake(1.0, 2.0), 10.0),),
         name=EVIL,
         facts=(EVIL,),
         tops=((EVIL, (Top(EVIL, "host", 1, 1, 1.0),)),),

@@ -32,7 +32,8 @@ def test_a_run_on_the_host(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_demo_finds_the_mistake_that_was_made_in_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--bundled"]) == 0
-    assert "Batches are made in the training process" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert "What to change: Up to 26.6 ms of 51.6 ms (52%): the training process makes each batch itself;" in said
 
 
 def test_several_cycles_of_one_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kinetoscope.pages.advice import advice, headline
+from kinetoscope.pages.advice import headline, largest_loss
 from kinetoscope.pages.digest import LABELS, Part
 
 MS = 1_000_000
@@ -31,27 +31,24 @@ def test_the_headline_says_what_a_step_takes_and_what_the_device_does() -> None:
 
 @pytest.mark.parametrize("kind", sorted(set(LABELS) - {"computation"}))
 @pytest.mark.parametrize("device", [True, False])
-def test_the_largest_loss_is_named_with_what_makes_it_smaller(kind: str, device: bool) -> None:
+def test_the_largest_loss_is_named_with_what_it_means(kind: str, device: bool) -> None:
     work = "computation" if device else "host"
     if kind == work:
         return
     step = parts(**({work: 50.0, "idle": 6.0} | {kind: 30.0}))
-    text = advice(step, device=device)
+    text = largest_loss(step, device=device)
     assert text.startswith(f"The largest loss is {LABELS[kind]}, 30.0\u00a0ms (")
     assert text.endswith(".")
 
 
 def test_what_is_small_is_no_loss() -> None:
-    text = advice(parts(computation=97, host=2, memory=1), device=True)
+    text = largest_loss(parts(computation=97, host=2, memory=1), device=True)
     assert text == "No loss is larger than 5.00%: only faster kernels, or less work, shorten it now."
-    assert "operators" in advice(parts(host=99, idle=1), device=False)
-    assert advice([], device=True) == ""
+    assert "operators" in largest_loss(parts(host=99, idle=1), device=False)
+    assert largest_loss([], device=True) == ""
 
 
-def test_a_gap_that_waits_for_data_is_mentioned_once() -> None:
-    step = parts(computation=50, host=50)
-    assert "A gap of 20.0\u00a0ms before the forward pass looks like waiting for data." in advice(
-        step, device=True, gap=20 * MS
-    )
-    assert "gap" not in advice(step, device=True, gap=MS)
-    assert "gap" not in advice(parts(computation=50, data_loading=50), device=True, gap=20 * MS)
+def test_it_does_not_ask_for_what_was_recorded() -> None:
+    step = parts(computation=50, idle=50)
+    assert "with_stack=True" in largest_loss(step, device=True)
+    assert "with_stack" not in largest_loss(step, device=True, stacks=True)

@@ -5,23 +5,29 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from html import escape
+from operator import attrgetter
+from typing import Final, cast
 
 import polars as pl
 
-from kinetoscope.advisor.finding import SEVERITIES, Finding, Stake, severity
+from kinetoscope.advisor.finding import SEVERITIES, WARNING, Finding, Stake, severity
 from kinetoscope.advisor.rule import JobView
 from kinetoscope.advisor.rules import rules
 from kinetoscope.advisor.survey import CLAIMS, asked, ranked, survey, unpacked
 from kinetoscope.model.job import Job
 from kinetoscope.model.naming import listed
+from kinetoscope.model.program import ProgramKind
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.schema import Analysis, Column, Result, Schema
+from kinetoscope.views.numbers import shown
+from kinetoscope.views.text import printable
 
 RESULT = Schema(
     Column("code", pl.String, "Code of the rule; `kinetoscope advise --explain CODE` says more."),
-    Column("severity", pl.String, "note, warning (3 % of the step and more surely at stake), critical (20 %)."),
-    Column("message", pl.String, "What is wrong."),
+    Column("severity", pl.String, "critical, warning or note, by the share of the step at stake; see What to change."),
+    Column("certainty", pl.String, "sure: at least half of the upper end; likely: less; guess: not measured."),
+    Column("message", pl.String, "What is wrong; its first sentence can stand alone."),
     Column("at_stake_low", pl.Int64, "How much shorter an average step would surely be.", "ns"),
     Column("at_stake_high", pl.Int64, "How much shorter it would be at most.", "ns"),
     Column("share_low", pl.Float64, "The same as a share of the average step: surely.", "fraction"),
@@ -41,23 +47,55 @@ RESULT = Schema(
     Column("line", pl.Int64, "Line of the source file; null for none."),
 )
 
+METHOD: Final = (
+    "The time at stake is what a replay of the recorded steps without the fault is shorter by; what device work hides"
+    " brings nothing. Of time that two findings share, the first counts all."
+)
+"""How findings are computed: said once wherever they are shown, and in full by each rule."""
+
+_NOTHING: Final = 0.0005
+"""Share of a step under which the lower end is shown as nothing."""
+
 _EVERYWHERE: Final = 0.9
 """Share of the ranks from which on a finding is about all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The findings about a job, those with most at stake first.
+    """The findings about a job: the most severe first, of the same severity those with most at stake at most.
 
     Attributes:
         findings: what to change.
         step: the average step of all ranks, ns.
         notes: what was left out or assumed.
+        program: what the program does.
     """
 
     findings: tuple[Finding, ...]
     step: float
     notes: tuple[str, ...] = ()
+    program: ProgramKind = "unknown"
+
+    @property
+    def timed(self) -> tuple[Finding, ...]:
+        """Those that cost time."""
+        return tuple(finding for finding in self.findings if finding.stake.high > 0)
+
+    @property
+    def notable(self) -> tuple[Finding, ...]:
+        """Those that may cost so much of a step that they are worth a headline."""
+        return tuple(finding for finding in self.timed if finding.stake.high >= WARNING * self.step)
+
+    @property
+    def headline(self) -> str:
+        """The first finding in one sentence, the same on all faces."""
+        if self.notable:
+            return _sentence(self.notable[0])
+        return (
+            f"No finding costs more than {WARNING:.0%} of a step."
+            if self.timed
+            else "No rule finds anything that costs time."
+        )
 
     def of(self, *severities: str) -> tuple[Finding, ...]:
         """Those of some severities."""
@@ -70,10 +108,10 @@ class Advice:
         return Result(frame, RESULT, self.notes, "advise")
 
     def __str__(self) -> str:
-        return str(self.result)
+        return f"{self.headline}\n{self.result}"
 
     def _repr_html_(self) -> str:
-        return self.result._repr_html_()
+        return f"<p><b>{escape(printable(self.headline))}</b></p>{self.result._repr_html_()}"
 
 
 def advise(job: Job, *, select: Selection = ALL) -> Advice:
@@ -86,19 +124,24 @@ def advise(job: Job, *, select: Selection = ALL) -> Advice:
     Raises:
         InputError: no rank can be read.
     """
-    alone = of_ranks_alone(claims(job, select=select))
+    return of_all_ranks(of_ranks_alone(claims(job, select=select)), job, select)
+
+
+def of_all_ranks(alone: Advice, job: Job, select: Selection = ALL) -> Advice:
+    """The same with what only all ranks together tell."""
     if len(job.ranks) < 2:
         return alone
-    said, failed = asked(((rule.code, rule.of_job) for rule in rules()), JobView(job, settled(select)), "job")
-    findings = sorted([*alone.findings, *ranked(said, alone.step)], key=_order)
-    return Advice(tuple(findings), alone.step, (*alone.notes, *failed))
+    look = JobView(job, settled(select), alone.program)
+    said, failed = asked(((rule.code, rule.of_job) for rule in rules()), look, "job")
+    findings = sorted([*alone.findings, *ranked(said, alone.step)], key=attrgetter("order"))
+    return replace(alone, findings=tuple(findings), notes=(*alone.notes, *failed))
 
 
 def of_ranks_alone(answer: Result) -> Advice:
     """What the answer of `claims` says, without what only all ranks together tell."""
     step, alone = _of_ranks(answer.frame)
-    findings = sorted(_joined(alone, answer.frame.get_column("rank").n_unique(), step), key=_order)
-    return Advice(tuple(findings), step, answer.notes)
+    findings = sorted(_joined(alone, answer.frame.get_column("rank").n_unique(), step), key=attrgetter("order"))
+    return Advice(tuple(findings), step, answer.notes, _program(answer.frame))
 
 
 def claims(job: Job, *, select: Selection = ALL) -> Result:
@@ -115,9 +158,31 @@ def settled(select: Selection) -> Selection:
     return replace(select, steps="steady") if select.steps is None and select.time is None else select
 
 
-def _order(finding: Finding) -> tuple[int, float, str, str]:
-    """Worst first; what counts the same time as another comes after all that does not."""
-    return (int(bool(finding.same_time_as)), -finding.stake.middle, finding.code, finding.key)
+def _program(answers: pl.DataFrame) -> ProgramKind:
+    """What most ranks do."""
+    kinds = answers.get_column("program").drop_nulls().mode().sort()
+    return cast(ProgramKind, kinds[0]) if len(kinds) else "unknown"
+
+
+_COMMON: Final = ("A ", "An ", "The ", "All ", "Each ", "Many ", "Some ", "In ", "Copies ", "Images ", "Matrix ")
+"""How sentences begin whose first letter is small within another sentence."""
+
+
+def is_part_sure(finding: Finding) -> bool:
+    """Is so much of the stake sure that it is shown?"""
+    return finding.stake.low >= _NOTHING * finding.step
+
+
+def _sentence(finding: Finding) -> str:
+    """`Up to 296 ms of 603 ms (49%): all ranks wait for rank 0; …`."""
+    low, high = (shown(end, "ns") for end in (finding.stake.low, finding.stake.high))
+    share = f" of {shown(finding.step, 'ns')} ({finding.stake.high / finding.step:.0%})" if finding.step else ""
+    title = finding.title
+    title = title[:1].lower() + title[1:] if title.startswith(_COMMON) else title
+    if low == high:
+        return f"{high}{share}: {title}."
+    sure = low if is_part_sure(finding) else "none"
+    return f"Up to {high}{share}: {title}; {sure} of it is sure."
 
 
 def _of_ranks(answers: pl.DataFrame) -> tuple[float, list[Finding]]:
@@ -172,6 +237,7 @@ def _row(finding: Finding) -> dict[str, object]:
     return {
         "code": finding.code,
         "severity": finding.severity,
+        "certainty": finding.certainty,
         "message": finding.message,
         "at_stake_low": round(finding.stake.low),
         "at_stake_high": round(finding.stake.high),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
@@ -11,6 +12,7 @@ if TYPE_CHECKING:  # the command line asks for the severities before it loads an
 
 Severity = Literal["note", "warning", "critical"]
 Confidence = Literal["low", "medium", "high"]
+Certainty = Literal["sure", "likely", "guess"]
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("note", "warning", "critical")
 """From the least on."""
@@ -20,6 +22,9 @@ WARNING: Final = 0.03
 
 CRITICAL: Final = 0.2
 """The same, from which on it is critical."""
+
+LIKELY: Final = 0.2
+"""Share of a step that is at stake at most from which on a finding is a warning, if any of it is sure."""
 
 SMALL: Final = 0.005
 """Share of a step under which a finding about time is not worth a word."""
@@ -75,10 +80,10 @@ class Claim:
     """What a rule says about one rank, or about a job.
 
     Attributes:
-        message: what is wrong, in one sentence with its numbers.
+        message: what is wrong: a short sentence that can stand alone, and one or two with the numbers.
         stake: time at stake in an average step.
         change: what to do, as the lines of a diff (`-` out, `+` in), one to four of them; "" where no code is meant.
-        why: the argument for the stake, in one sentence or two: what was measured, what is supposed.
+        why: what the stake rests on beside the replay of the steps, in one sentence or two: what is supposed.
         confidence: high: measured; medium: inferred; low: a guess, which is never more than a note.
         evidence: where to look, the most telling first; three at most.
         time: the time that would go, of device and host together: disjoint, ascending, ns of the trace. Two findings
@@ -128,10 +133,37 @@ class Finding:
     same_time_as: str = ""
     key: str = ""
 
+    @property
+    def title(self) -> str:
+        """The first sentence of the message, without its full stop."""
+        return first_sentence(self.message)
+
+    @property
+    def certainty(self) -> Certainty:
+        """How sure the time at stake is: at least half of it, less, or a guess."""
+        if self.confidence == "low":
+            return "guess"
+        return "sure" if self.stake.low * 2 >= self.stake.high else "likely"
+
+    @property
+    def order(self) -> tuple[int, float, str, str]:
+        """Findings are shown in this order: by severity, then by what is at stake at most."""
+        return -SEVERITIES.index(self.severity), -self.stake.high, self.code, self.key
+
+
+_SENTENCE: Final = re.compile(r"(?:[^`.]|`[^`]*`|\.(?!\s|$))*")
+
+
+def first_sentence(message: str) -> str:
+    """Up to the first full stop that ends a sentence; names stand between backquotes and may hold any."""
+    found = _SENTENCE.match(message)
+    return found[0] if found else message
+
 
 def severity(stake: Stake, step: float, confidence: Confidence, at_most: Severity = "critical") -> Severity:
-    """How much a finding matters: by the share of the step that surely is at stake."""
-    share = stake.low / step if step > 0 else 0.0
-    found: Severity = "critical" if share >= CRITICAL else "warning" if share >= WARNING else "note"
+    """How much a finding matters: by the share of the step that surely is at stake, and that may be."""
+    low, high = (stake.low / step, stake.high / step) if step > 0 else (0.0, 0.0)
+    warned = low >= WARNING or (low > 0 and high >= LIKELY)
+    found: Severity = "critical" if low >= CRITICAL else "warning" if warned else "note"
     allowed: Severity = "note" if confidence == "low" else at_most
     return min(found, allowed, key=SEVERITIES.index)

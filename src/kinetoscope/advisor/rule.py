@@ -16,6 +16,7 @@ from kinetoscope.algorithms.intervals import Intervals, covered, difference, int
 from kinetoscope.analyses import named
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.job import Combine, Failure, Job, Partial, Task
+from kinetoscope.model.program import ProgramKind, Use, program_kind, used
 from kinetoscope.model.scope import Scope, origin_of_time, scope
 from kinetoscope.model.selection import Selection
 from kinetoscope.model.source import Source
@@ -90,6 +91,16 @@ class RankView:
     def step(self) -> float:
         """The average selected step, ns; 0 where there is none."""
         return float(np.mean(self.windows.end - self.windows.start)) if self.count else 0.0
+
+    @cached_property
+    def program(self) -> ProgramKind:
+        """What the program does; `advisor.wording` has the words for it."""
+        return self.trace.of(program_kind)
+
+    @cached_property
+    def uses(self) -> frozenset[Use]:
+        """What the program does already for speed."""
+        return self.trace.of(used)
 
     @cached_property
     def has_device(self) -> bool:
@@ -193,10 +204,16 @@ def margin(values: NDArray[np.float64]) -> float:
 
 
 class JobView:
-    """A job of several ranks as rules see it: the answers of analyses about all of them."""
+    """A job of several ranks as rules see it: the answers of analyses about all of them.
 
-    def __init__(self, job: Job, select: Selection) -> None:
-        self.job, self.select = job, select
+    Attributes:
+        job, select: what is looked at.
+        ask: for the answers.
+        program: what the program does.
+    """
+
+    def __init__(self, job: Job, select: Selection, program: ProgramKind = "unknown") -> None:
+        self.job, self.select, self.program = job, select, program
         self.ask = Answers(job, select)
         self._derived: dict[Callable[[JobView], Any], Any] = {}
 

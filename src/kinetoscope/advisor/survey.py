@@ -26,6 +26,7 @@ CLAIMS = Schema(
     Column("finding", pl.String, "A finding about it, as JSON."),
     Column("step", pl.Float64, "The rank's average step.", "ns"),
     Column("steps", pl.Int64, "How many steps were looked at."),
+    Column("program", pl.String, "What the program does: training, serving, inference, unknown."),
 )
 """What is sent home from where the trace is; a rank without findings has one row without."""
 
@@ -40,7 +41,7 @@ def survey(trace: Trace, select: Selection) -> Partial:
     found = list(ranked(claims, look.step, rank=trace.source.rank))
     texts = [*map(packed, found), *([] if found else [None])]
     frame = pl.DataFrame({"finding": pl.Series(texts, dtype=pl.String)}).with_columns(
-        step=pl.lit(look.step), steps=pl.lit(look.count, pl.Int64)
+        step=pl.lit(look.step), steps=pl.lit(look.count, pl.Int64), program=pl.lit(look.program)
     )
     return Partial(frame, (*look.view.notes, *failed))
 

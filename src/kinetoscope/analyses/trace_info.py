@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -13,11 +14,13 @@ from kinetoscope.model.devices import devices
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.naming import listed
+from kinetoscope.model.program import program_kind, used
 from kinetoscope.model.scope import origin_of_time
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.steps import steps
 from kinetoscope.model.throughput import throughput
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import recorded_options
 from kinetoscope.schema import Analysis, Column, Result, Schema
 
 RESULT = Schema(
@@ -35,7 +38,7 @@ _LONG_AGO = 1_200_000_000_000_000_000
 _FAR_OFF = 4_100_000_000_000_000_000
 """The year 2099."""
 
-OPTIONS = ("record_shapes", "profile_memory", "with_stack", "with_modules", "with_flops")
+OPTIONS: Final = ("record_shapes", "profile_memory", "with_stack", "with_modules", "with_flops")
 """Options of torch.profiler that it writes into the file: 1 or absent."""
 
 _VERSIONS = (
@@ -52,7 +55,9 @@ def trace_info(job: Job, *, select: Selection = ALL) -> Result:
     """What was recorded, on what, and is anything wrong with it?
 
     Method. Facts that the file states (options, devices, versions, distributed set-up) and counts of its events by what
-    they are. Health lists what was repaired, lost or odd; see `kinetoscope doctor` for the sentences alone.
+    they are. The program is training if a backward pass or an optimizer is seen, serving if steps or functions of a
+    serving engine are (vLLM, SGLang, TensorRT-LLM), inference if operators of torch are, else unknown. Health lists
+    what was repaired, lost or odd; see `kinetoscope doctor` for the sentences alone.
 
     How to read it. Read health first: a number taken from a trace is as good as the trace. An option that is not on
     means that some questions have no answer: memory, shapes, stacks.
@@ -81,6 +86,9 @@ def _file(trace: Trace) -> Iterator[Row]:
 
 def _run(trace: Trace) -> Iterator[Row]:
     facts = trace.metadata
+    yield "run", "program", trace.of(program_kind)
+    if uses := trace.of(used):
+        yield "run", "uses", ", ".join(sorted(uses))
     for key in ("host_name", "trace_id", *_VERSIONS):
         if key in facts:
             yield "run", key, str(facts[key])
@@ -111,8 +119,10 @@ _FEW = 50
 
 
 def _options(trace: Trace) -> Iterator[Row]:
+    seen: frozenset[str] = trace.of(recorded_options)
     for key in OPTIONS:
-        yield "options", key, "on" if trace.metadata.get(key) == 1 else "not stated"
+        stated = trace.metadata.get(key) == 1
+        yield "options", key, "on" if stated else "not stated, but recorded" if key in seen else "not stated"
 
 
 def _devices(trace: Trace) -> Iterator[Row]:

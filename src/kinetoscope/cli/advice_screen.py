@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kinetoscope.advisor.advice import Advice
+from kinetoscope.advisor.advice import METHOD, Advice, is_part_sure
 from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.model.naming import listed
 from kinetoscope.views.lines import FILL, THIN, Line, Piece, plain
@@ -27,7 +27,7 @@ FINDINGS: Final = 5
 _NARROWEST: Final = 10
 """Cells of a bar under which it would say nothing."""
 
-_LOOKS = {"critical": "warn", "warning": "communication", "note": "dim"}
+LOOKS = {"critical": "warn", "warning": "communication", "note": "dim"}
 _CHANGED = {"-": "waiting", "+": "memory"}  # what goes out and what comes in, in the palette's red and green
 _INDENT = "   "
 _SURE, _POSSIBLE, _REST = "█", "▒", "·"
@@ -48,7 +48,7 @@ def lines(advice: Advice, *, path: str, ranks: int, width: int, limit: int | Non
     limit = FINDINGS if limit is None else limit or len(advice.findings)
     seen = advice.findings[:limit]
     columns = (
-        max((cells(f"{finding.severity} {finding.code}") for finding in seen), default=0) + 2,
+        max((cells(_mark(finding)) for finding in seen), default=0) + 2,
         max((cells(_interval(finding)) for finding in seen if _timed(finding)), default=0) + 2,
     )
     for number, finding in enumerate(seen, 1):
@@ -61,16 +61,14 @@ def lines(advice: Advice, *, path: str, ranks: int, width: int, limit: int | Non
 
 
 def _head(advice: Advice, ranks: int, width: int) -> Iterator[Line]:
+    yield from (plain(line, "bold") for line in wrapped(printable(advice.headline), width))
     step = f"A step takes {shown(advice.step, 'ns')}" if advice.step else "There are no steps to measure by"
     where = f" on average over {ranks} ranks" if ranks > 1 and advice.step else ""
-    if not advice.findings:
-        text = f"{step}{where}; none of the rules finds anything to change."
-    else:
-        counts = {name: len(advice.of(name)) for name in reversed(_LOOKS)}
-        said = ", ".join(f"{count} {name}{'s' * (count > 1 and name != 'critical')}"
-                         for name, count in reversed(counts.items()) if count)  # fmt: skip
-        text = f"{step}{where}. {said[:1].upper()}{said[1:]}:" if advice.step else f"{step}. {said}:"
-    yield from (plain(line, "bold") for line in wrapped(text, width))
+    counts = {name: len(advice.of(name)) for name in LOOKS}
+    said = ", ".join(f"{count} {name}{'s' * (count > 1 and name != 'critical')}"
+                     for name, count in counts.items() if count)  # fmt: skip
+    text = f"{step}{where}: {said}." if said else f"{step}{where}."
+    yield from (plain(line, "dim") for line in wrapped(text, width))
 
 
 def _finding(
@@ -80,7 +78,7 @@ def _finding(
     first, *rest = wrapped(printable(finding.message), inner)
     yield ((f"{number:>2} ", "dim"), (first, "bold"))
     yield from (plain(_INDENT + line, "bold") for line in rest)
-    yield _stake(finding, columns, inner)
+    yield from _stake(finding, columns, inner)
     if finding.why:
         yield from (plain(_INDENT + line, "dim") for line in wrapped(printable(finding.why), inner))
     for line in finding.change.splitlines():
@@ -91,16 +89,27 @@ def _finding(
     yield from _where(finding, path, ranks, inner, endless=endless)
 
 
-def _stake(finding: Finding, columns: tuple[int, int], room: int) -> Line:
+def _stake(finding: Finding, columns: tuple[int, int], room: int) -> Iterator[Line]:
     """The time at stake on the scale of the step: what is sure, what is possible, what stays."""
     marks, numbers = columns
-    label: list[Piece] = [(finding.severity, _LOOKS[finding.severity]), (f" {finding.code}", "dim")]
+    words, code = _mark(finding).rsplit(" ", 1)
+    label: list[Piece] = [(words, LOOKS[finding.severity]), (f" {code}", "dim")]
     if not _timed(finding):
-        return [(_INDENT, ""), *label]
-    gap = " " * (marks - cells(f"{finding.severity} {finding.code}"))
+        yield [(_INDENT, ""), *label]
+        return
+    if marks + numbers > room:
+        yield [(_INDENT, ""), *label]
+        yield plain(f"{_INDENT}{_interval(finding)}")
+        return
+    gap = " " * (marks - cells(_mark(finding)))
     length = room - marks - numbers
     bar = _bar(finding, length) if length >= _NARROWEST else []
-    return [(_INDENT, ""), *label, (gap, ""), *bar, (f"  {_interval(finding)}", "")]
+    yield [(_INDENT, ""), *label, (gap, ""), *bar, (f"  {_interval(finding)}", "")]
+
+
+def _mark(finding: Finding) -> str:
+    """`critical, sure DATA001`; of what costs no time there is nothing to be sure of: `note RECORDING001`."""
+    return f"{finding.severity}{f', {finding.certainty}' if _timed(finding) else ''} {finding.code}"
 
 
 def _timed(finding: Finding) -> bool:
@@ -121,14 +130,19 @@ def _bar(finding: Finding, length: int) -> list[Piece]:
 
 def _interval(finding: Finding) -> str:
     """`28.4 – 53.6 ms (17 – 32%)`; of what is not sure, `up to 53.6 ms (32%)`."""
-    low, high, step = finding.stake.low, finding.stake.high, finding.step
+    low, high = (_share(end / finding.step) for end in (finding.stake.low, finding.stake.high))
+    share = high if low == high or not is_part_sure(finding) else f"{low.removesuffix('%')} – {high}"
+    return f"{stake_of(finding)} ({share})"
+
+
+def stake_of(finding: Finding) -> str:
+    """`28.4 – 53.6 ms`; of what is not sure, `up to 53.6 ms`."""
+    low, high = finding.stake.low, finding.stake.high
     unit = scale([high], "ns")
-    if low / step < 0.0005:
-        return f"up to {unit.with_unit(high)} ({_share(high / step)})"
-    first, last = unit.text(low), unit.with_unit(high)
-    shares = _share(low / step).removesuffix("%"), _share(high / step)
-    share = shares[1] if shares[0] + "%" == shares[1] else f"{shares[0]} – {shares[1]}"
-    return f"{last} ({share})" if unit.with_unit(low) == last else f"{first} – {last} ({share})"
+    last = unit.with_unit(high)
+    if not is_part_sure(finding):
+        return f"up to {last}"
+    return last if unit.with_unit(low) == last else f"{unit.text(low)} – {last}"
 
 
 def _share(share: float) -> str:
@@ -156,9 +170,7 @@ def _remarks(finding: Finding, ranks: int) -> Iterator[str]:
     if 0 < len(finding.ranks) < ranks:
         yield f"on rank{'s' * (len(finding.ranks) > 1)} {listed(finding.ranks)} only"
     if finding.same_time_as:
-        yield f"most of this time is counted by {finding.same_time_as} already"
-    if finding.confidence == "low":
-        yield "a guess"
+        yield f"{finding.same_time_as} counts most of this time already"
 
 
 def _command(each: Evidence, path: str, ranks: int) -> str:
@@ -192,6 +204,8 @@ def _foot(advice: Advice, width: int) -> Iterator[Line]:
             (f"kinetoscope advise --explain {code}", ""),
             ("   what the rule checks, and why it matters", "dim"),
         )
+        yield plain()
+        yield from (plain(line, "dim") for line in wrapped(METHOD, width))
     if notes:
         yield plain()
     for note in notes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
+from kinetoscope.cli.advice_screen import LOOKS, stake_of
 from kinetoscope.pages.digest import Digest, Part, Top
 from kinetoscope.views.bars import bar, sparkline
 from kinetoscope.views.lines import FILL, MARK, Line, Piece, plain, width_of
@@ -45,22 +46,28 @@ def _head(digest: Digest, width: int) -> Iterator[Line]:
 
 def _words(digest: Digest, width: int) -> Iterator[Line]:
     yield from (plain(line, "bold") for line in wrapped(printable(digest.headline), width))
-    if digest.advice and not digest.changes:
-        yield from (plain(line) for line in wrapped(printable(digest.advice), width))
+    if digest.loss and not digest.changes:
+        yield from (plain(line) for line in wrapped(printable(digest.loss), width))
 
 
 def _changes(digest: Digest, width: int) -> Iterator[Line]:
-    """What to change, a line each: time at stake, what is wrong, the rule's code. `advise` says it in full."""
+    """The headline of the findings; then the next ones: severity, time at stake, what is wrong, the rule's code.
+
+    `advise` says it in full.
+    """
+    if digest.first:
+        yield from (plain(line, "bold") for line in wrapped(f"What to change: {printable(digest.first)}", width))
     if not digest.changes:
         return
-    yield plain("What to change", "bold")
-    unit = scale([change.high for change in digest.changes], "ns")
-    stakes = [f"{unit.text(change.low)} – {unit.with_unit(change.high)}" for change in digest.changes]
-    for stake, change in zip(_right(stakes), digest.changes, strict=True):
-        room = width - cells(stake) - cells(change.code) - 5
-        message = printable(change.message.removesuffix("."))
-        shortened = message if cells(message) <= room else f"{wrapped(message, room - 1)[0]}…"
-        yield ((f"{stake}   ", "waiting"), (shortened, ""), (f"  {change.code}", "dim"))
+    stakes = _right([stake_of(change) for change in digest.changes])
+    marks = [f"{change.severity}, {change.certainty}" for change in digest.changes]
+    wide = max(map(cells, marks))
+    for stake, mark, change in zip(stakes, marks, digest.changes, strict=True):
+        room = width - wide - cells(stake) - cells(change.code) - 7
+        title = printable(change.title)
+        shortened = title if cells(title) <= room else f"{wrapped(title, room - 1)[0]}…"
+        label: Piece = (padded(mark, wide), LOOKS[change.severity])
+        yield (label, (f"  {stake}   ", "waiting"), (shortened, ""), (f"  {change.code}", "dim"))
 
 
 def _step(digest: Digest, width: int) -> Iterator[Line]:

@@ -26,7 +26,7 @@ def run(arguments: list[str]) -> int:
     add_selection(parser)
     args = parser.parse_args(arguments)
     with opened(args) as (job, meter):
-        from kinetoscope.advisor.advice import ALONE
+        from kinetoscope.advisor.advice import ALONE, of_all_ranks, of_ranks_alone
         from kinetoscope.cli.asking import ask
         from kinetoscope.pages.digest import ASKED, digest
 
@@ -34,11 +34,12 @@ def run(arguments: list[str]) -> int:
         if _text_bytes(job) < _LARGEST:
             asked[ALONE] = {}
         results = ask(job, asked, meter, jobs=args.jobs, **selection(args))
-        found = digest(args.path[0], results)
+        found = of_all_ranks(of_ranks_alone(results[ALONE.name]), job, **selection(args)) if ALONE in asked else None
+        drawn = digest(args.path[0], results, found)
     from kinetoscope.cli.output import width, write_lines
     from kinetoscope.cli.screen import lines
 
-    write_lines(lines(found, width=width()))
+    write_lines(lines(drawn, width=width()))
     return 0
 
 

@@ -15,6 +15,7 @@ from kinetoscope.model.naming import rows_named
 from kinetoscope.model.recording import recording
 from kinetoscope.model.steps import is_delayed, is_last_empty, steps
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import recorded_options
 from kinetoscope.model.work_before import said
 
 _RECORDER: Final[dict[str, tuple[Severity, str]]] = {
@@ -78,17 +79,15 @@ def empty_step(trace: Trace) -> Iterator[Symptom]:
 def no_shapes(trace: Trace) -> Iterator[Symptom]:
     """No operator has the shapes of its inputs."""
     rows = trace.rows(EventKind.HOST_OP)
-    if len(rows) and not arguments.has(trace, "input_dims", rows).any():
+    if len(rows) and "record_shapes" not in trace.of(recorded_options):
         message = f"None of {len(rows):,} operators has the shapes of its inputs: no grouping by shape and no FLOPs; "
         yield Symptom("NO_SHAPES", "note", message + "record with record_shapes=True.", len(rows))
 
 
 def no_stacks(trace: Trace) -> Iterator[Symptom]:
     """Neither Python calls nor stacks of operators."""
-    if np.any(trace.kind == EventKind.PYTHON):
-        return
     rows = trace.rows(EventKind.HOST_OP)
-    if len(rows) and not arguments.has(trace, "call_stack", rows).any():
+    if len(rows) and "with_stack" not in trace.of(recorded_options):
         message = "No Python stacks were recorded: operators cannot be traced to source lines and modules; "
         yield Symptom("NO_STACKS", "note", message + "record with with_stack=True, which costs time.", len(rows))
 

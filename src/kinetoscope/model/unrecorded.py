@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from kinetoscope.model import arguments
+from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.trace import Trace
+
 What = Literal["device work", "memory", "shapes", "Python calls", "call stacks", "modules", "counters"]
 
 _SENTENCES: Final[dict[What, tuple[str, str]]] = {
@@ -25,3 +29,23 @@ def unrecorded(what: What, consequence: str = "") -> str:
     """The sentence that says it, and what follows: `Memory was not recorded (…): its columns are empty`."""
     missing, remedy = _SENTENCES[what]
     return f"{missing} ({remedy})" + (f": {consequence}." if consequence else ".")
+
+
+Option = Literal["record_shapes", "profile_memory", "with_stack"]
+
+OPTIONS: Final[tuple[Option, ...]] = ("record_shapes", "profile_memory", "with_stack")
+"""Options of torch.profiler that leave events or arguments behind."""
+
+
+def recorded_options(trace: Trace) -> frozenset[Option]:
+    """Which options of the profiler were on, by what they left in the trace. Ask by `trace.of`.
+
+    None of them is advised. `with_stack` leaves Python calls, or a stack with each operator (until torch 1.12).
+    """
+    ops = trace.rows(EventKind.HOST_OP)
+    found: dict[Option, bool] = {
+        "record_shapes": bool(arguments.has(trace, "input_dims", ops).any()),
+        "profile_memory": bool(len(trace.rows(EventKind.MEMORY))),
+        "with_stack": bool(len(trace.rows(EventKind.PYTHON)) or arguments.has(trace, "call_stack", ops).any()),
+    }
+    return frozenset(option for option in OPTIONS if found[option])

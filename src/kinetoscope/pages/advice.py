@@ -1,6 +1,6 @@
-"""The two sentences of the summary: where the step goes, and the largest loss with what makes it smaller.
+"""The two sentences of the summary: where the step goes, and its largest loss.
 
-The words are the same for all runs; the rules of `advise` look closer.
+The words are the same for all runs; what to change is said by the rules of `advise`, which look closer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from kinetoscope.views.numbers import shown
 
-_SMALL = 0.05  # a loss under this share of the step is not worth advice
+_SMALL = 0.05  # a loss under this share of the step is not worth a word
 
 
 class Share(Protocol):
@@ -25,24 +25,21 @@ class Share(Protocol):
 
 
 _DEVICE = {
-    "communication": "collectives that no computation hides. Overlap them with the backward pass, send less, or see"
-    " which rank the others wait for.",
-    "memory": "copies that no computation hides. Pin host memory and copy with non_blocking=True, or leave data on the"
-    " device.",
-    "runtime": "the host launches work or waits for the device, which runs nothing meanwhile. Fewer and larger kernels"
-    " (torch.compile, CUDA graphs) and fewer synchronizations (.item(), .cpu()) shorten it.",
-    "data_loading": "the device waits for the next batch. More loader workers, or less work for each sample, shorten"
-    " it.",
-    "host": "the host runs operators while the device has nothing to do. Larger batches, torch.compile or CUDA graphs"
-    " let it run ahead.",
-    "idle": "nothing was recorded then: Python between operators, or waiting. Record with_stack=True to see where.",
+    "communication": "no computation hides these collectives",
+    "memory": "no computation hides these copies",
+    "runtime": "the host launches work or waits for the device, which runs nothing meanwhile",
+    "data_loading": "the device waits for the next batch",
+    "host": "the host runs operators while the device has nothing to do",
+    "idle": "nothing was recorded then; with_stack=True records Python",
 }
 
 _HOST = _DEVICE | {
-    "communication": "the host waits in collectives. See which rank the others wait for, or overlap them.",
-    "data_loading": "the step waits for the next batch. More loader workers, or less work for each sample, shorten it.",
-    "runtime": "the host is in calls of a device's runtime, but no work of a device was recorded.",
+    "communication": "the host waits in collectives",
+    "data_loading": "the step waits for the next batch",
+    "runtime": "the host is in calls of a device's runtime, but no work of a device was recorded",
 }
+
+_STACKS = {"idle": "the host runs Python outside of operators, or waits"}
 
 
 def headline(parts: Sequence[Share], *, ranks: int, device: bool, marked: bool) -> str:
@@ -58,13 +55,13 @@ def headline(parts: Sequence[Share], *, ranks: int, device: bool, marked: bool) 
     return f"{step}{across}, and the device computes for {shown(computing, 'fraction')} of it."
 
 
-def advice(parts: Sequence[Share], *, device: bool, gap: float = 0.0) -> str:
-    """The largest loss, and what makes it smaller.
+def largest_loss(parts: Sequence[Share], *, device: bool, stacks: bool = False) -> str:
+    """The largest loss of the average step, and what it means.
 
     Args:
         parts: the average step.
         device: whether device work was recorded; if not, the operators of the host are the work itself.
-        gap: nanoseconds a step that look like waiting for data, beside the parts.
+        stacks: whether Python's calls were recorded.
     """
     total = sum(part.time for part in parts)
     work = "computation" if device else "host"
@@ -75,9 +72,6 @@ def advice(parts: Sequence[Share], *, device: bool, gap: float = 0.0) -> str:
     if largest.time < _SMALL * total:
         what = "kernels" if device else "operators"
         return f"No loss is larger than {shown(_SMALL, 'fraction')}: only faster {what}, or less work, shorten it now."
-    why = (_DEVICE if device else _HOST)[largest.kind]
+    why = {**(_DEVICE if device else _HOST), **(_STACKS if stacks else {})}[largest.kind]
     time, share = shown(largest.time, "ns"), shown(largest.time / total, "fraction")
-    found = f"The largest loss is {largest.label}, {time} ({share}): {why}"
-    if gap > _SMALL * total and largest.kind != "data_loading":
-        found += f" A gap of {shown(gap, 'ns')} before the forward pass looks like waiting for data."
-    return found
+    return f"The largest loss is {largest.label}, {time} ({share}): {why}."

@@ -154,16 +154,23 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to change: time at stake per step (ns, from sure to possible), why, and how."""
+    """Something to change: time at stake per step (ns, from sure to possible), why, and how.
+
+    Attributes:
+        severity: critical, warning or note; certainty: sure, likely or guess.
+        rule: what its rule is about, and what it checks.
+    """
 
     code: str
     severity: str
+    certainty: str
     low: float
     high: float
     message: str
     detail: str = ""
     change: str = ""
     links: Sequence[Link] = ()
+    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)

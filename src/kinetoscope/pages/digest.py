@@ -9,9 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from kinetoscope.advisor.advice import ALONE, of_ranks_alone
+from kinetoscope.advisor.advice import Advice
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.pages import recorded
-from kinetoscope.pages.advice import advice, headline
+from kinetoscope.pages.advice import headline, largest_loss
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import scale
 from kinetoscope.views.palette import kind_of
@@ -39,6 +40,10 @@ LABELS = {
     "host": "host operators",
     "idle": "nothing recorded",
 }
+
+
+PYTHON = "Python and waiting"
+"""What is outside of operators and calls where Python's calls were recorded; else nothing is known of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +85,20 @@ class Top:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """Something to change: code of the rule, what is wrong, nanoseconds of a step, surely and at most."""
-
-    code: str
-    message: str
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
 class Digest:
-    """Everything on the screen, in the order of the screen."""
+    """Everything on the screen, in the order of the screen.
+
+    Attributes:
+        loss: the largest loss of the average step, as a sentence; "" where there is none.
+        first: the headline of the findings, or where to ask for them; changes: those that come next.
+    """
 
     name: str
     facts: tuple[str, ...]
     headline: str
-    advice: str
-    changes: tuple[Change, ...]
+    loss: str
+    first: str
+    changes: tuple[Finding, ...]
     parts: tuple[Part, ...]
     spread: Spread | None
     tops: tuple[tuple[str, tuple[Top, ...]], ...]
@@ -105,23 +106,26 @@ class Digest:
     commands: tuple[tuple[str, str], ...]
 
 
-def digest(path: str, results: Mapping[str, Result]) -> Digest:
+def digest(path: str, results: Mapping[str, Result], found: Advice | None = None) -> Digest:
     """The digest of a job.
 
     Args:
         path: what the user named, for the commands that are proposed.
-        results: the results of `ASKED`, and that of `advisor.advice.ALONE` if it was asked, by name, over all ranks.
+        results: the results of `ASKED` by name, over all ranks.
+        found: what the rules say, if they were asked.
     """
     info, steps = results["trace_info"].frame, results["step_breakdown"]
     device = recorded.has_device_work(info)
-    parts = average_step(steps, device=device)
+    stacks = recorded.has_stacks(info)
+    parts = average_step(steps, device=device, stacks=stacks)
     ranks = steps.frame.get_column("rank").n_unique()
     return Digest(
         name=recorded.name(info, path),
         facts=recorded.facts(info, steps.frame),
         headline=headline(parts, ranks=ranks, device=device, marked=recorded.has_steps(info)),
-        advice=advice(parts, device=device, gap=_gap(steps.frame)),
-        changes=_changes(results.get(ALONE.name)),
+        loss=largest_loss(parts, device=device, stacks=stacks),
+        first=_first(found),
+        changes=found.notable[1:_FEW] if found is not None else (),
         parts=parts,
         spread=_of_ranks(steps.frame, parts) if ranks > 1 else _of_steps(steps.frame),
         tops=_tops(results, device=device),
@@ -130,15 +134,13 @@ def digest(path: str, results: Mapping[str, Result]) -> Digest:
     )
 
 
-def _changes(answer: Result | None) -> tuple[Change, ...]:
-    """The findings that surely cost something, those with most at stake first."""
-    if answer is None:
-        return ()
-    serious = of_ranks_alone(answer).of("critical", "warning")
-    return tuple(Change(each.code, each.message, each.stake.low, each.stake.high) for each in serious[:_FEW])
+def _first(found: Advice | None) -> str:
+    if found is None:
+        return "The rules were not asked, because the traces are large: kinetoscope advise asks them."
+    return found.headline + "".join(f" ({each.severity}, {each.code})" for each in found.notable[:1])
 
 
-def average_step(steps: Result, *, device: bool = True) -> tuple[Part, ...]:
+def average_step(steps: Result, *, device: bool = True, stacks: bool = False) -> tuple[Part, ...]:
     """The average step by kinds of time, in the order in which instants are charged."""
     from kinetoscope.schema import StackedBars
 
@@ -150,18 +152,11 @@ def average_step(steps: Result, *, device: bool = True) -> tuple[Part, ...]:
         kind = kind_of(name) or "idle"
         times[kind] = times.get(kind, 0.0) + (mean if isinstance(mean, (int, float)) else 0.0)
     labels = LABELS if device else LABELS | {"communication": "communication"}  # nothing could hide it
+    labels = labels | {"idle": PYTHON} if stacks else labels
     return tuple(Part(kind, labels.get(kind, kind), time) for kind, time in times.items())
 
 
 # --- steps and ranks
-
-
-def _gap(steps: pl.DataFrame) -> float:
-    """The mean gap before a step's forward pass that looks like waiting for data; 0 where most do not."""
-    waits = steps.filter(pl.col("step_gap_cause") == "data wait").get_column("step_gap")
-    known = steps.get_column("step_gap").count()
-    mean = waits.mean()
-    return float(mean) if isinstance(mean, (int, float)) and len(waits) * 2 > known else 0.0
 
 
 def _of_steps(steps: pl.DataFrame) -> Spread | None:

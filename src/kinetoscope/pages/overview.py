@@ -39,7 +39,7 @@ def _blocks(job: Job, select: Selection, results: Mapping[str, Result], found: D
     steps = results["step_breakdown"]
     if any(part.time for part in found.parts):
         yield _parts(found, steps)
-    yield Elsewhere("What to change", "findings", note=found.advice)
+    yield Elsewhere("What to change", "findings", note=found.loss)
     for title, tops in found.tops:
         view, kind = _LEADS[title]
         rows = [(top.name, kind or top.kind, top.calls, top.time, top.share) for top in tops]

@@ -71,6 +71,11 @@ def has_device_work(info: pl.DataFrame) -> bool:
     return info.filter((pl.col("topic") == "events") & pl.col("item").str.ends_with("on devices")).height > 0
 
 
+def has_stacks(info: pl.DataFrame) -> bool:
+    """Were Python's calls recorded, or the stacks of operators, on any rank?"""
+    return any("recorded" in value or value == "on" for value in values(info, "options", "with_stack"))
+
+
 def has_steps(info: pl.DataFrame) -> bool:
     """Are there steps, marked or proposed; if not, the whole window is one."""
     return not any("none marked" in value for value in values(info, "time", "steps"))

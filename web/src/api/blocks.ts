@@ -106,12 +106,14 @@ export interface Facts {
 export interface Finding {
   readonly code: string;
   readonly severity: string;
+  readonly certainty: string;
   readonly low: number;
   readonly high: number;
   readonly message: string;
   readonly detail: string;
   readonly change: string;
   readonly links: readonly Link[];
+  readonly rule: string;
 }
 
 /** What to change, ranked by time at stake; `step` is the length of a step in ns, to which bars are drawn. */

@@ -22,13 +22,19 @@ export function FindingsBlock({ title, findings, step, note, more }: Props) {
           {findings.map((finding, at) => (
             <li key={`${finding.code}${at}`} class={`is-${finding.severity}`}>
               <div class="stake">
-                <b>{stake(finding)}</b>
+                {finding.high > 0 && <b>{stake(finding)}</b>}
+                <span class="severity">
+                  {finding.severity}
+                  {finding.high > 0 && `, ${finding.certainty}`}
+                </span>
                 {finding.high > 0 && <Stake {...finding} step={step} />}
               </div>
               <div class="says">
                 <p>
                   <b>{words(finding.message)}</b> {finding.detail && <span>{words(finding.detail)}</span>}{" "}
-                  <span class="code">{finding.code}</span>
+                  <span class="code" tabIndex={0} data-tip={finding.rule || undefined}>
+                    {finding.code}
+                  </span>
                 </p>
                 {finding.change && (
                   <p class="change">
@@ -52,7 +58,7 @@ export function FindingsBlock({ title, findings, step, note, more }: Props) {
           ))}
         </ol>
       ) : (
-        <p class="empty">Nothing was found that costs time.</p>
+        <p class="empty">No rule finds anything that costs time.</p>
       )}
       {more && <p class="more">{more}</p>}
     </Frame>
@@ -62,8 +68,7 @@ export function FindingsBlock({ title, findings, step, note, more }: Props) {
 /** Lines of a diff by how they begin. */
 const CHANGES: Readonly<Record<string, string>> = { "-": "out", "+": "in" };
 
-function stake({ low, high, severity }: Finding): string {
-  if (!(high > 0)) return severity;
+function stake({ low, high }: Finding): string {
   const by = scale([high], "ns");
   if (low <= 0) return `up to ${inScale(by, high)}\u00a0${by.label} a step`;
   const [from, to] = [significant(low / by.divisor), significant(high / by.divisor)];

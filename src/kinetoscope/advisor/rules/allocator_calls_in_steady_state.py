@@ -47,12 +47,13 @@ def allocator_calls_in_steady_state(look: RankView) -> Iterator[Claim]:
     longest = int(rows[np.argmax(took)])
     calls, name = look.spans(rows), trace.strings.label(int(trace.name[longest]))
     yield Claim(
-        message=f"The allocator calls the driver {each_step(look.each_step(len(rows)), 'time')} ({quoted(name)} and the"
-        f" like), {shown(look.each_step(calls.length), 'ns')} of each step.",
+        message="The allocator calls the driver in every step."
+        f" {each_step(look.each_step(len(rows)), 'call')} ({quoted(name)} and the like) take"
+        f" {shown(look.each_step(calls.length), 'ns')} of each step.",
         stake=Stake(max(_SURE * least, 0.0), min(most, look.step)),
         change="+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment\n"
         "- torch.cuda.empty_cache()  # in the loop",
-        why="The steps are computed anew without these calls, and without waiting for the device in those that free.",
+        why="These calls go, and with those that free the waiting for the device.",
         evidence=(seen(look, longest, "the longest of these calls", "memory_curve"),),
         time=look.exposed(calls),
     )

@@ -57,13 +57,15 @@ def blocking_copies(look: RankView) -> Iterator[Claim]:
     longest = found.wait[which[np.argmax(look.trace.end[found.wait[which]] - look.trace.start[found.wait[which]])]]
     pinned = bool(found.pinned[which].all())
     yield Claim(
-        message=f"The host waits for {each_step(look.each_step(len(which)), 'copy', 'copies')} to the device"
-        f"{' from pinned memory' if pinned else ''}, {shown(look.each_step(waits.length), 'ns')} of each step.",
+        message=f"The host waits for copies to the device{' from pinned memory' if pinned else ''}."
+        f" {each_step(look.each_step(len(which)), 'copy', 'copies')} take it"
+        f" {shown(look.each_step(waits.length), 'ns')}"
+        " of each step.",
         stake=look.stake(_SURE * gains[0], gains[1]),
         change="- batch = batch.to(device)\n+ batch = batch.to(device, non_blocking=True)"
         + ("" if pinned else "  # with pin_memory=True in the loader"),
-        why="The steps are computed anew with a host that only queues these copies"
-        + (", which run at the speed of the link." if len(unknown) else "."),
+        why="The host only queues these copies"
+        + ("; they are supposed to run at the speed of the link." if len(unknown) else "."),
         confidence="high" if pinned else "medium",
         evidence=(seen(look, int(longest), "the longest wait", "synchronizations"),),
         time=look.exposed(waits),

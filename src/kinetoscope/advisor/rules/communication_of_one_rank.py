@@ -41,12 +41,12 @@ def communication_of_one_rank(look: RankView) -> Iterator[Claim]:
         return
     longest = int(calls["row"][calls["exposed"].arg_max() or 0])
     yield Claim(
-        message=f"Computation waits for collectives ({each_step(len(calls) / look.count, 'call')}), for"
-        f" {shown(look.each_step(exposed.length), 'ns')} of each step; whether for data or for a late rank, the traces"
-        " of all ranks would tell.",
+        message="Computation waits for collectives, for data or for a late rank. It waits"
+        f" {shown(look.each_step(exposed.length), 'ns')} of each step, in {each_step(len(calls) / look.count, 'call')};"
+        " only the traces of all ranks tell for which.",
         stake=look.stake(np.zeros(look.count), sums),
         change="+ kinetoscope advise FOLDER  # with the traces of all ranks",
-        why="Collectives that no computation of this rank hides; what of it is transfer cannot be told from one rank.",
+        why="No computation of this rank hides these collectives; one rank cannot tell transfer from waiting.",
         confidence="medium",
         evidence=(seen(look, longest, "the longest that is not hidden", "overlap"),),
         time=exposed,

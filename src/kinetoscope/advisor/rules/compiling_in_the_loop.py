@@ -81,11 +81,12 @@ def _compiled(look: RankView) -> Iterator[Claim]:
     if not is_worth_it(look, stake):
         return
     yield Claim(
-        message=f"torch.compile compiles{where.text} while it should train: {many(len(times), 'compilation')} in"
-        f" {many(look.count, 'step')}, {shown(time.length, 'ns')} in all{_versions(trace)}.",
+        message=f"torch.compile compiles again during the measured steps{where.text}."
+        f" {many(len(times), 'compilation')} in"
+        f" {many(look.count, 'step')} take {shown(time.length, 'ns')} in all{_versions(trace)}.",
         stake=stake,
         change="- f = torch.compile(f)\n+ f = torch.compile(f, dynamic=True)  # or pad to few different sizes",
-        why="The recorded steps are computed anew without the compiler's time.",
+        why="The compiler's time in the recorded steps.",
         evidence=(_evidence("the longest part of a compilation", start, end, longest, where),),
         time=look.exposed(time),
         key="compilation",
@@ -129,7 +130,7 @@ def _broken(look: RankView) -> Iterator[Claim]:
     start, end = look.shown(between.start[longest], between.end[longest])
     where = spot(trace, int(rows[:-1][broken][longest]))
     yield Claim(
-        message=f"The compiled code is in pieces{where.text}:"
+        message=f"Graph breaks split the compiled code{where.text}."
         f" {each_step(int(broken.sum()) / look.count, 'graph break')}"
         f" between compiled regions {joined(names)}.",
         stake=stake,
@@ -152,4 +153,4 @@ def _evidence(text: str, start: int, end: int, row: int, where: Spot) -> Evidenc
     return Evidence(text, "step_breakdown", start=start, end=end, row=row, file=where.file, line=where.line)
 
 
-RULE = Rule("HOST007", "The compiler works in the middle of the training", of_rank=compiling_in_the_loop)
+RULE = Rule("HOST007", "torch.compile compiles during the measured steps", of_rank=compiling_in_the_loop)

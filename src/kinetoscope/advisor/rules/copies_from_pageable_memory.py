@@ -61,14 +61,14 @@ def copies_from_pageable_memory(look: RankView) -> Iterator[Claim]:
     longest = int(look.work.rows[place[np.argmax(took)]])
     call = int(found.call[which[np.argmax(took)]])
     yield Claim(
-        message=f"{each_step(look.each_step(len(which)), 'copy', 'copies')} to the device from pageable"
-        f" memory: {shown(look.each_step(size), 'bytes')} in {shown(look.each_step(time), 'ns')}"
-        f" ({shown(size * 1e9 / max(time, 1), 'bytes/s')}).",
+        message="Copies to the device come from pageable memory."
+        f" {each_step(look.each_step(len(which)), 'copy', 'copies')}: {shown(look.each_step(size), 'bytes')} in"
+        f" {shown(look.each_step(time), 'ns')} ({shown(size * 1e9 / max(time, 1), 'bytes/s')}).",
         stake=look.stake(_SURE * gains[0], gains[1]),
         change="- DataLoader(dataset, ...); batch = batch.to(device)\n"
         "+ DataLoader(dataset, ..., pin_memory=True); batch = batch.to(device, non_blocking=True)",
-        why="The steps are computed anew with copies that the host does not wait for, at"
-        f" {shown(slow * 1e9, 'bytes/s')} to be sure and at {shown(fast * 1e9, 'bytes/s')} at most.",
+        why="The host does not wait for pinned copies. They run surely at"
+        f" {shown(slow * 1e9, 'bytes/s')} and at most at {shown(fast * 1e9, 'bytes/s')}.",
         evidence=(
             seen(look, call, "the call of the longest of them", "memory_bandwidth"),
             seen(look, longest, "the longest of them"),

@@ -54,14 +54,14 @@ def data_parallel(look: RankView) -> Iterator[Claim]:
     rest: Intervals = difference(look.inside, busiest)
     longest = int(rows[np.argmax(look.trace.end[rows] - look.trace.start[rows])])
     yield Claim(
-        message=f"One process drives {many(len(parts), 'device')} (DataParallel):"
+        message=f"One process drives {many(len(parts), 'device')} (DataParallel)."
         f" {shown(look.each_step(intersection(others, look.inside).length), 'ns')} of each step others compute while"
         " the busiest does not.",
         stake=look.stake(_SURE * look.sums(others), look.sums(rest)),
         change="- model = torch.nn.DataParallel(model)\n"
         "+ model = DistributedDataParallel(model, device_ids=[local_rank])  # torchrun --nproc-per-node=...",
         why="A step cannot be shorter than its busiest device computes; where only others compute, devices are served"
-        " in turn, and six tenths of that are supposed to be sure.",
+        " in turn, and six tenths of that count as sure.",
         confidence="medium",
         evidence=(seen(look, longest, "the longest forward pass", "step_breakdown"),),
         time=rest,

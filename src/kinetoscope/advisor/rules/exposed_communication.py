@@ -86,6 +86,8 @@ def exposed_communication(look: JobView) -> Iterator[Claim]:
     What to do. Reduce gradients in buckets as they come, as DistributedDataParallel does; gather ahead; send fewer
     bytes (bf16_compress_hook), or less often (no_sync, with gradients accumulated over several batches).
     """
+    if look.program in ("serving", "inference"):  # what is reduced there is needed at once
+        return
     found = look.of(exchange)
     for gradients in _gradients(found):
         yield from _late(found, gradients)
@@ -127,8 +129,8 @@ def _late(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
     if high <= 0:
         return
     yield Claim(
-        message=f"Gradients{_of(gradients)} are reduced after the backward pass: {shown(gradients.exposed, 'ns')} of"
-        f" each step, in {each_step(gradients.calls, 'call')}, is not hidden.",
+        message=f"Gradients{_of(gradients)} are reduced only after the backward pass. Nothing hides"
+        f" {shown(gradients.exposed, 'ns')} of each step, in {each_step(gradients.calls, 'call')}.",
         stake=_stake(low, high, gradients.exposed),
         change="- loss.backward(); all_reduce(gradients)\n"
         "+ model = DistributedDataParallel(model)  # reduces in buckets, while backward() goes on",
@@ -149,7 +151,7 @@ def _many_bytes(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
     accumulate = "+ with model.no_sync():  # for all but the last of several batches\n+     loss.backward()"
     if gradients.wide:
         change = "+ model.register_comm_hook(None, default_hooks.bf16_compress_hook)"
-        why = "Half the bytes take half the time; 80 % of that is supposed to be sure, as casts cost something too."
+        why = "Half the bytes take half the time; 80 % of that counts as sure, as casts cost something too."
         stake = _stake(0.8 * halved, max(1.05 * halved, 0.0), gradients.exposed)
     else:
         change = accumulate
@@ -158,8 +160,8 @@ def _many_bytes(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
     if stake.high < _LEAST * found.step:
         return
     yield Claim(
-        message=f"The backward pass cannot hide all gradients{_of(gradients)}: their exchange takes"
-        f" {shown(gradients.transfer, 'ns')} of each step, and {shown(gradients.exposed, 'ns')} is exposed.",
+        message=f"The backward pass cannot hide the exchange of all gradients{_of(gradients)}. It takes"
+        f" {shown(gradients.transfer, 'ns')} of each step, and nothing hides {shown(gradients.exposed, 'ns')} of it.",
         stake=stake,
         change=change,
         why=why,
@@ -188,8 +190,9 @@ def _gathers(found: Exchange) -> Iterator[Claim]:
     if room < 0.15 * exposed:
         return
     yield Claim(
-        message=f"Parameters are gathered only when they are needed: {shown(exposed, 'ns')} of each step, in"
-        f" {each_step(calls, 'all-gather')}, is not hidden.",
+        message=f"Parameters are gathered only when they are needed. Nothing hides {shown(exposed, 'ns')} of each"
+        " step, in"
+        f" {each_step(calls, 'all-gather')}.",
         stake=_stake(0.75 * room, 1.1 * room, exposed),
         change="+ FSDP(..., forward_prefetch=True, backward_prefetch=BackwardPrefetch.BACKWARD_PRE,"
         " limit_all_gathers=False)",

@@ -39,8 +39,10 @@ def fragmented_memory(look: RankView) -> Iterator[Claim]:
             continue
         of = f" of {shown(use.total, 'bytes')}" if use.total else ""
         yield Claim(
-            message=f"The allocator holds {shown(use.reserved, 'bytes')}{of} on {use.device} when most is in use, and"
-            f" {shown(unused, 'bytes')} of it ({share(unused, use.reserved)}) lie idle.",
+            message="The allocator holds much more memory than is in use. It holds"
+            f" {shown(use.reserved, 'bytes')}{of} on"
+            f" {use.device} when most is in use, and {shown(unused, 'bytes')} of it ({share(unused, use.reserved)}) lie"
+            " idle.",
             stake=NOTHING,
             change="+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment",
             why="No time is at stake, but memory: it would suffice for a larger batch.",

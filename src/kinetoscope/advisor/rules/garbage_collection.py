@@ -54,15 +54,15 @@ def garbage_collection(look: RankView) -> Iterator[Claim]:
     longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
     start, end = look.shown(trace.start[longest], trace.end[longest])
     yield Claim(
-        message=f"Python collects garbage {each_step(len(rows) / look.count, 'time')},"
+        message=f"Python's garbage collector stops the program. It runs {each_step(len(rows) / look.count, 'time')},"
         f" {shown(look.each_step(spans.length), 'ns')} of each step and {shown(end - start, 'ns')} at the longest.",
         stake=stake,
         change="+ gc.collect(); gc.freeze()  # once, before the loop\n"
         "+ gc.disable()  # and gc.collect() every so many steps",
-        why="The steps are computed anew without these pauses; eight tenths of that are supposed to be sure.",
+        why="Some garbage has to be collected some time: eight tenths of the gain count as sure.",
         evidence=(Evidence("the longest collection", "step_breakdown", start=start, end=end, row=longest),),
         time=look.exposed(spans),
     )
 
 
-RULE = Rule("HOST006", "Python's garbage collector holds up the training", of_rank=garbage_collection)
+RULE = Rule("HOST006", "Python's garbage collector stops the program", of_rank=garbage_collection)

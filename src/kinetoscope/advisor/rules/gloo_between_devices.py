@@ -47,8 +47,8 @@ def gloo_between_devices(look: JobView) -> Iterator[Claim]:
     known = bool((slow["bytes"].is_not_null() & (slow["bytes"] > 0) & (slow["hosts"] == 1)).all())
     low = max(_SURE * exposed - instead, 0.0) if known else _UNKNOWN * exposed
     yield Claim(
-        message=f"Collectives run on the host (gloo) although the work is on devices: {each_step(calls, 'call')},"
-        f" {shown(exposed, 'ns')} not hidden.",
+        message="Devices exchange data by gloo, which runs on the host. Nothing hides"
+        f" {shown(exposed, 'ns')} of each step, in {each_step(calls, 'call')}.",
         stake=Stake(min(low, exposed), exposed),
         change='- dist.init_process_group("gloo")\n+ dist.init_process_group("nccl")',
         why="Exposed transfer, without waiting for late ranks; NCCL is supposed to reach at least 4 GB/s on the bus."

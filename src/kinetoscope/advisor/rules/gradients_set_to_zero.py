@@ -62,12 +62,12 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
     start, end = look.shown(trace.start[longest], trace.end[longest])
     length = look.each_step(int((trace.end[rows] - trace.start[rows]).sum()))
     yield Claim(
-        message=f"Gradients are filled with zeros: {each_step(int(chosen.sum()) / look.count, 'operator')},"
-        f" {shown(length, 'ns')} on the host.",
+        message="The optimizer fills gradients with zeros instead of dropping them."
+        f" {each_step(int(chosen.sum()) / look.count, 'operator')} take {shown(length, 'ns')} on the host.",
         stake=stake,
         change="- optimizer.zero_grad(set_to_none=False)\n+ optimizer.zero_grad(set_to_none=True)",
-        why="The steps are computed anew without the zeros (85 % of that are supposed to be sure where a device"
-        " computes), and at most without the additions to them in the backward pass.",
+        why="The zeros go (85 % of that counts as sure where a device computes), and at most the additions to them in"
+        " the backward pass, too.",
         evidence=(Evidence("the longest zero_grad", "operators", start=start, end=end, row=longest),),
         time=_time(look, rows, zeros),
     )

@@ -35,10 +35,12 @@ def growing_memory(look: RankView) -> Iterator[Claim]:
         kept = kept.filter(pl.col("steps") * 2 >= whole["steps"] - 1)
         source = _source(kept.row(0, named=True)) if len(kept) else ""
         yield Claim(
-            message=f"Memory grows by {shown(whole['per_step'], 'bytes')} a step on {quoted(device)}{source}"
-            f"{_until(look, device, whole['per_step'])}.",
+            message=f"Memory grows from step to step on {quoted(device)}. It grows by"
+            f" {shown(whole['per_step'], 'bytes')} a step{source}{_until(look, device, whole['per_step'])}.",
             stake=NOTHING,
-            change="- losses.append(loss)\n+ losses.append(loss.detach())  # without the graph that it came from",
+            change="- losses.append(loss)\n+ losses.append(loss.detach())  # without the graph that it came from"
+            if look.program == "training"
+            else "",
             why=f"No time is at stake, but the run. {whole['evidence']}",
             evidence=(Evidence("what is kept, and where it was taken", "memory_growth"),),
             key=device,

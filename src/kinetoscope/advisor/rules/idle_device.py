@@ -19,6 +19,23 @@ _REASONS: Final = 3
 """Reasons that are named."""
 
 
+_WORDS: Final = {
+    "data loading": "the host loads data",
+    "synchronizing call": "the host waits for the device",
+    "allocating call": "the host allocates or frees memory",
+    "other runtime call": "the host is in other calls of the runtime",
+    "host operator": "the host runs operators",
+    "Python": "the host runs Python",
+    "nothing recorded": "nothing was recorded of the host",
+    "launch call": "the host is in launch calls",
+    "launch to start": "what was launched starts late",
+    "launched just before": "launches have only just been made",
+    "kernel to kernel": "pauses between kernels",
+    "stream or event": "streams wait for each other",
+}
+"""Of the details of idle time: what goes on meanwhile."""
+
+
 def idle_device(look: RankView) -> Iterator[Claim]:
     """Is the device idle, and why?
 
@@ -42,14 +59,16 @@ def idle_device(look: RankView) -> Iterator[Claim]:
     if not total:
         return
     reasons = [
-        f"{reason} ({detail}) {share(time, total)}" for reason, detail, time in by_reason.head(_REASONS).iter_rows()
+        f"{_WORDS.get(detail, f'{reason} ({detail})')} ({share(time, total)})"
+        for reason, detail, time in by_reason.head(_REASONS).iter_rows()
     ]
     longest = int(np.argmax(look.idle.end - look.idle.start))
     start, end = look.shown(look.idle.start[longest], look.idle.end[longest])
     yield Claim(
-        message=f"The device is idle {share(look.idle.length, look.inside.length)} of the step: {joined(reasons)}.",
+        message="The device is idle for reasons that no other finding counts. In all it is idle"
+        f" {share(look.idle.length, look.inside.length)} of the step: {joined(reasons)}.",
         stake=Stake(0.0, look.each_step(look.idle.length)),
-        why="What is idle and counted by no other finding; what would shorten it is not known.",
+        why="The trace does not tell what would shorten it.",
         confidence="low",
         evidence=(Evidence("the longest idle time", "idle_breakdown", start=start, end=end),),
         time=look.idle,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import wording
 from kinetoscope.advisor.words import each_step, quoted, share
 from kinetoscope.advisor.worth import is_worth_it, nothing_changes, stake_over
 from kinetoscope.algorithms.intervals import intersection, union
@@ -108,17 +109,19 @@ def _claims(look: RankView, chosen: NDArray[np.bool_], left: NDArray[np.float64]
         mean = float(np.average(left[these], weights=work.duration[these]))
         start, end = look.shown(work.start[longest], work.end[longest])
         what = (
-            f"for each multiprocessor it has {mean:.2f} blocks, so most of the device is empty"
+            f"{mean:.2f} blocks for each multiprocessor"
             if sure
-            else f"it fills {mean * _ENOUGH:.0f} % of the warps of a multiprocessor"
+            else f"{mean * _ENOUGH:.0f} % of the warps of a multiprocessor"
         )
         yield Claim(
-            message=f"{quoted(name)} runs {shown(look.each_step(spans.length), 'ns')} of each step"
-            f" ({share(spans.length, look.inside.length)}; {each_step(len(these) / look.count, 'call')}): {what}.",
+            message=f"{quoted(name)} leaves most of the device empty. It runs"
+            f" {shown(look.each_step(spans.length), 'ns')} of"
+            f" each step ({share(spans.length, look.inside.length)}; {each_step(len(these) / look.count, 'call')}) with"
+            f" {what}.",
             stake=stake,
-            change="- DataLoader(dataset, batch_size=n)\n+ DataLoader(dataset, batch_size=4 * n)  # more blocks",
-            why="The steps are computed anew with this work spread over the whole device"
-            + ("; half of that is supposed to be sure." if sure else ", which not every kernel gains by."),
+            change=wording(look.program).larger_batch(4),
+            why="This work spreads over the whole device"
+            + ("; half of the gain counts as sure." if sure else ", which not every kernel gains by."),
             confidence="medium" if sure else "low",
             evidence=(Evidence("the longest call", "kernels", start=start, end=end,
                                row=int(work.rows[longest])),),

@@ -69,20 +69,31 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
     longest = int(np.argmax(exposed.end - exposed.start))
     start, end = look.shown(exposed.start[longest], exposed.end[longest])
     yield Claim(
-        message=f"The device waits for launches {share(exposed.length, look.inside.length)} of the step:"
-        f" {each_step(len(found.calls) / look.count, 'launch', 'launches')}, each of which takes the host"
-        f" {shown(found.length / len(found.calls), 'ns')}, for kernels that run"
+        message="The device waits for the host to launch kernels. It waits"
+        f" {share(exposed.length, look.inside.length)} of the step:"
+        f" {each_step(len(found.calls) / look.count, 'launch', 'launches')} take the host"
+        f" {shown(found.length / len(found.calls), 'ns')} each, and the kernels run"
         f" {shown(float(np.median(busy)) if len(busy) else 0, 'ns')}.",
         stake=stake,
-        change='- model = Model()\n+ model = torch.compile(Model(), mode="reduce-overhead")  # or a larger batch',
-        why="The steps are computed anew with launching that takes no time; a graph is supposed to bring nine tenths"
-        " of that at least.",
+        change=_change(look),
+        why="At most launching takes no time; a graph brings nine tenths of that at least.",
         confidence="medium" if look.is_whole else "low",
         evidence=(Evidence("the longest stretch without device work while launching", "idle_breakdown",
                            start=start, end=end),),
         time=exposed,
         broad=1,
     )  # fmt: skip
+
+
+_COMPILE: Final = '- model = Model()\n+ model = torch.compile(Model(), mode="reduce-overhead")  # or a larger batch'
+_GRAPHS: Final = '- torch.compile(model)\n+ torch.compile(model, mode="reduce-overhead")  # or a larger batch'
+
+
+def _change(look: RankView) -> str:
+    """What is not done yet: compiled code, graphs of it, else more of both."""
+    if "graphs" in look.uses:
+        return "+ put what is still launched call by call into the graphs too, or give each kernel more to do"
+    return _GRAPHS if "compiled" in look.uses else _COMPILE
 
 
 RULE = Rule("HOST001", "The host cannot launch kernels fast enough", of_rank=launch_bound_steps)

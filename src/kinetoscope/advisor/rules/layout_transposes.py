@@ -55,13 +55,13 @@ def layout_transposes(look: RankView) -> Iterator[Claim]:
     start, end = look.shown(look.work.start[longest], look.work.end[longest])
     name = look.trace.strings.glance(int(look.trace.name[row]))
     yield Claim(
-        message=f"Images change their layout around convolutions: {each_step(len(work) / look.count, 'kernel')} such as"
-        f" {quoted(name)}, {shown(look.each_step(spans.length), 'ns')} of each step.",
+        message=f"Images change their layout around convolutions. {each_step(len(work) / look.count, 'kernel')} such as"
+        f" {quoted(name)} take {shown(look.each_step(spans.length), 'ns')} of each step.",
         stake=stake,
         change="- model, images = model.cuda(), images.cuda()\n"
         "+ model = model.cuda().to(memory_format=torch.channels_last)\n"
         "+ images = images.cuda().to(memory_format=torch.channels_last)",
-        why=f"The steps are computed anew without these kernels; {_LEFT:.0%} of them is supposed to stay at most.",
+        why=f"These kernels go; {_LEFT:.0%} of them stays at most.",
         evidence=(Evidence("the longest of them", "kernels", start=start, end=end, row=row),),
         time=spans,
     )  # fmt: skip

@@ -12,6 +12,7 @@ from kinetoscope.advisor.fetching import IN_PROCESS, WORTH, confidence, fetches,
 from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.where import seen
+from kinetoscope.advisor.wording import wording
 from kinetoscope.advisor.words import share
 from kinetoscope.views.numbers import shown
 
@@ -52,13 +53,13 @@ def loading_in_the_main_process(look: RankView) -> Iterator[Claim]:
     waiting = max(length / workers - rest, 0.0)
     longest = int(rows[np.argmax(look.trace.end[rows] - look.trace.start[rows])])
     yield Claim(
-        message=f"Batches are made in the training process: {shown(length, 'ns')} of each step"
+        message=f"{wording(look.program).process} makes each batch itself. That takes {shown(length, 'ns')} of"
+        " each step"
         f" ({share(length, look.step)}).",
         stake=look.stake(sure(look) * np.maximum(gains - waiting, 0.0), gains),
         change="- DataLoader(dataset, batch_size=...)\n"
         f"+ DataLoader(dataset, batch_size=..., num_workers={workers}, persistent_workers=True)",
-        why=f"The steps are computed anew without these spans; {workers} workers, which share the host with the"
-        f" training, are supposed to bring {share(sure(look), 1.0)} of that at least.",
+        why=f"{workers} workers share the host with this process: {share(sure(look), 1.0)} of the gain counts as sure.",
         confidence=confidence(look, "high"),
         evidence=(seen(look, longest, "the longest of them", "step_breakdown"),),
         time=look.exposed(spans),

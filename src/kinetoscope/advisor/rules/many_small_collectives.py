@@ -77,9 +77,10 @@ def many_small_collectives(look: JobView) -> Iterator[Claim]:
         sure = 0.7 * saved
         group = part["group"][0]
         yield Claim(
-            message=f"There are many small collectives: {each_step(in_step, f'{kind}')} of"
-            f" {shown(size / max(calls, 1e-9), 'bytes')} on average{f' in {quoted(group, 40)}' if group else ''},"
-            f" {shown(exposed, 'ns')} of them not hidden.",
+            message=f"Many small {kind} collectives cost their latency. {each_step(in_step, f'{kind}')} of"
+            f" {shown(size / max(calls, 1e-9), 'bytes')} on average{f' in {quoted(group, 40)}' if group else ''}:"
+            " nothing"
+            f" hides {shown(exposed, 'ns')} of them.",
             stake=Stake(min(sure, high), high),
             change="- DistributedDataParallel(model, bucket_cap_mb=1)\n+ DistributedDataParallel(model)  # 25 MB"
             if kind == "all_reduce"

@@ -92,14 +92,14 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
     name = look.trace.strings.glance(int(look.trace.name[row]))
     start, end = look.shown(look.work.start[longest], look.work.end[longest])
     yield Claim(
-        message="Matrix products run in FP32 without tensor cores:"
+        message="Matrix products run in FP32 without tensor cores. They take"
         f" {share(spans.length, look.inside.length)} of the step, in kernels such as {quoted(name)}.",
         stake=stake,
         change='+ torch.set_float32_matmul_precision("high")  # TF32; and torch.backends.cudnn.allow_tf32 = True\n'
         '+ with torch.autocast("cuda", dtype=torch.bfloat16): ...  # or BF16'
         if has_tf32
         else '+ with torch.autocast("cuda", dtype=torch.float16): ...  # and torch.amp.GradScaler()',
-        why="The steps are computed anew with the time that each product needs on tensor cores, at 80 % of the peak in"
+        why="Each product takes the time that it needs on tensor cores, at 80 % of the peak in"
         f" 16 bits, surely at 30 % of that in {'TF32' if has_tf32 else 'FP16'}; where sizes were not recorded"
         " (record_shapes=True), with 12 to 40 % of its time.",
         confidence="medium",

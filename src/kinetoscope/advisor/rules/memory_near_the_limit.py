@@ -26,26 +26,32 @@ def memory_near_the_limit(look: RankView) -> Iterator[Claim]:
 
     Why it matters. From nine tenths on, the next longer sentence or a batch of another shape fails, or makes the
     allocator give back all that it holds and ask the driver anew, which waits for the device each time. What torch
-    keeps in reserve does not count: that it gives back by itself. No time is at stake, so it is a note.
+    keeps in reserve does not count: that it gives back by itself. No time is at stake, so it is a note. Serving engines
+    fill the memory with their cache on purpose: of them only memory that ran out counts.
 
     What to do. Recompute activations instead of keeping them, or train in 16 bits, or with a smaller batch and
     accumulated gradients.
     """
     failed = out_of_memory(look.trace)
+    if look.program == "serving" and not failed:  # engines fill it with their cache, on purpose
+        return
     ran_out = f"; memory ran out {many(failed, 'time')}" if failed else ""
     for use in memory_use(look):
         if not use.total or (use.peak < _NEAR * use.total and not failed):
             continue
         yield Claim(
-            message=f"{shown(use.peak, 'bytes')} of {shown(use.total, 'bytes')} are in use on {use.device} at the peak"
-            f" ({share(use.peak, use.total)}){ran_out}.",
+            message=f"Device memory is nearly full. {shown(use.peak, 'bytes')} of {shown(use.total, 'bytes')} are"
+            " in use on"
+            f" {use.device} at the peak ({share(use.peak, use.total)}){ran_out}.",
             stake=NOTHING,
-            change="- x = block(x)\n+ x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
+            change=_CHECKPOINT if look.program == "training" else "",
             why="No time is at stake, but the run: a slightly larger batch does not fit.",
             evidence=(seen(look, use.row, "the peak", "memory_peak"),),
             key=use.device,
             at_most="note",
         )
 
+
+_CHECKPOINT: Final = "- x = block(x)\n+ x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)"
 
 RULE = Rule("MEMORY002", "Memory is nearly full", of_rank=memory_near_the_limit)

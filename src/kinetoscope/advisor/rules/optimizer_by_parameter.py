@@ -96,12 +96,11 @@ def optimizer_by_parameter(look: RankView) -> Iterator[Claim]:
     length = look.each_step(int((trace.end[rows] - trace.start[rows]).sum()))
     option = "fused=True" if spans.name in _FUSED else "foreach=True"
     yield Claim(
-        message=f"{spans.name} updates the parameters one by one: {each_step(count / look.count, 'operator')},"
+        message=f"{spans.name} updates the parameters one by one. {each_step(count / look.count, 'operator')} take"
         f" {shown(length, 'ns')} on the host.",
         stake=stake,
         change=f"- {spans.name}(model.parameters(), ...)\n+ {spans.name}(model.parameters(), ..., {option})",
-        why="The steps are computed anew with a part of the calls and kernels of the update; see the rule's text for"
-        " how large a part.",
+        why="A part of the calls and kernels of the update stays; the rule's text says how large a part.",
         confidence="medium",
         evidence=(Evidence("the longest update", "operators", start=start, end=end, row=longest),),
         time=_time(look, rows, within),

@@ -8,9 +8,9 @@ from typing import Final
 from kinetoscope.advisor.finding import NOTHING, Claim
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.words import joined
-from kinetoscope.model import arguments
 from kinetoscope.model.devices import devices
 from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.unrecorded import recorded_options
 
 _IDLE: Final = 0.1
 """Share of the steps in which the devices are idle from which on more would help."""
@@ -36,24 +36,23 @@ def recording_options(look: RankView) -> Iterator[Claim]:
         message=f"The recording holds {joined(missing)}.",
         stake=NOTHING,
         change=f"- with profile(...) as prof:\n+ with profile(..., {', '.join(options)}) as prof:",
-        why="No time is at stake: rules that ask for it had to be silent.",
+        why="No time is at stake, but rules that need it are silent.",
         at_most="note",
     )
 
 
 def _lacks(look: RankView) -> Iterator[tuple[str, str]]:
-    trace = look.trace
-    ops = trace.rows(EventKind.HOST_OP)
-    if not len(ops):
+    trace, known = look.trace, look.trace.of(recorded_options)
+    if not len(trace.rows(EventKind.HOST_OP)):
         return
     if not look.has_device and (trace.of(devices) or len(trace.rows(EventKind.RUNTIME))):
         yield "device work", "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
-    if not arguments.has(trace, "input_dims", ops).any():
+    if "record_shapes" not in known:
         yield "shapes of inputs", "record_shapes=True"
     idle = look.has_device and look.idle.length >= _IDLE * max(look.inside.length, 1)
-    if idle and not len(trace.rows(EventKind.MEMORY)):
+    if idle and "profile_memory" not in known:
         yield "memory events", "profile_memory=True"
-    if idle and not len(trace.rows(EventKind.PYTHON)) and not arguments.has(trace, "call_stack", ops).any():
+    if idle and "with_stack" not in known:
         yield "Python stacks", "with_stack=True"
 
 

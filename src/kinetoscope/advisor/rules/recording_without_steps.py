@@ -7,6 +7,7 @@ from typing import Final
 
 from kinetoscope.advisor.finding import NOTHING, Claim
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import wording
 from kinetoscope.advisor.words import joined
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.health import many
@@ -17,7 +18,7 @@ _FEWEST: Final = 3
 
 
 def recording_without_steps(look: RankView) -> Iterator[Claim]:
-    """Does the recording show a few steps of the training, after its warm-up and from start to end?
+    """Does the recording show a few steps, after the warm-up and from start to end?
 
     What it checks. Whether steps are marked, whether three or more are left after the warm-up, and whether the
     recording and its file are whole.
@@ -45,11 +46,17 @@ def recording_without_steps(look: RankView) -> Iterator[Claim]:
     yield Claim(
         message=f"The recording says little about an average step: {joined(lacks)}.",
         stake=NOTHING,
-        change="+ with profile(schedule=schedule(wait=1, warmup=3, active=5), ...) as prof:\n"
-        "      for batch in loader:\n          train(batch)\n+         prof.step()",
-        why="No time is at stake, but how sure all other findings are.",
+        change=_change(look),
+        why="No time is at stake, but all other findings are less sure.",
         at_most="note",
     )
+
+
+def _change(look: RankView) -> str:
+    """More steps where there are some; else how they are marked."""
+    if look.view.steps.origin == "profiler":
+        return "+ with profile(schedule=schedule(wait=1, warmup=3, active=5), ...) as prof:  # more active steps"
+    return wording(look.program).steps
 
 
 RULE = Rule("RECORDING001", "The recording shows no steady steps", of_rank=recording_without_steps)

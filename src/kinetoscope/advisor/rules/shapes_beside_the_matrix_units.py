@@ -79,12 +79,11 @@ def shapes_beside_the_matrix_units(look: RankView) -> Iterator[Claim]:
     start, end = look.shown(look.trace.start[row], look.trace.end[row])
     better = -(-size // 64) * 64
     yield Claim(
-        message=f"Matrices have sizes that tensor cores load badly, such as {size:,}:"
-        f" {each_step(len(calls) / look.count, 'product')}, {share(spans.length, look.inside.length)} of the step.",
+        message=f"Matrix sizes do not fit tensor cores, such as {size:,}."
+        f" {each_step(len(calls) / look.count, 'product')} take {share(spans.length, look.inside.length)} of the step.",
         stake=stake,
         change=f"- size = {size}\n+ size = {better}  # a multiple of 64, the rest of it unused",
-        why="The steps are computed anew with a part of the time of these products; see the rule's text for how large a"
-        " part.",
+        why="A part of the time of these products stays; the rule's text says how large a part.",
         confidence="medium",
         evidence=(Evidence("the product that takes longest", "flops", start=start, end=end, row=row),),
         time=spans,

@@ -53,12 +53,12 @@ def slow_first_batch(look: RankView) -> Iterator[Claim]:
         return
     worst = int(found.first[np.argmax(took)])
     yield Claim(
-        message=f"Starting the loader's workers keeps the training waiting for {shown(each, 'ns')}, once an epoch"
+        message=f"Each epoch starts the loader's workers anew. That takes {shown(each, 'ns')} once an epoch"
         f" ({many(len(found), 'time')} in this recording).",
         stake=stake if stake.high >= WORTH * look.step else NOTHING,
         change="- DataLoader(dataset, num_workers=n)\n+ DataLoader(dataset, num_workers=n, persistent_workers=True)",
-        why="The steps are computed anew without the time between two epochs; the first batch itself has to be made"
-        " even so, which only the upper end leaves out. Over epochs longer than the recording it is less a step.",
+        why="The first batch has to be made in any case, which only the upper end leaves out. Over epochs longer than"
+        " the recording it is less a step.",
         confidence="medium",
         evidence=(seen(look, worst, "the slowest first batch", "step_breakdown"),),
         time=look.exposed(merge(surely, late)),

@@ -71,8 +71,9 @@ def slow_link(look: JobView) -> Iterator[Claim]:
     who = f" Rank {shared[0]} is in all {len(lists)} groups that are slow." if len(shared) == 1 else ""
     name = groups["group"][0]
     yield Claim(
-        message=f"Process group {quoted(name, 50) if name else '(not named)'} takes {groups['times'][0]:.1f} times as"
-        f" long as its like for the same bytes: {shown(cost, 'ns')} of each step.{who}",
+        message=f"Process group {quoted(name, 50) if name else '(not named)'} communicates slowly. It takes"
+        f" {groups['times'][0]:.1f} times as long as its like for the same bytes, {shown(cost, 'ns')} of each"
+        f" step.{who}",
         stake=Stake(_SURE * cost, min(_MOST * cost, found.step)),
         change="+ nvidia-smi topo -m; ibstat  # on its machines, beside those of a quick group\n"
         "+ all_reduce_perf -b 8M -e 128M  # nccl-tests, on these machines alone",

@@ -96,12 +96,15 @@ def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
     start, end = look.shown(trace.start[rows[0]], trace.end[rows[-1]])
     took = int((trace.end[runs.rows] - trace.start[runs.rows]).sum())
     yield Claim(
-        message=f"Element-wise operators follow one another: {each_step(len(runs.rows) / look.count, 'operator')}"
-        f" in runs of up to {len(rows)}, {shown(took / len(runs.rows), 'ns')} each on the host.",
+        message="Many small element-wise operators follow one another."
+        f" {each_step(len(runs.rows) / look.count, 'operator')} form runs of up to {len(rows)}; each takes the host"
+        f" {shown(took / len(runs.rows), 'ns')}.",
         stake=stake,
-        change="- y = f(x)\n+ f = torch.compile(f)  # once\n+ y = f(x)",
-        why="The steps are computed anew with the longest of each run alone; surely with a fifth of the other"
-        " calls and of their small kernels, and twice the longest of the large ones.",
+        change="+ torch.compile the functions that these operators stand in, too"
+        if "compiled" in look.uses
+        else "- y = f(x)\n+ f = torch.compile(f)  # once\n+ y = f(x)",
+        why="At most only the longest of each run stays; surely no more than a fifth of the other calls and of their"
+        " small kernels, and twice the longest of the large ones.",
         confidence="medium",
         evidence=(Evidence(f"the longest run{where.text}", "operators", start=start, end=end, row=int(rows[0]),
                            file=where.file, line=where.line),),

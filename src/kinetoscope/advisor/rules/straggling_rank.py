@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from kinetoscope.advisor.exchange import Exchange, Late, exchange
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.advisor.wording import Wording, wording
 from kinetoscope.views.numbers import shown
 
 _ALONE: Final = 0.82, 1.08
@@ -32,31 +34,36 @@ class _Words:
     """What is said of a cause: what the rank does, what to change, and which analysis shows it."""
 
     does: str
-    change: str
+    change: str | Callable[[Wording], str]
     analysis: str
+
+    def diff(self, look: JobView) -> str:
+        """What to change, in the words of the program."""
+        return self.change if isinstance(self.change, str) else self.change(wording(look.program))
 
 
 _CAUSES: Final[dict[str, _Words]] = {
     "computation": _Words(
-        "computes longer", "+ nvidia-smi -q -d PERFORMANCE,CLOCK  # on its machine: slowed by heat or power?\n"
+        "which computes longer", "+ nvidia-smi -q -d PERFORMANCE,CLOCK  # on its machine: slowed by heat or power?\n"
         "+ give each rank the same work", "kernel_spread",
     ),
-    "memory copies": _Words("copies longer", "+ pin memory; look at its PCIe link and NUMA node", "memory_bandwidth"),
+    "memory copies": _Words(
+        "which copies longer", "+ pin memory; look at its PCIe link and NUMA node", "memory_bandwidth",
+    ),
     "data loading": _Words(
-        "waits for its data", "- DataLoader(dataset, ...)\n+ DataLoader(dataset, num_workers=..., prefetch_factor=4)"
+        "which waits for its data", "- DataLoader(dataset, ...)\n+ DataLoader(dataset, num_workers=...,"
+        " prefetch_factor=4)"
         "  # and look at the disk and cores of its machine", "step_breakdown",
     ),
     "synchronization": _Words(
-        "waits for its device", "- if rank == 0: log(loss.item())\n+ log(loss.detach())  # fetch it now and then",
-        "synchronizations",
+        "which waits for its device", attrgetter("synchronize"), "synchronizations",
     ),
     "host gap": _Words(
-        "has a host that does something else", "- if rank == 0: save(...)\n+ save asynchronously, or after the step;"
-        " look for other processes on its cores", "idle_breakdown",
+        "whose host works longer between launches", attrgetter("save"), "idle_breakdown",
     ),
 }  # fmt: skip
 
-_UNKNOWN: Final = _Words("comes late", "", "stragglers")
+_UNKNOWN: Final = _Words("which comes late", "", "stragglers")
 
 
 def straggling_rank(look: JobView) -> Iterator[Claim]:
@@ -77,11 +84,13 @@ def straggling_rank(look: JobView) -> Iterator[Claim]:
     for late in found.late:
         words = _CAUSES.get(late.cause, _UNKNOWN)
         yield Claim(
-            message=f"All wait for rank {late.rank}, which {words.does}: {shown(late.cost, 'ns')} of each step.",
+            message=f"All ranks wait for rank {late.rank}, {words.does}. They wait {shown(late.cost, 'ns')} of"
+            " each step.",
             stake=_stake(found, late),
-            change=words.change,
-            why="How much longer than this rank the others are in collectives that nothing hides; of several stragglers"
-            " one alone brings what it is later than the next.",
+            change=words.diff(look),
+            why="The others are so much longer than this rank in collectives that nothing hides; of several"
+            " stragglers one"
+            " alone brings what it is later than the next.",
             confidence="medium" if found.pipeline or found.steps < _FEW else "high",
             evidence=(
                 Evidence("who is late, and why", "stragglers"),

@@ -21,6 +21,7 @@ from kinetoscope.advisor.fetching import (
 from kinetoscope.advisor.finding import Claim, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.where import seen
+from kinetoscope.advisor.wording import wording
 from kinetoscope.advisor.words import share
 from kinetoscope.algorithms.intervals import union
 from kinetoscope.views.numbers import shown
@@ -72,13 +73,15 @@ def too_few_workers(look: RankView) -> Iterator[Claim]:
     times = min(max(math.ceil(_ROOM * look.step / rest), 2), _MOST)
     part = sure(look) * min(1.0, look.step * (1 - 1 / times) / waiting)
     yield Claim(
-        message=f"The training waits {shown(waiting, 'ns')} of each step ({share(waiting, look.step)}) for the loader's"
-        " workers.",
+        message=f"{wording(look.program).process} waits for the loader's workers. It waits {shown(waiting, 'ns')}"
+        " of each"
+        f" step ({share(waiting, look.step)}).",
         stake=Stake(max(part * least, 0.0), min(most, look.step)),
         change="- DataLoader(dataset, num_workers=n, ...)\n"
         f"+ DataLoader(dataset, num_workers={times} * n, persistent_workers=True, ...)",
-        why=f"The steps are computed anew without the waiting. {times} times the workers make batches {times} times as"
-        f" fast, and are supposed to bring {share(sure(look), 1.0)} of what that allows.",
+        why=f"{times} times the workers make batches {times} times as fast; {share(sure(look), 1.0)} of what that"
+        " allows"
+        " counts as sure.",
         confidence=confidence(look, "medium"),
         evidence=(seen(look, longest, "the longest wait", "step_breakdown"),),
         time=look.exposed(waits),

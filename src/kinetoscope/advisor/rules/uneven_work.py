@@ -58,12 +58,14 @@ def uneven_work(look: JobView) -> Iterator[Claim]:
     if most < _SPREAD * found.step or (always >= _ALWAYS and found.ranks > 2 and len(each) > 2):
         return
     yield Claim(
-        message=f"The work of ranks differs from step to step: the longest computes {shown(more, 'ns')}"
+        message=f"The work of ranks differs from step to step. The longest computes {shown(more, 'ns')}"
         f" ({share(more, found.step)} of the step) longer than the average, and all wait for it.",
         stake=Stake(_SURE * most, min(_MOST * max(more, most), found.step)),
-        change="- DistributedSampler(dataset)\n+ a sampler that puts samples of like length into one step of all ranks",
+        change="- DistributedSampler(dataset)\n+ a sampler that puts samples of like length into one step of all ranks"
+        if look.program == "training"
+        else "+ give all ranks requests of like length in the same step",
         why="With the same work on all ranks a step takes what the average one takes; samples are never quite alike, so"
-        " three quarters are supposed to be sure.",
+        " three quarters count as sure.",
         confidence="high" if len(each) > 2 else "medium",
         evidence=(Evidence("computation and waiting of each rank and step", "rank_balance"),),
         time=found.of_rest(most),

@@ -23,6 +23,7 @@ from kinetoscope.model.loading import is_data_loading
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.steps import step_of
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.unrecorded import recorded_options, unrecorded
 from kinetoscope.views.numbers import shown
 
 _SURE: Final = 0.85
@@ -50,14 +51,14 @@ _MOST: Final = 4
 
 
 def unexplained_host_time(look: RankView) -> Iterator[Claim]:
-    """Does the training loop do something else for long, while nothing is computed?
+    """Does the host do something other than operators for long, while nothing is computed?
 
     What it checks. Stretches of the main thread, within steps, in which no thread runs an operator, a call of the
     device's runtime or a loader, no device works, and which are longer than 0.3 ms and a hundredth of a step. They are
     told apart by the Python function, the annotation, or the operators before and after them.
 
-    Why it matters. Logging, checkpoints, metrics, images, `time.sleep`, waiting for a file or a lock: while the loop
-    does that it launches nothing. At stake is what the steps gain without these stretches, surely 85 % of it.
+    Why it matters. Logging, checkpoints, metrics, images, `time.sleep`, waiting for a file or a lock: meanwhile the
+    host launches nothing. At stake is what the steps gain without these stretches, surely 85 % of it.
 
     What to do. Do it on another thread or process, more seldom, or when the device has been given work. Record with
     stacks where it is not clear what it is.
@@ -131,19 +132,15 @@ def _labels(look: RankView, gaps: Intervals, around: NDArray[np.int32]) -> list[
         if known:
             names.append(f"{quoted(name)}{where.text if where.text not in name else ''}")
         else:
-            names.append(
-                f"what follows {quoted(before[place])}"
-                if before[place]
-                else f"what comes before {quoted(after[place])}"
-            )
+            names.append(_between(before[place], after[place]))
     return names
 
 
 def _between(before: str, after: str) -> str:
     """What is not recorded, by what is recorded around it."""
     if not before and not after:
-        return "nothing was recorded near it"
-    return f"what follows {quoted(before)}" if before else f"what comes before {quoted(after)}"
+        return "Host code"
+    return f"Host code after {quoted(before)}" if before else f"Host code before {quoted(after)}"
 
 
 def _neighbours(look: RankView, gaps: Intervals) -> tuple[list[str], list[str]]:
@@ -195,13 +192,13 @@ def _claims(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: s
     row = int(around[longest])
     where = spot(trace, row) if row >= 0 else Spot()
     count = len(gaps.start) / look.count
-    unknown = "" if (trace.kind == EventKind.PYTHON).any() else " Python calls were not recorded (with_stack=True)."
+    unknown = "" if "with_stack" in trace.of(recorded_options) else f" {unrecorded('Python calls')}."
     yield Claim(
-        message=f"The loop does something else than train for {shown(look.each_step(gaps.length), 'ns')} of each step"
-        f" ({each_step(count, 'time')}), while nothing is computed: {label}.",
+        message=f"{label} runs while nothing is computed. It takes {shown(look.each_step(gaps.length), 'ns')} of"
+        " each step"
+        f" ({each_step(count, 'time')}).",
         stake=stake,
-        why="The steps are computed anew without these stretches; 85 % of that are supposed to be sure if the"
-        f" loop does it elsewhere, or more seldom.{unknown}",
+        why=f"Done beside the loop, or more seldom, 85 % of the gain counts as sure.{unknown}",
         confidence="medium" if is_sure else "low",
         evidence=(Evidence("the longest of them", "step_breakdown", start=start, end=end, row=row,
                            file=where.file, line=where.line),),
@@ -217,4 +214,4 @@ def _is_regular(look: RankView, gaps: Intervals) -> bool:
     return is_regular(step_of(look.view.steps.host, gaps.start), look.count) and took.max() <= _ALIKE * took.min()
 
 
-RULE = Rule("HOST008", "The loop does something else than train", of_rank=unexplained_host_time)
+RULE = Rule("HOST008", "The host works while nothing is computed", of_rank=unexplained_host_time)

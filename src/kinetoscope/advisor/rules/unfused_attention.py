@@ -58,14 +58,14 @@ def unfused_attention(look: RankView) -> Iterator[Claim]:
     is_torchs = found.math * 2 > len(found.softmax)
     fallback = " (torch's own attention finds no fused kernel that fits)" if is_torchs else ""
     yield Claim(
-        message=f"Attention is computed operator by operator{fallback}{where.text}:"
-        f" {each_step(len(chosen) / look.count, 'time')}, {shown(look.each_step(time.length), 'ns')} of each step"
-        " between the products.",
+        message=f"Attention runs operator by operator{fallback}{where.text}. It runs"
+        f" {each_step(len(chosen) / look.count, 'time')}, with {shown(look.each_step(time.length), 'ns')} of each step"
+        " between its two products.",
         stake=stake,
         change="- y = softmax(q @ k.transpose(-2, -1) / scale + mask, -1) @ v\n"
         "+ y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)",
-        why="The steps are computed anew without what lies between the products, and with four tenths of these; surely"
-        " with a tenth of what lies between them and 85 % of these.",
+        why="At most nothing between the products stays and four tenths of these; surely no more than a tenth of what"
+        " lies between them and 85 % of these.",
         confidence="medium",
         evidence=(Evidence("the longest of them", "operators", start=start, end=end,
                            row=int(found.softmax[chosen[longest]]), file=where.file, line=where.line),),

@@ -13,6 +13,7 @@ from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.memory_use import Use, memory_use
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.where import seen
+from kinetoscope.advisor.wording import wording
 from kinetoscope.advisor.words import share
 from kinetoscope.algorithms.intervals import Intervals, difference, merge
 from kinetoscope.algorithms.tree import ancestor
@@ -74,17 +75,17 @@ def unused_memory(look: RankView) -> Iterator[Claim]:
     if float(np.mean(high)) < _WORTH * look.step:
         return
     idle = _launching(look)
-    use = max(uses, key=lambda use: use.peak)
+    use, words = max(uses, key=lambda use: use.peak), wording(look.program)
     used = max(use.most_reserved, use.peak)
     yield Claim(
-        message=f"{shown(use.total - used, 'bytes')} of {shown(use.total, 'bytes')} on {use.device} are unused"
-        f" ({share(use.total - used, use.total)}): {times} times the batch would fit, and less of each step would go"
-        " into what does not grow with it.",
+        message=f"{words.batch_fits}. {shown(use.total - used, 'bytes')} of {shown(use.total, 'bytes')} on"
+        f" {use.device} are"
+        f" unused ({share(use.total - used, use.total)}): {times} times the batch fits, and less of each step goes into"
+        " what does not grow with it.",
         stake=look.stake(_SURE * low, high),
-        change=f"- DataLoader(dataset, batch_size=n)\n+ DataLoader(dataset, batch_size={times} * n)  # and a learning"
-        " rate that fits",
-        why="The steps are computed anew for a larger batch, with kernels, copies and loading so many times as long,"
-        " and counted for as many samples as now.",
+        change=words.larger_batch(times),
+        why="For the larger batch kernels, copies and loading take so many times as long; the gain is for as many"
+        " samples as now.",
         confidence="medium",
         evidence=(seen(look, use.row, "the peak", "memory_peak"),),
         at_most="critical" if idle.length >= _IDLE * look.inside.length else "note",

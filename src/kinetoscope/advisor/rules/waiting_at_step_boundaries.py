@@ -12,6 +12,7 @@ from kinetoscope.advisor.exchange import exchange
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.regular import is_regular
 from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.advisor.wording import wording
 from kinetoscope.model.naming import listed
 from kinetoscope.views.numbers import shown
 
@@ -64,11 +65,13 @@ def waiting_at_step_boundaries(look: JobView) -> Iterator[Claim]:
     cause = each.group_by("cause").agg(pl.col("lost").sum()).sort("lost", "cause", descending=[True, False])["cause"][0]
     worst = each.sort("lost", "rank", "step", descending=[True, False, False]).row(0, named=True)
     yield Claim(
-        message=f"In step{'s' * (len(steps) > 1)} {listed(steps)} all wait for"
-        f" rank{'s' * (len(ranks) > 1)} {listed(ranks)} ({cause}): {shown(cost, 'ns')} of an average step.",
+        message=f"In step{'s' * (len(steps) > 1)} {listed(steps)} all ranks wait for"
+        f" rank{'s' * (len(ranks) > 1)} {listed(ranks)} ({cause}). They wait {shown(cost, 'ns')} of an average step.",
         stake=Stake(_SURE * cost if len(steps) > 1 else 0.0, min(_MOST * cost, found.step)),
-        change="- if rank == 0: torch.save(...)\n+ dcp.async_save(...)  # or do it on all ranks in the same step",
-        why="What the others wait in these steps, spread over all steps.",
+        change="- if rank == 0: torch.save(...)\n+ dcp.async_save(...)  # or do it on all ranks in the same step"
+        if look.program == "training"
+        else wording(look.program).save,
+        why="The waiting in these steps, spread over all steps.",
         confidence="medium" if _is_on_purpose(table, each, found.ranks - len(named)) else "low",
         evidence=(
             Evidence(

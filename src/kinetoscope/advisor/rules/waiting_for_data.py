@@ -16,6 +16,7 @@ from kinetoscope.advisor.finding import Claim, Confidence, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.spots import source_of
 from kinetoscope.advisor.where import seen
+from kinetoscope.advisor.wording import wording
 from kinetoscope.advisor.words import quoted, share
 from kinetoscope.algorithms.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.algorithms.tree import ancestor
@@ -66,13 +67,12 @@ def waiting_for_data(look: RankView) -> Iterator[Claim]:
         return
     part = 0.5 if known == "medium" or not look.has_device else SURE
     yield Claim(
-        message=f"The training waits {shown(waiting, 'ns')} of each step ({share(waiting, look.step)}) for data that"
-        f" does not come from torch's loader{_by(look.trace, source)}.",
+        message=f"{wording(look.program).process} waits for data that no torch DataLoader makes. It waits"
+        f" {shown(waiting, 'ns')} of each step ({share(waiting, look.step)}){_by(look.trace, source)}.",
         stake=look.stake(part * gains, gains),
         change="- for batch in batches():  # made, or waited for, in the loop\n"
         "+ for batch in DataLoader(dataset, num_workers=4, pin_memory=True, persistent_workers=True):",
-        why="The steps are computed anew without this time; making batches ahead is supposed to bring"
-        f" {share(part, 1.0)} of that at least.",
+        why=f"Batches that are made ahead bring {share(part, 1.0)} of the gain, which counts as sure.",
         confidence=confidence(look, known),
         evidence=(_evidence(look, source, time),),
         time=look.exposed(time),
@@ -143,7 +143,7 @@ def _busy(trace: Trace) -> Intervals:
 
 
 def _by(trace: Trace, source: int) -> str:
-    return f": {quoted(trace.strings.label(int(trace.name[source])))} at the longest" if source >= 0 else ""
+    return f", longest in {quoted(trace.strings.label(int(trace.name[source])))}" if source >= 0 else ""
 
 
 def _evidence(look: RankView, source: int, time: Intervals) -> Evidence:

@@ -173,14 +173,13 @@ def _claim(look: RankView, site: _Site, stake: Stake) -> Claim:
     where = spot(trace, row)
     start, end = look.shown(trace.start[row], trace.end[row])
     return Claim(
-        message=f"{quoted(name)}{where.text} makes the host wait for the device"
-        f" {shown(look.each_step(int(took.sum())), 'ns')} of each step"
-        f" ({each_step(len(took) / look.count, 'time')}), and the device is idle"
-        f" {shown(look.each_step(site.idle), 'ns')} after it.",
+        message=f"{quoted(name)}{where.text} makes the host wait for the device. It waits"
+        f" {shown(look.each_step(intersection(look.spans(site.calls), look.inside).length), 'ns')} of each step"
+        f" ({each_step(len(took) / look.count, 'time')}), and the device then idles"
+        f" {shown(look.each_step(site.idle), 'ns')}.",
         stake=stake,
         change=_change(name),
-        why="The steps are computed anew without these calls. The value has to be fetched some time: eight tenths of"
-        " the gain are supposed to be sure.",
+        why="The value has to be fetched some time: eight tenths of the gain count as sure.",
         evidence=(Evidence("the longest of these calls", "synchronizations", start=start, end=end, row=row,
                            file=where.file, line=where.line),),
         time=_time(look, site),

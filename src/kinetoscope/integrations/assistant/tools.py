@@ -108,16 +108,18 @@ def _text(value: Any) -> str:
 
 
 def _advise(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
-    from kinetoscope.advisor.advice import advise
+    from kinetoscope.advisor.advice import METHOD, advise
 
     advice = advise(folders.job(given), select=selection(given))
     limit = given.get("limit", ROWS)
     return {
+        "headline": clean(advice.headline, DEEPEST),
         "step_ns": round(advice.step),
+        "program": advice.program,
         "findings": [_finding(each) for each in advice.findings[:limit]],
         "findings_in_all": len(advice.findings),
         "how_to_read": "at_stake_ns and at_stake_share: how much shorter an average step would be, surely and at most."
-        " A finding with same_time_as is about time that another one counts already.",
+        f" {METHOD} A finding with same_time_as is about time that another one counts already.",
         **notes(advice.notes),
     }
 
@@ -127,6 +129,7 @@ def _finding(found: Any) -> dict[str, Any]:
     answer = {
         "code": found.code,
         "severity": found.severity,
+        "certainty": found.certainty,
         "message": clean(found.message, DEEPEST),
         "at_stake_ns": [round(found.stake.low), round(found.stake.high)],
         "at_stake_share": [round(found.stake.low / step, 4), round(found.stake.high / step, 4)],
