@@ -39,6 +39,7 @@ def test_what_the_file_states_about_the_run(tmp_path: Path) -> None:
     distributed = {"rank": 3, "world_size": 8, "backend": "nccl", "pg_config": []}
     told = facts(tmp_path, host_name="host", cuda_runtime_version=12080, distributedInfo=distributed)
     assert told["run"] == {
+        "program": "unknown",
         "host_name": "host",
         "cuda_runtime_version": "12080",
         "rank": "3",

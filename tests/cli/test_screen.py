@@ -22,6 +22,7 @@ DIGEST = Digest(
     headline="A step takes 100 ms, and the device computes for 70% of it.",
     loss="The largest loss is data loading, 20 ms (20%): the device waits for the next batch. " * 2,
     changes=(
+        Finding("DATA001", "warning", "The process makes each batch.", Stake(14.0 * MS, 20.0 * MS), 1e8),
         Finding("HOST002", "note", "`aten::item` waits at `train.py:12`. It is short.", Stake(0.5 * MS, 2.0 * MS), 1e8),
     ),
     first="Up to 20.0 ms of 100 ms (20%): the process makes each batch; 14.0 ms of it is sure.",

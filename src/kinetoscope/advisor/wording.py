@@ -60,7 +60,7 @@ _WORDS: Final[dict[ProgramKind, Wording]] = {
         process="The engine's process",
         batch="- max_num_seqs=n\n+ max_num_seqs={times} * n  # vLLM; SGLang: max_running_requests",
         batch_fits="More requests at a time fit into the device's memory",
-        steps="+ a recording of ten steps of the engine or so; --steps-by execute (vLLM) or step[ (SGLang) chooses them",
+        steps="+ record ten steps of the engine or so; --steps-by execute (vLLM) or step[ (SGLang) chooses them",
         synchronize=_OTHER.synchronize,
         save=_OTHER.save,
     ),

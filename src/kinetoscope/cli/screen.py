@@ -55,14 +55,14 @@ def _changes(digest: Digest, width: int) -> Iterator[Line]:
 
     `advise` says it in full.
     """
-    if digest.first:
-        yield from (plain(line, "bold") for line in wrapped(f"What to change: {printable(digest.first)}", width))
-    if not digest.changes:
-        return
-    stakes = _right([stake_of(change) for change in digest.changes])
-    marks = [f"{change.severity}, {change.certainty}" for change in digest.changes]
-    wide = max(map(cells, marks))
-    for stake, mark, change in zip(stakes, marks, digest.changes, strict=True):
+    said = digest.first + "".join(f" ({each.severity}, {each.code})" for each in digest.changes[:1])
+    if said:
+        yield from (plain(line, "bold") for line in wrapped(f"What to change: {printable(said)}", width))
+    others = digest.changes[1:]
+    stakes = _right([stake_of(change) for change in others])
+    marks = [f"{change.severity}, {change.certainty}" for change in others]
+    wide = max(map(cells, marks), default=0)
+    for stake, mark, change in zip(stakes, marks, others, strict=True):
         room = width - wide - cells(stake) - cells(change.code) - 7
         title = printable(change.title)
         shortened = title if cells(title) <= room else f"{wrapped(title, room - 1)[0]}…"
@@ -182,5 +182,5 @@ def _share(share: float) -> str:
 
 def _right(texts: Sequence[str]) -> list[str]:
     """The texts, as wide as the widest, at the right."""
-    size = max(map(cells, texts))
+    size = max(map(cells, texts), default=0)
     return [padded(text, size, right=True) for text in texts]

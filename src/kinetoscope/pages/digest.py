@@ -90,7 +90,7 @@ class Digest:
 
     Attributes:
         loss: the largest loss of the average step, as a sentence; "" where there is none.
-        first: the headline of the findings, or where to ask for them; changes: those that come next.
+        first: the headline of the findings, or where to ask for them; changes: the findings that are worth one.
     """
 
     name: str
@@ -124,8 +124,8 @@ def digest(path: str, results: Mapping[str, Result], found: Advice | None = None
         facts=recorded.facts(info, steps.frame),
         headline=headline(parts, ranks=ranks, device=device, marked=recorded.has_steps(info)),
         loss=largest_loss(parts, device=device, stacks=stacks),
-        first=_first(found),
-        changes=found.notable[1:_FEW] if found is not None else (),
+        first=found.headline if found is not None else _NOT_ASKED,
+        changes=found.notable[:_FEW] if found is not None else (),
         parts=parts,
         spread=_of_ranks(steps.frame, parts) if ranks > 1 else _of_steps(steps.frame),
         tops=_tops(results, device=device),
@@ -134,10 +134,7 @@ def digest(path: str, results: Mapping[str, Result], found: Advice | None = None
     )
 
 
-def _first(found: Advice | None) -> str:
-    if found is None:
-        return "The rules were not asked, because the traces are large: kinetoscope advise asks them."
-    return found.headline + "".join(f" ({each.severity}, {each.code})" for each in found.notable[:1])
+_NOT_ASKED = "The rules were not asked, because the traces are large: kinetoscope advise asks them."
 
 
 def average_step(steps: Result, *, device: bool = True, stacks: bool = False) -> tuple[Part, ...]:
