@@ -26,8 +26,8 @@ from kinetoscope.model.calltree import STEP
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.naming import rows_named
+from kinetoscope.model.proposed_steps import MARKS
 from kinetoscope.model.source import Source
-from kinetoscope.model.steps import MARKS
 from tests.catalog.samples import GOLDEN, SHARED
 
 NAME: Final = "HTA"

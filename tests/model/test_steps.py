@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kinetoscope import Trace
 from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.model.proposed_steps import Candidate, step_candidates
 from kinetoscope.model.steps import Steps, steps
 from tests import drawn
 
@@ -167,6 +168,62 @@ def test_an_annotation_that_covers_little_is_not_proposed(tmp_path: Path) -> Non
     assert found(tmp_path, *(drawn.annotation("save", 100 * k, 50) for k in range(4))).origin == "window"
 
 
+def test_an_outlier_does_not_make_steps_of_what_covers_little(tmp_path: Path) -> None:
+    pieces = [drawn.annotation("save", 10 * k, 6) for k in range(11)]
+    assert found(tmp_path, *pieces, drawn.annotation("save", 110, 697)).origin == "window"
+
+
+def test_the_first_step_may_warm_up(tmp_path: Path) -> None:
+    pieces = [drawn.annotation("iteration 0", 0, 5000), *(drawn.annotation("iteration 1", k, 90) for k in (5000, 5100))]
+    assert len(found(tmp_path, *pieces, drawn.annotation("iteration 2", 5200, 90))) == 4
+
+
+@pytest.mark.parametrize("name", ["## Call CompiledFxGraph f4ii ##", "Torch-Compiled Region: 0/0", "capture_32_FULL"])
+def test_parts_of_compiled_code_are_not_proposed_as_steps(tmp_path: Path, name: str) -> None:
+    assert found(tmp_path, *(drawn.annotation(name, 100 * k, 90) for k in range(4))).origin == "window"
+
+
+ENGINES = {
+    "vLLM": ["execute_context_2(14721)_generation_0(0)", "execute_context_0(0)_generation_9(9)"],
+    "vLLM, in detail": [
+        "execute_8_context_0(sq0sk0)_generation_8(sq8sk55)",
+        "execute_9_context_1(sq1sk1)_generation_8()",
+    ],
+    "SGLang": ["step[EXTEND bs=2 toks=14721]", "step[DECODE bs=2 g_sq=2 forward_id=7]"],
+    "ATOM": ["prefill[bs=2 tok=9 ctx=[1,2]]", "decode[bs=2 tok=2 d=1]"],
+    "TensorRT-LLM": ["[Executor] _forward_step 1: 2 ctx reqs, 0 gen reqs", "[Executor] _forward_step 2: 0 ctx reqs"],
+}
+
+
+@pytest.mark.parametrize("names", ENGINES.values(), ids=ENGINES)
+def test_the_steps_of_an_engine_are_steps_however_long_they_are(tmp_path: Path, names: list[str]) -> None:
+    marks = [drawn.annotation(names[0], 0, 500), drawn.annotation(names[1], 600, 10)]
+    layers = [drawn.annotation("layer", 100 * k, 90) for k in range(5)]
+    proposed = found(tmp_path, *marks, *layers)
+    assert (pairs(proposed.host), proposed.origin) == ([(0, 500), (600, 610)], "repetition")
+
+
+def test_of_two_engines_names_those_count_that_cover_most(tmp_path: Path) -> None:
+    outer = [drawn.annotation(f"execute_{k}_context_0(sq0)_generation_1(sq1)", 100 * k, 90) for k in range(3)]
+    inner = [drawn.annotation(f"step[DECODE bs={k}]", 100 * k + 10, 70) for k in range(3)]
+    assert pairs(found(tmp_path, *outer, *inner).host) == [(0, 90), (100, 190), (200, 290)]
+
+
+def test_annotations_that_may_be_steps(tmp_path: Path) -> None:
+    outer = [drawn.annotation(f"iteration {k}", 100 * k, 90) for k in range(3)]
+    inner = [drawn.annotation("forward", 100 * k + 10, 40) for k in range(3)]
+    engine = [drawn.annotation(f"step[DECODE bs={k}]", 100 * k + 60, 10) for k in range(2)]
+    other = [drawn.annotation("once", 0, 300), *(drawn.annotation("nccl:all_reduce", 10 * k, 5) for k in range(9))]
+    trace = drawn.job(tmp_path, *outer, *inner, *engine, *other).trace()
+    assert step_candidates(trace) == (
+        Candidate("step[DECODE bs=", 2, 20 / 300),
+        Candidate("iteration ", 3, 270 / 300),
+        Candidate("forward", 3, 120 / 300),
+    )
+    for each in step_candidates(trace):
+        assert len(steps(trace, each.name)) == each.count
+
+
 def test_steps_end_where_the_optimizers_do(tmp_path: Path) -> None:
     optimizer = [drawn.annotation("Optimizer.step#SGD.step", 100 * k + 80, 10) for k in range(3)]
     proposed = found(tmp_path, drawn.op("aten::mm", 5, 10), *optimizer)
@@ -207,6 +264,12 @@ def test_a_sequence_of_launches_that_repeats_is_proposed(tmp_path: Path) -> None
 )
 def test_other_sequences_of_launches_are_not_proposed(tmp_path: Path, names: list[str]) -> None:
     assert found(tmp_path, *launched(names)).origin == "window"
+
+
+def test_sequences_of_which_one_takes_most_of_the_time_are_not_proposed(tmp_path: Path) -> None:
+    calls = launched([*(4 * SEQUENCE), "begin"])
+    late = [{**each, "ts": each["ts"] + 100} if each["ts"] >= 3.3 else each for each in calls]
+    assert found(tmp_path, *late).origin == "window"
 
 
 def test_a_graph_that_launches_a_sequence_several_times_makes_no_steps_of_no_length(tmp_path: Path) -> None:

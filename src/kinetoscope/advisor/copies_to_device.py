@@ -66,10 +66,8 @@ def copies_to_device(trace: Trace) -> ToDevice:
     call = work.launch[place]
     op = trace.of(enclosing_op)[call]
     pageable, pinned = (_named(trace, word)[work.rows[place]] for word in ("ageable", "inned"))
-    # Where nothing tells, a call that lasts as long as its copy has waited for it.
-    itself = ~pageable & ~pinned & (trace.end[call] >= work.end[place])
     wait = _waits(trace, call, op)
-    return ToDevice(place, call, op, np.where((wait < 0) & itself, call, wait), size, pageable, pinned)
+    return ToDevice(place, call, op, wait, size, pageable, pinned)
 
 
 def _waits(trace: Trace, call: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -84,9 +82,6 @@ def _waits(trace: Trace, call: NDArray[np.int32], op: NDArray[np.int32]) -> NDAr
         later = (place >= 0) & (op >= 0) & (trace.start[streams[place]] >= trace.start[call])
         found[later] = streams[place[later]]
     itself = kinds[call] == CallKind.COPY_AND_WAIT
-    itself |= rows_named(trace, lambda name: "MemcpyWithStream" in name, EventKind.RUNTIME, holding=("WithStream",))[
-        call
-    ]
     return np.where((found < 0) & itself, call, found).astype(np.int32)
 
 

@@ -12,7 +12,7 @@ from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.calltree import STEP, call_tree, self_times
 from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.launching import launches
+from kinetoscope.model.launching import capturing, launches
 from kinetoscope.model.loading import is_data_loading
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.runtime_calls import CallKind, call_kinds
@@ -36,7 +36,7 @@ class LaunchingTime:
     Attributes:
         calls: int32 [calls], their rows.
         stretches: by track, the time of operators and launch calls and the short pauses between them, without waiting,
-            allocating and data loading.
+            allocating, data loading and the capture of graphs.
     """
 
     calls: NDArray[np.int32]
@@ -67,5 +67,6 @@ def launching_time(look: RankView) -> LaunchingTime:
         short = pauses.end - pauses.start <= _PAUSE
         bridged = merge(spans, Intervals(pauses.start[short], pauses.end[short]))
         others = np.flatnonzero(other & here)
-        stretches[track] = intersection(difference(bridged, union(trace.start[others], trace.end[others])), look.inside)
+        without = merge(union(trace.start[others], trace.end[others]), trace.of(capturing))
+        stretches[track] = intersection(difference(bridged, without), look.inside)
     return LaunchingTime(calls, stretches)

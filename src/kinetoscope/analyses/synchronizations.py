@@ -47,11 +47,13 @@ _PYTHON: Final = ".py("
 def synchronizations(job: Job, *, select: Selection = ALL) -> Result:
     """Where does the host wait for the device, and how long is the device idle because of it?
 
-    Method. Counted are calls that synchronise with a stream, an event or the device, copies that are not asynchronous,
-    those that touch pageable memory (`.item()`, `.cpu()`, `.tolist()` and `nonzero` end in one), and the freeing of
-    device memory where it waited. What each waited for is recorded (`cuda_sync`) or inferred as in `critical_path`.
-    After the wait the device has nothing to do until the next launch reaches it: of that idle time as much follows from
-    the calls as they took, for without them the launch had come so much sooner.
+    Method. Counted are calls that synchronise with a stream, an event or the device, copies that the host waits for
+    (those without `Async` in the name of their call; those that touch pageable memory and begin before their call is
+    over, as `.item()`, `.cpu()`, `.tolist()` and `nonzero` make them; where the kind of memory was not recorded, those
+    whose call takes more than 30 µs and until they are over), and the freeing of device memory where it waited. What
+    each waited for is recorded (`cuda_sync`) or inferred as in `critical_path`. After the wait the device has nothing
+    to do until the next launch reaches it: of that idle time as much follows from the calls as they took, for without
+    them the launch had come so much sooner.
 
     How to read it. Long waiting with little device_idle is harmless: the device is the bottleneck, and the host would
     wait elsewhere. device_idle is what could be had by removing the call: keep values on the device, copy to pinned

@@ -25,6 +25,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     damage.no_device_number,
     damage.graphs,
     damage.unfinished,
+    omissions.captured_launches,
     omissions.work_from_before,
     omissions.no_device_work,
     omissions.no_steps,

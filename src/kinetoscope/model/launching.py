@@ -1,7 +1,7 @@
 """Calls that launch device work, of all vendors: what each of them launched, and how long that took to begin.
 
 A call launches what carries its correlation id, whatever its name. Its name decides only where nothing that it
-launched was recorded.
+launched was recorded; and while a graph is captured, such a call launches nothing: it becomes part of the graph.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.charging import charge
+from kinetoscope.algorithms.intervals import Intervals, union
 from kinetoscope.model import arguments
 from kinetoscope.model.device import DeviceWork, device_work
+from kinetoscope.model.health import many
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.scope import Scope
@@ -85,16 +87,48 @@ def selected(view: Scope, found: Launches) -> NDArray[np.bool_]:
     return chosen
 
 
+def capturing(trace: Trace) -> Intervals:
+    """When any thread captures a graph, a union: until its end, or that of the recording. Ask by `trace.of`."""
+    kinds = trace.of(call_kinds)
+    rows = np.flatnonzero((kinds == CallKind.BEGIN_CAPTURE) | (kinds == CallKind.END_CAPTURE))
+    rows = rows[np.lexsort((trace.start[rows], trace.track[rows]))]
+    begins = rows[kinds[rows] == CallKind.BEGIN_CAPTURE]
+    last = np.array([trace.end.max()]) if len(begins) else trace.end[begins]
+    until = []
+    for track in np.unique(trace.track[begins]).tolist():
+        here = rows[trace.track[rows] == track]
+        ends = np.concatenate([trace.end[here[kinds[here] == CallKind.END_CAPTURE]], last])
+        until.append(ends[np.searchsorted(ends, trace.start[begins[trace.track[begins] == track]])])
+    return union(trace.start[begins], np.concatenate(until)) if until else Intervals(last, last)
+
+
+def captured(trace: Trace) -> NDArray[np.bool_]:
+    """Which calls became part of a graph instead of launching work: bool [events]. Ask by `trace.of`."""
+    found, windows = np.zeros(len(trace), np.bool_), trace.of(capturing)
+    rows = _silent(trace)
+    place = np.searchsorted(windows.start, trace.start[rows], side="right") - 1
+    inside = (place >= 0) & (trace.start[rows] < np.append(windows.end, 0)[place])
+    found[rows[inside]] = True
+    return found
+
+
+def _silent(trace: Trace) -> NDArray[np.int32]:
+    """Calls whose name says that they launch, while nothing that they launched was recorded."""
+    launching = np.isin(trace.of(call_kinds), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
+    launch = trace.of(device_work).launch
+    launching[launch[launch >= 0]] = False
+    return np.flatnonzero(launching).astype(np.int32)
+
+
 def _without_work(trace: Trace, work: DeviceWork) -> NDArray[np.int32]:
-    """Calls whose name says that they launch, while nothing that they launched was recorded.
+    """Calls that launch, while nothing that they launched was recorded.
 
     Calls with the correlation id of one that launched something are left out: drivers record a call in a call.
     """
-    launching = np.isin(trace.of(call_kinds), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
-    used = np.unique(work.launch[work.launch >= 0])
-    launching[used] = False
-    calls: NDArray[np.int32] = np.flatnonzero(launching).astype(np.int32)
+    calls = _silent(trace)
+    calls = calls[~trace.of(captured)[calls]]
     ids = arguments.integers(trace, "correlation", calls)
+    used = np.unique(work.launch[work.launch >= 0])
     return calls[(ids <= 0) | ~np.isin(ids, arguments.integers(trace, "correlation", used))]
 
 
@@ -107,12 +141,16 @@ def _busy(work: DeviceWork, linked: NDArray[np.int32], place: NDArray[np.int32],
 
 def said_of(view: Scope, found: Launches, chosen: NDArray[np.int64]) -> list[str]:
     """What must be said of the calls chosen, and of device work that none of them launched."""
-    work = view.device_work
-    if not len(found):
-        return ["No call that launches device work was recorded." if len(work) else unrecorded("device work")]
-    if not len(chosen):
-        return ["No launch is selected."]
+    work, trace = view.device_work, view.trace
     notes = []
+    part = int((trace.of(captured) & view.host).sum())
+    if part:
+        notes.append(f"{many(part, 'launch call')} became part of a graph: nothing ran, and they are left out.")
+    if not len(found):
+        nothing = "No call that launches device work was recorded." if len(work) else unrecorded("device work")
+        return [*notes, nothing]
+    if not len(chosen):
+        return [*notes, "No launch is selected."]
     lost = int((work.launch < 0).sum())
     if lost:
         notes.append(f"{lost:,} of {len(work):,} pieces of device work have no recorded launch and are left out.")

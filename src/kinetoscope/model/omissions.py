@@ -11,6 +11,7 @@ from kinetoscope.model import arguments
 from kinetoscope.model.device import device_work
 from kinetoscope.model.health import Severity, Symptom, many
 from kinetoscope.model.kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
+from kinetoscope.model.launching import captured
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.recording import recording
 from kinetoscope.model.steps import is_delayed, is_last_empty, steps
@@ -63,6 +64,14 @@ def work_from_before(trace: Trace) -> Iterator[Symptom]:
     """A queue that was full when the recording began."""
     if is_delayed(trace, trace.of(steps, None)):
         yield from (Symptom("WORK_BEFORE", "note", message) for message in said(trace))
+
+
+def captured_launches(trace: Trace) -> Iterator[Symptom]:
+    """Calls between the begin and the end of a capture."""
+    count = int(trace.of(captured).sum())
+    if count:
+        message = f"{many(count, 'launch call was', 'launch calls were')} captured into a graph: nothing ran then, and "
+        yield Symptom("CAPTURED", "note", f"{message}they count as no launches.", count)
 
 
 def empty_step(trace: Trace) -> Iterator[Symptom]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, group_in_order
 from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.model.launching import captured
 from kinetoscope.model.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import Selection
@@ -96,6 +97,7 @@ def _notes(view: Scope, entries: int, early: int) -> list[str]:
         notes.append(f"{early:,} launches began on the device before their calls did, by its clock: they waited 0 ns.")
     launches = view.host & np.isin(trace.of(call_kinds), (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH))
     launches[work.launch[work.launch >= 0]] = False
+    launches &= ~trace.of(captured)
     barren = int(launches.sum())
     if barren:
         notes.append(f"Launch calls without recorded device work, which may have waited, too: {barren:,}.")

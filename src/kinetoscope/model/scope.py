@@ -16,8 +16,9 @@ from kinetoscope.model import work_before
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import HOST_KINDS, EventKind
 from kinetoscope.model.naming import listed
+from kinetoscope.model.proposed_steps import MARKS
 from kinetoscope.model.selection import Selection
-from kinetoscope.model.steps import MARKS, STEADY, Steps, is_delayed, is_last_empty, steady, step_of, steps
+from kinetoscope.model.steps import STEADY, Steps, is_delayed, is_last_empty, steady, step_of, steps
 from kinetoscope.model.trace import Trace
 
 _ETERNITY: Final = 1 << 61

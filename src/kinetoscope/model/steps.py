@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.intervals import Intervals
-from kinetoscope.algorithms.membership import any_of
-from kinetoscope.model.calltree import STEP, call_tree
+from kinetoscope.model.calltree import STEP
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
+from kinetoscope.model.proposed_steps import MARKS, Found, disjoint, named, proposed
 from kinetoscope.model.recording import recording
 from kinetoscope.model.trace import Trace
 from kinetoscope.model.work_before import work_before
@@ -25,22 +23,7 @@ Origin = Literal["profiler", "annotation", "repetition", "window"]
 """profiler: `ProfilerStep#N`. annotation: one that the user named. repetition: proposed from what repeats. window: the
 whole window is one step."""
 
-MARKS: Final = (EventKind.ANNOTATION, EventKind.HOST_OP)
-"""What a marked range is: an annotation; in files of 2021 an operator."""
-
-_PARTS: Final = ("enumerate(Data", "Optimizer.", "nccl:", "gloo:")
-"""How the names of annotations begin that are parts of a step, never a step."""
-
 _PROFILER_STEP: Final = re.compile(r"ProfilerStep#(\d{1,18})")
-_DIGITS: Final = re.compile(r"\d+")
-_FEWEST: Final = 3
-"""Repetitions from which a pattern is proposed as the step."""
-
-_LAUNCHES: Final = 100
-"""Launches that a repeated sequence must have to be proposed: shorter ones are layers of a model."""
-
-_ALIKE: Final = 0.8
-"""Share of the sequences of launches that must be equal to the letter."""
 
 STEADY: Final = "steady"
 """All steps but those of the warm-up, where step numbers are asked for."""
@@ -50,9 +33,6 @@ _WARM: Final = 1.25
 
 _STUB: Final = 0.5
 """Share of the usual step under which a last step without operators is empty."""
-
-_COVERAGE: Final = 0.6
-"""Share of the window that a repeated annotation must cover to be proposed."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +61,7 @@ class Steps:
 def steps(trace: Trace, steps_by: str | None = None) -> Steps:
     """The steps of a trace; `steps_by` names the annotation that is one, or begins the names of those that are."""
     work = trace.of(device_work)
-    found = _named(trace, steps_by) if steps_by is not None else _profiler_steps(trace)
+    found = named(trace, steps_by) if steps_by is not None else _profiler_steps(trace)
     origin: Origin = "annotation" if steps_by is not None else "profiler"
     notes = []
     if found is None and steps_by is not None:
@@ -89,7 +69,7 @@ def steps(trace: Trace, steps_by: str | None = None) -> Steps:
         found = _profiler_steps(trace)
         origin = "profiler"
     if found is None:
-        found, said = _proposed(trace, work)
+        found, said = proposed(trace, work)
         notes.append(said)
         origin = "repetition" if len(found[0]) > 1 else "window"
     number, host = found
@@ -162,23 +142,6 @@ def device_steps(trace: Trace, work: DeviceWork, host: Intervals) -> Intervals:
     return Intervals(start, end)
 
 
-Found = tuple[NDArray[np.int64], Intervals]
-
-
-def _disjoint(trace: Trace, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> Found:
-    """Rows in order of time, without those that begin inside the one before (another thread's, or nested)."""
-    order = np.lexsort((-trace.end[rows], trace.start[rows]))
-    kept: list[int] = []
-    until = None
-    for place in order.tolist():
-        row = rows[place]
-        if until is None or trace.start[row] >= until:
-            kept.append(place)
-            until = max(int(trace.end[row]), int(trace.start[row]))
-    chosen = rows[kept]
-    return numbers[kept], Intervals(trace.start[chosen], np.maximum(trace.end[chosen], trace.start[chosen]))
-
-
 def _profiler_steps(trace: Trace) -> Found | None:
     rows = np.flatnonzero(rows_named(trace, lambda name: name.startswith(STEP), *MARKS, holding=(STEP,)))
     numbers = {}
@@ -190,7 +153,7 @@ def _profiler_steps(trace: Trace) -> Found | None:
     rows = rows[np.isin(trace.name[rows], codes)]
     if not len(rows):
         return None
-    return _disjoint(trace, rows, np.array([numbers[int(code)] for code in trace.name[rows]], np.int64))
+    return disjoint(trace, rows, np.array([numbers[int(code)] for code in trace.name[rows]], np.int64))
 
 
 def _last_whole(trace: Trace) -> int:
@@ -199,98 +162,3 @@ def _last_whole(trace: Trace) -> int:
     if known is None or not known.truncated or known.last_step is None:
         return int(np.iinfo(np.int64).max)
     return known.last_step
-
-
-def _named(trace: Trace, name: str) -> Found | None:
-    rows = np.flatnonzero(any_of(trace.kind, MARKS))
-    codes = np.unique(trace.name[rows]).tolist()
-    same = [code for code in codes if trace.strings.label(code) == name]
-    same = same or [code for code in codes if trace.strings.label(code).startswith(name)]
-    rows = rows[np.isin(trace.name[rows], same)]
-    if not len(rows):
-        return None
-    _, host = _disjoint(trace, rows, np.arange(len(rows)))
-    return np.arange(len(host.start), dtype=np.int64), host
-
-
-# --- nobody marked any
-
-Proposal = tuple[Intervals, str]
-"""When the host would be in each step, and what that rests on."""
-
-
-def _proposed(trace: Trace, work: DeviceWork) -> tuple[Found, str]:
-    window = host_window(trace, work)
-    proposal = (
-        _repeated_annotation(trace, window) or _optimizer_boundaries(trace, window) or _repeated_kernels(trace, work)
-    )
-    if proposal is not None:
-        host, why = proposal
-        number = np.arange(len(host.start), dtype=np.int64)
-        return (number, host), f"No steps were marked; {len(number)} are proposed from {why}."
-    one = Intervals(np.array([window[0]], np.int64), np.array([window[1]], np.int64))
-    return (np.zeros(1, np.int64), one), "No steps were marked and none could be told: the whole window is one step."
-
-
-def host_window(trace: Trace, work: DeviceWork) -> tuple[int, int]:
-    """From the first to the last instant of host calls; of device work where there are none."""
-    rows = trace.of(call_tree).order
-    if len(rows):
-        return int(trace.start[rows].min()), int(trace.end[rows].max())
-    return (int(work.start.min()), int(work.end.max())) if len(work) else (0, 0)
-
-
-def _repeated_annotation(trace: Trace, window: tuple[int, int]) -> Proposal | None:
-    """Steps are the annotation that covers most of the window, if that is enough; names may differ in numbers."""
-    rows = np.flatnonzero((trace.kind == EventKind.ANNOTATION) & (trace.of(call_tree).depth >= 0))
-    families: dict[str, list[int]] = {}
-    for code in np.unique(trace.name[rows]).tolist():
-        name = trace.strings.label(code)
-        if not name.startswith(_PARTS):
-            families.setdefault(_DIGITS.sub("#", name), []).append(code)
-    best: tuple[int, Intervals, str] | None = None
-    for family, codes in families.items():
-        chosen = rows[np.isin(trace.name[rows], codes)]
-        _, host = _disjoint(trace, chosen, np.zeros(len(chosen), np.int64))
-        covered = int((host.end - host.start).sum())
-        enough = len(host.start) >= _FEWEST and covered >= _COVERAGE * (window[1] - window[0])
-        if enough and (best is None or covered > best[0]):
-            best = covered, host, family
-    return (best[1], f"the annotation {best[2]!r}") if best else None
-
-
-def _optimizer_boundaries(trace: Trace, window: tuple[int, int]) -> Proposal | None:
-    """Steps end where the optimizer's do."""
-    rows = np.flatnonzero(
-        rows_named(trace, lambda name: name.startswith("Optimizer.step"), *MARKS, holding=("Optimizer.step",))
-    )
-    codes, counts = np.unique(trace.name[rows], return_counts=True)
-    codes, counts = codes[counts >= _FEWEST], counts[counts >= _FEWEST]
-    if not len(codes):
-        return None
-    # Of several optimizers the one that steps least often: the others may step several times in an iteration.
-    rows = rows[trace.name[rows] == codes[counts.argmin()]]
-    _, host = _disjoint(trace, rows, np.zeros(len(rows), np.int64))
-    start = np.concatenate([[min(window[0], int(host.start[0]))], host.end[:-1]]).astype(np.int64)
-    return Intervals(start, host.end.copy()), "the ends of Optimizer.step"
-
-
-def _repeated_kernels(trace: Trace, work: DeviceWork) -> Proposal | None:
-    """Steps between the launches of a kernel that divides the launches into equal sequences of names."""
-    launched = np.flatnonzero(work.launch >= 0)
-    launched = launched[np.argsort(trace.start[work.launch[launched]], kind="stable")]
-    names = trace.name[work.rows[launched]]
-    codes, counts = np.unique(names, return_counts=True)
-    for count, code in sorted(zip(counts.tolist(), codes.tolist(), strict=True)):
-        if count < _FEWEST:
-            continue
-        if (count - 1) * _LAUNCHES > len(names):  # from here on the sequences are too short to be steps
-            break
-        places = np.flatnonzero(names == code)
-        sequences = [names[a:b].tobytes() for a, b in pairwise(places.tolist())]
-        most = max(Counter(sequences).values())
-        times = trace.start[work.launch[launched[places]]]
-        apart = bool((np.diff(times) > 0).all())  # not several times in one graph
-        if apart and most >= _ALIKE * len(sequences) and places[-1] - places[0] >= _COVERAGE * len(names):
-            return Intervals(times[:-1], times[1:]), "a sequence of kernel launches that repeats"
-    return None

@@ -45,6 +45,7 @@ SYMPTOMS: Final[dict[str, str]] = {
     "NO_DEVICE_NUMBER": "Device work does not say on which device it ran.",
     "GRAPHS": "Graphs were launched: one call started many kernels, which are linked to it and not to operators.",
     "SEVERAL_SPANS": "The file holds several recordings; the window reaches over all of them.",
+    "CAPTURED": "A graph was captured: launch calls that became part of it started no work, and count as none.",
     # what is not there
     "WORK_BEFORE": "Devices were busy with work from before the recording until their first recorded work started.",
     "ENDED_EARLY": "The recording was ended before its last step was: that step is cut off and counts as none.",

@@ -3,8 +3,8 @@
 Where synchronisation was recorded (`cuda_sync`, which few people switch on), it is taken from there. Else it is
 inferred from times: a call that synchronises by its meaning can have waited for a stream only if all that was launched
 on the stream before had ended when the call ended; of those streams it waited for the work that ended last, if that
-ended while the call ran. Calls that synchronise are those for a stream, an event or the device; copies without `Async`
-in their name, those that touch pageable memory (which wait for their own stream only), and freeing of device memory.
+ended while the call ran. Calls that synchronise are those for a stream, an event or the device; copies that the host
+waits for (`call_kinds`; they wait for their own stream only), and freeing of device memory.
 """
 
 from __future__ import annotations
@@ -103,10 +103,8 @@ def _own_copies(trace: Trace) -> Int32s:
     """The copy that each call queued, for calls that wait for it: int32 [events], NOTHING for all others."""
     work = trace.of(device_work)
     copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
-    pageable = rows_named(trace, lambda name: "ageable" in name, EventKind.MEMCPY, holding=("ageable",))
     call = work.launch[copies]
-    queued = trace.of(call_kinds)[call] == CallKind.COPY
-    waiting = (trace.of(call_kinds)[call] == CallKind.COPY_AND_WAIT) | (queued & pageable[work.rows[copies]])
+    waiting = trace.of(call_kinds)[call] == CallKind.COPY_AND_WAIT
     own = np.full(len(trace), NOTHING, np.int32)
     own[call[waiting]] = copies[waiting]
     return own

@@ -28,16 +28,19 @@ def compare(case: Case) -> Outcome:
 
 def _ours(case: Case, rules: frozenset[str]) -> dict[int, Any]:
     job = case.job(rules)
-    if "negative durations" in rules:
-        return {rank: _formula(job.trace(rank)) for rank in job.ranks}
+    if not rules.isdisjoint(("negative durations", "unlinked work")):  # without it others seem to be held by it
+        shortens = "negative durations" in rules
+        return {rank: _formula(job.trace(rank), shortens) for rank in job.ranks}
     frame = temporal_breakdown(job).frame
     return {row["rank"]: {name: row[name] / 1000 for name in COLUMNS.values()} for row in frame.to_dicts()}
 
 
-def _formula(trace: Trace) -> dict[str, float]:
-    """HTA's own, in which a work that ends before it starts shortens what it is added to."""
+def _formula(trace: Trace, shortens: bool) -> dict[str, float]:
+    """HTA's own; in it a work that ends before it starts shortens what it is added to."""
     work = trace.of(device_work)
-    start, end, computes = trace.start[work.rows], trace.end[work.rows], work.of(WorkKind.COMPUTATION)
+    start, end, computes = work.start, work.end, work.of(WorkKind.COMPUTATION)
+    if shortens:
+        end = trace.end[work.rows]
     everything, computation = merged(start, end), merged(start[computes], end[computes])
     window = int(everything.end[-1] - everything.start[0])
     rest = {"non_computation": everything.length - computation.length, "idle": window - everything.length}
