@@ -153,9 +153,19 @@ def test_the_ribbon_is_the_critical_path(job: Job) -> None:
     page = made(job, "critical_path")
     events = answer(job, "critical_path_events", "critical_path", group_by="event").frame
     ribbons = [block for block in page.blocks if isinstance(block, Ribbon)]
-    if ribbons and events.height <= len(ribbons[0].start):
-        spans = zip(ribbons[0].start, ribbons[0].end, strict=True)
-        assert sum(end - start for start, end in spans) == events.get_column("time").sum()
+    assert len(ribbons) == bool(events.height)
+    for ribbon in ribbons:
+        sums: dict[str, int] = {}
+        for start, end, kind in zip(ribbon.start, ribbon.end, ribbon.kind, strict=True):
+            sums[ribbon.texts[kind]] = sums.get(ribbon.texts[kind], 0) + end - start
+        parts = one(page, Parts).parts
+        assert sum(sums.values()) == events.get_column("time").sum()
+        assert {part.kind: round(part.value * steps_of(job)) for part in parts} == sums
+        assert len(ribbon.start) < 12_000
+
+
+def steps_of(job: Job) -> int:
+    return answer(job, "critical_path", "critical_path").frame.height
 
 
 def test_areas_of_memory_sum_to_what_is_in_use(tmp_path: Path) -> None:
@@ -191,6 +201,8 @@ def test_what_if_half_the_host_time(shared_traces: Path) -> None:
     expected = answer(job, "critical_path", "critical_path", what_if="host=0.5").frame.get_column("what_if").mean()
     facts = next(block for block in page.blocks if type(block).__name__ == "Facts")
     assert facts.facts[1].cells[0].value == expected  # type: ignore[union-attr]
+    assert " With host at 50% it would take " in page.sentence
+    assert " With " not in made(job, "critical_path").sentence
 
 
 def test_a_comparison_explains_the_whole_change(shared_traces: Path) -> None:

@@ -21,9 +21,9 @@ from kinetoscope.pages.blocks import (
     Page,
     Part,
     Parts,
-    Ribbon,
     Table,
 )
+from kinetoscope.pages.ribbon import ribbon
 from kinetoscope.schema import Result, Unit
 from kinetoscope.views.numbers import shown
 
@@ -41,9 +41,6 @@ _CAUSES: Final = {
 
 _SLIDERS: Final = ("host", "data_loading", "launch", "computation", "communication", "copies")
 
-_PIECES: Final = 4000
-"""Pieces of the ribbon; of more the shortest are left out."""
-
 _MOST: Final = 200.0  # per cent
 
 
@@ -58,7 +55,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     return Page(
         "critical_path",
         "Critical path",
-        _sentence(found.frame),
+        _sentence(found.frame) + _answer(found.frame, shares),
         blocks=tuple(_blocks(found, events, shares)),
         cannot=tuple(dict.fromkeys((*found.notes, *events.notes))),
     )
@@ -84,21 +81,32 @@ def _sentence(frame: pl.DataFrame) -> str:
     return f"{words}: {shown(mean[cause], 'ns')} of its critical path ({shown(share, 'fraction')})."
 
 
+def _answer(frame: pl.DataFrame, shares: Mapping[str, float]) -> str:
+    """What the reader's question brings, after the sentence; "" where none is asked."""
+    mean = frame.select(pl.col("duration", "what_if").cast(pl.Float64).mean()).row(0, named=True)
+    if mean["what_if"] is None:
+        return ""
+    asked = [f"{_CAUSES[cause][1].lower()} at {share:g}%" for cause, share in shares.items() if share != 100]
+    change = mean["what_if"] - mean["duration"]
+    sign = "−" if change < 0 else "+"
+    share = shown(abs(change) / mean["duration"], "fraction") if mean["duration"] else "0%"
+    return f" With {' and '.join(asked)} it would take {shown(mean['what_if'], 'ns')} ({sign}{share})."
+
+
 def _blocks(found: Result, events: Result, shares: Mapping[str, float]) -> Iterator[Block]:
-    frame = found.frame
     yield _parts(found)
-    ribbon = _ribbon(events)
-    if ribbon.start:
-        yield ribbon
+    path = ribbon(events, {cause: kind for cause, (kind, _) in _CAUSES.items()})
+    if path.start:
+        yield path
     sliders = [
         Control(
             cause, _CAUSES[cause][1], f"{share:g}", low=0, high=_MOST, step=10, unit="%", doc=found.schema[cause].doc
         )
         for cause, share in shares.items()
     ]
-    yield Controls(sliders, "What if it took …", "Each step is worked out anew: what was hidden may come to the fore.")
-    if frame.get_column("what_if").count():
-        yield _prediction(found)
+    note = "The schedule of each step is computed again: what was hidden may come to the fore."
+    yield Controls(sliders, "What if it took …", note, width="wide")
+    yield _prediction(found)
     of_step = ("step", "duration", *_CAUSES, "inferred_share", "what_if", "gain")
     yield Table("Steps", "critical_path", columns=of_step, links={"step": "step", "start": "start"})
     told = ("cause", "name", "pieces", "time", "share")
@@ -109,10 +117,6 @@ def _blocks(found: Result, events: Result, shares: Mapping[str, float]) -> Itera
     each = ("step", "start", "time", "cause", "name", "thread", "device", "stream")
     by_event = {"group_by": "event"}
     yield Table("The path, piece by piece", "critical_path_events", by_event, columns=each, sort="start", links=links)
-
-
-def _slider(cause: str, share: float, doc: str) -> Control:
-    return Control(cause, _CAUSES[cause][1], f"{share:g}", low=0, high=_MOST, step=10, unit="%", doc=doc)
 
 
 def _parts(found: Result) -> Parts:
@@ -126,38 +130,8 @@ def _prediction(found: Result) -> Facts:
         value = found.frame.get_column(column).cast(pl.Float64).mean()
         return [Cell(float(value) if isinstance(value, (int, float)) else None, unit, doc=found.schema[column].doc)]
 
-    facts = [Fact("As recorded", cells("duration")), Fact("Predicted", cells("what_if")), Fact("Gain", cells("gain"))]
-    return Facts("The average step", facts, width="full")
-
-
-def _ribbon(events: Result) -> Ribbon:
-    rows = events.frame.filter(pl.col("start").is_not_null() & (pl.col("rank") == pl.col("rank").first()))
-    kept = rows.sort("time", descending=True, maintain_order=True).head(_PIECES).sort("start")
-    columns = kept.select("start", "time", "name", "cause", "thread", "device", "stream", "event").rows()
-    texts: dict[str, int] = {}
-
-    def place(text: str) -> int:
-        return texts.setdefault(text, len(texts))
-
-    names = [place(row[2] or "(nothing recorded)") for row in columns]
-    kinds = [place(_CAUSES.get(row[3], ("idle", ""))[0]) for row in columns]
-    lanes = [place(_lane(row[4], row[5], row[6])) for row in columns]
-    note = events.schema["cause"].doc.replace("the columns of `critical_path`", "the parts of the bar above")
-    left_out = rows.height - kept.height
-    return Ribbon(
-        "The path",
-        texts=list(texts),
-        start=[start for start, *_ in columns],
-        end=[start + time for start, time, *_ in columns],
-        name=names,
-        kind=kinds,
-        lane=lanes,
-        row=[-1 if row[7] is None else row[7] for row in columns],
-        note=note + (f" The {left_out} shortest pieces are left out." if left_out else ""),
-    )
-
-
-def _lane(thread: int | None, device: int | None, stream: int | None) -> str:
-    if device is not None:
-        return f"GPU {device} · stream {stream}"
-    return "" if thread is None else f"thread {thread}"
+    facts = [Fact("As recorded", cells("duration"))]
+    if found.frame.get_column("what_if").count():
+        facts += [Fact("Predicted", cells("what_if")), Fact("Gain", cells("gain"))]
+    note = "" if len(facts) > 1 else "Move a slider to see what the step would take."
+    return Facts("The average step", facts, note=note)

@@ -47,15 +47,21 @@ export function RibbonBlock({ title, texts, start, end, name, kind, lane, row, n
     context.beginPath();
     context.rect(margin(), 0, width - margin(), height);
     context.clip();
-    let drawn = -1;
+    const thin = new Shares();
+    const alone: number[] = [];
     for (let at = firstAfter(end, from); at < start.length && (start[at] as number) < to; at += 1) {
-      const left = x(start[at] as number);
-      const right = x(end[at] as number);
-      if (right < drawn + 0.3) continue; // It would stand on the pixel of the one before.
-      drawn = right;
-      const fill = colour(texts[kind[at] ?? -1] ?? "", dark);
+      const [left, right] = [x(start[at] as number), x(end[at] as number)];
+      if (right - left >= NARROW) alone.push(at);
+      else thin.add(left, right, kind[at] ?? -1, lane[at] ?? -1);
+    }
+    const fillOf = (of: number) => colour(texts[of] ?? "", dark);
+    thin.draw(context, fillOf, 0, BAND);
+    lanes.forEach((each, line) => thin.draw(context, fillOf, BAND + 8 + line * LANE + 2, LANE - 4, each));
+    for (const at of alone) {
+      const [left, right] = [x(start[at] as number), x(end[at] as number)];
+      const fill = fillOf(kind[at] ?? -1);
       context.fillStyle = fill;
-      const span = Math.max(0.6, right - left - (right - left > 4 ? 1 : 0));
+      const span = right - left - (right - left > 4 ? 1 : 0);
       context.fillRect(left, 0, span, BAND);
       const line = lanes.indexOf(lane[at] as number);
       if (line >= 0) context.fillRect(left, BAND + 8 + line * LANE + 2, span, LANE - 4);
@@ -67,11 +73,12 @@ export function RibbonBlock({ title, texts, start, end, name, kind, lane, row, n
           BAND / 2,
         );
       }
-      if (at === active) {
-        context.strokeStyle = ink.ink;
-        context.lineWidth = 2;
-        context.strokeRect(left, 1, Math.max(2, span), BAND - 2);
-      }
+    }
+    if (active >= 0) {
+      const [left, right] = [x(start[active] ?? 0), x(end[active] ?? 0)];
+      context.strokeStyle = ink.ink;
+      context.lineWidth = 2;
+      context.strokeRect(left, 1, Math.max(2, right - left - 1), BAND - 2);
     }
     context.restore();
     axis(context, width);
@@ -196,6 +203,41 @@ export function RibbonBlock({ title, texts, start, end, name, kind, lane, row, n
       </p>
     </Frame>
   );
+}
+
+/** What is narrower is drawn with its neighbours: a column of pixels shows how they share it. */
+const NARROW = 1.5;
+
+/** Segments too narrow to be seen alone, by the columns of pixels in which they lie. */
+class Shares {
+  private readonly columns = new Map<number, Map<string, [kind: number, lane: number, width: number]>>();
+
+  add(left: number, right: number, kind: number, lane: number): void {
+    for (let at = Math.floor(left); at < right; at += 1) {
+      const width = Math.min(right, at + 1) - Math.max(left, at);
+      let column = this.columns.get(at);
+      if (!column) this.columns.set(at, (column = new Map()));
+      const key = `${kind} ${lane}`;
+      column.set(key, [kind, lane, (column.get(key)?.[2] ?? 0) + width]);
+    }
+  }
+
+  /** Each column as high as `height`, divided as its segments share it; or as the kinds of one lane do. */
+  draw(context: Pen, fill: (kind: number) => string, top: number, height: number, lane?: number): void {
+    for (const [at, column] of this.columns) {
+      const here = [...column.values()].filter((each) => lane === undefined || each[1] === lane);
+      const kinds = new Map<number, number>();
+      for (const [kind, , width] of here) kinds.set(kind, (kinds.get(kind) ?? 0) + width);
+      const whole = [...kinds.values()].reduce((sum, width) => sum + width, 0);
+      let y = top;
+      for (const [kind, width] of [...kinds].sort(([a], [b]) => a - b)) {
+        const tall = (width / whole) * height;
+        context.fillStyle = fill(kind);
+        context.fillRect(at, y, 1, tall);
+        y += tall;
+      }
+    }
+  }
 }
 
 const around = (start: number, end: number): readonly [number, number] => {
