@@ -137,13 +137,22 @@ class Parameter:
 class Bars:
     """A bar for each row: the first `limit` rows as the analysis orders them.
 
-    Where `value` is nothing but zeros and nulls, `instead` is drawn (host time, on a trace without a device).
+    Attributes:
+        category, value: columns of what a bar is for, and of its length.
+        limit: of the bars.
+        instead: the column that is drawn where `value` is nothing but zeros and nulls: host time, on a trace without a
+            device.
+        low, high: columns of the least and the greatest value, drawn as a line over the bar.
+        of: only rows that have in this column what the first row has; the chart is named after it.
     """
 
     category: str
     value: str
     limit: int = 10
     instead: str | None = None
+    low: str = ""
+    high: str = ""
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,8 @@ def test_a_cell_of_a_real_kernel_shows_it(tmp_path: Path) -> None:
         notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
     ).execute()
     table, widget, status = (notebook.cells[place].outputs[-1] for place in (2, 3, 4))
+    assert "<svg " in table["data"]["text/html"]
     assert "<table>" in table["data"]["text/html"]
-    assert "application/vnd.vegalite.v6+json" in table["data"]
     assert "application/vnd.jupyter.widget-view+json" in widget["data"]
+    assert "kinetoscope report" in notebook.cells[3].outputs[0]["data"]["text/html"]
     assert status["data"]["text/plain"] == "200"

@@ -60,7 +60,7 @@ def test_each_chart_is_the_library_s(device: Client, name: str) -> None:
     job = device.workspace.runs().runs[0].job
     for dark in (False, True):
         told = device.get(f"runs/{device.run()}/analyses/{name}/chart", {"dark": "1"} if dark else {})
-        assert told == json.loads(json.dumps(specification(named(name)(job), dark=dark)))
+        assert told == json.loads(json.dumps(specification(named(name)(job), dark=dark, width=None)))
 
 
 def test_an_analysis_without_a_chart_says_so(mlp: Client) -> None:

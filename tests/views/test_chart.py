@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from kinetoscope.schema import Bars, Column, Lines, Result, Schema
-from kinetoscope.views.chart import LINES, POINTS, specification
+from kinetoscope.views.chart import LINES, POINTS, WIDTH, specification
 from kinetoscope.views.palette import KINDS, ink, kind_of
 from tests.views.results import BARS, STACK, kernels, steps
 
@@ -109,7 +109,8 @@ def test_a_line_that_steps() -> None:
         (3.0, 0.0, "3.00\u00a0ms", "0"),
     ]
     assert spec["encoding"]["x"]["title"] == "time (ms)"
-    assert (spec["width"], "row" in spec["encoding"], "title" in spec) == ("container", False, False)
+    assert (spec["width"], "row" in spec["encoding"], "title" in spec) == (WIDTH, False, False)
+    assert specification(queues((0, 7, 1, 3)), width=None)["width"] == "container", "on a page"
     assert specification(queues((0, 7, 1, 3), steps=False))["mark"]["interpolate"] == "linear"
 
 

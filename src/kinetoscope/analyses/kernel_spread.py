@@ -56,7 +56,9 @@ def kernel_spread(
     return job.reduce(_of_trace, _joined, partial(_finished, limit=kernels), RESULT, select, kernel=kernel)
 
 
-ANALYSIS = Analysis("Kernel spread", kernel_spread, RESULT, chart=Bars("rank", "mean"))
+ANALYSIS = Analysis(
+    "Kernel spread", kernel_spread, RESULT, chart=Bars("rank", "mean", limit=128, low="min", high="max", of="name")
+)
 
 _OF_RANK = RESULT.without("ranks", "ratio")
 

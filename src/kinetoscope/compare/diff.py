@@ -50,7 +50,7 @@ _NAMES: Final = 3
 _SHARE_SAID: Final = 0.1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diff:
     """The difference of two runs.
 
@@ -73,6 +73,15 @@ class Diff:
 
     def __str__(self) -> str:
         return f"{self.sentence}\n\n{self.waterfall}"
+
+    def __repr__(self) -> str:
+        return f"<Diff of {' and '.join(self.runs)}: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        """The sentence, the change of each kind of time drawn and listed, and the calls that changed most."""
+        from kinetoscope.views.notebook import difference
+
+        return difference(self.sentence, self.waterfall, self.rows)
 
     @property
     def change(self) -> int:

@@ -6,6 +6,8 @@ and the kernel answers as the server would. So nothing listens at a port, and it
 
 from __future__ import annotations
 
+import secrets
+from html import escape
 from typing import Any, Final
 
 import anywidget
@@ -33,6 +35,7 @@ function render({ model, el }) {
     model.send({ kinetoscope, method: String(method), path: String(path), body: String(body ?? "") });
   };
   const answer = (said, buffers) => {
+    for (const each of document.querySelectorAll(`[data-kinetoscope="${model.get("name")}"]`)) each.hidden = true;
     const view = buffers[0];
     const buffer = view ? view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength) : new ArrayBuffer(0);
     frame.contentWindow?.postMessage({ ...said, buffer }, "*", [buffer]);
@@ -56,6 +59,7 @@ class Page(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
     _esm = _RELAY
     page = traitlets.Unicode().tag(sync=True)
     height = traitlets.Int(640).tag(sync=True)
+    name = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, job: Job, view: str, height: int) -> None:
         """Show `job` in the view of this name."""
@@ -67,8 +71,22 @@ class Page(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
         run.hold(job)
         self._inside = Inside(application(Server(workspace), None))
         start = address(run.id, view, pairs=(("rank", str(job.ranks[0])),))
-        super().__init__(page=standing_alone(run.files.name, f"#/{start}"), height=height)
+        self._path = job.path
+        super().__init__(page=standing_alone(run.files.name, f"#/{start}"), height=height, name=secrets.token_hex(8))
         self.on_msg(self._asked)
+
+    def _ipython_display_(self) -> None:
+        """The page, and before it a line for an exported notebook, where nothing answers; the page hides it."""
+        from IPython.display import display
+
+        said = (
+            f"Here is the page about {self._path} while a kernel runs. As a file that needs none:"
+            " kinetoscope report PATH -o report.html"
+        )
+        line = f'<p data-kinetoscope="{self.name}">{escape(said)}</p>'
+        display({"text/plain": said, "text/html": line}, raw=True)
+        bundle = self._repr_mimebundle_()
+        display(bundle[0] if isinstance(bundle, tuple) else bundle, raw=True)
 
     def _asked(self, _: Any, said: Any, __: Any) -> None:
         number = said.get("kinetoscope") if isinstance(said, dict) else None

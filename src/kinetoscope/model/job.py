@@ -86,7 +86,7 @@ class Engine(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Job:
     """The traces of one run.
 
@@ -104,6 +104,10 @@ class Job:
 
     def __len__(self) -> int:
         return len(self.sources)
+
+    def __repr__(self) -> str:
+        ranks = f"{len(self.ranks)} ranks" if len(self.ranks) != 1 else f"rank {self.ranks[0]}"
+        return f"<Job {self.path!r}: {ranks}, {len(self)} file{'s' * (len(self) != 1)}>"
 
     @property
     def ranks(self) -> tuple[int, ...]:

@@ -43,7 +43,7 @@ class Results:
         if analysis.chart is None:
             raise MissingError(f"{analysis.name} has no chart")
         dark = asked.query.get("dark", "") in ("1", "true")
-        return Response(to_json(specification(result, dark=dark)), media_type=JSON)
+        return Response(to_json(specification(result, dark=dark, width=None)), media_type=JSON)
 
     def answer(self, key: tuple[Any, ...], result: Result, asked: Asked, *, name: str, params: Any) -> Response:
         """The rows of any result that are asked for; `key` is what it is kept by."""

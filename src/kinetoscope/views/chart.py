@@ -14,10 +14,11 @@ import polars as pl
 from kinetoscope.schema import Bars, Column, Lines, Result, StackedBars
 from kinetoscope.views import series
 from kinetoscope.views.columns import drawn_by
+from kinetoscope.views.grammar import short
 from kinetoscope.views.names import shortened
 from kinetoscope.views.numbers import Scale, grouped, scale
 from kinetoscope.views.palette import ink, kind_of
-from kinetoscope.views.text import printable
+from kinetoscope.views.text import middle, printable
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
@@ -31,22 +32,35 @@ POINTS = 4000
 """Points in a chart of lines, in all."""
 
 _LABEL = 56  # cells of a name beside a bar
+_TITLE = 90  # cells of a name above a chart
 
 Row = dict[str, Any]
 
 _CONFIG = {"view": {"stroke": None}, "background": None, "font": "system-ui, sans-serif"}
 
 
-def specification(result: Result, *, dark: bool = False) -> dict[str, Any]:
+WIDTH = 640
+"""Of a chart that stands by itself, in px."""
+
+
+def specification(result: Result, *, dark: bool = False, width: int | None = WIDTH) -> dict[str, Any]:
     """The Vega-Lite v6 specification that draws `result`.
 
     Args:
         result: what to draw, with `chart_facts`.
         dark: in the colours for dark pages.
+        width: in px; None takes that of its container, which must have one: a notebook's cell has none.
 
     Raises:
         ValueError: the analysis declares no chart.
     """
+    spec = _drawn(result, dark)
+    if spec["width"] == "container" and width is not None:
+        spec["width"] = width
+    return spec
+
+
+def _drawn(result: Result, dark: bool) -> dict[str, Any]:
     facts = result.chart_facts
     if isinstance(facts, Bars):
         return _bars(result, facts, dark)
@@ -59,20 +73,39 @@ def specification(result: Result, *, dark: bool = False) -> dict[str, Any]:
 
 def _bars(result: Result, facts: Bars, dark: bool) -> dict[str, Any]:
     column = result.schema[drawn_by(result.frame, facts)]
-    frame = result.frame.filter(pl.col(column.name).is_not_null()).head(facts.limit)
+    frame = result.frame.filter(pl.col(column.name).is_not_null())
+    alone = frame.get_column(facts.of)[0] if facts.of and frame.height else None
+    frame = frame.filter(pl.col(facts.of) == alone) if alone is not None else frame
+    frame = frame.head(facts.limit)
     values = frame.get_column(column.name).to_list()
-    unit = scale(values, column.unit)
+    ends = [frame.get_column(name).to_list() for name in (facts.low, facts.high) if name]
+    unit = scale([value for each in (values, *ends) for value in each], column.unit)
     kinds = frame.get_column("kind").to_list() if "kind" in frame.columns else [column.name] * frame.height
     rows = [
         _row(name, label, column.name, value, unit, column.doc) | {"colour": _colour(str(kind), dark)}
         for (name, label), value, kind in zip(_labels(frame, facts.category), values, kinds, strict=True)
     ]
-    return _chart(
+    for row, *between in zip(rows, *ends, strict=True):
+        row |= dict(zip(("low", "high"), (value / unit.divisor for value in between), strict=False))
+    spec = _chart(
         rows,
         y=_names(facts.category),
         x={"field": "value", "type": "quantitative", "title": _title(column, unit)},
         color={"field": "colour", "type": "nominal", "scale": None},
     )
+    if ends:
+        spec = _with_whiskers(spec)
+    if alone is not None:
+        spec["title"] = {"text": middle(printable(short(str(alone))), _TITLE), "fontSize": 12}
+    return spec
+
+
+def _with_whiskers(spec: dict[str, Any]) -> dict[str, Any]:
+    """The bars, and over each a line from the least to the greatest."""
+    ends = {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}}
+    whisker = {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": {"y": spec["encoding"]["y"], **ends}}
+    bar = {"mark": spec["mark"], "encoding": spec["encoding"]}
+    return {**{key: value for key, value in spec.items() if key != "mark"}, "layer": [bar, whisker]}
 
 
 def _stacked(result: Result, facts: StackedBars, dark: bool) -> dict[str, Any]:

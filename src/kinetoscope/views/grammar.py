@@ -35,7 +35,7 @@ _LONGEST: Final = 4_000  # characters; a longer name is not looked into
 def short(name: str, *, types: bool = False) -> str:
     """The name without return type, namespaces of torch, lists of arguments and what every kernel of its kind has.
 
-    With `types` it keeps what its innermost function takes: kernels for several types differ in that alone.
+    With `types` it keeps what its innermost function takes, and what calls that: some kernels differ in that alone.
     """
     if not _is_function(name):
         return name
@@ -43,7 +43,8 @@ def short(name: str, *, types: bool = False) -> str:
     bare = _LAMBDA.sub(_typed if types else "", bare)
     bare = _without_arguments(bare)
     bare = _SUFFIX.sub("", _OPERATOR.sub("", _NAMESPACE.sub("", bare)).replace(" >", ">"))
-    bare = _unwrapped(_PLUMBING.sub("", bare))
+    bare = _PLUMBING.sub("", bare)
+    bare = bare if types else _unwrapped(bare)
     bare = bare.replace("\x01", "(").replace("\x02", ")").replace("()", "").strip()
     return bare or name
 

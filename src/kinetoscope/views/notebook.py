@@ -1,4 +1,4 @@
-"""A result in a notebook: an escaped table, and its chart by the Vega-Lite mime type, which needs no package.
+"""A result in a notebook: its chart as SVG and below it an escaped table, in one HTML that any front end shows.
 
 No script, no style sheet, nothing from the network: what a trace says can only ever be text.
 """
@@ -9,37 +9,60 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from kinetoscope.schema import Result
+import polars as pl
+
+from kinetoscope.schema import Column, Lines, Result, Schema, StackedBars
 from kinetoscope.views.chart import specification
 from kinetoscope.views.columns import Formatted, formatted
+from kinetoscope.views.names import shortened
 from kinetoscope.views.numbers import grouped
+from kinetoscope.views.svg import svg
 from kinetoscope.views.terminal import to_text
 from kinetoscope.views.text import printable
 
 ROWS = 50
 """Rows shown; the frame has all."""
 
-# JupyterLab draws version 5, newer front ends 6; what we declare is the same in both.
-_MIMES = ("application/vnd.vegalite.v6+json", "application/vnd.vegalite.v5+json")
+SERIES_ROWS = 10
+"""The same, of a result whose picture says more than its rows."""
+
+_NAME = 72  # cells of a name
+_CALLS = 20  # rows of a comparison's calls
 
 
-def to_html(result: Result, *, limit: int = ROWS) -> str:
-    """The first `limit` rows (0: all) as a table, each column's meaning in its header's tooltip; then the notes."""
+def to_html(result: Result, *, limit: int | None = None) -> str:
+    """Chart, rows (0: all; None: so many as suit the result; what a column means is the tip of its head), notes."""
+    if limit is None:
+        limit = SERIES_ROWS if isinstance(result.chart_facts, Lines) else ROWS
     frame = result.frame.head(limit) if limit else result.frame
     columns = formatted(frame, result.schema, result.frame)
-    parts = ["<table><thead><tr>", *map(_head, columns), "</tr></thead><tbody>"]
-    parts.extend("<tr>" + "".join(_cell(column, row) for column in columns) + "</tr>" for row in range(frame.height))
+    drawn = result.chart_facts is not None and result.frame.height
+    parts = ["<div>", svg(specification(result)) if drawn else "", "<table><thead><tr>", *map(_head, columns)]
+    parts.append("</tr></thead><tbody>")
+    cells = [list(_cells(column)) for column in columns]
+    parts.extend("<tr>" + "".join(column[row] for column in cells) + "</tr>" for row in range(frame.height))
     parts.append("</tbody></table>")
     parts.extend(_after(result, result.frame.height - frame.height))
+    parts.append("</div>")
     return "".join(parts)
 
 
 def mimebundle(result: Result) -> dict[str, Any]:
-    """What `_repr_mimebundle_` returns: text, HTML, and the chart where one is declared and there are rows."""
-    bundle: dict[str, Any] = {"text/plain": to_text(result), "text/html": to_html(result)}
-    if result.chart_facts is not None and result.frame.height:
-        bundle |= dict.fromkeys(_MIMES, specification(result))
-    return bundle
+    """What `_repr_mimebundle_` returns. A front end shows one of what it is offered, so the HTML holds the chart."""
+    return {"text/plain": to_text(result), "text/html": to_html(result)}
+
+
+def difference(sentence: str, fall: Result, rows: Result) -> str:
+    """Two runs: what changed, by kind of time and by call; `fall` has a row a kind, and others with a `part`."""
+    kinds = fall.frame.filter(pl.col("part").is_null()).sort("base", descending=True)
+    names = kinds.get_column("category").to_list()
+    both = Schema(Column("step", pl.String, "Which."), *(Column(name, pl.Int64, "Time.", "ns") for name in names))
+    steps = [("before", *kinds.get_column("base")), ("now", *kinds.get_column("new"))]
+    frame = pl.DataFrame(steps, schema={column.name: column.dtype for column in both}, orient="row")
+    picture = svg(specification(Result(frame, both, chart_facts=StackedBars("step", tuple(names))))) if names else ""
+    schema = fall.schema.only(["category", "base", "new", "change", "share"])
+    tables = to_html(Result(kinds.select(schema.names), schema)) + to_html(rows, limit=_CALLS)
+    return f"<div><p><b>{_safe(sentence)}</b></p>{picture}{tables}</div>"
 
 
 def _head(column: Formatted) -> str:
@@ -47,13 +70,17 @@ def _head(column: Formatted) -> str:
     return f'<th title="{_safe(column.column.doc)}"{_side(column)}>{_safe(column.column.name)}{unit}</th>'
 
 
-def _cell(column: Formatted, row: int) -> str:
-    return f"<td{_side(column)}>{escape(column.texts[row])}</td>"
+def _cells(column: Formatted) -> Iterator[str]:
+    """Names by their grammar, in full in the tooltip."""
+    texts = column.texts if column.right else shortened(column.texts, _NAME)
+    for text, full in zip(texts, column.texts, strict=True):
+        tip = f' title="{escape(full)}"' if text != full else ""
+        yield f"<td{_side(column)}{tip}>{escape(text)}</td>"
 
 
 def _side(column: Formatted) -> str:
     align = "right;font-variant-numeric:tabular-nums" if column.right else "left"
-    return f' style="text-align:{align}"'
+    return f' style="text-align:{align};white-space:nowrap"'
 
 
 def _after(result: Result, more: int) -> Iterator[str]:

@@ -24,7 +24,7 @@ def scales(frame: pl.DataFrame, schema: Schema) -> dict[str, Scale]:
     """The scale of each column of numbers, over all rows of `frame`.
 
     Columns of one unit share a scale: durations of all calls of a row, those of one call, and places on the time axis
-    apart. The greatest of a row's numbers decides, so that a column of small parts does not.
+    apart. All their numbers decide together.
     """
     families: dict[tuple[str, ...], list[str]] = {}
     for column in schema:
@@ -32,8 +32,8 @@ def scales(frame: pl.DataFrame, schema: Schema) -> dict[str, Scale]:
             families.setdefault(_family(column), []).append(column.name)
     found: dict[str, Scale] = {}
     for names in families.values():
-        greatest = frame.select(pl.max_horizontal(_size(name) for name in names)).to_series()
-        found |= dict.fromkeys(names, scale(_deciding(greatest), schema[names[0]].unit))
+        sizes = pl.concat([frame.select(_size(name).alias("size")).to_series() for name in names])
+        found |= dict.fromkeys(names, scale(_deciding(sizes), schema[names[0]].unit))
     return found
 
 
