@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kinetoscope.algorithms.compiled import Int32s, Int64s
 from kinetoscope.algorithms.ordering import track_order
-from kinetoscope.algorithms.tree import NO_ROW, ancestor, children_sum, enclosing, nest, subtree_sum
+from kinetoscope.algorithms.tree import NO_ROW, Cut, ancestor, children_sum, enclosing, nest, subtree_sum
 
 FIRST, LAST = -(2**63), 2**63 - 1
 
@@ -24,6 +24,7 @@ class Tree(NamedTuple):
     offsets: Int64s
     parent: Int32s
     depth: Int32s
+    until: Int64s
     partial: int
 
     def tracks(self) -> list[list[int]]:
@@ -35,37 +36,49 @@ class Tree(NamedTuple):
         return [row, *self.path(int(self.parent[row]))] if row != NO_ROW else []
 
 
-def tree(rows: Rows) -> Tree:
+def tree(rows: Rows, cut: Cut = Cut.SHORTER) -> Tree:
     """Of (track, start, length)."""
     table = np.array(rows, np.int64).reshape(-1, 3)
     start, end = table[:, 1], table[:, 1] + table[:, 2]
     order, offsets = track_order(table[:, 0].astype(np.int32), start, end, tracks=2)
-    return Tree(start, end, order, offsets, *nest(start, end, order, offsets))
+    return Tree(start, end, order, offsets, *nest(start, end, order, offsets, cut=cut))
+
+
+@many
+@given(some_rows, st.sampled_from(Cut))
+def test_nest(rows: Rows, cut: Cut) -> None:
+    """Row by row, each against the open rows that it begins in, the innermost first."""
+    found = tree(rows, cut)
+    start, end = found.start.tolist(), found.end.tolist()
+    until, partial = list(end), 0
+    for track in found.tracks():
+        for place, row in enumerate(track):
+            still_open = [above for above in reversed(track[:place]) if until[above] > start[row]]
+            partial += bool(still_open) and end[row] > end[still_open[0]]
+            while still_open and (outside := end[row] - end[still_open[0]]) > 0:
+                if cut == Cut.LATER or (cut == Cut.SHORTER and outside <= end[still_open[0]] - start[row]):
+                    break
+                until[still_open.pop(0)] = start[row]
+            if still_open:
+                until[row] = min(until[row], until[still_open[0]])
+            assert found.parent[row] == (still_open[0] if still_open else NO_ROW)
+            assert found.depth[row] == len(still_open)
+    assert (found.until.tolist(), found.partial) == (until, partial)
 
 
 @many
 @given(some_rows)
-def test_nest(rows: Rows) -> None:
-    """A row is open at a later one if none after it, up to and with that one, has closed it."""
+def test_rows_that_nest_are_in_the_smallest_around_them_and_nothing_is_cut(rows: Rows) -> None:
     found = tree(rows)
-    span = [(start, max(start, start + length)) for _, start, length in rows]
-    partial = 0
-    for track in found.tracks():
-        for place, row in enumerate(track):
-            open_before = [
-                above
-                for i, above in enumerate(track[:place])
-                if all(
-                    span[other][0] < span[above][1] and span[other][1] <= span[above][1]
-                    for other in track[i + 1 : place]
-                )
-            ]
-            start, end = span[row]
-            inside = [above for above in open_before if start < span[above][1] and end <= span[above][1]]
-            assert found.parent[row] == (inside[-1] if inside else NO_ROW)
-            assert found.depth[row] == len(inside)
-            partial += any(start < span[above][1] < end for above in open_before)
-    assert found.partial == partial
+    before = {row: track[:place] for track in found.tracks() for place, row in enumerate(track)}
+    span = {row: (int(found.start[row]), max(int(found.start[row]), int(found.end[row]))) for row in before}
+    if any(span[above][1] > span[row][0] and span[row][1] > span[above][1] for row in before for above in before[row]):
+        assert found.partial
+        return
+    assert (found.until.tolist(), found.partial) == (found.end.tolist(), 0)
+    for row, others in before.items():
+        around = [above for above in others if span[above][1] > span[row][0]]
+        assert found.parent[row] == (around[-1] if around else NO_ROW)
 
 
 @many
@@ -96,23 +109,41 @@ def test_enclosing_is_the_last_row_that_runs(rows: Rows) -> None:
     expected = []
     for track, time in queries:
         on_track = found.tracks()[track] if track in (0, 1) else []
-        running = [row for row in on_track if found.start[row] <= time < found.end[row]]
+        running = [row for row in on_track if found.start[row] <= time < found.until[row]]
         expected.append(running[-1] if running else NO_ROW)
     tracks, times = np.array(queries, np.int64).T
-    answer = enclosing(found.order, found.offsets, found.start, found.end, found.parent, tracks.astype(np.int32), times)
+    places = tracks.astype(np.int32)
+    answer = enclosing(found.order, found.offsets, found.start, found.until, found.parent, places, times)
     assert answer.tolist() == expected
 
 
 def test_rows_that_are_not_in_the_order_stand_alone() -> None:
     start, end = np.array([0, 1, 2]), np.array([9, 8, 7])
-    parent, depth, _ = nest(start, end, np.array([0, 2], np.int32), np.array([0, 2]))
+    parent, depth, _, _ = nest(start, end, np.array([0, 2], np.int32), np.array([0, 2]))
     assert (parent.tolist(), depth.tolist()) == ([NO_ROW, NO_ROW, 0], [0, -1, 1])
 
 
-def test_partial_overlap_closes_for_good() -> None:
-    found = tree([(0, 0, 10), (0, 5, 10), (0, 6, 2), (0, 15, 1)])
-    assert found.parent.tolist() == [NO_ROW, NO_ROW, 1, NO_ROW]
-    assert found.partial == 1
+def test_a_row_that_ends_late_takes_nothing_from_those_around_it() -> None:
+    found = tree([(0, 0, 100), (0, 10, 91), (0, 20, 70), (0, 30, 10)])
+    assert found.parent.tolist() == [NO_ROW, 0, 1, 2]
+    assert (found.until.tolist(), found.partial) == ([100, 100, 90, 40], 1)
+
+
+def test_a_row_that_opens_a_long_one_ends_where_that_begins() -> None:
+    found = tree([(0, 0, 10), (0, 8, 90), (0, 9, 3), (0, 20, 5)])
+    assert found.parent.tolist() == [NO_ROW, NO_ROW, 1, 1]
+    assert (found.until.tolist(), found.partial) == ([8, 98, 12, 25], 1)
+
+
+def test_either_piece_may_be_the_one_to_cut() -> None:
+    rows = [(0, 0, 10), (0, 5, 10), (0, 6, 2)]
+    assert tree(rows, Cut.LATER).parent.tolist() == [NO_ROW, 0, 1]
+    assert tree(rows, Cut.EARLIER).parent.tolist() == [NO_ROW, NO_ROW, 1]
+
+
+def test_half_inside_is_inside() -> None:
+    assert tree([(0, 0, 10), (0, 5, 10)]).parent.tolist() == [NO_ROW, 0]
+    assert tree([(0, 0, 10), (0, 5, 11)]).parent.tolist() == [NO_ROW, NO_ROW]
 
 
 def test_a_hundred_thousand_rows_in_each_other() -> None:
@@ -120,7 +151,7 @@ def test_a_hundred_thousand_rows_in_each_other() -> None:
     start = np.arange(rows)
     end = 2 * rows - start
     order, offsets = track_order(np.zeros(rows, np.int32), start, end, tracks=1)
-    parent, depth, partial = nest(start, end, order, offsets)
+    parent, depth, _, partial = nest(start, end, order, offsets)
     assert np.array_equal(depth, start)
     assert partial == 0
     assert np.array_equal(subtree_sum(np.ones(rows, np.int64), parent, order), rows - start)
@@ -130,7 +161,7 @@ def test_a_hundred_thousand_rows_in_each_other() -> None:
 def test_ends_of_time() -> None:
     start, end = np.array([FIRST, FIRST, 0, LAST]), np.array([LAST, 0, LAST, FIRST])
     order, offsets = track_order(np.zeros(4, np.int32), start, end, tracks=1)
-    parent, _, partial = nest(start, end, order, offsets)
+    parent, _, _, partial = nest(start, end, order, offsets)
     assert (parent.tolist(), partial) == ([NO_ROW, 0, 0, NO_ROW], 0)
 
 

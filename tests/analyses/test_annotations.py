@@ -13,6 +13,7 @@ from kinetoscope import Selection, read
 from kinetoscope.analyses.annotations import annotations
 from tests import drawn
 from tests.catalog.samples import BUNDLED, GOLDEN, SHARED, required
+from tests.nesting import around
 
 WORK = ("work", "work_self", "device_total", "device_self", "device_total_busy", "device_self_busy")
 HOST = ("calls", "host_total", "host_self")
@@ -44,17 +45,16 @@ class Twin:
         self.events = events
         origin = min(span(event)[0] for event in events)
         self.low, self.high = (origin + time[0], origin + time[1]) if time else (-1000, 1000)
-        self.around: dict[int, int] = {}
-        for tid in (1, 2):
-            stack: list[int] = []
-            here = [k for k in self.of("user_annotation", "cuda_runtime") if events[k]["tid"] == tid]
-            for k in sorted(here, key=lambda k: (span(events[k])[0], -span(events[k])[1])):
-                start, end = span(events[k])
-                while stack and (start >= span(events[stack[-1]])[1] or end > span(events[stack[-1]])[1]):
-                    stack.pop()
-                self.around[k] = stack[-1] if stack else -1
-                stack.append(k)
+        self.around, self.whole = self.nested(whole=False), self.nested(whole=True)
         self.leave_out_repeats()
+
+    def nested(self, *, whole: bool) -> dict[int, int]:
+        found = {}
+        for tid in (1, 2):
+            here = [k for k in self.of("user_annotation", "cuda_runtime") if self.events[k]["tid"] == tid]
+            for k, above in zip(here, around([self.events[k] for k in here], whole=whole), strict=True):
+                found[k] = here[above] if above >= 0 else -1
+        return found
 
     def leave_out_repeats(self) -> None:
         """The only call in a call of its name is that call again."""
@@ -104,8 +104,11 @@ class Twin:
             time = len(self.instants(k))
             begun = self.low <= span(self.events[k])[0] < self.high
             host[self.name(k)] = [a + b for a, b in zip(host[self.name(k)], (begun, time, time), strict=True)]
-            if len(self.ranges(k)) > 1:
-                host[self.name(self.ranges(k)[1])][2] -= time
+            above = self.whole[k]
+            while above >= 0 and (above in self.same or above not in self.of("user_annotation")):
+                above = self.whole[above]
+            if above >= 0:
+                host[self.name(above)][2] -= time
         inside: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         for k in self.of("kernel"):
             ranges = self.ranges_of_work(k, by)

@@ -20,6 +20,7 @@ from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.views.files import to_folded
 from tests import drawn
 from tests.catalog.samples import BUNDLED, SHARED, required
+from tests.nesting import around
 
 KINDS = {"cpu_op", "user_annotation", "python_function", "cuda_runtime"}
 Found = dict[str, tuple[int, int]]
@@ -50,15 +51,11 @@ class Twin:
         self.around: dict[int, int] = {}
         self.order: dict[int, int] = {}
         for tid in (1, 2):
-            stack: list[int] = []
             here = [k for k, event in enumerate(events) if event["tid"] == tid and event["cat"] in KINDS]
-            for k in sorted(here, key=lambda k: (span(events[k])[0], -span(events[k])[1])):
-                start, end = span(events[k])
-                while stack and (start >= span(events[stack[-1]])[1] or end > span(events[stack[-1]])[1]):
-                    stack.pop()
-                self.around[k] = stack[-1] if stack else -1
+            here.sort(key=lambda k: (span(events[k])[0], -span(events[k])[1]))
+            for k, above in zip(here, around([events[k] for k in here]), strict=True):
+                self.around[k] = here[above] if above >= 0 else -1
                 self.order[k] = len(self.order)
-                stack.append(k)
 
     def path(self, k: int) -> list[str]:
         """The frames of what is shown."""
@@ -76,10 +73,9 @@ class Twin:
         time, calls = Counter[str](), Counter[str]()
         for now in range(max(self.low, 0), min(self.high, 100)):
             for tid in (1, 2):
-                running = [
-                    k for k in self.order if self.events[k]["tid"] == tid and now in range(*span(self.events[k]))
-                ]
-                owner = self.innermost_shown(max(running, key=self.order.__getitem__, default=-1))
+                shown = [k for k in self.order if self.innermost_shown(k) == k and self.events[k]["tid"] == tid]
+                running = [k for k in shown if now in range(*span(self.events[k]))]
+                owner = max(running, key=self.order.__getitem__, default=-1)
                 if owner >= 0:
                     time[";".join(self.path(owner))] += 1
         for k in self.order:

@@ -59,6 +59,22 @@ def test_calls_count_at_every_depth(tmp_path: Path) -> None:
     ]
 
 
+def test_a_frame_that_ends_late_takes_no_kernels_away(tmp_path: Path) -> None:
+    region = drawn.op("Torch-Compiled Region: 0/0", 1000 - 10, 150)
+    late = drawn.python("compiled_fn.py(3): call", 1000 - 5, 146)
+    found = answer(tmp_path, *linear(0, 1), region, late, *linear(1000, 3))
+    assert rows(found)[0] == ("Torch-Compiled Region: 0/0", "copy -> gemm", 2, 1, 30, 150)
+    assert found.frame["device_time"].sum() == 60
+
+
+def test_calls_that_run_by_turns_have_a_sequence_each(tmp_path: Path) -> None:
+    turns = [drawn.op("a", 0, 100, tid=1), drawn.op("a", 0, 100, tid=2)]
+    for number in range(4):
+        turns.append(drawn.launch(10 + 20 * number, 5, 1 + number, tid=1 + number % 2))
+        turns.append(drawn.kernel("k", 200 + 30 * number, 10, 1 + number))
+    assert rows(answer(tmp_path, *turns, operator="a")) == [("a", "k -> k", 2, 2, 40, 200)]
+
+
 def test_the_name_is_the_whole_name(tmp_path: Path) -> None:
     """HTA takes every name that holds it."""
     other = [drawn.op("aten::linear_backward", 1000, 50), drawn.launch(1010, 5, 9), drawn.kernel("k", 2000, 5, 9)]

@@ -19,6 +19,7 @@ from kinetoscope.model.device import device_work
 from kinetoscope.model.modules import modules as modules_of
 from tests import drawn
 from tests.catalog.samples import BUNDLED, GOLDEN, SHARED, required
+from tests.nesting import around
 
 Times = tuple[int | None, ...]
 HOST = ("host_total", "host_self", "host_forward", "host_backward")
@@ -46,18 +47,13 @@ def table(folder: Path, *events: drawn.Event, numbers: tuple[str, ...], **top: A
 
 
 def enclosing(events: list[drawn.Event]) -> dict[int, int]:
-    """The event around each, by place: that of the same thread which encloses it and began last."""
-    around = {}
+    """The event around each of the same thread, by place."""
+    found = {}
     for tid in (1, 2):
-        stack: list[int] = []
         here = [k for k, each in enumerate(events) if each["tid"] == tid and each["cat"] != "kernel"]
-        for k in sorted(here, key=lambda k: (span(events[k])[0], -span(events[k])[1])):
-            start, end = span(events[k])
-            while stack and (start >= span(events[stack[-1]])[1] or end > span(events[stack[-1]])[1]):
-                stack.pop()
-            around[k] = stack[-1] if stack else -1
-            stack.append(k)
-    return around
+        for k, above in zip(here, around([events[k] for k in here]), strict=True):
+            found[k] = here[above] if above >= 0 else -1
+    return found
 
 
 def span(event: drawn.Event) -> tuple[int, int]:
@@ -123,16 +119,16 @@ class Twin:
         return {path: self.row(path, own) for path in own}
 
     def own_time(self, k: int) -> int:
-        inside = [j for j in self.around if j != k and self.owner_around(j) == k]
-        return len(self.instants(k)) - sum(len(self.instants(j)) for j in inside)  # by torch's rule; see `operators`
+        later = [j for j in self.around if self.order(j) > self.order(k) and self.is_owner(j)]
+        beside = [j for j in later if self.events[j]["tid"] == self.events[k]["tid"]]
+        return len(self.instants(k) - set().union(*map(self.instants, beside)))
 
-    def owner_around(self, k: int) -> int:
-        if not self.is_module(k) and self.forward_of(k) < 0:
-            return -1
-        k = self.around[k]
-        while k >= 0 and not self.is_module(k) and self.forward_of(k) < 0:
-            k = self.around[k]
-        return k
+    def order(self, k: int) -> tuple[int, int, int]:
+        start, end = span(self.events[k])
+        return start, -end, k
+
+    def is_owner(self, k: int) -> bool:
+        return self.is_module(k) or self.forward_of(k) >= 0
 
     def instants(self, k: int) -> set[int]:
         start, end = span(self.events[k])

@@ -21,6 +21,7 @@ from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.reading import read
 from kinetoscope.schema import Result
 from tests.drawn import Event, annotation, event, job, kernel, launch, memory, op, python
+from tests.nesting import around
 
 OWN = Path(__file__).parents[1] / "traces"
 SHARED = Path(__file__).resolve().parents[3] / "shared"
@@ -66,6 +67,7 @@ KINDS = {"cpu_op": "operator", "user_annotation": "annotation", "cuda_runtime": 
 class Node:
     event: Event
     around: Node | None
+    whole: Node | None = None
 
     @property
     def name(self) -> str:
@@ -88,6 +90,11 @@ class Node:
         """It, what is around it, and so on."""
         return [self, *(self.around.path if self.around else [])]
 
+    @property
+    def lies_in(self) -> list[Node]:
+        """What it lies in as a whole, the innermost first."""
+        return [self.whole, *self.whole.lies_in] if self.whole else []
+
 
 def span(drawn: Event) -> tuple[int, int]:
     start = round(drawn["ts"] * 1000)
@@ -97,19 +104,14 @@ def span(drawn: Event) -> tuple[int, int]:
 def nested(events: list[Event]) -> list[Node]:
     nodes = []
     for tid in (1, 2):
-        stack: list[Node] = []
         here = [each for each in events if each["tid"] == tid and each.get("cat") in KINDS]
-        for each in sorted(here, key=lambda each: (span(each)[0], -span(each)[1])):
-            start, end = span(each)
-            if each["name"] == "aten::is_leaf":
-                continue
-            if each["name"].startswith("gloo:"):
-                nodes.append(Node(each, None))
-                continue
-            while stack and (start >= span(stack[-1].event)[1] or end > span(stack[-1].event)[1]):
-                stack.pop()
-            stack.append(Node(each, stack[-1] if stack else None))
-            nodes.append(stack[-1])
+        here = sorted(here, key=lambda each: (span(each)[0], -span(each)[1]))
+        nodes += [Node(each, None) for each in here if each["name"].startswith("gloo:")]
+        here = [each for each in here if not each["name"].startswith(("gloo:", "aten::is_leaf"))]
+        inside = list[Node]()
+        for each, above, whole in zip(here, around(here), around(here, whole=True), strict=True):
+            inside.append(Node(each, *(inside[k] if k >= 0 else None for k in (above, whole))))
+        nodes += inside
     return nodes
 
 
@@ -163,7 +165,7 @@ class Twin:
         for node in shown:
             time, change = self.length(node.event), self.change(node.event)
             charges = [(node, (int(low <= span(node.event)[0] < high), time, time, change, change))]
-            parent = node if node.asynchronous else next((above for above in node.path[1:] if above in shown), None)
+            parent = node if node.asynchronous else next((above for above in node.lies_in if above in shown), None)
             if parent:
                 charges.append((parent, (0, 0, -time, 0, -change)))
             for to, values in charges:

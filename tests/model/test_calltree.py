@@ -15,6 +15,7 @@ from kinetoscope.model.calltree import (
     enclosing_module,
     enclosing_op,
     main_thread,
+    owned_times,
     self_times,
 )
 from tests import drawn
@@ -108,16 +109,45 @@ spans = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 25), st.integers(1
 
 @given(spans)
 @settings(max_examples=60, deadline=None)
-def test_self_times_sum_to_the_outermost_calls(
+def test_owned_times_sum_to_the_time_in_which_calls_run(
     tmp_path_factory: pytest.TempPathFactory, drawing: list[tuple[int, int, int]]
 ) -> None:
     events = [drawn.op("aten::mm", start, length, tid=tid) for start, length, tid in drawing]
     trace = trace_of(tmp_path_factory.getbasetemp(), *events)
     tree = trace.of(call_tree)
-    outermost = tree.depth == 0
-    assert trace.of(self_times).sum() == (trace.end - trace.start)[outermost].sum()
+    running = {(tid, now) for start, length, tid in drawing for now in range(start, start + length)}
+    assert owned_times(trace, tree.member).sum() == len(running)
     for child, parent in enumerate(tree.parent.tolist()):
-        assert parent < 0 or trace.start[parent] <= trace.start[child] <= trace.end[child] <= trace.end[parent]
+        if parent >= 0:
+            assert trace.start[parent] <= trace.start[child] <= tree.until[child] <= tree.until[parent]
+
+
+LATE = [
+    drawn.annotation("ProfilerStep#1", 0, 1000),
+    drawn.op("Torch-Compiled Region", 100, 500),
+    drawn.python("nn.Module: Net_0", 90, 800),
+    drawn.python("compiled_fn.py(3): call", 110, 491),  # 1 ns more than the operator around it
+    drawn.launch(300, 10, 1),
+]
+
+
+def test_a_frame_that_ends_late_takes_nothing_away(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, *LATE)
+    around = (enclosing_op, enclosing_annotation, enclosing_module, enclosing_frame)
+    assert [int(trace.of(each)[-1]) for each in around] == [1, 0, 2, 3]
+
+
+def test_a_frame_without_a_return_ends_with_its_caller(tmp_path: Path) -> None:
+    lost = drawn.python("compiled_fn.py(3): call", 110, 90_000)
+    trace = trace_of(tmp_path, *LATE[:3], lost, LATE[4])
+    assert [int(trace.of(each)[-1]) for each in (enclosing_op, enclosing_annotation, enclosing_module)] == [1, 0, 2]
+    assert trace.of(call_tree).until.tolist() == [1000, 600, 890, 600, 310]
+
+
+def test_self_times_are_those_of_key_averages(tmp_path: Path) -> None:
+    """Which takes off the calls only that lie inside as a whole."""
+    trace = trace_of(tmp_path, *LATE)
+    assert trace.of(self_times).tolist() == [1000 - 800, 500, 800 - 500 - 491, 481, 10]
 
 
 # --- the thread of the training loop

@@ -193,13 +193,17 @@ def test_overlap_on_one_stream(tmp_path: Path) -> None:
 
 def test_overlap_of_calls(tmp_path: Path) -> None:
     found = health(tmp_path, *HEALTHY, op("a", 4_000, 100), op("b", 4_050, 100))
-    assert [(symptom.code, symptom.severity) for symptom in found] == [("PARTIAL_OVERLAP", "warning")]
-
-
-def test_overlap_of_an_annotation_with_the_call_that_opens_it_is_usual(tmp_path: Path) -> None:
-    opens = python("<built-in method _record_function_enter_new of PyCapsule>", 4_000, 100)
-    found = health(tmp_path, *HEALTHY, opens, annotation("forward", 4_050, 200))
     assert [(symptom.code, symptom.severity) for symptom in found] == [("PARTIAL_OVERLAP", "note")]
+    assert "1 host call ends after" in found["PARTIAL_OVERLAP"].message
+
+
+@pytest.mark.parametrize(("launched", "severity"), [(4_010, "note"), (4_060, "warning"), (4_110, "note")])
+def test_overlap_of_calls_is_a_warning_where_it_holds_device_time(tmp_path: Path, launched: int, severity: str) -> None:
+    calls = python("opens.py(1): f", 4_000, 100), annotation("forward", 4_050, 200)
+    work = launch(launched, 3, 12), kernel("add", 9_500, 1_000, 12)
+    found = health(tmp_path, *HEALTHY, *calls, *work)["PARTIAL_OVERLAP"]
+    assert found.severity == severity
+    assert ("1.0 µs of device work (33.3% of the device time)" in found.message) == (severity == "warning")
 
 
 def test_spans_cut_off_at_the_end(tmp_path: Path) -> None:
@@ -316,7 +320,7 @@ SHARED_TRACES = [
     ("hostile/rank_not_found.json.gz", f"NO_DISTRIBUTED_INFO {MICROS} NO_DEVICE_WORK NO_MEMORY"),
     ("hostile/trace_view.json", f"ROUNDED_TIMES NO_DEVICE_WORK {BARE}"),
     ("mi250_train/*", f"EMPTY_STEP {LEAN}"),
-    ("mtia/*", f"PARTIAL_OVERLAP UNLINKED_WORK RECORDER_ERROR GRAPHS UNFINISHED NO_STEPS RECORDER_INFO {LEAN}"),
+    ("mtia/*", f"UNLINKED_WORK RECORDER_ERROR PARTIAL_OVERLAP GRAPHS UNFINISHED NO_STEPS RECORDER_INFO {LEAN}"),
     ("owlv2_h100/*", "PARTIAL_OVERLAP"),
     ("queue_length/*", f"UNLINKED_WORK {MICROS} OVERLAPPING_WORK GRAPHS {LEAN}"),
     ("resnet50_v100/num_workers_0/worker0.1623143089861", f"{MICROS} NO_ADDRESSES"),

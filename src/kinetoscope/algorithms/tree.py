@@ -5,6 +5,9 @@ Rows come in the order of `ordering.track_order`. A row that ends before it star
 
 from __future__ import annotations
 
+from enum import IntEnum
+from typing import NamedTuple
+
 import numpy as np
 
 from kinetoscope.algorithms.compiled import Bools, Int32s, Int64s, compiled, frozen, require_rows
@@ -14,22 +17,50 @@ NO_ROW = -1
 _UNKNOWN = -2
 
 
-def nest(start: Int64s, end: Int64s, order: Int32s, offsets: Int64s) -> tuple[Int32s, Int32s, int]:
-    """The parent of each row, by the rule of torch's `key_averages`.
+class Cut(IntEnum):
+    """What is cut off where a row begins in another and ends after it."""
 
-    Rows of a track are taken in order. Each closes, from the innermost outwards, the open rows that are over when it
-    starts or that end before it does; the first one that stays open is its parent. What is closed stays closed: a row
-    that overlaps another only partly is not its child, and no later row is either.
+    SHORTER = 0
+    """The shorter piece: of the later row what lies outside, or of the earlier row what the two have in common."""
+    LATER = 1
+    """Of the later row what lies outside."""
+    EARLIER = 2
+    """Of the earlier row what the two have in common: each row lies as a whole in those around it."""
 
-    Returns:
-        `parent`, int32 [n]: row number, NO_ROW for outermost rows; `depth`, int32 [n]: 0 for outermost rows; both are
-        -1 for rows that `order` leaves out. And the number of rows that closed one which was not over.
+
+class Nested(NamedTuple):
+    """Rows as a tree.
+
+    Attributes:
+        parent: int32 [n], the row directly around each, NO_ROW for outermost rows and those that take no part.
+        depth: int32 [n], 0 for outermost rows, -1 for those that take no part.
+        until: int64 [n], until when each is open in the tree: its end, or where it was cut.
+        partial: how many rows end after the innermost row that they begin in.
+    """
+
+    parent: Int32s
+    depth: Int32s
+    until: Int64s
+    partial: int
+
+
+def nest(start: Int64s, end: Int64s, order: Int32s, offsets: Int64s, *, cut: Cut = Cut.SHORTER) -> Nested:
+    """The innermost row around each row of its track: the one that began last of those that are open when it starts.
+
+    A row that begins in another and ends after it cannot be drawn as a tree, so one of the two is cut: the later one
+    where the earlier ends, or the earlier one where the later begins. Cutting the shorter piece off, a row that ends a
+    little late takes nothing away from the rows around it, nor does one in which a long row begins from that.
     """
     require_rows(start.size, start=start, end=end)
     parent = np.full(start.size, NO_ROW, np.int32)
     depth = np.full(start.size, -1, np.int32)
-    partial = _nest(frozen(start, np.int64), frozen(end, np.int64), *_tracks(order, offsets), parent, depth)
-    return parent, depth, partial
+    spans = frozen(start, np.int64), frozen(end, np.int64)
+    partial = _nest(*spans, *_tracks(order, offsets), int(cut), parent, depth, np.empty(0, np.int64))
+    if partial == 0:
+        return Nested(parent, depth, end, 0)
+    until = np.array(end, np.int64)
+    partial = _nest(*spans, *_tracks(order, offsets), int(cut), parent, depth, until)
+    return Nested(parent, depth, until, partial)
 
 
 def children_sum(values: Int64s, parent: Int32s) -> Int64s:
@@ -57,23 +88,23 @@ def enclosing(
     order: Int32s,
     offsets: Int64s,
     start: Int64s,
-    end: Int64s,
+    until: Int64s,
     parent: Int32s,
     query_track: Int32s,
     query_time: Int64s,
 ) -> Int32s:
-    """The innermost row that runs on a track at a time, else NO_ROW: int32 [queries].
+    """The innermost row that is open on a track at a time, else NO_ROW: int32 [queries].
 
-    Of the rows with start <= time < end it is the last in order; `parent` is what `nest` made of the same rows. A track
-    that does not exist has no rows.
+    Of the rows with start <= time < until it is the last in order; `parent` and `until` are what `nest` made of the
+    same rows. A track that does not exist has no rows.
     """
-    require_rows(start.size, start=start, end=end, parent=parent)
+    require_rows(start.size, start=start, until=until, parent=parent)
     require_rows(query_time.size, query_track=query_track, query_time=query_time)
     found = np.empty(query_time.size, np.int32)
     _find_enclosing(
         *_tracks(order, offsets),
         frozen(start, np.int64),
-        frozen(end, np.int64),
+        frozen(until, np.int64),
         frozen(parent, np.int32),
         frozen(query_track, np.int32),
         frozen(query_time, np.int64),
@@ -86,18 +117,43 @@ def _tracks(order: Int32s, offsets: Int64s) -> tuple[Int32s, Int64s]:
     return frozen(order, np.int32), frozen(offsets, np.int64)
 
 
+_SHORTER, _LATER = int(Cut.SHORTER), int(Cut.LATER)
+
+
 @compiled
-def _nest(start: Int64s, end: Int64s, order: Int32s, offsets: Int64s, parent: Int32s, depth: Int32s) -> int:
+def _nest(
+    start: Int64s,
+    end: Int64s,
+    order: Int32s,
+    offsets: Int64s,
+    cut: int,
+    parent: Int32s,
+    depth: Int32s,
+    until: Int64s,
+) -> int:
+    """Returns how many rows overlap another one partly; without room in `until` it stops at the first one."""
     partial = 0
+    ends = until if until.size else end
     for track in range(offsets.size - 1):
         # The open rows are a chain of parents: below the top lies its parent, and closing it is a step up.
         top = NO_ROW
         for place in range(offsets[track], offsets[track + 1]):
             row = order[place]
-            begin = start[row]
+            begin, last = start[row], end[row]
             overlaps = False
-            while top != NO_ROW and (begin >= end[top] or end[row] > end[top]):
-                overlaps |= begin < end[top]
+            while top != NO_ROW:
+                if begin < ends[top]:
+                    if last <= ends[top]:
+                        break
+                    if until.size == 0:
+                        return 1
+                    overlaps |= last > end[top]
+                    # As unsigned numbers: signed ones have no room for lengths of over 2^63.
+                    outside, common = np.uint64(last) - np.uint64(end[top]), np.uint64(end[top]) - np.uint64(begin)
+                    if last <= end[top] or cut == _LATER or (cut == _SHORTER and outside <= common):
+                        until[row] = until[top]
+                        break
+                    until[top] = begin
                 top = parent[top]
             if overlaps:
                 partial += 1
@@ -138,7 +194,7 @@ def _find_enclosing(
     order: Int32s,
     offsets: Int64s,
     start: Int64s,
-    end: Int64s,
+    until: Int64s,
     parent: Int32s,
     track: Int32s,
     time: Int64s,
@@ -157,7 +213,6 @@ def _find_enclosing(
                     high = probe
             if low > first:
                 row = order[low - 1]
-                # A row before this one that still runs encloses it, or one that does was cut short by one that does.
-                while row != NO_ROW and end[row] <= time[query]:
+                while row != NO_ROW and until[row] <= time[query]:
                     row = parent[row]
         found[query] = row

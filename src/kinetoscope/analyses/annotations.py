@@ -130,7 +130,7 @@ def _frame(found: Annotations, values: Values) -> pl.DataFrame:
 def _groups(view: Scope, found: Annotations) -> Groups:
     chosen = found.host.shown & view.host_any_time
     code = np.where(chosen, found.code, np.int32(-1))
-    around = np.where(found.host.parent >= 0, code[found.host.parent], np.int32(-1))
+    around = np.where(found.host.whole_parent >= 0, code[found.host.whole_parent], np.int32(-1))
     around[found.host.asynchronous] = code[found.host.asynchronous]
     return Groups(code, around, np.zeros(len(found.names), np.int32))
 

@@ -11,13 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.algorithms.owning import owned_until
 from kinetoscope.algorithms.prefixes import NO_NODE, Prefixes, prefix_tree
-from kinetoscope.algorithms.tree import NO_ROW, ancestor
 from kinetoscope.model.autograd import belongs_to, by_start
 from kinetoscope.model.busy import nothing_ran
 from kinetoscope.model.calls import call_name, call_names
-from kinetoscope.model.calltree import MODULE, call_tree
+from kinetoscope.model.calltree import MODULE, call_tree, owned_times
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
@@ -189,22 +187,11 @@ def _frame(name: str) -> str:
 
 
 def _host(view: Scope, paths: _Paths) -> pl.DataFrame:
-    trace, tree = view.trace, view.trace.of(call_tree)
-    until = np.zeros(len(trace), np.int64)
-    until[tree.order] = owned_until(trace.start, trace.end, tree.order, tree.offsets, tree.parent)
-    rows = np.flatnonzero(paths.shown).astype(np.int32)
-    start, end = view.clipped(trace.start[rows], until[rows])
-    time = end - start
-    nearest = ancestor(tree.parent, paths.shown)
-    around = np.where(tree.parent[rows] >= 0, nearest[tree.parent[rows]], np.int32(NO_ROW))
-    nodes = len(paths.tree.label)
-
-    def total(row: NDArray[np.int32]) -> Int64s:
-        chosen = (row >= 0) & view.host_any_time[row]
-        return sum_by(np.where(chosen, paths.tree.node[row], np.int32(-1)), nodes, time)
-
-    began = paths.tree.node[rows[view.host[rows]]]
-    values, calls = total(rows) - total(around), np.bincount(began, minlength=nodes)
+    trace, nodes = view.trace, len(paths.tree.label)
+    own = owned_times(trace, paths.shown, view.clip)
+    chosen = paths.shown & view.host_any_time
+    values = sum_by(paths.tree.node[chosen], nodes, own[chosen])
+    calls = np.bincount(paths.tree.node[paths.shown & view.host], minlength=nodes)
     return _rows(paths.texts(), values, calls)
 
 

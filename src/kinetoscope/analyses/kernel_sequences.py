@@ -53,10 +53,11 @@ def kernel_sequences(
 ) -> Result:
     """Which sequences of kernels do the calls of an operator launch, how often, and at what cost?
 
-    Method. The sequence of a call is all device work launched while it ran, by itself or by any call inside it, in
-    order of the launches; what one launch started (a graph) in order of start. Calls with the same sequence, name by
-    name, are one row. Every call counts, however deep it stands; one inside another of the same name counts as well,
-    and its kernels for both, unless it is that call recorded twice. Without `operator` the rows are those of the
+    Method. A sequence belongs to one call: all device work launched by the call or by any call inside it, in order of
+    the launches; what one launch started (a graph) in order of start. Where the work of two calls runs side by side or
+    by turns, each has its own sequence. Calls with the same sequence, name by name, are one row. Every call counts,
+    however deep it stands: of two calls of one name in each other each has its own sequence, and the kernels of the
+    inner one are in both, unless it is the outer one recorded twice. Without `operator` the rows are those of the
     outermost operators: each piece of device work is in one of them at most. Sorted by device time.
 
     How to read it. A sequence that takes much time in many short kernels is what to fuse: by `torch.compile`, or by a

@@ -14,7 +14,7 @@ from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.prefixes import node_totals, preorder
 from kinetoscope.algorithms.tree import ancestor
 from kinetoscope.model.busy import nothing_ran
-from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.calltree import call_tree, owned_times
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.modules import Modules
@@ -120,16 +120,10 @@ def _launched(view: Scope) -> NDArray[np.int32]:
 
 
 def _host(view: Scope, found: Modules) -> _Split:
-    trace, parent = view.trace, view.trace.of(call_tree).parent
-    rows = np.flatnonzero(found.owner).astype(np.int32)
-    start, end = view.clipped(trace.start[rows], trace.end[rows])
-    time = np.maximum(end - start, 0)
-    nearest = ancestor(parent, found.owner)
-    outer = np.where(parent[rows] >= 0, nearest[parent[rows]], np.int32(-1))
     # A call that is not selected still takes its time off the call around it.
-    own = _by_module(found, np.where(view.host_any_time[rows], rows, -1), time)
-    inside = _by_module(found, np.where((outer >= 0) & view.host_any_time[outer], outer, -1), time)
-    return _Split(own.forward - inside.forward, own.backward - inside.backward)
+    own = owned_times(view.trace, found.owner, view.clip)
+    rows = np.flatnonzero(found.owner & view.host_any_time).astype(np.int32)
+    return _by_module(found, rows, own[rows])
 
 
 def _device(view: Scope, found: Modules, row: NDArray[np.int32]) -> _Split:

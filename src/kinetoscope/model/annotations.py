@@ -90,9 +90,9 @@ def shadowed(trace: Trace, found: Annotations, chosen: NDArray[np.bool_]) -> Sha
     """Device work by the shadows (bool [shadows], those that are asked for) that it starts in."""
     work, rows = trace.of(device_work), found.shadows[chosen]
     order, offsets = _nested_order(trace, rows, found.original[chosen])
-    parent, _, _ = tree.nest(trace.start, trace.end, order, offsets)
+    nested = tree.nest(trace.start, trace.end, order, offsets)
     track = trace.track[work.rows]
-    at = tree.enclosing(order, offsets, trace.start, trace.end, parent, track, work.start)
+    at = tree.enclosing(order, offsets, trace.start, nested.until, nested.parent, track, work.start)
     innermost = np.where(at >= 0, found.code[at], np.int32(-1)) if len(trace) else at
     works, codes = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
     for each in np.unique(trace.track[rows]).tolist():

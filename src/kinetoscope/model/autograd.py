@@ -110,7 +110,7 @@ def _op_at(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         calls.order,
         calls.offsets,
         trace.start,
-        trace.end,
+        calls.until,
         calls.parent,
         trace.track[rows],
         trace.start[rows],

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.tree import NO_ROW, ancestor
 from kinetoscope.model import arrays
-from kinetoscope.model.calltree import call_tree, is_asynchronous
+from kinetoscope.model.calltree import call_tree, is_asynchronous, whole_parent
 from kinetoscope.model.device import DeviceWork
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
@@ -33,12 +33,14 @@ class Calls:
         shown: bool [events], which they are.
         around: int32 [events], the nearest of them that the event is or lies in, −1 for none.
         parent: int32 [events], of those shown the nearest around it, −1 for outermost calls and all other events.
+        whole_parent: int32 [events], the nearest that it lies in as a whole: its time is no self time of that.
         asynchronous: bool [events], those shown that have no inside: they end on another thread (see `calltree`).
     """
 
     shown: NDArray[np.bool_]
     around: NDArray[np.int32]
     parent: NDArray[np.int32]
+    whole_parent: NDArray[np.int32]
     asynchronous: NDArray[np.bool_]
 
 
@@ -52,9 +54,15 @@ def calls_among(trace: Trace, asked: NDArray[np.bool_]) -> Calls:
     tree = trace.of(call_tree)
     nested = tree.member & ~trace.of(is_repeat) & asked
     asynchronous = trace.of(is_asynchronous) & asked
-    around = ancestor(tree.parent, nested)
-    parent = np.where(nested & (tree.parent >= 0), around[tree.parent], np.int32(NO_ROW))
-    return Calls(nested | asynchronous, around, parent, asynchronous)
+    around, parent = _among(tree.parent, nested)
+    whole = _among(trace.of(whole_parent), nested)[1] if tree.partial else parent
+    return Calls(nested | asynchronous, around, parent, whole, asynchronous)
+
+
+def _among(parent: NDArray[np.int32], shown: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Of the calls shown the nearest that each event is or lies in, and for each call shown the nearest around it."""
+    around = ancestor(parent, shown)
+    return around, np.where(shown & (parent >= 0), around[parent], np.int32(NO_ROW))
 
 
 def is_repeat(trace: Trace) -> NDArray[np.bool_]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms import ordering, tree
+from kinetoscope.algorithms.owning import owned
 from kinetoscope.model.kinds import HOST_KINDS, EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.trace import Trace
@@ -42,6 +43,7 @@ class CallTree:
         order: int32 [members], their rows by track, start, and the longer first; offsets: int64 [tracks + 1].
         parent: int32 [events], row of the call around it, −1 for outermost calls and events that take no part.
         depth: int32 [events], 0 for outermost calls, −1 for events that take no part.
+        until: int64 [events], until when each call is open in the tree: its end, or where an overlap cuts it.
         partial: how many calls overlap another one without lying inside it.
     """
 
@@ -50,19 +52,29 @@ class CallTree:
     offsets: NDArray[np.int64]
     parent: NDArray[np.int32]
     depth: NDArray[np.int32]
+    until: NDArray[np.int64]
     partial: int
 
 
 def call_tree(trace: Trace) -> CallTree:
-    """Nest the host's calls, by the rule of torch's `key_averages`: a call that overlaps only partly is no child."""
+    """Nest the host's calls by time. Of two that overlap only partly the shorter piece is cut off; see `tree.nest`."""
     member = np.isin(trace.kind, HOST_KINDS) & (trace.ph == ord("X"))
     member &= ~np.isin(trace.name, trace.strings.codes(OWN_MARKS))
     member &= ~is_asynchronous(trace)
     order, offsets = ordering.track_order(
         trace.track, trace.start, trace.end, tracks=len(trace.tracks), selected=member
     )
-    parent, depth, partial = tree.nest(trace.start, trace.end, order, offsets)
-    return CallTree(member, order, offsets, parent, depth, partial)
+    nested = tree.nest(trace.start, trace.end, order, offsets)
+    if nested.partial:
+        nested = tree.nest(trace.start, _ends(trace, order, offsets), order, offsets)._replace(partial=nested.partial)
+    return CallTree(member, order, offsets, *nested)
+
+
+def _ends(trace: Trace, order: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The end of each call, that of a Python call no later than its caller's: if so, its return was not recorded."""
+    is_frame = trace.kind[order] == EventKind.PYTHON
+    frames, bounds = order[is_frame], np.concatenate([[0], np.cumsum(is_frame)])[offsets]
+    return tree.nest(trace.start, trace.end, frames, bounds, cut=tree.Cut.LATER).until
 
 
 def is_asynchronous(trace: Trace) -> NDArray[np.bool_]:
@@ -91,11 +103,33 @@ def enclosing_module(trace: Trace) -> NDArray[np.int32]:
     return tree.ancestor(trace.of(call_tree).parent, modules)
 
 
+def whole_parent(trace: Trace) -> NDArray[np.int32]:
+    """The innermost call that each call lies in as a whole: int32 [events], −1 for none.
+
+    That is the parent of torch's `key_averages`, whose self times are durations less those of the children.
+    """
+    calls = trace.of(call_tree)
+    if not calls.partial:
+        return calls.parent
+    return tree.nest(trace.start, trace.end, calls.order, calls.offsets, cut=tree.Cut.EARLIER).parent
+
+
 def self_times(trace: Trace) -> NDArray[np.int64]:
     """Duration of each call less that of the calls directly inside it, ns: int64 [events], 0 where it takes no part."""
     calls = trace.of(call_tree)
     duration = np.where(calls.member, np.maximum(trace.end - trace.start, 0), 0)
-    return duration - tree.children_sum(duration, calls.parent)
+    return duration - tree.children_sum(duration, trace.of(whole_parent))
+
+
+def owned_times(trace: Trace, shown: NDArray[np.bool_], window: tuple[int, int] | None = None) -> NDArray[np.int64]:
+    """Time in which each call is, of those `shown` (bool [events]) that run, the one that began last: int64 [events].
+
+    Over the calls of a thread it sums to the time in which any of them runs.
+    """
+    calls = trace.of(call_tree)
+    place = shown[calls.order]
+    offsets = np.concatenate([[0], np.cumsum(place)])[calls.offsets]
+    return owned(trace.start, trace.end, calls.order[place], offsets, *window or ())
 
 
 def main_thread(trace: Trace) -> int:

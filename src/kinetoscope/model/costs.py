@@ -58,7 +58,7 @@ class Groups:
 
     Attributes:
         code: int32 [events], the group of each call that is shown and selected, −1 for all other events.
-        around: int32 [events], the group of the call directly around each call that is shown, −1 for all other events.
+        around: int32 [events], the group of the `whole_parent` of each call that is shown, −1 for all other events.
         first: int32 [groups], the first row of each.
     """
 
@@ -87,7 +87,7 @@ def grouped(view: Scope, found: Calls, details: Details, among: Bools | None = N
     codes, first = group(*keys)
     code = np.full(len(trace), -1, np.int32)
     code[rows] = codes
-    around = np.where(found.parent >= 0, code[found.parent], np.int32(-1))
+    around = np.where(found.whole_parent >= 0, code[found.whole_parent], np.int32(-1))
     around[found.asynchronous] = code[found.asynchronous]  # as if inside itself: nothing of it is self
     return Groups(code, around, rows[first])
 

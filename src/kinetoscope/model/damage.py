@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.ordering import track_order
+from kinetoscope.algorithms.tree import Cut, enclosing, nest
 from kinetoscope.model import arguments
 from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.classes import stray
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.health import Severity, Symptom, many
 from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.naming import rows_named
 from kinetoscope.model.shapes import FALSE
 from kinetoscope.model.trace import Trace
 
@@ -31,10 +32,6 @@ _COARSE: Final = 100
 
 _FEW: Final = 30
 """Events from which a grid of their times cannot be chance."""
-
-_RANGE_MARK: Final = "recordfunction"
-_RANGE_WORDS: Final = ("ecordFunction", "ecord_function")
-"""In the names of the Python calls that open and close a range; recorded stacks show them overlapping it."""
 
 
 def stray_times(trace: Trace) -> Iterator[Symptom]:
@@ -125,20 +122,37 @@ def overlapping_work(trace: Trace) -> Iterator[Symptom]:
 
 
 def partial_overlap(trace: Trace) -> Iterator[Symptom]:
-    """Host calls that overlap another one of their thread without lying inside it."""
+    """Host calls that overlap another one of their thread without lying inside it, and what the call tree loses."""
     count = trace.of(call_tree).partial
     if not count:
         return
-    marks = rows_named(
-        trace, lambda name: _RANGE_MARK in name.lower().replace("_", ""), EventKind.PYTHON, holding=_RANGE_WORDS
-    )
-    calls = f"{many(count, 'host call overlaps', 'host calls overlap')} another one without lying inside it"
-    if count <= 2 * int(np.count_nonzero(marks)):  # the call that opens a range and the one that closes it
-        message = f"{calls}: Python calls that open and close annotations, as is usual where stacks are recorded."
-        yield Symptom("PARTIAL_OVERLAP", "note", message, count)
+    work = trace.of(device_work)
+    spent = int(work.duration[_launched_in_pieces(trace, work)].sum())
+    message = f"{many(count, 'host call ends', 'host calls end')} after a call that began before: the shorter piece of "
+    message += "the two is cut off. "
+    if spent:
+        message += (
+            f"{time(spent)} of device work ({share(spent, work)}) was launched in such pieces, and counts to one "
+        )
+        message += "of the two calls only."
     else:
-        message = f"{calls}; they are not nested, and self times of what is around them may be too long."
-        yield Symptom("PARTIAL_OVERLAP", "warning", message, count)
+        message += "No device work was launched in such a piece."
+    yield Symptom("PARTIAL_OVERLAP", severity(spent, work), message, count)
+
+
+def _launched_in_pieces(trace: Trace, work: DeviceWork) -> NDArray[np.bool_]:
+    """Which work was launched in a piece of a call that the call tree cuts off: bool [work]."""
+    calls = trace.of(call_tree)
+    rows = np.flatnonzero(calls.member & (calls.until < trace.end))
+    track, start, end = trace.track[rows], calls.until[rows], trace.end[rows]
+    order, offsets = track_order(track, start, end, tracks=len(trace.tracks))
+    pieces = nest(start, end, order, offsets, cut=Cut.EARLIER)
+    linked = np.flatnonzero(work.launch >= 0)
+    launch = work.launch[linked]
+    found = np.zeros(len(work), np.bool_)
+    at = trace.track[launch], trace.start[launch]
+    found[linked] = enclosing(order, offsets, start, pieces.until, pieces.parent, *at) >= 0
+    return found
 
 
 def unlinked_work(trace: Trace) -> Iterator[Symptom]:

@@ -174,7 +174,7 @@ def innermost_calls(trace: Trace) -> NDArray[np.int32]:
     """The innermost call that runs on the thread of each instant: int32 [instants], rows, −1 for none."""
     found, calls = trace.of(memory_instants), trace.of(call_tree)
     track = _threads_of_calls(trace)[trace.track[found.rows]]
-    return tree.enclosing(calls.order, calls.offsets, trace.start, trace.end, calls.parent, track, found.time)
+    return tree.enclosing(calls.order, calls.offsets, trace.start, calls.until, calls.parent, track, found.time)
 
 
 def _threads_of_calls(trace: Trace) -> NDArray[np.int32]:

@@ -36,7 +36,7 @@ SYMPTOMS: Final[dict[str, str]] = {
     "NEGATIVE_DURATIONS": "Events end before they start; they count as empty.",
     "IMPOSSIBLE_DURATIONS": "Events last longer than the recording, from counters that overflowed: sums are wrong.",
     "OVERLAPPING_WORK": "Work on one stream overlaps, which a stream does not do: sums of durations count time twice.",
-    "PARTIAL_OVERLAP": "Calls on one thread overlap without one lying inside the other; they are not nested.",
+    "PARTIAL_OVERLAP": "Calls on one thread overlap without one lying inside the other; the shorter piece is cut off.",
     "UNFINISHED": "Spans were open when the recording ended and are cut off there.",
     "KERNEL_REPLAY": "Kernels were run several times to read hardware counters: times are not those of a normal run.",
     # links

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.tree import ancestor
 from kinetoscope.model.autograd import backward_links
 from kinetoscope.model.calls import call_names
-from kinetoscope.model.calltree import call_tree, main_thread
+from kinetoscope.model.calltree import call_tree, main_thread, self_times
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.steps import step_of, steps
 from kinetoscope.model.stream_waits import stream_waits
@@ -137,7 +137,7 @@ def details(trace: Trace, row: int, steps_by: str | None = None) -> Details:
         depth=int(layout.depth[row]),
         start=begin - layout.origin,
         end=max(int(end[row]), begin) - layout.origin,
-        own=_self_time(trace, row) if calls.member[row] else None,
+        own=int(trace.of(self_times)[row]) if calls.member[row] else None,
         step=_step(trace, launch if launch >= 0 else row, steps_by),
         arguments=arguments,
         around=around(trace, launch if launch >= 0 else row),
@@ -152,13 +152,6 @@ def details(trace: Trace, row: int, steps_by: str | None = None) -> Details:
         same=trace.of(same_as, int(trace.of(call_names)[row]), int(trace.kind[row]), steps_by),
         arrows=tuple(islice(_arrows(trace, row, launch, rows, forward, backward), _ARROWS)),
     )
-
-
-def _self_time(trace: Trace, row: int) -> int:
-    """As `calltree.self_times`, of one call."""
-    inside = np.flatnonzero(trace.of(call_tree).parent == row)
-    own, others = (np.maximum(trace.end[rows] - trace.start[rows], 0).sum() for rows in ([row], inside))
-    return int(own - others)
 
 
 def _arguments(trace: Trace, row: int) -> Mapping[str, Any]:

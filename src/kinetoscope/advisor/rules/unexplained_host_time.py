@@ -104,7 +104,13 @@ def _around(trace: Trace, track: int, gaps: Intervals) -> NDArray[np.int32]:
     calls = trace.of(call_tree)
     middle = (gaps.start + gaps.end) // 2
     row = enclosing(
-        calls.order, calls.offsets, trace.start, trace.end, calls.parent, np.full(len(middle), track, np.int32), middle
+        calls.order,
+        calls.offsets,
+        trace.start,
+        calls.until,
+        calls.parent,
+        np.full(len(middle), track, np.int32),
+        middle,
     )
     for place in range(len(row)):
         row[place] = _widest(trace, calls.parent, int(row[place]), int(gaps.start[place]), int(gaps.end[place]))

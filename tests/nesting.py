@@ -1,0 +1,39 @@
+"""The tree that `model.calltree` makes of the calls of a thread, the slow and plain way, for the twins of analyses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Spans = Sequence[tuple[int, int]]
+
+
+def around(events: Sequence[dict[str, Any]], *, whole: bool = False) -> list[int]:
+    """The place of the call directly around each, −1 for none; if `whole`, of that which it lies in as a whole."""
+    spans = []
+    for event in events:
+        start = round(event["ts"] * 1000)
+        spans.append((start, start + round(event["dur"] * 1000)))
+    if whole:
+        return _nested(spans, cuts_earlier=lambda outside, common: True)[0]
+    frames = [k for k, event in enumerate(events) if event["cat"] == "python_function"]
+    ends = _nested([spans[k] for k in frames], cuts_earlier=lambda outside, common: False)[1]
+    for k, end in zip(frames, ends, strict=True):
+        spans[k] = spans[k][0], end
+    return _nested(spans, cuts_earlier=lambda outside, common: outside > common)[0]
+
+
+def _nested(spans: Spans, cuts_earlier: Callable[[int, int], bool]) -> tuple[list[int], list[int]]:
+    order = sorted(range(len(spans)), key=lambda k: (spans[k][0], -spans[k][1]))
+    parents, until = [-1] * len(spans), [end for _, end in spans]
+    for place, k in enumerate(order):
+        start, end = spans[k]
+        for above in reversed(order[:place]):
+            if until[above] <= start:
+                continue
+            common, outside = spans[above][1] - start, end - spans[above][1]
+            if outside <= 0 or not cuts_earlier(outside, common):
+                parents[k], until[k] = above, min(end, until[above])
+                break
+            until[above] = start
+    return parents, until
