@@ -62,11 +62,39 @@ def test_lanes_in_the_order_in_which_they_are_read(tmp_path: Path) -> None:
         launch(2_000, 500, 7),
     ).trace()
     assert titles(trace) == [
+        ("GPU 0", "stream 7", 1),
         ("python", "main thread", 3),
         ("python", "autograd thread", 1),
         ("python", "thread 2", 1),
-        ("GPU 0", "stream 7", 1),
     ]
+
+
+def folded(trace: Trace) -> list[tuple[str, str]]:
+    return [(lane.group.title, lane.title) for lane in trace.of(timeline).lanes if lane.group.folded]
+
+
+def test_threads_that_only_wait_are_folded(tmp_path: Path) -> None:
+    waiting = [
+        python("tqdm/_monitor.py(60): run", 0, 10_000, tid=5),
+        python("threading.py(589): wait", 100, 9_900, tid=5),
+        python("<built-in method acquire of _thread.lock object at 0x7f>", 200, 9_700, tid=5),
+        python("threading.py(1002): _bootstrap", 0, 10_000, tid=6),
+        python("torch/_inductor/compile_worker/subproc_pool.py(190): _read_thread", 0, 9_999, tid=6),
+        event("cuda_runtime", "cudaStreamSynchronize", 0, 10_000, tid=8),
+    ]
+    ours = [annotation("ProfilerStep#3", 0, 10_000), python("threading.py(589): wait", 0, 10_000)]
+    trace = job(tmp_path, *named(1, 0), *waiting, *ours, op("aten::mm", 0, 10, tid=9)).trace()
+    titles = [title for _, title in folded(trace)]
+    assert titles == ["thread 5", "thread 8"], "the main thread may wait, and a thread that computes for all we know"
+    assert {group for group, _ in folded(trace)} == {"python · threads that only wait"}
+
+
+def test_streams_beyond_a_dozen_are_folded_those_with_least_work(tmp_path: Path) -> None:
+    kernels = [
+        kernel("gemm", at * 100, 50, stream * 100 + at, stream=stream) for stream in range(15) for at in range(stream)
+    ]
+    trace = job(tmp_path, *named(0, 0, labels="GPU 0"), *kernels).trace()
+    assert [title for _, title in folded(trace)] == ["stream 1", "stream 2"]
 
 
 def test_a_process_that_is_a_number_here_and_a_text_there_is_two_groups(tmp_path: Path) -> None:
@@ -93,6 +121,7 @@ def test_annotations_and_waits_on_a_stream_lie_beside_its_work(tmp_path: Path) -
         ("stream 7", 1),
         ("stream 7 · annotations", 2),
     ]
+    assert [title for _, title in folded(trace)] == ["stream 7 · annotations"]
     assert [MARK_KINDS[kind] for kind in trace.of(mark_kinds)] == ["computation", "annotation", "waiting"]
 
 
@@ -114,6 +143,15 @@ def test_a_call_that_ends_before_it_begins_and_times_beyond_all(tmp_path: Path) 
     drawn = marks(found.pyramid, np.arange(found.pyramid.rows.size - 1), origin=found.origin, scale=0, tile=0)
     assert trace.strings.label(int(trace.name[drawn.span[0]])) == "a"
     assert drawn.extent[0] == 0
+
+
+@pytest.mark.parametrize("astray", [0, 4_000_000_000_000_000_000])
+def test_one_wrong_time_moves_neither_the_origin_nor_the_end(tmp_path: Path, astray: int) -> None:
+    """What a browser cannot count, it does not get."""
+    begin = 1_700_000_000_000_000_000
+    ops = [op("a", begin + at * 1000, 500) for at in range(20)]
+    found = job(tmp_path, op("bad", astray, 10), *ops).trace().of(timeline)
+    assert (found.origin, found.end, found.astray) == (begin, 19_500, 1)
 
 
 def test_a_trace_without_events(tmp_path: Path) -> None:

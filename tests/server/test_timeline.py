@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kinetoscope.model.timeline_counters import MOST
 from kinetoscope.model.trace import Trace
 from kinetoscope.server.timeline_lanes import LANES
-from tests.drawn import annotation, kernel, launch, op, written
+from tests.drawn import Event, annotation, job, kernel, launch, op, written
 from tests.server.serving import Client, serving
 
 
@@ -47,32 +47,73 @@ def lane_ids(answer: dict[str, Any], kind: str) -> list[str]:
 def test_lanes(device: Client) -> None:
     answer = device.get(f"runs/{device.run()}/timeline/lanes")
     (rank,) = answer["ranks"]
-    assert [group["kind"] for group in rank["groups"]] == ["steps", "counter", "host", "device"]
+    assert [group["kind"] for group in rank["groups"]] == ["steps", "counter", "device", "host"]
     assert [step["step"] for step in rank["steps"]] == [1, 2]
     assert rank["steps"][0]["start"] == 0
     assert (rank["rank"], rank["offset"], answer["start"]) == (0, 0, 0)
-    (main,) = rank["groups"][2]["lanes"]
+    (main,) = rank["groups"][3]["lanes"]
     assert (main["title"], main["depth"], main["events"], main["outer"]) == ("main thread", 3, 26, 1)
-    assert [lane["title"] for lane in rank["groups"][3]["lanes"]] == ["stream 7", "stream 8"]
+    assert [lane["title"] for lane in rank["groups"][2]["lanes"]] == ["stream 7", "stream 8"]
     busy = answer["minimap"]["busy"]["computation"]
     assert sum(busy) * answer["minimap"]["bucket"] == pytest.approx(2 * sum(range(4_000, 4_006)), rel=0.01)
+
+
+def drawn_lanes(tmp_path: Path, *events: Event) -> dict[str, Any]:
+    job(tmp_path, *events)
+    with serving(tmp_path) as client:
+        answer: dict[str, Any] = client.get(f"runs/{client.run()}/timeline/lanes")
+    return answer
+
+
+def test_a_step_is_as_long_as_everywhere(tmp_path: Path) -> None:
+    """The device is busy with the step before when the host begins the next, and goes on when the host is done."""
+    host = [annotation(f"ProfilerStep#{step}", step * 1_000, 1_000) for step in range(4)]
+    launches = [launch(step * 1_000 + 10, 10, step + 1) for step in range(4)]
+    kernels = [kernel("gemm", step * 1_200 + 100, 1_200, step + 1) for step in range(4)]
+    (rank,) = drawn_lanes(tmp_path, *host, *launches, *kernels)["ranks"]
+    assert [step["end"] - step["start"] for step in rank["steps"]] == [1_300, 1_200, 1_200, 1_200]
+    assert [step["host_end"] - step["host_start"] for step in rank["steps"]] == [1_000] * 4
+
+
+def test_what_is_shown_at_first(tmp_path: Path) -> None:
+    def home(*events: Event) -> tuple[int, int] | None:
+        found = drawn_lanes(tmp_path, *events)["home"]
+        return found and (found["start"], found["end"])
+
+    def steps(*lengths: int) -> list[Event]:
+        starts = [sum(lengths[:at]) for at in range(len(lengths))]
+        return [annotation(f"ProfilerStep#{at}", *each) for at, each in enumerate(zip(starts, lengths, strict=True))]
+
+    assert home(*steps(9_000, 1_000, 1_000, 1_000)) == (9_000, 12_000), "warm-up is there, but not in view"
+    assert home(*steps(*[1_000] * 50)) == (23_000, 26_000), "of many steps some in the middle"
+    assert home(*steps(1_000, 1_000)) is None
+    many = [op("a", at * 100, 50) for at in range(300)]
+    assert home(*many) is None
+    assert home(*many, op("bad", 10**12, 10)) == (0, 29_700), "where all but a hundredth has ended"
+
+
+def test_times_that_no_browser_can_count_are_left_out_and_said(tmp_path: Path) -> None:
+    begin = 1_700_000_000_000_000_000
+    found = drawn_lanes(tmp_path, op("bad", 0, 10), *(op("a", begin + at * 1_000, 500) for at in range(300)))
+    assert (found["start"], found["end"]) == (0, 299_500)
+    assert any("1 events with times more than 104 days" in note for note in found["notes"])
 
 
 def test_a_tile(device: Client) -> None:
     run = device.run()
     header, arrays = tile_of(device, run, z=8, i=0)
     lanes = device.get(f"runs/{run}/timeline/lanes")
-    assert [lane["id"] for lane in header["lanes"]] == [*lane_ids(lanes, "host"), *lane_ids(lanes, "device")]
-    main, stream, _ = header["lanes"]
+    assert [lane["id"] for lane in header["lanes"]] == [*lane_ids(lanes, "device"), *lane_ids(lanes, "host")]
+    stream, _, main = header["lanes"]
     assert int(arrays["count"].sum()) == 26 + 12
-    assert (main["offset"], stream["offset"]) == (0, main["count"])
+    assert (stream["offset"], main["offset"]) == (0, 12)
     kernels = slice(stream["offset"], stream["offset"] + stream["count"])
     assert {header["kinds"][kind] for kind in arrays["kind"][kernels]} == {"computation"}
     first = int(arrays["name"][stream["offset"]])
     assert arrays["start"][stream["offset"]] == pytest.approx(4_000 / 256)
     assert arrays["end"][stream["offset"]] == pytest.approx(8_000 / 256)
     assert first == arrays["name"][stream["offset"] + 1]
-    step = int(arrays["name"][0])
+    step = int(arrays["name"][main["offset"]])
     assert header["names"] == {str(step): "ProfilerStep#1", **header["names"]}
     assert {array.dtype.name for array in arrays.values()} == {"float32", "uint16", "int32", "uint8"}
     assert set(map(len, (arrays["start"], arrays["depth"], arrays["row"], arrays["cover"]))) == {len(arrays["end"])}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,12 @@ from kinetoscope.algorithms.pyramid import LONGEST, Pyramid, pyramid
 from kinetoscope.model import arguments
 from kinetoscope.model.calltree import call_tree, main_thread
 from kinetoscope.model.classes import stray
-from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import DEVICE_WORK, EventKind
 from kinetoscope.model.lanes import lanes
 from kinetoscope.model.scope import origin_of_time
+from kinetoscope.model.timeline_groups import Group, Groups
 from kinetoscope.model.timeline_kinds import mark_kinds
 from kinetoscope.model.trace import Trace
-
-GroupKind = Literal["host", "device", "other"]
 
 CALLS, WORK, REST = range(3)
 """Layers of a track, each a lane: calls of the host, device work, and everything else."""
@@ -35,17 +33,15 @@ _ROWS: Final = 1000, 64, 64
 """Rows of a lane at most, by layer: Python's own limit of calls; of work that overlaps."""
 
 _SPAN: Final = ord("X")
-_DIGITS: Final = 40  # numbers of processes and devices sort as numbers do
+_FEW: Final = 10
+_FAR: Final = 5
+"""How many times longer than the time of nearly all events the whole must be for a few to lie far away."""
+
+_EXACT: Final = (1 << 53) - 1
+"""ns from the origin to the first and to the last time that is drawn, 104 days: a browser counts no further."""
+
 _ASIDE: Final = (EventKind.SPAN, EventKind.INSTANT, EventKind.OVERHEAD)
 """What the profiler says of itself."""
-
-
-class Group(NamedTuple):
-    """Lanes that belong together: a process, or a device."""
-
-    id: str
-    title: str
-    kind: GroupKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +78,7 @@ class Timeline:
         depth: int16 [events], the row within its lane in which each is drawn, −1 for what is not.
         layer: int8 [events], the layer of its track, −1 for what is not drawn.
         origin: time 0, ns, see `scope.origin_of_time`; end: the last instant, counted from there.
+        astray: how many events are drawn at the edge, for their times are more than 104 days from the origin.
     """
 
     lanes: tuple[Lane, ...]
@@ -90,6 +87,7 @@ class Timeline:
     layer: NDArray[np.int8]
     origin: int
     end: int
+    astray: int = 0
 
 
 def timeline(trace: Trace) -> Timeline:
@@ -113,7 +111,7 @@ def timeline(trace: Trace) -> Timeline:
         orders.append(order)
         first += int(sizes.sum())
     order, rows = packing.by_number(row, np.concatenate(orders), first)
-    origin = min(max(trace.of(origin_of_time), -LONGEST), LONGEST)
+    origin = trace.of(_origin)
     return Timeline(
         lanes=_lanes(trace, found, layer),
         pyramid=pyramid(start, end, trace.of(mark_kinds), order, rows),
@@ -121,6 +119,7 @@ def timeline(trace: Trace) -> Timeline:
         layer=layer,
         origin=origin,
         end=_end(trace, layer, end) - origin,
+        astray=int(np.count_nonzero(trace.of(_astray) & (layer >= 0))),
     )
 
 
@@ -147,16 +146,42 @@ def _order(
 
 def times(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Start and end of each event, ns, none of them beyond what a timeline can show: int64 [events] each."""
-    return trace.of(_clipped) if trace.of(_beyond) else (trace.start, trace.end)
+    return trace.of(_clipped) if trace.of(_astray).any() else (trace.start, trace.end)
 
 
-def _beyond(trace: Trace) -> bool:
-    columns = (trace.start, trace.end) if len(trace) else ()
-    return any(int(column.min()) < -LONGEST or int(column.max()) > LONGEST for column in columns)
+def timeline_body(trace: Trace) -> tuple[int, int]:
+    """From where to where nearly all events lie, ns after the origin: all of it, unless a few lie far away."""
+    found = trace.of(timeline)
+    start, end = times(trace)
+    rows = np.flatnonzero(found.layer >= 0)
+    if len(rows) < _FEW:
+        return 0, found.end
+    cut = max(len(rows) // 100, 1)
+    ordered = np.partition(start[rows], (cut, len(rows) - 1 - cut))
+    low, high = int(ordered[cut]), int(ordered[-1 - cut])
+    near = rows[(start[rows] >= 2 * low - high) & (start[rows] <= 2 * high - low)]
+    last = np.partition(end[near], len(near) - 1 - cut)[len(near) - 1 - cut]  # without those that are far too long
+    body = int(start[near].min()) - found.origin, max(int(last), high) - found.origin
+    return body if (body[1] - body[0]) * _FAR < found.end else (0, found.end)
+
+
+def _origin(trace: Trace) -> int:
+    return min(max(trace.of(origin_of_time), _EXACT - LONGEST), LONGEST - _EXACT)
+
+
+def _bounds(trace: Trace) -> tuple[int, int]:
+    return trace.of(_origin) - _EXACT, trace.of(_origin) + _EXACT
+
+
+def _astray(trace: Trace) -> NDArray[np.bool_]:
+    """Which events have a time beyond what can be shown: bool [events]."""
+    low, high = trace.of(_bounds)
+    return (trace.start < low) | (trace.start > high) | (trace.end < low) | (trace.end > high)
 
 
 def _clipped(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    return np.clip(trace.start, -LONGEST, LONGEST), np.clip(trace.end, -LONGEST, LONGEST)
+    bounds = trace.of(_bounds)
+    return np.clip(trace.start, *bounds), np.clip(trace.end, *bounds)
 
 
 def _layers(trace: Trace) -> NDArray[np.int8]:
@@ -182,12 +207,15 @@ def _sizes(depth: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.i
 
 
 def _end(trace: Trace, layer: NDArray[np.int8], end: NDArray[np.int64]) -> int:
-    """The last instant of what is drawn; what the profiler says of itself counts only if there is nothing else."""
-    drawn = layer >= 0
+    """The last instant of what is drawn; what the profiler says of itself counts only if there is nothing else.
+
+    Nor do times count that cannot be right.
+    """
+    drawn = (layer >= 0) & ~trace.of(_astray)
     for odd in (trace.kind == EventKind.SPAN) | (trace.kind == EventKind.OTHER), np.zeros(len(trace), np.bool_):
         if (shown := drawn & ~odd).any():
             return int(end.max(where=shown, initial=np.iinfo(np.int64).min))
-    return 0
+    return trace.of(_origin)
 
 
 # --- lanes
@@ -197,37 +225,27 @@ _Found = tuple[int, int, int, int, int]
 
 
 def _lanes(trace: Trace, found: Sequence[_Found], layer: NDArray[np.int8]) -> tuple[Lane, ...]:
-    """The lanes in order: the process of the main thread first, then others, devices, and what stands aside."""
+    """The lanes in order: devices, the process of the main thread, others, and what stands aside."""
     named, main = trace.of(lanes), trace.of(main_thread)
     aside = _tracks_aside(trace, layer)
-    devices = _device_of_tracks(trace)
     autograd = _autograd_threads(trace, main)
+    work = {track: events for track, number, _, _, events in found if number == WORK}
+    groups = Groups(trace, main, aside, work)
     others = {track for track, number, *_ in found if number != REST}
-    device_pids = {repr(trace.tracks.pids[track]) for track in devices}
-    groups: dict[str, tuple[Group, int]] = {}
     keyed = []
     for track, number, first, rows, events in found:
-        lane, pid = named[track], trace.tracks.pids[track]
+        lane = named[track]
+        group = groups.of(track, is_work=number == WORK)
         title = lane.name
         if track in aside:
-            group = Group("other", "profiler", "other")
             title = f"{lane.process} · {lane.name}" if lane.process.strip() else lane.name
-        elif lane.is_device:
-            group = Group(f"device {devices.get(track, pid)}", lane.process, "device")
-        else:
-            # Calls that the file has under a device's number are of the process that was recorded.
-            process = main if main >= 0 and repr(pid) in device_pids else track
-            group = Group(f"host {trace.tracks.pids[process]!r}", named[process].process, "host")
+        elif not lane.is_device:
             title = _thread_title(track, main, autograd, lane.name)
-        group, sort = groups.setdefault(group.id, (group, lane.sort[0]))  # of several titles the first one counts
         title = title.strip() or f"lane {track}"
         if number == REST and track in others:
             title += " · annotations" if lane.is_device else " · other"
         order = (
-            ("host", "device", "other").index(group.kind),
-            group.kind == "host" and main >= 0 and group.id != f"host {trace.tracks.pids[main]!r}",
-            sort,
-            group.id.rjust(_DIGITS),
+            *groups.place(group),
             track != main,
             track not in autograd,
             lane.sort[1] if group.kind == "device" else -events if number == CALLS else 0,
@@ -255,13 +273,6 @@ def _tracks_aside(trace: Trace, layer: NDArray[np.int8]) -> set[int]:
     others = np.bincount(trace.track[rest[~own]], minlength=len(trace.tracks)) > 0
     others |= np.bincount(trace.track[(layer == CALLS) | (layer == WORK)], minlength=len(trace.tracks)) > 0
     return {track for track in np.unique(trace.track[rest[own]]).tolist() if not others[track]}
-
-
-def _device_of_tracks(trace: Trace) -> dict[int, int]:
-    """The device whose work lies on each track."""
-    work = trace.of(device_work)
-    tracks, first = np.unique(trace.track[work.rows], return_index=True)
-    return dict(zip(tracks.tolist(), work.device[first].tolist(), strict=True))
 
 
 def _autograd_threads(trace: Trace, main: int) -> dict[int, int]:

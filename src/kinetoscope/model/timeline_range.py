@@ -63,7 +63,7 @@ class Range:
 
     Attributes:
         length: of what was recorded, ns.
-        steps: numbers of the steps that the host is in; whole: whether there is all of each of them.
+        steps: numbers of the steps that reach into it, as the device sees them; whole: whether all of each is in it.
         marked: whether steps were marked or found at all.
         busy: time of each device with any work, ns.
         kinds: int64 [KINDS], time of each kind, each instant of a device once, the mean of the devices, ns.
@@ -111,8 +111,8 @@ def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) ->
         idle += _charged(gaps, phases)
         quiet = intersection(quiet, gaps)
     found = trace.of(steps, steps_by)
-    inside = (found.host.start < window.end) & (found.host.end > window.start)
-    whole = (found.host.start >= window.start) & (found.host.end <= window.end)
+    inside = (found.device.start < window.end) & (found.device.end > window.start)
+    whole = (found.device.start >= window.start) & (found.device.end <= window.end)
     longest = None
     if len(quiet.start):
         place = int(np.argmax(quiet.end - quiet.start))

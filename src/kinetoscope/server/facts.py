@@ -23,6 +23,7 @@ from kinetoscope.model.trace import Trace
 from kinetoscope.pages import PAGES
 from kinetoscope.schema import Analysis
 from kinetoscope.server.asking import kind_of
+from kinetoscope.server.plain import EXACT
 from kinetoscope.server.run import Run, state_of
 from kinetoscope.server.tables import described
 from kinetoscope.server.workspace import Listed
@@ -103,14 +104,14 @@ def of_trace(trace: Trace, steps_by: str | None) -> dict[str, Any]:
     pairs = np.unique(np.stack([work.device, work.stream]), axis=1).T.tolist()
     end = max(int(trace.end.max()), int(work.end.max()) if len(work) else origin) if len(trace) else origin
     return {
-        "duration": max(0, end - origin),
+        "duration": min(max(0, end - origin), EXACT),
         "base": str(trace.base + origin),
         "origin": str(origin),  # time 0 of the page as the file counts: what `start` in tables of SQL counts from
         "events": len(trace),
         "steps": [
             {"step": step, "start": start - origin, "end": end - origin}
             for step, start, end in zip(
-                found.number.tolist(), found.host.start.tolist(), found.host.end.tolist(), strict=True
+                found.number.tolist(), found.device.start.tolist(), found.device.end.tolist(), strict=True
             )
         ],
         "steps_rest_on": found.origin,

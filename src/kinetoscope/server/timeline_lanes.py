@@ -8,10 +8,13 @@ from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kinetoscope.model.scope import origin_of_time
-from kinetoscope.model.steps import steps
-from kinetoscope.model.timeline import REST, WORK, Lane, timeline
+from kinetoscope.model.calltree import main_thread
+from kinetoscope.model.scope import origin_of_time, scope
+from kinetoscope.model.selection import Selection
+from kinetoscope.model.steps import STEADY, steps
+from kinetoscope.model.timeline import REST, WORK, Lane, timeline, timeline_body
 from kinetoscope.model.timeline_alignment import offsets
 from kinetoscope.model.timeline_counters import Counter, all_counters, counter_lanes
 from kinetoscope.model.timeline_minimap import BUCKETS, shares
@@ -24,6 +27,10 @@ LANES: Final = 400
 
 _STEPS: Final = 10_000
 _FEW: Final = 3
+_MANY: Final = 24
+"""Of more steps than these, _FEW are shown at first."""
+
+_EXACT: Final = (1 << 53) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,10 @@ def shown(trace: Trace) -> Shown:
     found = ready(trace, timeline).lanes
     chosen = found
     if len(found) > LANES:
-        by_events = sorted(range(len(found)), key=lambda place: (place > 0, *_importance(found[place])))
+        main = trace.of(main_thread)
+        by_events = sorted(
+            range(len(found)), key=lambda place: (found[place].track != main, *_importance(found[place]))
+        )
         kept = set(by_events[:LANES])
         chosen = tuple(lane for place, lane in enumerate(found) if place in kept)
     left = sum(lane.events for lane in found) - sum(lane.events for lane in chosen)
@@ -92,6 +102,7 @@ def lanes_answer(traces: Sequence[Trace], version: str, steps_by: str | None = N
         "ranks": ranks,
         "start": start,
         "end": end,
+        "home": _home(traces[0], shifts[0], steps_by),
         "minimap": _minimap(traces, shifts, start, end),
         "notes": list(dict.fromkeys(notes)),
     }
@@ -110,7 +121,7 @@ def _rank(trace: Trace, shift: int, steps_by: str | None) -> dict[str, Any]:
     for group, lanes in groupby(found.lanes, key=lambda lane: lane.group):
         kind = "device" if group.kind == "device" else "host"
         groups.append({"id": group.id, "title": group.title, "kind": kind, "lanes": []})
-        if group.kind == "other":
+        if group.folded:
             groups[-1]["collapsed"] = True
         groups[-1]["lanes"] = [
             {"id": lane.id, "title": lane.title, "depth": lane.rows, "sort": place, "kind": kind, "events": lane.events}
@@ -127,15 +138,40 @@ def _outer(trace: Trace, lane: Lane) -> int:
     return int(fuller[0]) if len(fuller) else 0
 
 
-def _steps(trace: Trace, steps_by: str | None) -> list[dict[str, int]]:
+def _steps(trace: Trace, steps_by: str | None) -> list[dict[str, Any]]:
+    """The steps as all views have them: as the device sees them; and when the host was in each."""
     found, origin = trace.of(steps, steps_by), trace.of(origin_of_time)
     if found.origin == "window":
         return []
-    host, device = found.host, found.device
-    columns = (found.number, host.start - origin, host.end - origin, device.start - origin, device.end - origin)
-    names = "step", "start", "end", "device_start", "device_end"
+    steady = np.isin(np.arange(len(found)), trace.of(_steady, steps_by))
+    times = (found.device.start, found.device.end, found.host.start, found.host.end)
+    columns = (found.number, *(np.clip(each - origin, -_EXACT, _EXACT) for each in times), steady)
+    names = "step", "start", "end", "host_start", "host_end", "steady"
     rows = zip(*(column[:_STEPS].tolist() for column in columns), strict=True)
     return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _steady(trace: Trace, steps_by: str | None) -> NDArray[np.int64]:
+    """Which of all steps are neither warm-up nor empty."""
+    return scope(trace, Selection(steps=STEADY, steps_by=steps_by)).places
+
+
+def _home(trace: Trace, shift: int, steps_by: str | None) -> dict[str, int] | None:
+    """What is shown at first: the steady steps, of very many some in the middle; else what has nearly all events.
+
+    None: all of it.
+    """
+    if ruler := _steps(trace, steps_by):
+        inside = [step for step in ruler if step["steady"]] or ruler
+        if len(inside) > _MANY:
+            middle = (len(inside) - _FEW) // 2
+            inside = inside[middle : middle + _FEW]
+        first, last = inside[0]["start"], inside[-1]["end"]
+    else:
+        first, last = trace.of(timeline_body)
+    if last <= first or (first <= 0 and last >= ready(trace, timeline).end):
+        return None
+    return {"start": shift + first, "end": shift + last}
 
 
 def _notes(trace: Trace, steps_by: str | None) -> list[str]:
@@ -145,6 +181,11 @@ def _notes(trace: Trace, steps_by: str | None) -> list[str]:
         notes.append(
             f"Rank {trace.source.rank} has {found.left_out:,} more lanes, with {found.events_left_out:,} events; "
             f"the {LANES} with the most are shown."
+        )
+    if astray := ready(trace, timeline).astray:
+        notes.append(
+            f"Rank {trace.source.rank} has {astray:,} events with times more than 104 days from the others: they are "
+            "not in the picture."
         )
     if len(stepped) > _STEPS:
         notes.append(f"Rank {trace.source.rank} has more than {_STEPS:,} steps; the first ones are in the ruler.")
