@@ -34,7 +34,7 @@ _ROWS: Final = 1000, 64, 64
 
 _SPAN: Final = ord("X")
 _FEW: Final = 10
-_FAR: Final = 5
+_FAR: Final = 100
 """How many times longer than the time of nearly all events the whole must be for a few to lie far away."""
 
 _EXACT: Final = (1 << 53) - 1

@@ -102,7 +102,7 @@ def lanes_answer(traces: Sequence[Trace], version: str, steps_by: str | None = N
         "ranks": ranks,
         "start": start,
         "end": end,
-        "home": _home(traces[0], shifts[0], steps_by),
+        "home": _home(traces, shifts, end, steps_by),
         "minimap": _minimap(traces, shifts, start, end),
         "notes": list(dict.fromkeys(notes)),
     }
@@ -128,7 +128,8 @@ def _rank(trace: Trace, shift: int, steps_by: str | None) -> dict[str, Any]:
             | ({"outer": _outer(trace, lane)} if kind == "host" else {})
             for place, lane in enumerate(lanes)
         ]
-    return {"rank": trace.source.rank, "offset": shift, "groups": groups, "steps": _steps(trace, steps_by)}
+    ruler = _steps(trace, steps_by)
+    return {"rank": trace.source.rank, "offset": shift, "groups": groups, "more": found.left_out, "steps": ruler}
 
 
 def _outer(trace: Trace, lane: Lane) -> int:
@@ -156,22 +157,25 @@ def _steady(trace: Trace, steps_by: str | None) -> NDArray[np.int64]:
     return scope(trace, Selection(steps=STEADY, steps_by=steps_by)).places
 
 
-def _home(trace: Trace, shift: int, steps_by: str | None) -> dict[str, int] | None:
-    """What is shown at first: the steady steps, of very many some in the middle; else what has nearly all events.
+def _home(traces: Sequence[Trace], shifts: Sequence[int], end: int, steps_by: str | None) -> dict[str, int] | None:
+    """What is shown at first: of each rank the steady steps, of very many some in the middle; else nearly all events.
 
     None: all of it.
     """
-    if ruler := _steps(trace, steps_by):
-        inside = [step for step in ruler if step["steady"]] or ruler
-        if len(inside) > _MANY:
-            middle = (len(inside) - _FEW) // 2
-            inside = inside[middle : middle + _FEW]
-        first, last = inside[0]["start"], inside[-1]["end"]
-    else:
-        first, last = trace.of(timeline_body)
-    if last <= first or (first <= 0 and last >= ready(trace, timeline).end):
-        return None
-    return {"start": shift + first, "end": shift + last}
+    spans = [[time + shift for time in _body(trace, steps_by)] for trace, shift in zip(traces, shifts, strict=True)]
+    first, last = min(start for start, _ in spans), max(stop for _, stop in spans)
+    return {"start": first, "end": last} if last > first and (first > 0 or last < end) else None
+
+
+def _body(trace: Trace, steps_by: str | None) -> tuple[int, int]:
+    ruler = _steps(trace, steps_by)
+    if not ruler:
+        return trace.of(timeline_body)
+    inside = [step for step in ruler if step["steady"]] or ruler
+    if len(inside) > _MANY:
+        middle = (len(inside) - _FEW) // 2
+        inside = inside[middle : middle + _FEW]
+    return inside[0]["start"], inside[-1]["end"]
 
 
 def _notes(trace: Trace, steps_by: str | None) -> list[str]:

@@ -14,25 +14,29 @@ import type { Arrangement } from "../draw/timeline/layout";
 import { Panel } from "../draw/timeline/panel";
 import { openOwn, openPublic } from "../draw/timeline/perfetto";
 import {
+  arrangedParams,
+  arrangementOf,
   type Chosen,
   markOf,
+  measuresOf,
   ownTime,
   spanOf,
-  startOf,
   startView,
   stepsSpan,
   textOf,
   within,
 } from "../draw/timeline/places";
 import { useSearch } from "../draw/timeline/searching";
+import { Border, usePlace } from "../draw/timeline/below";
 import { Stage, type Told } from "../draw/timeline/stage";
-import { Summary } from "../draw/timeline/summary";
+import { Folded, Summary } from "../draw/timeline/summary";
 import { kindWords, themeOf } from "../draw/timeline/theme";
 import "../draw/timeline/timeline.css";
-import { LanesMenu, Perfetto, Search } from "../draw/timeline/tools";
-import type { EventFacts, Lanes, Mark, RangeFacts, Span } from "../draw/timeline/types";
+import { Export, LanesMenu, Search } from "../draw/timeline/tools";
+import type { EventFacts, Lanes, Mark, RangeFacts, Span, Step } from "../draw/timeline/types";
 import { fitted, stepBeside } from "../draw/timeline/view";
-import { Failed, Waiting } from "../frame/states";
+import type { Answer } from "../api/types";
+import { Failed, FailedHere, Waiting } from "../frame/states";
 
 type Query = Record<string, string>;
 
@@ -50,7 +54,8 @@ export function Timeline(props: ViewProps) {
   const question = `${path} ${ranks} ${cycle ?? ""}`;
   const held = useRef({ question: "", lanes: null as Lanes | null });
   if (lanes.data && !lanes.loading) held.current = { question, lanes: lanes.data };
-  if (lanes.error) return <Failed error={lanes.error} again={lanes.again} />;
+  const known = held.current.question === question;
+  if (lanes.error && !known) return <Failed error={lanes.error} again={lanes.again} />;
   if (!held.current.lanes || held.current.question !== question) return <Waiting what="Drawing the timeline" />;
   if (!held.current.lanes.ranks.some(({ groups }) => groups.some((group) => group.lanes.length))) {
     return (
@@ -63,13 +68,16 @@ export function Timeline(props: ViewProps) {
     );
   }
   return (
-    <Drawn
-      key={`${question} ${held.current.lanes.version ?? ""}`}
-      {...props}
-      lanes={held.current.lanes}
-      path={path}
-      query={query}
-    />
+    <>
+      {lanes.error && <FailedHere error={lanes.error} again={lanes.again} />}
+      <Drawn
+        key={`${question} ${held.current.lanes.version ?? ""}`}
+        {...props}
+        lanes={held.current.lanes}
+        path={path}
+        query={query}
+      />
+    </>
   );
 }
 
@@ -79,10 +87,19 @@ interface DrawnProps extends ViewProps {
   readonly query: Query;
 }
 
-/** Height of what stands above and below the picture: sentence, tools, the summary. */
-const AROUND = 330;
+/** What is said of ranks that the others wait for, as the view of all ranks has it. */
+function useStragglers(run: string, lanes: Lanes, query: Query): ReadonlyMap<number, string> {
+  const many = lanes.ranks.length > 1;
+  const { data } = useAnswer<Answer>(many ? `${runPath(run, "analyses")}/stragglers` : null, query);
+  return useMemo(() => {
+    const place = (name: string) => data?.columns.findIndex((column) => column.name === name) ?? -1;
+    const [rank, straggler] = [place("rank"), place("straggler")];
+    const late = (data?.rows ?? []).filter((row) => row[straggler] === true);
+    return new Map(late.map((row) => [Number(row[rank]), "straggler"]));
+  }, [data]);
+}
 
-function Drawn({ lanes, path, query, select, params, api, server, dark, go, follow }: DrawnProps) {
+function Drawn({ run, lanes, path, query, select, params, api, server, dark, go, follow }: DrawnProps) {
   const root = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLInputElement>(null);
   const stage = useRef<Stage | null>(null);
@@ -93,9 +110,9 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   const given = useRef(params["in"] ?? params["view"]);
   const begun = useRef(false);
   const drawn = useRef("");
-  const [how, arrange] = useState<Arrangement>(() => startOf(lanes));
+  const [how, arrange] = useState<Arrangement>(() => arrangementOf(lanes, params));
   const [settled, settle] = useState<Span>(() => startView(lanes, params, select.time, select.steps) ?? lanes);
-  const [measures, setMeasures] = useState<Span[]>([]);
+  const [measures, setMeasures] = useState<Span[]>(() => measuresOf(params["measure"]));
   const [said, say] = useState("");
   const [trouble, setTrouble] = useState("");
   const [tall, setTall] = useState(400);
@@ -120,7 +137,11 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
       written.current = textOf(view);
       go({ params: { in: written.current, view: null } }, { replace: true });
     },
-    hover: (mark, x, y) => tip.current?.show(mark, x, y),
+    hover: (mark, x, y, spot) => {
+      const step = spot?.item.kind === "steps" ? stage.current?.stepAt(spot.item, x) : null;
+      if (step) tip.current?.words(`Step ${step.step}`, stepWords(step), x, y);
+      else tip.current?.show(mark, x, y);
+    },
     select: (mark) => {
       clicked.current = mark;
       stage.current?.setSelected(mark, []);
@@ -180,6 +201,7 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
     );
     made.setTheme(themeOf(element, dark));
     made.arrange(how);
+    made.setMeasures(measures);
     made.setLanes(lanes, startView(lanes, params, select.time, select.steps));
     return () => {
       tip.current?.close();
@@ -191,7 +213,18 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
   useEffect(() => {
     if (root.current) stage.current?.setTheme(themeOf(root.current, dark));
   }, [dark]);
-  useEffect(() => stage.current?.arrange(how), [how]);
+  // What is arranged is in the address, so that a link and a reload show the same.
+  const arranged = useRef(false);
+  useEffect(() => {
+    stage.current?.arrange(how);
+    if (arranged.current) go({ params: arrangedParams(lanes, how) }, { replace: true });
+  }, [how]);
+  useEffect(() => {
+    if (arranged.current) go({ params: { measure: measures.map(textOf).join() || null } }, { replace: true });
+    arranged.current = true;
+  }, [measures]);
+  const stragglers = useStragglers(run, lanes, query);
+  useEffect(() => stage.current?.setRanks(stragglers), [stragglers]);
   useEffect(() => {
     stage.current?.setRange(range);
     // A range or steps chosen in the header are gone to; one that was drawn here is in sight.
@@ -218,8 +251,6 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
     addEventListener("resize", measure);
     return () => removeEventListener("resize", measure);
   }, []);
-
-  useEffect(() => stage.current?.setRoom(narrow ? 0 : room - AROUND), [room]);
 
   const event = useAnswer<EventFacts>(
     chosen ? `${path}/event` : null,
@@ -285,12 +316,15 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
     time: asked,
   });
 
+  // One thing at a time, the innermost first.
   const clear = () => {
-    if (text) clearSearch();
-    stage.current?.setMeasures([]);
-    setMeasures([]);
     say("");
-    go({ select: { time: null }, params: { row: null, of: null, q: null } }, { replace: true });
+    if (chosen) told.select(null);
+    else if (measures.length) {
+      stage.current?.setMeasures([]);
+      setMeasures([]);
+    } else if (range) told.range(null);
+    else if (text) clearSearch();
   };
   const step = (by: 1 | -1) => {
     const at = stage.current;
@@ -330,7 +364,7 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
       "Shift+N": () => find("previous"),
       "[": { does: "previous step", run: () => step(-1) },
       "]": { does: "next step", run: () => step(1) },
-      Escape: { does: "clear", run: clear },
+      Escape: { does: "clear the selection, then measures, the range, the search", run: clear },
       "arrows, Enter": { does: "from mark to mark, and select it (in the picture)", run: () => undefined },
       "space, L": { does: "fold or pin the lane of the mark (in the picture)", run: () => undefined },
       drag: { does: "select a range", run: () => undefined },
@@ -366,6 +400,7 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   };
 
+  const below = usePlace(room);
   const long = shown(seen.end - seen.start, "ns");
   const rankWords = lanes.ranks.length > 1 ? `${lanes.ranks.length} ranks` : `rank ${first}`;
   const answer = about.data;
@@ -378,6 +413,7 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
           selected={!!range}
           ranks={rankWords}
           spoken={lanes.ranks.length > 1 ? `rank ${spoken}` : ""}
+          notes={lanes.notes ?? []}
           dark={dark}
         />
         <div class="tl-tools">
@@ -394,12 +430,12 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
             />
           )}
           <LanesMenu lanes={lanes} how={how} set={arrange} />
-          <button class="pill" data-tip="The picture as PNG" onClick={() => void save()}>
-            Save PNG
-          </button>
-          {!api.embedded && (
-            <Perfetto own={!!server.features.perfetto} what={`${long} of rank ${spoken}`} open={open} />
-          )}
+          <Export
+            own={!!server.features.perfetto}
+            what={`${long} of rank ${spoken}`}
+            open={api.embedded ? null : open}
+            save={() => void save()}
+          />
         </div>
       </div>
       <div
@@ -408,7 +444,7 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
         tabIndex={0}
         role="application"
         aria-label={`Timeline of ${rankWords}: lanes of host threads and device streams over time. Arrow keys move from mark to mark, Enter selects, W and S zoom, A and D pan; question mark lists all keys.`}
-        style={{ height: narrow ? `${Math.min(tall, Math.max(420, innerHeight * 0.7))}px` : `${tall}px` }}
+        style={narrow ? { height: `${Math.min(tall, Math.max(420, innerHeight * 0.7))}px` } : {}}
         onKeyDown={(pressed) => {
           const act = pressed.ctrlKey || pressed.metaKey || pressed.altKey ? undefined : keys[pressed.key];
           if (!act) return;
@@ -430,8 +466,10 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
           ? `, ${measures.length} measured: ${measures.map((one) => shown(one.end - one.start, "ns")).join(", ")}`
           : ""}
       </p>
+      {!narrow && (chosen ? !!facts : !below.folded) && <Border {...below} />}
       {facts && chosen && (
         <Panel
+          height={narrow ? null : below.panel}
           facts={facts}
           rank={chosen.rank}
           lanes={lanes}
@@ -448,8 +486,16 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
           close={() => told.select(null)}
         />
       )}
-      {!chosen && answer?.top && answer.top.length > 0 && (
-        <Summary top={answer.top} dark={dark} pick={(row) => pick(spoken, row)} find={type} />
+      {!chosen && below.folded && !narrow && <Folded top={answer?.top ?? []} open={below.open} />}
+      {!chosen && (!below.folded || narrow) && (
+        <Summary
+          top={answer?.top ?? []}
+          dark={dark}
+          height={narrow ? null : below.summary}
+          pick={(row) => pick(spoken, row)}
+          find={type}
+          fold={below.fold}
+        />
       )}
       {chosen && event.error && (
         <p class="tl-trouble" role="status">
@@ -460,4 +506,12 @@ function Drawn({ lanes, path, query, select, params, api, server, dark, go, foll
       )}
     </section>
   );
+}
+
+/** How long a step is, as all views say it; and how long the host was in it, where that is another time. */
+function stepWords({ start, end, host_start: from, host_end: to, steady }: Step): string {
+  const host = from != null && to != null && to - from !== end - start ? `${shown(to - from, "ns")} on the host` : "";
+  return [shown(end - start, "ns"), host, steady === false ? "not among the steady steps" : ""]
+    .filter(Boolean)
+    .join("; ");
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { keyOf, layout, PLAIN, rowAt, spotAt, unfolded } from "../../src/draw/timeline/layout";
+import { drawnDepths, keyOf, layout, lineOf, PLAIN, rowAt, spotAt, unfolded } from "../../src/draw/timeline/layout";
 import type { Lanes, RankLanes } from "../../src/draw/timeline/types";
 
 const rank = (number: number): RankLanes => ({
@@ -31,9 +31,9 @@ const two: Lanes = { ranks: [rank(0), rank(1)], start: 0, end: 100 };
 const shownLanes = (of: ReturnType<typeof layout>) =>
   of.scrolled.filter(({ what }) => what === "lane").map(({ lane }) => lane);
 
-test("the ruler of the only rank stays in sight", () => {
+test("the ruler of the first rank stays in sight", () => {
   expect(layout(one, PLAIN, 1200).pinned.map(({ lane }) => lane)).toEqual(["steps"]);
-  expect(layout(two, PLAIN, 1200).pinned).toEqual([]);
+  expect(layout(two, PLAIN, 1200).pinned.map(({ title }) => title)).toEqual(["steps · rank 0"]);
 });
 
 test("lanes follow one another without a gap", () => {
@@ -59,15 +59,59 @@ test("a folded rank shows what is pinned", () => {
   const how = { ...PLAIN, folded: new Set([keyOf.rank(1)]), pinned: new Set([keyOf.lane(1, "7w")]) };
   const at = layout(two, how, 1200);
   expect(at.scrolled.filter((item) => item.rank === 1).map(({ what }) => what)).toEqual(["rank"]);
-  expect(at.pinned.map(({ title }) => title)).toEqual(["GPU 0 · stream 7 · rank 1"]);
+  expect(at.pinned.map(({ title }) => title)).toEqual(["steps · rank 0", "GPU 0 · stream 7 · rank 1"]);
 });
 
 test("outer frames and deep rows wait until they are asked for", () => {
   const find = (at: ReturnType<typeof layout>) => at.scrolled.find(({ lane }) => lane === "0");
   const before = find(layout(one, PLAIN, 1200));
-  expect([before?.skip, before?.rows, before?.hidden]).toEqual([20, 12, 48]);
+  expect([before?.depths[0], before?.rows, before?.hidden]).toEqual([20, 12, 48]);
   const after = find(layout(one, { ...PLAIN, full: new Set([keyOf.lane(0, "0")]) }, 1200));
-  expect([after?.skip, after?.rows, after?.hidden]).toEqual([0, 60, 0]);
+  expect([after?.depths[0], after?.rows, after?.hidden]).toEqual([0, 60, 0]);
+});
+
+test("rows that hold nothing in view are squeezed out, and those above what branches wait", () => {
+  const used = new Map([[keyOf.lane(0, "0"), { depths: [3, 9, 10, 30], from: 9 }]]);
+  const find = (how: typeof PLAIN) =>
+    layout(one, how, 1200, 0, { used, ranks: new Map() }).scrolled.find(({ lane }) => lane === "0");
+  const opened = find(PLAIN);
+  expect([opened?.depths, opened?.rows, opened?.hidden]).toEqual([[9, 10, 30], 3, 1]);
+  const full = find({ ...PLAIN, full: new Set([keyOf.lane(0, "0")]) });
+  expect([full?.depths, full?.hidden]).toEqual([[3, 9, 10, 30], 0]);
+  const at = layout(one, PLAIN, 1200, 0, { used, ranks: new Map() });
+  const row = rowAt(at, 0, "0", 30, 0);
+  expect(row && spotAt(at, row.top + row.bar / 2, 0)?.depth).toBe(30);
+});
+
+test("a thread with nothing in view is a thin line", () => {
+  const used = new Map([[keyOf.lane(0, "0"), { depths: [], from: 0 }]]);
+  const item = layout(one, PLAIN, 1200, 0, { used, ranks: new Map() }).scrolled.find(({ lane }) => lane === "0");
+  expect([item?.rows, item?.hidden, item && item.height < 20]).toEqual([1, 0, true]);
+});
+
+test("a folded rank is one line of all that its devices do, and what is said of it", () => {
+  const folded = new Set([keyOf.rank(0), keyOf.rank(1)]);
+  const at = layout(two, { ...PLAIN, folded }, 1200, 0, { used: new Map(), ranks: new Map([[1, "straggler"]]) });
+  expect(at.scrolled.map(({ title, note, line }) => [title, note, line?.lanes])).toEqual([
+    ["Rank 0", "", ["7w"]],
+    ["Rank 1", "straggler", ["7w"]],
+  ]);
+  expect(at.height).toBeLessThan(70);
+});
+
+test("a job without devices has its main thread in the line, beneath the steps", () => {
+  const host = rank(0).groups.filter(({ kind }) => kind !== "device");
+  expect(lineOf({ ...rank(0), groups: host })).toMatchObject({ lanes: [{ id: "0" }], depth: 21 });
+});
+
+test("counters that are folded are unfolded by the first of them", () => {
+  const folded = new Set([keyOf.group(0, "c")]);
+  const [first, second] = layout(one, { ...PLAIN, folded }, 1200).scrolled;
+  expect([first?.toggles, first?.note, second?.toggles]).toEqual([
+    keyOf.group(0, "c"),
+    "1 more",
+    keyOf.lane(0, "busy.1"),
+  ]);
 });
 
 test("what is drawn at a row is found there, scrolled or not", () => {
@@ -110,7 +154,7 @@ test("a selected mark is unfolded, wherever it is", () => {
   const shown = (how: typeof PLAIN, depth: number, lane = "0") => {
     const next = unfolded(two, how, layout(two, how, 1200), { rank: 1, lane, depth });
     const item = layout(two, next, 1200).scrolled.find((one) => one.rank === 1 && one.lane === lane);
-    return [next === how, !!item && depth >= item.skip && depth < item.skip + item.rows];
+    return [next === how, !!item && drawnDepths(item).includes(depth)];
   };
   expect(shown(PLAIN, 25)).toEqual([true, true]);
   for (const depth of [0, 59]) expect(shown(PLAIN, depth)).toEqual([false, true]);

@@ -34,6 +34,7 @@ function drawn(tiles: readonly [number, readonly DrawnMark[]][], { z = 0, scale 
     room: 28,
     name: (code) => names.get(code) ?? "",
     found: null,
+    only: null,
   };
   new Rows().row(frame, pieces, "0", 0, 0, 14);
   return { rects: rects.all, labels };

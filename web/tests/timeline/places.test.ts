@@ -1,6 +1,16 @@
 import { expect, test } from "vitest";
 import { keyOf } from "../../src/draw/timeline/layout";
-import { markOf, ownTime, spanOf, startOf, startView, textOf } from "../../src/draw/timeline/places";
+import {
+  arrangedParams,
+  arrangementOf,
+  markOf,
+  measuresOf,
+  ownTime,
+  spanOf,
+  startOf,
+  startView,
+  textOf,
+} from "../../src/draw/timeline/places";
 import type { EventFacts, Lanes } from "../../src/draw/timeline/types";
 
 const lanes: Lanes = {
@@ -42,16 +52,25 @@ test("the address says first what is shown, then the header, then the run", () =
   expect(startView(lanes, {}, undefined, undefined)).toBeNull();
 });
 
-test("of a run of very many steps, a few are shown", () => {
-  const steps = Array.from({ length: 100 }, (_, at) => ({ step: at, start: at * 100, end: at * 100 + 100 }));
-  const view = startView(
-    { ranks: [{ rank: 0, offset: 0, groups: [], steps }], start: 0, end: 1e4 },
-    {},
-    undefined,
-    undefined,
-  );
-  expect(view && view.end - view.start).toBeGreaterThan(300);
-  expect(view && view.end - view.start).toBeLessThan(330);
+test("what the server proposes is shown at first", () => {
+  const view = startView({ ...lanes, home: { start: 100, end: 300 } }, {}, undefined, undefined);
+  expect([view?.start, view?.end]).toEqual([94, 306]);
+});
+
+test("what is folded, unfolded and pinned goes into the address and comes back", () => {
+  const first = startOf(lanes);
+  expect(Object.values(arrangedParams(lanes, first))).toEqual([null, null, null]);
+  const folded = new Set([...first.folded, keyOf.group(3, "h")]);
+  folded.delete(keyOf.rank(4));
+  const how = { folded, full: new Set([keyOf.lane(3, "0")]), pinned: new Set([keyOf.lane(3, "9o")]) };
+  const params = arrangedParams(lanes, how);
+  expect(params).toEqual({ fold: "g3/h r4", rows: "l3/0", pin: "l3/9o" });
+  expect(arrangementOf(lanes, params as Record<string, string>)).toEqual(how);
+  expect(arrangementOf(lanes, {})).toEqual(first);
+  expect(measuresOf("1-5,x,7-9")).toEqual([
+    { start: 1, end: 5 },
+    { start: 7, end: 9 },
+  ]);
 });
 
 test("ranks have clocks of their own", () => {
@@ -62,5 +81,11 @@ test("ranks have clocks of their own", () => {
 });
 
 test("what the server folds is folded", () => {
-  expect([...startOf(lanes).folded]).toEqual([keyOf.group(3, "p"), keyOf.lane(3, "9o")]);
+  const [own] = lanes.ranks;
+  const sole = { ...lanes, ranks: own ? [own] : [] };
+  expect([...startOf(sole).folded]).toEqual([keyOf.group(3, "p"), keyOf.lane(3, "9o")]);
+});
+
+test("of several ranks each is folded to its line", () => {
+  expect([...startOf(lanes).folded].filter((key) => key.startsWith("r"))).toEqual(["r3", "r4"]);
 });

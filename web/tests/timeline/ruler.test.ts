@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { niceStep, ticks } from "../../src/draw/timeline/ruler";
+import { instant, niceStep, ticks } from "../../src/draw/timeline/ruler";
 
 test("ticks are round, apart, inside, and in one unit", () => {
   for (const [start, end] of [
@@ -23,4 +23,11 @@ test("ticks are round, apart, inside, and in one unit", () => {
 
 test("steps of 1, 2 and 5", () => {
   expect([1, 1.1, 2, 3, 7, 11, 99].map(niceStep)).toEqual([1, 2, 2, 5, 10, 20, 100]);
+});
+
+test("an instant is as fine as what is looked at", () => {
+  expect(instant(305_124_567, 12_000)).toBe("305.12\u202fms");
+  expect(instant(305_124_567, 12)).toBe("305.124\u200957\u202fms");
+  expect(instant(22_300_000_000, 5_000)).toBe("22.300\u2009000\u202fs");
+  expect(instant(0, 100)).toBe("0\u202fns");
 });

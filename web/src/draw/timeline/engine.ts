@@ -7,11 +7,13 @@
 
 import { queryOf } from "../../base/url";
 import { type Brush, pngOf, sheet } from "./inks";
+import { inView } from "./inview";
+import { lineOf } from "./layout";
 import { Overlay } from "./overlay";
 import { Painter } from "./paint";
 import { AGAIN, keyOf, Store } from "./store";
 import { firstAfter, markAt, type Tile, tilesIn, UNITS } from "./tile";
-import type { FromPainter, Lanes, Mark, RankLanes, Scene, Share, Side, ToPainter, Wanted } from "./types";
+import type { FromPainter, Lane, Lanes, Mark, RankLanes, Scene, Share, Side, ToPainter, Wanted } from "./types";
 
 type Canvas = OffscreenCanvas | HTMLCanvasElement;
 type Later = (run: () => void) => void;
@@ -34,6 +36,7 @@ export class Engine {
   private address: string | null = null;
   private due = false;
   private stale = { base: false, over: false };
+  private looking = false;
   private readonly asked = new Map<string, { done: (bytes: ArrayBuffer) => void; fail: (error: Error) => void }>();
   private readonly store: Store;
 
@@ -62,7 +65,10 @@ export class Engine {
       if (message.bytes) asked?.done(message.bytes);
       else asked?.fail(new Error(message.error));
     } else if (message.say === "picture") void this.picture(message.id);
-    else if (message.say === "close") this.store.clear();
+    else if (message.say === "look") {
+      this.looking = true;
+      this.touch(true);
+    } else if (message.say === "close") this.store.clear();
   }
 
   private open(base: Canvas, over: Canvas, address: string | null): void {
@@ -115,6 +121,10 @@ export class Engine {
     const heavy = this.stale.base;
     this.stale = { base: false, over: false };
     if (!heavy) return;
+    if (this.looking && this.store.waiting === 0) {
+      this.looking = false;
+      this.reply({ say: "used", view: scene.view, lanes: inView(scene, lanes, this.store) });
+    }
     const { waiting, bytes, failure } = this.store;
     this.reply({ say: "drawn", ms: performance.now() - began, tiles: 0, waiting, bytes, failed: failure });
   }
@@ -130,15 +140,16 @@ export class Engine {
     for (const { rank, offset } of lanes.ranks) {
       const kinds = new Set(
         [
-          ...layout.pinned.filter((item) => item.rank === rank && item.what === "lane"),
+          ...layout.pinned.filter((item) => item.rank === rank),
           ...layout.scrolled.filter((item) => {
             const y = layout.scrollTop + item.top - scroll;
-            return item.rank === rank && item.what === "lane" && y < scene.height + 200 && y + item.height > -200;
+            return item.rank === rank && item.what !== "group" && y < scene.height + 200 && y + item.height > -200;
           }),
-        ].map((item) => item.kind),
+        ].map((item) => (item.line && !item.folded ? "device" : item.kind)),
       );
       const shares: Share[] = [];
       if (kinds.has("host") || kinds.has("device")) shares.push("marks");
+      else if (kinds.has("rank")) shares.push("line");
       if (kinds.has("counter")) shares.push("counters");
       const begin = lanes.start - offset;
       const end = lanes.end - offset;
@@ -227,11 +238,11 @@ export class Engine {
     return false;
   }
 
-  private tileAt(rank: RankLanes, time: number, around = 0): Tile | null {
+  private tileAt(rank: RankLanes, time: number, around = 0, share: Share = "marks"): Tile | null {
     if (!whole(this.scene) || !this.lanes) return null;
     const z = Painter.depth(this.scene);
     const i = Math.floor((time - rank.offset) / (UNITS * 2 ** z)) + around;
-    const pieces = this.store.standing({ rank: rank.rank, share: "marks", z, i }, Painter.top(this.lanes));
+    const pieces = this.store.standing({ rank: rank.rank, share, z, i }, Painter.top(this.lanes));
     return (
       pieces.find(({ start, end }) => around !== 0 || (time - rank.offset >= start && time - rank.offset < end))
         ?.tile ?? null
@@ -240,11 +251,31 @@ export class Engine {
 
   private hit(rank: number, lane: string, depth: number, time: number, slack: number): Mark | null {
     const own = this.rank(rank);
+    if (own && counterOf(own, lane)) return this.counted(own, lane, time);
     const tile = own && this.tileAt(own, time);
     if (!own || !tile) return null;
     const unit = (time - own.offset - tile.start) / tile.unit;
     const at = markAt(tile, lane, depth, unit, slack / tile.unit);
     return at < 0 ? null : this.mark(own, tile, lane, depth, at);
+  }
+
+  /** What a counter stands at. */
+  private counted(own: RankLanes, lane: string, time: number): Mark | null {
+    const counter = counterOf(own, lane);
+    const tile = this.tileAt(own, time, 0, "counters");
+    const span = tile?.counters.get(lane);
+    if (!counter || !tile || !span) return null;
+    const unit = (time - own.offset - tile.start) / tile.unit;
+    let at = span.from;
+    while (at + 1 < span.to && (tile.time[at + 1] ?? 0) <= unit) at++;
+    const next = at + 1 < span.to ? (tile.time[at + 1] ?? UNITS) : UNITS;
+    const mean = tile.mean[at] ?? NaN;
+    if (at >= span.to || Number.isNaN(mean)) return null;
+    const start = tile.start + (tile.time[at] ?? 0) * tile.unit + own.offset;
+    const end = tile.start + next * tile.unit + own.offset;
+    const level = { mean, max: tile.max[at] ?? mean, unit: counter.unit ?? "" };
+    const { rank } = own;
+    return { rank, lane, depth: 0, row: -1, count: 1, kind: "", name: counter.title, start, end, cut: false, level };
   }
 
   private beside(mark: Mark, side: Side): Mark | null {
@@ -291,12 +322,19 @@ export class Engine {
 
 /** What is asked for a tile, by key in order. */
 export function tileQuery(lanes: Lanes | null, { rank, share, z, i }: Wanted): [string, string][] {
-  const groups = lanes?.ranks.find((one) => one.rank === rank)?.groups ?? [];
-  const ids = groups
-    .filter(({ kind }) => (kind === "counter") === (share === "counters") && kind !== "steps")
-    .flatMap((group) => group.lanes.map(({ id }) => id));
+  const own = lanes?.ranks.find((one) => one.rank === rank);
+  const ids = own ? (share === "line" ? lineOf(own).lanes.map(({ id }) => id) : sharesOf(own, share)) : [];
   return [["i", `${i}`], ["lanes", ids.join(",")], ...wholeTile(lanes, { rank, share, z, i }).slice(1)];
 }
+
+function sharesOf({ groups }: RankLanes, share: Share): string[] {
+  return groups
+    .filter(({ kind }) => (kind === "counter") === (share === "counters") && kind !== "steps")
+    .flatMap((group) => group.lanes.map(({ id }) => id));
+}
+
+const counterOf = ({ groups }: RankLanes, lane: string): Lane | undefined =>
+  groups.find(({ kind }) => kind === "counter")?.lanes.find(({ id }) => id === lane);
 
 /** The same for a tile with all lanes in it, as a report keeps them. */
 export function wholeTile(lanes: Lanes | null, { rank, z, i }: Wanted): [string, string][] {

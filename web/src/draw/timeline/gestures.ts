@@ -251,6 +251,7 @@ export class Gestures {
     const onLabel =
       spot &&
       (x < at.gutter ||
+        spot.item.what === "rank" ||
         (!at.gutter && spot.item.what !== "lane") ||
         (spot.item.inset > 0 && y < spot.top + spot.item.inset) ||
         spot.more);
@@ -274,7 +275,8 @@ export class Gestures {
     const again = now - this.clicked.at < 350 && Math.hypot(x - this.clicked.x, y - this.clicked.y) < 6;
     this.clicked = { at: again ? 0 : now, x, y };
     if (spot && this.onLabel(spot, x, y)) return;
-    const mark = spot && spot.depth >= 0 ? await this.stage.markAt(spot, x) : null;
+    const counter = spot?.item.kind === "counter";
+    const mark = spot && spot.depth >= 0 && !counter ? await this.stage.markAt(spot, x) : null;
     if (again && mark) {
       this.stage.fit(mark);
       return;
@@ -290,10 +292,7 @@ export class Gestures {
   }
 
   private clickStep(item: Item, x: number, again: boolean): void {
-    const time = this.stage.time(x) - item.offset;
-    const step = this.stage.lanes?.ranks
-      .find((one) => one.rank === item.rank)
-      ?.steps?.find((one) => time >= one.start && time < one.end);
+    const step = this.stage.stepAt(item, x);
     if (!step) return;
     const span = { start: step.start + item.offset, end: step.end + item.offset };
     if (again) this.stage.fit(span);
@@ -310,7 +309,7 @@ export class Gestures {
       return true;
     }
     if (item.what !== "lane") {
-      if (!at.gutter || x < at.gutter) this.stage.toggle(item, "folded");
+      if (!at.gutter || x < at.gutter || item.what === "rank") this.stage.toggle(item, "folded");
       return true;
     }
     const label = at.gutter ? x < at.gutter : item.inset > 0 && y < spot.top + item.inset;

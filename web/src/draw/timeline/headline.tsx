@@ -1,6 +1,5 @@
 /** The sentence about the range in view, and a few facts beneath it, which are the key of the colours too. */
 
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { colour } from "../../base/colour";
 import { shown } from "../../base/numbers";
 import { words } from "../../base/text";
@@ -14,28 +13,18 @@ interface Props {
   readonly ranks: string;
   /** Of which rank the numbers are, where several are shown. */
   readonly spoken: string;
+  readonly notes: readonly string[];
   readonly dark: boolean;
 }
 
 const KINDS = 6;
 
-export function Headline({ answer, long, selected, ranks, spoken, dark }: Props) {
-  const heading = useRef<HTMLHeadingElement>(null);
-  // A sentence that gets shorter leaves its room: the picture must not move beneath the pointer.
-  useLayoutEffect(() => {
-    if (heading.current) heading.current.style.minHeight = `${heading.current.offsetHeight}px`;
-  });
-  useEffect(() => {
-    const free = () => heading.current?.style.removeProperty("min-height");
-    addEventListener("resize", free);
-    return () => removeEventListener("resize", free);
-  }, []);
+export function Headline({ answer, long, selected, ranks, spoken, notes, dark }: Props) {
+  const sentence = answer ? words(answer.sentence) : `${selected ? "Selected" : "In view"}: ${long} of ${ranks}.`;
   const kinds = (answer?.by_kind ?? []).filter(({ ns }) => ns > 0).slice(0, KINDS);
   return (
-    <>
-      <h1 ref={heading}>
-        {answer ? words(answer.sentence) : `${selected ? "Selected" : "In view"}: ${long} of ${ranks}.`}
-      </h1>
+    <div class="tl-said">
+      <h1 data-tip={sentence}>{sentence}</h1>
       <p class="tl-facts">
         <span>
           {long} {selected ? "selected" : ""} · {ranks}
@@ -50,7 +39,12 @@ export function Headline({ answer, long, selected, ranks, spoken, dark }: Props)
         {(answer?.facts ?? []).map((fact) => (
           <span key={fact}>{words(fact)}</span>
         ))}
+        {notes.length > 0 && (
+          <span class="tl-notes" tabIndex={0} data-tip={notes.map(words).join("\n")}>
+            {words(notes[0] ?? "")}
+          </span>
+        )}
       </p>
-    </>
+    </div>
   );
 }

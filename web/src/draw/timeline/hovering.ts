@@ -3,6 +3,7 @@
 import { shown } from "../../base/numbers";
 import { printable } from "../../base/text";
 import { kindWords } from "./theme";
+import { level } from "./titles";
 import type { Mark } from "./types";
 
 const KEPT = 1000;
@@ -43,6 +44,10 @@ export class Hovering {
       this.write(mark, name);
       if (!name) this.timer = setTimeout(() => void this.fetch(mark, key, fresh), PAUSE);
     }
+    this.place(x, y);
+  }
+
+  private place(x: number, y: number): void {
     this.element.hidden = false;
     const wide = this.element.offsetWidth;
     const room = this.within.clientWidth;
@@ -51,11 +56,27 @@ export class Hovering {
     this.element.style.transform = `translate(${left}px, ${below ? y + 18 : y - this.element.offsetHeight - 10}px)`;
   }
 
+  /** Words that are at hand, beside the pointer. */
+  words(name: string, facts: string, x: number, y: number): void {
+    this.now = `${name} ${facts}`;
+    clearTimeout(this.timer);
+    this.name.textContent = name;
+    this.facts.textContent = facts;
+    this.place(x, y);
+  }
+
   private write(mark: Mark, name: string): void {
     const words = [
       mark.cut ? `more than ${shown(mark.end - mark.start, "ns")}` : shown(mark.end - mark.start, "ns"),
       kindWords(mark.kind),
     ];
+    if (mark.level) {
+      const { mean, max, unit } = mark.level;
+      this.name.textContent = printable(mark.name);
+      this.facts.textContent =
+        mean < max ? `${level(mean, unit)} on average, up to ${level(max, unit)}` : level(mean, unit);
+      return;
+    }
     if (mark.count > 1) {
       this.name.textContent = `${mark.count} marks too narrow to tell apart here`;
       words.unshift(name ? `longest: ${printable(name)}` : "…");

@@ -1,6 +1,6 @@
 /** Where each lane stands: ranks under one another, groups in them, lanes in those; folded, pinned, scrolled. */
 
-import type { Group, GroupKind, Item, Lane, Lanes, Layout } from "./types";
+import type { Group, GroupKind, Item, Lane, Lanes, Layout, RankLanes } from "./types";
 
 /** What the reader folded, unfolded and pinned, by key of item. */
 export interface Arrangement {
@@ -12,17 +12,45 @@ export interface Arrangement {
 
 export const PLAIN: Arrangement = { folded: new Set(), full: new Set(), pinned: new Set() };
 
+/** Of a lane: the depths that hold something in view, and the one from which on rows are shown. */
+export interface Used {
+  depths: readonly number[];
+  from: number;
+}
+
+/** What is known beside the lanes themselves: what of them is in view, by key of lane, and what is said of ranks. */
+export interface Known {
+  used: ReadonlyMap<string, Used>;
+  ranks: ReadonlyMap<number, string>;
+}
+
+export const UNKNOWN: Known = { used: new Map(), ranks: new Map() };
+
 /** Deeper lanes show this many rows until they are asked for the rest. */
 export const ROWS = 12;
 
-const PITCH: Record<GroupKind, number> = { steps: 20, counter: 38, host: 15, device: 21 };
-const BAR: Record<GroupKind, number> = { steps: 18, counter: 36, host: 14, device: 20 };
-const GAP = 9;
+interface Size {
+  pitch: number;
+  bar: number;
+  gap: number;
+}
+
+const SIZES: Record<GroupKind, Size> = {
+  steps: { pitch: 20, bar: 18, gap: 6 },
+  counter: { pitch: 28, bar: 26, gap: 6 },
+  host: { pitch: 15, bar: 14, gap: 8 },
+  device: { pitch: 21, bar: 20, gap: 4 },
+};
+/** Of a device with many streams, of many counters, and of what is folded or holds nothing in view. */
+const DENSE: Size = { pitch: 15, bar: 14, gap: 2 };
+const THIN: Size = { pitch: 12, bar: 8, gap: 6 };
+const FEW_STREAMS = 4;
+const FEW_COUNTERS = 2;
 /** Steps come with the lanes themselves; their ruler is one line. */
 const RULER: Lane = { id: "steps", title: "steps", depth: 1 };
 
 const RANK = 28;
-const GROUP = 28;
+const GROUP = 22;
 const LABEL = 18;
 
 export const keyOf = {
@@ -31,42 +59,96 @@ export const keyOf = {
   lane: (rank: number, lane: string) => `l${rank}/${lane}`,
 };
 
-function laneItem(rank: number, offset: number, group: Group, lane: Lane, how: Arrangement, narrow: boolean): Item {
+/** What the one line of a rank is made of: the streams of its devices; without any, its main thread and what it sends. */
+export function lineOf({ groups }: RankLanes): { lanes: readonly Lane[]; depth: number } {
+  const of = (kind: GroupKind, layer: string) =>
+    groups.filter((group) => group.kind === kind).flatMap(({ lanes }) => lanes.filter(({ id }) => id.endsWith(layer)));
+  const streams = of("device", "w");
+  if (streams.length) return { lanes: streams, depth: 0 };
+  const main = groups.find(({ kind }) => kind === "host")?.lanes[0];
+  // Beneath the frames around the loop and the marks of its steps.
+  const depth = main ? Math.min((main.outer ?? 0) + 1, main.depth - 1) : 0;
+  return { lanes: main ? [main, ...of("host", "o").filter(({ id }) => id !== main.id)] : [], depth };
+}
+
+const range = (from: number, to: number): number[] =>
+  Array.from({ length: Math.max(0, to - from) }, (_, at) => from + at);
+
+/** The depths of a lane that are to be seen, and how many hold something at all. */
+function depthsOf(lane: Lane, deep: number, full: boolean, used: Used | undefined): { depths: number[]; all: number } {
+  const outer = Math.min(lane.outer ?? 0, deep - 1);
+  const every = used?.depths.length ? used.depths : range(0, deep);
+  const from = full ? 0 : used ? used.from : outer > 2 ? outer : 0;
+  return { depths: every.filter((depth) => depth >= from), all: every.length };
+}
+
+function sizeOf(group: Group, thin: boolean): Size {
+  if (thin) return THIN;
+  if (group.kind === "device" && group.lanes.length > FEW_STREAMS) return DENSE;
+  if (group.kind === "counter" && leading(group).size > FEW_COUNTERS) return DENSE;
+  return SIZES[group.kind];
+}
+
+function laneItem(
+  rank: number,
+  offset: number,
+  group: Group,
+  lane: Lane,
+  how: Arrangement,
+  used: Used | undefined,
+  narrow: boolean,
+): Item {
   const key = keyOf.lane(rank, lane.id);
   const deep = group.kind === "counter" || group.kind === "steps" ? 1 : Math.max(1, lane.depth);
   const folded = how.folded.has(key) && deep > 1;
   const full = how.full.has(key);
-  const outer = Math.min(lane.outer ?? 0, deep - 1);
-  const skip = !full && outer > 2 ? outer : 0;
-  const capped = deep - skip > ROWS + 2 && !full;
-  const rows = folded ? 1 : capped ? ROWS : deep - skip;
-  const inset = narrow && group.kind !== "steps" ? LABEL : 0;
-  const more = !folded && rows < deep ? LABEL : 0;
+  const idle = group.kind === "host" && used !== undefined && used.depths.length === 0;
+  const { depths, all } = idle ? { depths: [0], all: 1 } : depthsOf(lane, deep, full, used);
+  const most = folded ? 1 : full || depths.length <= ROWS + 2 ? depths.length : ROWS;
+  const { pitch, bar, gap } = sizeOf(group, folded || idle);
+  const rows = Math.max(1, most);
+  const hidden = folded ? 0 : all - rows;
   return {
+    ...BLANK,
     key,
+    toggles: key,
     what: "lane",
     kind: group.kind,
     rank,
     offset,
     lane: lane.id,
     title: lane.title,
-    top: 0,
-    height: inset + rows * PITCH[group.kind] + more + GAP,
-    inset,
+    height: (narrow && group.kind !== "steps" ? LABEL : 0) + rows * pitch + (hidden ? LABEL : 0) + gap,
+    inset: narrow && group.kind !== "steps" ? LABEL : 0,
     rows,
-    skip,
-    pitch: PITCH[group.kind],
-    bar: BAR[group.kind],
-    hidden: deep - rows,
+    depths: depths.length ? depths : [0],
+    pitch,
+    bar,
+    hidden,
     folded,
     foldable: deep > 1,
     pinned: how.pinned.has(key),
-    indent: 0,
     unit: lane.unit ?? "",
     max: lane.max ?? 0,
     colour: lane.kind ?? "",
   };
 }
+
+const BLANK = {
+  lane: "",
+  top: 0,
+  inset: 0,
+  rows: 0,
+  depths: [] as readonly number[],
+  hidden: 0,
+  pinned: false,
+  indent: 0,
+  unit: "",
+  max: 0,
+  colour: "",
+  note: "",
+  line: null,
+};
 
 function header(
   what: "rank" | "group",
@@ -78,30 +160,17 @@ function header(
   folded: boolean,
 ): Item {
   const height = what === "rank" ? RANK : GROUP;
-  return {
-    key,
-    what,
-    kind,
-    rank,
-    offset,
-    lane: "",
-    title,
-    top: 0,
-    height,
-    inset: 0,
-    rows: 0,
-    skip: 0,
-    pitch: height,
-    bar: height,
-    hidden: 0,
-    folded,
-    foldable: true,
-    pinned: false,
-    indent: 0,
-    unit: "",
-    max: 0,
-    colour: "",
-  };
+  const shape = { height, pitch: height, bar: height, folded, foldable: true };
+  return { ...BLANK, key, toggles: key, what, kind, rank, offset, title, ...shape };
+}
+
+/** A rank's header, with all that its devices do in one line. */
+function rankHeader(own: RankLanes, folded: boolean, narrow: boolean, note: string): Item {
+  const item = header("rank", keyOf.rank(own.rank), own.rank, own.offset, "rank", `Rank ${own.rank}`, folded);
+  const { lanes, depth } = lineOf(own);
+  const line = { lanes: lanes.map(({ id }) => id), depth };
+  const inset = narrow ? LABEL : 0;
+  return { ...item, note, inset, height: item.height + inset, line };
 }
 
 /** What is seen of counters that are folded: the first kind of them, for each device. */
@@ -111,33 +180,60 @@ function leading(group: Group): ReadonlySet<string> {
   return new Set(first ? group.lanes.filter(({ id }) => kind(id) === kind(first.id)).map(({ id }) => id) : []);
 }
 
-/** All items in order, whether pinned or not. Headers stand where there is something to tell apart. */
-export function items(lanes: Lanes, how: Arrangement, narrow: boolean): Item[] {
+/** Headers stand where there is something to tell apart: few streams are named with their device instead. */
+function isHeaded(group: Group, shut: boolean): boolean {
+  if (group.kind === "steps" || group.lanes.length < 2) return false;
+  if (group.kind === "counter") return !shut || !leading(group).size;
+  return group.kind !== "device" || shut || group.lanes.length > FEW_STREAMS;
+}
+
+/** All items in order, whether pinned or not. */
+export function items(lanes: Lanes, how: Arrangement, narrow: boolean, known: Known = UNKNOWN): Item[] {
   const found: Item[] = [];
   const many = lanes.ranks.length > 1;
-  for (const { rank, offset, groups, steps } of lanes.ranks) {
-    const folded = how.folded.has(keyOf.rank(rank));
-    if (many) found.push(header("rank", keyOf.rank(rank), rank, offset, "rank", `Rank ${rank}`, folded));
-    for (const group of groups) {
-      const key = keyOf.group(rank, group.id);
-      const shut = folded || how.folded.has(key);
-      const headed = group.lanes.length > 1 && group.kind !== "steps";
-      const lead = leading(group);
-      if (headed && !folded) {
-        const count = group.lanes.length;
-        const words = shut && lead.size ? `${lead.size} of ${count}` : `${count}`;
-        found.push(header("group", key, rank, offset, group.kind, `${group.title} · ${words}`, shut));
-      }
-      for (const lane of group.kind === "steps" ? (steps?.length ? [RULER] : []) : group.lanes) {
-        const item = laneItem(rank, offset, group, lane, how, narrow);
-        const titled =
-          !headed && group.kind === "device" && group.title !== lane.title
-            ? { title: `${group.title} · ${lane.title}` }
-            : {};
-        if (item.pinned || !(shut && (headed || folded)) || (!folded && lead.has(lane.id)))
-          found.push({ ...item, ...titled, indent: headed ? 8 : 0 });
-      }
-    }
+  for (const own of lanes.ranks) {
+    const { rank, groups } = own;
+    const folded = many && how.folded.has(keyOf.rank(rank));
+    if (many) found.push(rankHeader(own, folded, narrow, known.ranks.get(rank) ?? ""));
+    for (const group of groups) found.push(...ofGroup(lanes, own, group, folded, how, narrow, known));
+  }
+  return found;
+}
+
+function ofGroup(
+  lanes: Lanes,
+  own: RankLanes,
+  group: Group,
+  folded: boolean,
+  how: Arrangement,
+  narrow: boolean,
+  known: Known,
+): Item[] {
+  const { rank, offset, steps } = own;
+  const key = keyOf.group(rank, group.id);
+  const shut = how.folded.has(key);
+  const headed = isHeaded(group, shut);
+  const lead = shut ? leading(group) : new Set<string>();
+  const found: Item[] = [];
+  if (headed && !folded)
+    found.push(header("group", key, rank, offset, group.kind, `${group.title} · ${group.lanes.length}`, shut));
+  let first = true;
+  for (const lane of group.kind === "steps" ? (steps?.length ? [RULER] : []) : group.lanes) {
+    const item = laneItem(rank, offset, group, lane, how, known.used.get(keyOf.lane(rank, lane.id)), narrow);
+    const asked = item.pinned || (group.kind === "steps" && own === lanes.ranks[0]);
+    const shown = asked || (!folded && (lead.has(lane.id) || !(shut && (headed || group.kind === "counter"))));
+    if (!shown) continue;
+    const named = group.kind === "device" && group.title !== lane.title && (!headed || item.pinned);
+    const rest = group.lanes.length - lead.size;
+    // The first of folded counters unfolds the others: they need no header of their own.
+    const opens = first && lead.has(lane.id) && rest > 0;
+    found.push({
+      ...item,
+      title: named ? `${group.title.split(" · ", 1)[0]} · ${lane.title}` : lane.title,
+      indent: headed ? 8 : 0,
+      ...(opens ? { toggles: key, foldable: true, folded: true, note: `${rest} more` } : {}),
+    });
+    first = false;
   }
   return found;
 }
@@ -156,7 +252,7 @@ function placed(list: Item[]): [Item[], number] {
 function grown(list: readonly Item[], room: number): Item[] {
   let left = room - list.reduce((sum, { height }) => sum + height, 0);
   return list.map((item) => {
-    const waiting = item.folded ? 0 : item.hidden - item.skip;
+    const waiting = item.folded || item.what !== "lane" ? 0 : item.depths.length - item.rows;
     const more = Math.max(0, Math.min(waiting, Math.floor(left / item.pitch)));
     if (!more) return item;
     // With nothing left to ask for, the line that asks goes too.
@@ -168,22 +264,23 @@ function grown(list: readonly Item[], room: number): Item[] {
 }
 
 /** `room` is what the lanes may take before they must be scrolled. */
-export function layout(lanes: Lanes, how: Arrangement, width: number, room = 0): Layout {
+export function layout(lanes: Lanes, how: Arrangement, width: number, room = 0, known: Known = UNKNOWN): Layout {
   const narrow = width < 600;
-  const all = grown(items(lanes, how, narrow), room);
+  const all = grown(items(lanes, how, narrow, known), room);
   const sole = lanes.ranks.length === 1;
-  // The ruler of steps of a single rank stays in sight.
-  const stays = (item: Item) => item.what === "lane" && (item.pinned || (sole && item.kind === "steps"));
+  const ruler = keyOf.lane(lanes.ranks[0]?.rank ?? 0, RULER.id);
+  // The ruler of steps of the first rank stays in sight.
+  const stays = (item: Item) => item.what === "lane" && (item.pinned || item.key === ruler);
   const label = (item: Item): Item =>
-    item.pinned && !sole
+    !sole && stays(item)
       ? { ...item, title: `${item.title} · rank ${item.rank}`, indent: 0 }
       : { ...item, indent: item.pinned ? 0 : item.indent };
   const [pinned, pinnedHeight] = placed(all.filter(stays).map(label));
   const [scrolled, height] = placed(all.filter((item) => !stays(item)));
-  const minimapHeight = narrow ? 28 : 34;
-  const axisTop = minimapHeight + 4;
+  const minimapHeight = 28;
+  const axisTop = minimapHeight + 2;
   const axisHeight = 22;
-  const lanesTop = axisTop + axisHeight + 4;
+  const lanesTop = axisTop + axisHeight + 2;
   return {
     pinned,
     scrolled,
@@ -199,6 +296,9 @@ export function layout(lanes: Lanes, how: Arrangement, width: number, room = 0):
   };
 }
 
+/** The depths whose rows are drawn. */
+export const drawnDepths = (item: Item): readonly number[] => item.depths.slice(0, item.rows);
+
 /** The arrangement with the row of a mark unfolded; the same one if it is shown already. */
 export function unfolded(
   lanes: Lanes,
@@ -208,7 +308,7 @@ export function unfolded(
 ): Arrangement {
   const key = keyOf.lane(mark.rank, mark.lane);
   const item = [...at.pinned, ...at.scrolled].find((one) => one.key === key);
-  if (item && mark.depth >= item.skip && mark.depth < item.skip + item.rows) return how;
+  if (item && drawnDepths(item).includes(mark.depth)) return how;
   const group = lanes.ranks
     .find(({ rank }) => rank === mark.rank)
     ?.groups.find((one) => one.lanes.some(({ id }) => id === mark.lane));
@@ -255,7 +355,7 @@ export function spotAt(at: Layout, y: number, scroll: number): Spot | null {
   const marked = depth >= 0 && depth < item.rows && within - depth * item.pitch < item.bar + 1;
   return {
     item,
-    depth: marked ? depth + item.skip : -1,
+    depth: marked ? (item.depths[depth] ?? -1) : -1,
     more: item.hidden > 0 && !item.folded && within >= item.rows * item.pitch,
     top,
   };
@@ -275,7 +375,10 @@ export function rowAt(
   ] as const) {
     const item = list.find((one) => one.what === "lane" && one.rank === rank && one.lane === lane);
     if (!item) continue;
-    const row = Math.min(Math.max(0, depth - item.skip), item.rows - 1);
+    const row = Math.max(
+      0,
+      drawnDepths(item).findLastIndex((one) => one <= depth),
+    );
     return { top: from + item.top + item.inset + row * item.pitch, bar: item.bar, item, pinned };
   }
   return null;

@@ -1,11 +1,13 @@
 /** The page's end of the line to the painter: in a worker where canvases can be drawn in one, else on the page. */
 
 import { Engine } from "./engine";
-import type { FromPainter, Lanes, Mark, Scene, Side, ToPainter, Wanted } from "./types";
+import type { FromPainter, InView, Lanes, Mark, Scene, Side, ToPainter, Wanted } from "./types";
 import PainterWorker from "./worker?worker&inline";
 
 export interface Heard {
   readonly drawn: (facts: { ms: number; waiting: number; bytes: number; failed: string }) => void;
+  /** What of each lane is in view, asked for by `look`. */
+  readonly used: (lanes: readonly InView[]) => void;
   /** Bytes of a tile, where the painter cannot ask the server itself. */
   readonly tile: (wanted: Wanted) => Promise<ArrayBuffer>;
 }
@@ -52,6 +54,7 @@ export class PainterLink {
       this.pictures.get(message.id)?.(message.blob);
       this.pictures.delete(message.id);
     } else if (message.say === "drawn") this.heard.drawn(message);
+    else if (message.say === "used") this.heard.used(message.lanes);
     else if (message.say === "need") {
       const { key, wanted } = message;
       this.heard.tile(wanted).then(
@@ -73,6 +76,10 @@ export class PainterLink {
 
   scene(scene: Partial<Scene>): void {
     this.tell({ say: "scene", scene });
+  }
+
+  look(): void {
+    this.tell({ say: "look" });
   }
 
   hit(rank: number, lane: string, depth: number, time: number, slack: number): Promise<Mark | null> {

@@ -36,6 +36,8 @@ export interface Frame {
   name: (code: number) => string;
   /** Codes of names found; the others are drawn lightly. */
   found: ReadonlySet<number> | null;
+  /** The kinds that are drawn; null: all. */
+  only: ((kind: string) => boolean) | null;
 }
 
 export class Rows {
@@ -94,6 +96,7 @@ export class Rows {
         const x1 = over < to ? over : to;
         const code = name[mark] ?? -1;
         const dim = found !== null && !found.has(code);
+        if (frame.only && !frame.only(kinds[kind[mark] ?? 0] ?? "other")) continue;
         const base = inks.of(kinds[kind[mark] ?? 0] ?? "other", depth);
         const fill = filled ? (filled[mark] ?? 255) / 255 : 1;
         if (openRow >= 0 && openRow === row[mark] && x0 - openTo < 1.5) {

@@ -4,6 +4,7 @@ import { type Brush, mix } from "./inks";
 import { labelTop, rowAt, spotAt } from "./layout";
 import { shown } from "../../base/numbers";
 import { printable } from "../../base/text";
+import { instant } from "./ruler";
 import type { Arrow, Lanes, Mark, Place, Scene } from "./types";
 
 const MOST_ARROWS = 40;
@@ -233,7 +234,7 @@ export class Overlay {
     on.fillRect(Math.round(pointer.x), layout.axisTop + 4, 1, scene.height);
     const time = view.start + ((pointer.x - layout.gutter) / (scene.width - layout.gutter)) * (view.end - view.start);
     on.font = `11px ${theme.font}`;
-    const text = shown(time - scene.origin, "ns");
+    const text = instant(time - scene.origin, (view.end - view.start) / (scene.width - layout.gutter));
     const wide = on.measureText(text).width + 10;
     const from = Math.min(scene.width - wide, Math.max(layout.gutter, pointer.x - wide / 2));
     on.fillStyle = theme.soft;

@@ -10,7 +10,7 @@ import type { Piece, Store } from "./store";
 import { Measure } from "./text";
 import { tilesIn, UNITS, zFor } from "./tile";
 import { Titles } from "./titles";
-import type { Item, Lanes, RankLanes, Scene, Share, Theme } from "./types";
+import type { Item, Lanes, RankLanes, Scene, Share, Step, Theme } from "./types";
 import { WholeRun } from "./whole";
 
 export class Painter {
@@ -99,13 +99,13 @@ export class Painter {
     const found = scene.matches?.codes ? new Set(scene.matches.codes) : null;
     const labels: Label[] = [];
     for (const item of list) {
-      if (item.what !== "lane") continue;
+      if (item.what === "group") continue;
       const y = from + item.top + item.inset;
       if (item.kind === "steps") {
         this.steps(scene, lanes, item, y, left, width, scale);
         continue;
       }
-      const share: Share = item.kind === "counter" ? "counters" : "marks";
+      const share: Share = item.kind === "counter" ? "counters" : item.line && item.folded ? "line" : "marks";
       const key = `${item.rank}/${share}`;
       let own = pieces.get(key);
       if (!own) {
@@ -119,7 +119,8 @@ export class Painter {
         this.counter(scene, item, own, y, left, width, zero, scale);
         continue;
       }
-      const room = (item.bar > 16 ? 30 : 28) * dpr;
+      // What is folded is too thin for names.
+      const room = item.bar < 12 ? Infinity : (item.bar > 16 ? 30 : 28) * dpr;
       const frame: Frame = {
         left,
         right: width,
@@ -131,13 +132,15 @@ export class Painter {
         labels,
         room,
         found,
+        only: null,
         name: (code) => this.store.name(item.rank, code),
       };
+      if (item.line) this.line(frame, own, item, y);
       for (let line = 0; line < item.rows; line++) {
         const at = y + line * item.pitch;
         if (at > scene.height || at + item.pitch < (pinned ? 0 : layout.scrollTop)) continue;
         const tall = Math.round((at + item.bar) * dpr) - Math.round(at * dpr);
-        this.rows.row(frame, own, item.lane, line + item.skip, Math.round(at * dpr), tall);
+        this.rows.row(frame, own, item.lane, item.depths[line] ?? 0, Math.round(at * dpr), tall);
       }
     }
     this.rects.draw(this.on, this.inks.css);
@@ -145,6 +148,21 @@ export class Painter {
     for (const item of list) this.titles.draw(scene, item, from + item.top, left, width);
     const stuck = pinned ? null : stuckRank(layout, scene.scroll);
     if (stuck) this.titles.header(scene, stuck, layout.scrollTop, width, true);
+  }
+
+  /** All that the devices of a rank do in one line: communication beneath the rest, so that both are seen. */
+  private line(frame: Frame, pieces: readonly Piece[], item: Item, y: number): void {
+    const { line } = item;
+    if (!line) return;
+    const { dpr } = frame;
+    const row = (only: Frame["only"], from: number, tall: number) => {
+      const quiet = { ...frame, only, room: Infinity };
+      line.lanes.forEach((lane, at) =>
+        this.rows.row(quiet, pieces, lane, at ? 0 : line.depth, Math.round((y + from) * dpr), Math.round(tall * dpr)),
+      );
+    };
+    row((kind) => kind !== "communication", 5, 11);
+    row((kind) => kind === "communication", 17, 6);
   }
 
   private labels(labels: readonly Label[]): void {
@@ -201,7 +219,7 @@ export class Painter {
       if (x1 < left || x0 > width) continue;
       const from = Math.max(left, x0);
       const to = Math.min(width, x1) - (x1 - x0 > 4 * dpr ? 1.5 * dpr : 0.5);
-      on.fillStyle = theme.line;
+      on.fillStyle = step.steady === false ? mix(theme.line, theme.ground, 0.5) : theme.line;
       if (to - from < 6 * dpr) on.fillRect(from, top, Math.max(0.5, to - from), tall);
       else {
         on.beginPath();
@@ -210,7 +228,7 @@ export class Painter {
       }
       const room = to - from - 12 * dpr;
       if (room < 14 * dpr) continue;
-      const words = `step ${step.step} · ${shown(step.end - step.start, "ns")}`;
+      const words = `step ${step.step} · ${shown(step.end - step.start, "ns")}${step.steady === false ? ", not steady" : ""}`;
       const text = [words, `step ${step.step}`, `${step.step}`].find((one) => this.titles.width(one) * 1.02 <= room);
       if (!text) continue;
       on.fillStyle = theme.soft;
@@ -300,6 +318,6 @@ export class Painter {
   }
 }
 
-export function stepsOf(lanes: Lanes, rank: number): { step: number | string; start: number; end: number }[] {
+export function stepsOf(lanes: Lanes, rank: number): Step[] {
   return lanes.ranks.find((one: RankLanes) => one.rank === rank)?.steps ?? [];
 }

@@ -1,4 +1,4 @@
-/** What is selected, in three columns: the event and its arguments; where it was called from; the same op elsewhere. */
+/** What is selected: the event; its arguments; where it was called from; the same op elsewhere. */
 
 import type { ComponentChildren } from "preact";
 import { useAnswer } from "../../api/ask";
@@ -9,6 +9,7 @@ import { shown } from "../../base/numbers";
 import { useProps } from "../../base/props";
 import { printable } from "../../base/text";
 import { editorAddress, isWhole } from "../../frame/follow";
+import { instant } from "./ruler";
 import { kindWords } from "./theme";
 import type { EventFacts, Frame, Lanes } from "./types";
 
@@ -24,18 +25,30 @@ interface Props {
   readonly find: (name: string) => void;
   readonly follow: (link: Partial<Link>) => void;
   readonly close: () => void;
+  /** Null: as high as it is. */
+  readonly height: number | null;
 }
 
 export function Panel(props: Props) {
-  const { facts, close } = props;
+  const { facts, close, height } = props;
   return (
-    <section class="tl-panel" aria-label={`Selected: ${printable(facts.name)}`}>
+    <section
+      class="tl-panel"
+      style={height == null ? {} : { height: `${height}px` }}
+      aria-label={`Selected: ${printable(facts.name)}`}
+    >
       <button class="tl-close" aria-label="Clear the selection" data-tip="Esc" onClick={close}>
         ×
       </button>
+      <h2 class="tl-name" data-tip={printable(facts.name)}>
+        {printable(facts.name)}
+      </h2>
       <div>
-        <h2 class="tl-name">{printable(facts.name)}</h2>
         <About {...props} />
+      </div>
+      <div>
+        <h2>Arguments</h2>
+        <Arguments values={facts.arguments ?? {}} />
       </div>
       <div>
         <h2>Called from</h2>
@@ -95,7 +108,7 @@ function About({ facts, rank, lanes }: Props) {
           </Line>
         )}
         <Line name="Start" tip="After the first event of the trace.">
-          {shown(facts.start, "ns")}
+          {instant(facts.start, Math.max(1, facts.duration / 10))}
           {facts.step != null ? `, step ${printable(String(facts.step))}` : ""}
         </Line>
         <Line name="Where">{printable(where)}</Line>
@@ -107,7 +120,6 @@ function About({ facts, rank, lanes }: Props) {
           </Line>
         )}
       </dl>
-      <Arguments values={facts.arguments ?? {}} />
     </>
   );
 }
@@ -123,7 +135,7 @@ const LONG = 160;
 
 function Arguments({ values }: { values: Readonly<Record<string, unknown>> }) {
   const names = Object.keys(values);
-  if (!names.length) return null;
+  if (!names.length) return <p class="soft">None were recorded.</p>;
   return (
     <dl class="tl-arguments">
       {names.map((name) => {
@@ -159,7 +171,7 @@ function From({ facts, server, embedded, follow }: Props) {
       {stack.length > 0 && facts.stack_note && <p class="soft">{facts.stack_note}</p>}
       {stack.length ? (
         <ol class="tl-stack">
-          {stack.map((frame, at) => (
+          {stack.toReversed().map((frame, at) => (
             <li key={at}>
               <Where frame={frame} server={server} embedded={embedded} follow={follow} />
             </li>

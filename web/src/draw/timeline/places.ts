@@ -11,24 +11,55 @@ export interface Chosen {
   readonly row: number;
 }
 
-/** Folded at first: what the server says, and counters but the first. */
+/** Folded at first: what the server says, counters but the first, and of several ranks each. */
 export function startOf(lanes: Lanes): Arrangement {
   const folded = new Set<string>();
   for (const { rank, groups } of lanes.ranks) {
+    if (lanes.ranks.length > 1) folded.add(keyOf.rank(rank));
     for (const group of groups) {
       if (!group.collapsed && !(group.kind === "counter" && group.lanes.length > 2)) continue;
       folded.add(keyOf.group(rank, group.id));
-      if (group.lanes.length === 1) for (const lane of group.lanes) folded.add(keyOf.lane(rank, lane.id));
+      if (group.lanes.length === 1 && group.kind !== "counter")
+        for (const lane of group.lanes) folded.add(keyOf.lane(rank, lane.id));
     }
   }
   return { ...PLAIN, folded };
 }
 
-/** Of a run of more steps, a few in its middle are shown at first. */
-const MANY_STEPS = 24;
-const FEW_STEPS = 3;
+const NAMES = { folded: "fold", full: "rows", pinned: "pin" } as const;
 
-/** What is shown at first: as the address says, else the selected range or steps, else all, or a few steps of many. */
+/** What is otherwise than at first, for the address; null: nothing. */
+export function arrangedParams(lanes: Lanes, how: Arrangement): Record<string, string | null> {
+  const first = startOf(lanes);
+  const other = (what: keyof Arrangement) =>
+    [...new Set([...how[what], ...first[what]])].filter((key) => how[what].has(key) !== first[what].has(key)).sort();
+  return Object.fromEntries(
+    (Object.keys(NAMES) as (keyof Arrangement)[]).map((what) => [NAMES[what], other(what).join(" ") || null]),
+  );
+}
+
+/** As the address has it: what is folded, unfolded and pinned otherwise than at first. */
+export function arrangementOf(lanes: Lanes, params: Readonly<Record<string, string>>): Arrangement {
+  const first = startOf(lanes);
+  const flipped = (what: keyof Arrangement) => {
+    const set = new Set(first[what]);
+    for (const key of (params[NAMES[what]] ?? "").split(" ").filter(Boolean).slice(0, MOST))
+      if (!set.delete(key)) set.add(key);
+    return set;
+  };
+  return { folded: flipped("folded"), full: flipped("full"), pinned: flipped("pinned") };
+}
+
+/** Of a long address. */
+const MOST = 1000;
+
+export const measuresOf = (text: string | undefined): Span[] =>
+  (text ?? "")
+    .split(",")
+    .slice(0, MOST)
+    .flatMap((part) => spanOf(part) ?? []);
+
+/** What is shown at first: as the address says, else the selected range or steps, else what the server proposes. */
 export function startView(
   lanes: Lanes,
   params: Readonly<Record<string, string>>,
@@ -41,15 +72,12 @@ export function startView(
   if (range) return fitted(range, lanes);
   const chosen = stepsSpan(lanes, steps);
   if (chosen) return fitted(chosen, lanes, 0.03);
-  const all = lanes.ranks[0]?.steps ?? [];
-  const middle = Math.floor((all.length - FEW_STEPS) / 2);
-  const few = all.length > MANY_STEPS ? extent(all.slice(middle, middle + FEW_STEPS)) : null;
-  return few && fitted(few, lanes, 0.03);
+  return lanes.home ? fitted(lanes.home, lanes, 0.03) : null;
 }
 
 /** From the first to the last of the steps chosen, null if none is. */
 export function stepsSpan(lanes: Lanes, steps: string | undefined): Span | null {
-  const wanted = steps ? numbersOf(steps) : null;
+  const wanted = steps && steps !== "steady" ? numbersOf(steps) : null;
   return wanted && extent((lanes.ranks[0]?.steps ?? []).filter((step) => wanted.has(Number(step.step))));
 }
 

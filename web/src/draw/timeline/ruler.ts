@@ -40,6 +40,13 @@ export function ticks(start: number, end: number, least: number, origin: number)
   return found;
 }
 
+/** An instant, as fine as `apart` ns. */
+export function instant(time: number, apart: number): string {
+  const [size, unit] = unitOf(Math.max(Math.abs(time), apart));
+  const digits = Math.min(9, Math.max(0, Math.ceil(Math.log10(size / Math.max(1, apart)) - 1e-9)));
+  return `${grouped((time / size).toFixed(digits)).replace("-", "−")}\u202f${unit}`;
+}
+
 /** Digits after the point in threes: 1.234 567. */
 function grouped(text: string): string {
   const [whole = "", rest = ""] = text.split(".");

@@ -6,9 +6,9 @@
  */
 
 import { Gestures } from "./gestures";
-import { type Arrangement, layout, PLAIN, rowAt, type Spot, spotAt, unfolded } from "./layout";
+import { type Arrangement, keyOf, layout, PLAIN, rowAt, type Spot, spotAt, unfolded, type Used } from "./layout";
 import { PainterLink } from "./link";
-import type { Arrow, Item, Lanes, Layout, Mark, Scene, Side, Span, Theme, Wanted } from "./types";
+import type { Arrow, InView, Item, Lanes, Layout, Mark, Scene, Side, Span, Step, Theme, Wanted } from "./types";
 import { clamp, eased, fitted, limits, panned, shown, zoomed } from "./view";
 
 export interface Told {
@@ -47,6 +47,10 @@ export class Stage {
   target: Span = NOWHERE;
   scroll = 0;
   private room = 0;
+  private used: ReadonlyMap<string, Used> = new Map();
+  /** The first row of each lane that was shown when it was first seen. */
+  private readonly opened = new Map<string, number>();
+  private ranks: ReadonlyMap<number, string> = new Map();
   scrollTarget = 0;
   private change: Partial<Scene> = {
     scroll: 0,
@@ -100,6 +104,7 @@ export class Stage {
         this.told.trouble(failed);
         if (waiting === 0 && this.pointer && !this.gestures.dragging) this.seek();
       },
+      used: (lanes) => this.use(lanes),
       tile: told.tile,
     });
     this.watch = new ResizeObserver(() => this.measure());
@@ -119,6 +124,7 @@ export class Stage {
     this.put({ view: this.view, scroll: 0, hover: null, origin: 0 });
     this.arrange(this.how);
     this.rest();
+    this.link.look();
   }
 
   setTheme(theme: Theme): void {
@@ -128,18 +134,65 @@ export class Stage {
   arrange(how: Arrangement): void {
     this.how = how;
     if (!this.lanes || !this.width) return;
-    this.at = layout(this.lanes, how, this.width, this.room);
+    this.at = layout(this.lanes, how, this.width, this.room, { used: this.used, ranks: this.ranks });
     this.told.height(this.at.scrollTop + this.at.height + 4);
     this.scrollTarget = this.scroll = this.scrolled(this.scrollTarget);
     this.put({ layout: this.at, scroll: this.scroll });
+    this.see();
   }
 
-  /** The height that the picture may take without being scrolled: deep lanes use what is free. */
-  setRoom(height: number): void {
-    const room = Math.max(0, height - (this.at?.lanesTop ?? 64));
-    if (room === this.room) return;
-    this.room = room;
+  /** What is said of ranks, beside their names. */
+  setRanks(ranks: ReadonlyMap<number, string>): void {
+    this.ranks = ranks;
     this.arrange(this.how);
+  }
+
+  /** Rows that hold nothing in view are squeezed out. What is under the pointer, or at the top, stays where it is. */
+  private use(lanes: readonly InView[]): void {
+    const next = new Map(this.used);
+    for (const { rank, lane, depths, branch } of lanes) {
+      const key = keyOf.lane(rank, lane);
+      const split = depths.indexOf(branch);
+      const from = depths[Math.max(0, split - 1)] ?? 0;
+      const opened = Math.min(from, this.opened.get(key) ?? from);
+      if (depths.length && !this.opened.has(key)) this.opened.set(key, from);
+      next.set(key, { depths, from: opened });
+    }
+    const same = [...next].every(([key, { depths, from }]) => {
+      const now = this.used.get(key);
+      return now && now.from === from && now.depths.join() === depths.join();
+    });
+    if (same) return;
+    this.used = next;
+    const anchor = this.anchor();
+    this.arrange(this.how);
+    const there = anchor && this.at?.scrolled.find(({ key }) => key === anchor.key);
+    if (there && anchor && (this.scroll > 0 || this.pointer)) this.scrollTo(this.scroll + there.top - anchor.top, true);
+  }
+
+  private anchor(): Item | null {
+    if (!this.at) return null;
+    const { at, scroll } = this;
+    const spot = this.pointer && spotAt(at, this.pointer.y, scroll);
+    return (
+      (spot && at.scrolled.includes(spot.item) && spot.item) || at.scrolled.find(({ top }) => top >= scroll) || null
+    );
+  }
+
+  /** Which lanes can be seen without scrolling, for tests. */
+  private see(): void {
+    const { at } = this;
+    if (!at || !this.height) return;
+    const seen = at.scrolled.filter(
+      ({ top, height }) => at.scrollTop + top - this.scroll + Math.min(height, 20) <= this.height,
+    );
+    this.root.dataset["sight"] = [...at.pinned, ...seen]
+      .filter(({ top }) => top >= 0)
+      .map(
+        ({ what, kind, title, note }) =>
+          `${what === "lane" ? kind : what}: ${title}${what === "rank" && note ? ` · ${note}` : ""}`,
+      )
+      .join("; ");
   }
 
   setSelected(mark: Mark | null, arrows: Arrow[]): void {
@@ -310,7 +363,13 @@ export class Stage {
     const way = side === "down" ? 1 : -1;
     for (let next = place + way; next >= 0 && next < order.length; next += way) {
       const item = order[next] as Item;
-      const mark = await this.link.hit(item.rank, item.lane, item.skip, middle, this.target.end - this.target.start);
+      const mark = await this.link.hit(
+        item.rank,
+        item.lane,
+        item.depths[0] ?? 0,
+        middle,
+        this.target.end - this.target.start,
+      );
       if (mark) return this.reached(mark);
     }
     this.told.reach(null, side === "down" ? "further down" : "further up");
@@ -330,7 +389,7 @@ export class Stage {
       const mark = await this.link.hit(
         item.rank,
         item.lane,
-        item.skip,
+        item.depths[0] ?? 0,
         middle,
         (this.target.end - this.target.start) / 2,
       );
@@ -363,7 +422,8 @@ export class Stage {
 
   toggle(item: Item, what: keyof Arrangement): void {
     const set = new Set(this.how[what]);
-    if (!set.delete(item.key)) set.add(item.key);
+    const key = what === "folded" ? item.toggles : item.key;
+    if (!set.delete(key)) set.add(key);
     this.told.arrange({ ...this.how, [what]: set });
   }
 
@@ -421,6 +481,7 @@ export class Stage {
     clearTimeout(this.settle);
     this.settle = setTimeout(() => {
       this.told.settled(this.target);
+      this.link.look();
       this.seek();
     }, 220);
   }
@@ -433,12 +494,24 @@ export class Stage {
     const wider = width !== this.width;
     Object.assign(this, { width, height, dpr });
     this.put({ width, height, dpr });
-    if (wider || !this.at) this.arrange(this.how);
+    // With less room the rows stay as many as they are: nothing moves as the panel opens.
+    const room = height - (this.at?.lanesTop ?? 54);
+    const grows = wider || room > this.room;
+    if (grows) this.room = room;
+    if (grows || !this.at) this.arrange(this.how);
     else this.scrollTo(this.scrollTarget, true);
+    this.see();
     if (this.selected) this.uncover(this.selected);
   }
 
   // Places.
+
+  /** The step of a ruler at a place. */
+  stepAt(item: Item, x: number): Step | null {
+    const time = this.time(x) - item.offset;
+    const own = this.lanes?.ranks.find(({ rank }) => rank === item.rank);
+    return own?.steps?.find((one) => time >= one.start && time < one.end) ?? null;
+  }
 
   timeIn(view: Span, x: number): number {
     const gutter = this.at?.gutter ?? 0;

@@ -6,20 +6,46 @@ import { printable } from "../../base/text";
 import { counted } from "./panel";
 import type { RangeFacts } from "./types";
 
+/** One line, while the summary is folded. */
+export function Folded({ top, open }: { top: SummaryProps["top"]; open: () => void }) {
+  const first = (side: string) => top.find((one) => (one.side ?? "device") === side);
+  const said = (["device", "host"] as const).flatMap((side) => {
+    const one = first(side);
+    return one ? [`most ${side} time: ${printable(one.name)}, ${shown(one.ns, "ns")}`] : [];
+  });
+  return (
+    <button class="tl-folded" aria-expanded={false} onClick={open}>
+      <i aria-hidden="true">▴</i> <b>In this range</b>{" "}
+      {said.map((words) => (
+        <span key={words}>{words}</span>
+      ))}
+    </button>
+  );
+}
+
 interface SummaryProps {
   readonly top: NonNullable<RangeFacts["top"]>;
   readonly dark: boolean;
   readonly pick: (row: number) => void;
   readonly find: (name: string) => void;
+  readonly fold: () => void;
+  readonly height: number | null;
 }
 
-export function Summary({ top, dark, pick, find }: SummaryProps) {
+export function Summary({ top, dark, pick, find, fold, height }: SummaryProps) {
   const sides = [
     ["device", "Most device time in this range"],
     ["host", "Most host time in this range"],
   ] as const;
   return (
-    <section class="tl-summary" aria-label="What took the most time in this range">
+    <section
+      class="tl-summary"
+      style={height == null ? {} : { height: `${height}px` }}
+      aria-label="What took the most time in this range"
+    >
+      <button class="tl-close" aria-label="Fold the summary" data-tip="Fold" onClick={fold}>
+        ▾
+      </button>
       {sides.map(([side, title]) => {
         const rows = top.filter((one) => (one.side ?? "device") === side);
         if (!rows.length) return null;

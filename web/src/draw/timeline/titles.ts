@@ -52,6 +52,7 @@ export class Titles {
     const { theme } = scene;
     const rank = item.what === "rank";
     const top = Math.round(y * dpr);
+    if (item.line && !ground) return this.rankTitle(scene, item, y, width);
     if (ground) {
       on.fillStyle = theme.ground;
       on.fillRect(0, top, width, Math.round((item.height - 2) * dpr));
@@ -63,6 +64,28 @@ export class Titles {
     this.words(item, y + item.height / 2 + (rank ? 2 : 3), rank ? theme.ink : theme.soft, theme.soft, width / dpr - 30);
   }
 
+  /** The name of a rank, left of its line or above it, and what is said of it. */
+  private rankTitle(scene: Scene, item: Item, y: number, width: number): void {
+    const { on, dpr } = this;
+    const { theme, layout } = scene;
+    const left = layout.gutter;
+    if (left) {
+      on.fillStyle = theme.ground;
+      on.fillRect(0, Math.round(y * dpr), Math.round((left - 2) * dpr), Math.ceil(item.height * dpr));
+    }
+    const loud = item.note ? (theme.kinds.waiting ?? theme.ink) : theme.ink;
+    const words = item.note ? { ...item, title: `${item.title} · ${item.note}` } : item;
+    this.words(words, y + (left ? item.height / 2 : 8), loud, theme.soft, (left || width / dpr) - 28);
+    if (!item.note || !left) return;
+    on.fillStyle = loud;
+    on.fillRect(
+      Math.round((left - 4) * dpr),
+      Math.round((y + 3) * dpr),
+      Math.round(3 * dpr),
+      Math.round((item.height - 6) * dpr),
+    );
+  }
+
   private laneTitle(scene: Scene, item: Item, y: number, left: number, width: number): void {
     const { on, dpr } = this;
     const { theme, layout } = scene;
@@ -72,7 +95,7 @@ export class Titles {
       const middle = labelTop(layout, item, y, scene.scroll) + Math.min(item.bar, 20) / 2;
       this.words(item, middle, theme.soft, theme.soft, left / dpr - 28 - item.indent - (item.pinned ? 12 : 0));
       if (item.pinned) this.pin(left - 14 * dpr, middle * dpr, theme.soft);
-      if (item.kind === "counter") this.extent(item, middle + 15, theme.soft);
+      if (item.kind === "counter" && item.bar > 20) this.extent(item, middle + 13, theme.soft);
     } else if (item.kind !== "steps") {
       const room = width / dpr - 30;
       on.font = this.font(12);
@@ -89,7 +112,11 @@ export class Titles {
       on.font = this.font(11);
       on.fillStyle = theme.accent;
       const x = Math.max(left + 4 * dpr, (18 + item.indent) * dpr);
-      on.fillText(`${item.hidden} more rows`, x, (y + item.inset + item.rows * item.pitch + 9) * dpr);
+      on.fillText(
+        `${item.hidden} more row${item.hidden > 1 ? "s" : ""}`,
+        x,
+        (y + item.inset + item.rows * item.pitch + 9) * dpr,
+      );
     }
   }
 
@@ -109,7 +136,8 @@ export class Titles {
     const { on, dpr } = this;
     on.font = this.font(11);
     on.fillStyle = colour;
-    on.fillText(`0 to ${level(this.top(item.key) ?? item.max, item.unit)}`, (18 + item.indent) * dpr, middle * dpr);
+    const extent = `0 to ${level(this.top(item.key) ?? item.max, item.unit)}`;
+    on.fillText(item.note ? `${extent} · ${item.note}` : extent, (18 + item.indent) * dpr, middle * dpr);
   }
 
   private chevron(x: number, y: number, folded: boolean, colour: string): void {

@@ -3,7 +3,7 @@
 import type { RefObject } from "preact";
 import { useState } from "preact/hooks";
 import { shown } from "../../base/numbers";
-import { printable } from "../../base/text";
+import { printable, words } from "../../base/text";
 import { Pill } from "../../frame/popover";
 import { type Arrangement, keyOf } from "./layout";
 import type { Found, Lanes } from "./types";
@@ -20,7 +20,7 @@ interface SearchProps {
 }
 
 export function Search({ text, found, failed, box, type, find, clear, leave }: SearchProps) {
-  const words =
+  const result =
     failed ||
     (found
       ? found.total
@@ -48,7 +48,7 @@ export function Search({ text, found, failed, box, type, find, clear, leave }: S
           event.preventDefault();
         }}
       />
-      <output aria-live="polite">{text && words}</output>
+      <output aria-live="polite">{text && result}</output>
       {text && (
         <>
           <button
@@ -77,19 +77,30 @@ interface LanesProps {
 
 /** Every lane by name, to show and to pin: what the labels do, for the keyboard and for screen readers. */
 export function LanesMenu({ lanes, how, set }: LanesProps) {
-  const count = lanes.ranks.reduce(
+  const listed = lanes.ranks.reduce(
     (sum, { groups }) => sum + groups.reduce((all, group) => all + group.lanes.length, 0),
     0,
   );
+  const count = lanes.ranks.reduce((sum, { more = 0 }) => sum + more, listed);
   const flip = (what: keyof Arrangement, key: string) => {
     const next = new Set(how[what]);
     if (!next.delete(key)) next.add(key);
     set({ ...how, [what]: next });
   };
   return (
-    <Pill label="Lanes" value={`${count}`} title="Lanes: open and pinned" right>
+    <Pill
+      label="Lanes"
+      value={listed < count ? `${shown(listed, "")} of ${shown(count, "")}` : `${count}`}
+      title="Lanes: open and pinned"
+      right
+    >
       {() => (
         <div class="tl-lanes">
+          {(lanes.notes ?? []).map((note) => (
+            <p class="sub" key={note}>
+              {words(note)}
+            </p>
+          ))}
           {lanes.ranks.map(({ rank, groups }) => (
             <fieldset key={rank}>
               {lanes.ranks.length > 1 && (
@@ -111,7 +122,7 @@ export function LanesMenu({ lanes, how, set }: LanesProps) {
                       strong
                     />
                   )}
-                  {group.lanes.slice(0, 200).map((lane) => {
+                  {group.lanes.map((lane) => {
                     const key = keyOf.lane(rank, lane.id);
                     return (
                       <div class="tl-lane" key={lane.id}>
@@ -159,12 +170,15 @@ interface PerfettoProps {
   /** The server has Perfetto's page itself. */
   readonly own: boolean;
   readonly what: string;
-  readonly open: () => Promise<void>;
+  /** Null in a report, which holds no trace. */
+  readonly open: (() => Promise<void>) | null;
+  readonly save: () => void;
 }
 
-export function Perfetto({ own, what, open }: PerfettoProps) {
+/** What can be taken out: the picture, and the range in view for Perfetto. */
+export function Export({ own, what, open, save }: PerfettoProps) {
   const [said, say] = useState("");
-  const act = (close: () => void) => {
+  const act = (open: () => Promise<void>, close: () => void) => {
     say("Cutting the trace …");
     open().then(
       () => {
@@ -175,17 +189,32 @@ export function Perfetto({ own, what, open }: PerfettoProps) {
     );
   };
   return (
-    <Pill label="Open in" value="Perfetto" title="Open in Perfetto" right>
+    <Pill label="" value="Export" title="Export: the picture, or the range in view for Perfetto" right>
       {(close) => (
         <div class="tl-perfetto">
-          <p>
-            {own
-              ? `Perfetto opens in a new window with ${what}. Nothing leaves this machine.`
-              : `A new window opens ui.perfetto.dev and is handed ${what}: names, arguments and paths of the trace go to that page, which shows them in your browser.`}
-          </p>
-          <button class="button" onClick={() => act(close)}>
-            {own ? "Open" : "Open and hand it over"}
+          <p>The picture as it stands here.</p>
+          <button
+            class="button"
+            onClick={() => {
+              save();
+              close();
+            }}
+          >
+            Save PNG
           </button>
+          {open && <p />}
+          {open && (
+            <p>
+              {own
+                ? `Perfetto opens in a new window with ${what}. Nothing leaves this machine.`
+                : `A new window opens ui.perfetto.dev and is handed ${what}: names, arguments and paths of the trace go to that page, which shows them in your browser.`}
+            </p>
+          )}
+          {open && (
+            <button class="button" onClick={() => act(open, close)}>
+              {own ? "Open in Perfetto" : "Open in Perfetto and hand it over"}
+            </button>
+          )}
           <p role="status">{said}</p>
         </div>
       )}

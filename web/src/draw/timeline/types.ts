@@ -30,8 +30,13 @@ export interface Group {
 
 export interface Step {
   step: number | string;
+  /** As the device sees it, which is how long all views say that it is. */
   start: number;
   end: number;
+  host_start?: number;
+  host_end?: number;
+  /** False of those that warm up, and of an empty last one. */
+  steady?: boolean;
 }
 
 export interface RankLanes {
@@ -39,6 +44,8 @@ export interface RankLanes {
   /** Added to the rank's instants so that clocks agree. */
   offset: number;
   groups: Group[];
+  /** Lanes beyond those listed. */
+  more?: number;
   steps?: Step[];
 }
 
@@ -54,6 +61,8 @@ export interface Lanes {
   ranks: RankLanes[];
   start: number;
   end: number;
+  /** What is shown at first; null: all. */
+  home?: Span | null;
   minimap?: Minimap | null;
   version?: string;
   notes?: string[];
@@ -78,6 +87,16 @@ export interface Mark extends Span {
   name: string;
   /** A start or end that lies beyond the tiles at hand is not exact. */
   cut: boolean;
+  /** Of a counter: its mean and greatest level there. */
+  level?: { mean: number; max: number; unit: string };
+}
+
+/** Of a lane in view: the depths that hold something, and the first one at which calls follow one another. */
+export interface InView {
+  rank: number;
+  lane: string;
+  depths: number[];
+  branch: number;
 }
 
 export interface Place {
@@ -171,6 +190,8 @@ export interface Theme {
 /** One line of the picture: a header of a rank or group, or a lane. `top` is within its part (pinned or scrolled). */
 export interface Item {
   key: string;
+  /** The key of what its label folds and unfolds. */
+  toggles: string;
   what: "rank" | "group" | "lane";
   kind: GroupKind | "rank";
   rank: number;
@@ -182,8 +203,8 @@ export interface Item {
   /** Where marks begin, beneath a label that stands above them. */
   inset: number;
   rows: number;
-  /** The depth of the first row shown. */
-  skip: number;
+  /** The depths to be seen, of which the first `rows` are: those that hold nothing in view have no row. */
+  depths: readonly number[];
   pitch: number;
   bar: number;
   hidden: number;
@@ -194,6 +215,10 @@ export interface Item {
   unit: string;
   max: number;
   colour: string;
+  /** What is said beside the title. */
+  note: string;
+  /** Of a rank: lanes that are drawn over one another in one line, and which row of the first of them. */
+  line: { lanes: readonly string[]; depth: number } | null;
 }
 
 export interface Layout {
@@ -233,8 +258,8 @@ export interface Scene {
   matches: { codes: number[] | null; buckets: number[] } | null;
 }
 
-/** Marks and counters come apart: counters take the server longer. */
-export type Share = "marks" | "counters";
+/** Marks and counters come apart: counters take the server longer. Of a folded rank only its line is wanted. */
+export type Share = "marks" | "counters" | "line";
 
 export interface Wanted {
   rank: number;
@@ -258,6 +283,7 @@ export type ToPainter =
   | { say: "beside"; id: number; mark: Mark; side: Side }
   | { say: "tile"; key: string; bytes: ArrayBuffer | null; error: string }
   | { say: "picture"; id: number }
+  | { say: "look" }
   | { say: "close" };
 
 export type FromPainter =
@@ -265,4 +291,5 @@ export type FromPainter =
   | { say: "drawn"; ms: number; tiles: number; waiting: number; bytes: number; failed: string }
   | { say: "need"; key: string; wanted: Wanted }
   | { say: "drop"; key: string }
+  | { say: "used"; view: Span; lanes: InView[] }
   | { say: "picture"; id: number; blob: Blob | null };

@@ -1,0 +1,138 @@
+"""The Timeline opens on what matters, keeps what is arranged, and says what it leaves out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.drawn import op, written
+from tests.server.serving import serving
+from tests.web.conftest import Served, Tab
+
+DRAWN = """() => {
+  const stage = document.querySelector('.tl-stage');
+  return !!stage && stage.dataset.waiting === '0' && !!stage.dataset.sight;
+}"""
+SHARE = """() => {
+  const { top, bottom } = document.querySelector('.tl-stage').getBoundingClientRect();
+  return (Math.min(bottom, innerHeight) - top) / innerHeight;
+}"""
+
+SEEN = "words => !!document.querySelector('.tl-stage')?.dataset.sight?.includes(words)"
+
+KINDS = (
+    "resnet50_v100/num_workers_0",
+    "owlv2_h100",
+    "dlrm_ddp_v100_8rank",
+    "resnet_ddp_mi300",
+    "eager_b200",
+    "mtia",
+    "ddp_nccl_a100",
+)
+"""Few and many host threads, deep stacks, a dozen streams; CUDA, ROCm, MTIA."""
+
+
+def opened(tab: Tab, run: str, query: str = "") -> str:
+    """The Timeline of a run, drawn: what is in sight of it."""
+    tab.open(run, "timeline", query)
+    tab.page.wait_for_function(DRAWN, timeout=60_000)
+    tab.page.wait_for_timeout(600)  # until rows that hold nothing are gone
+    return in_sight(tab)
+
+
+def in_sight(tab: Tab) -> str:
+    return str(tab.page.locator(".tl-stage").get_attribute("data-sight"))
+
+
+def steps(text: str) -> list[str]:
+    return re.findall(r"(?:^|; )([a-z]+): ", text)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [(1280, 720), (1024, 768)])
+def test_devices_and_the_main_thread_are_in_sight(
+    at_theirs: Tab, theirs: Served, kind: str, size: tuple[int, int]
+) -> None:
+    at_theirs.page.set_viewport_size({"width": size[0], "height": size[1]})
+    seen = opened(at_theirs, theirs.run(kind))
+    assert "device: " in seen
+    assert "host: main thread" in seen
+    assert seen.index("device: ") < seen.index("host: ")
+    if kind != "eager_b200":  # has no steps
+        assert steps(seen)[0] == "steps"
+    assert at_theirs.page.evaluate(SHARE) >= 0.65
+
+
+def test_each_of_all_ranks_is_a_line_and_the_stragglers_are_marked(at_theirs: Tab, theirs: Served) -> None:
+    run = theirs.run("dlrm_ddp_v100_8rank")
+    late = theirs.client.get(f"runs/{run}/analyses/stragglers")
+    names = [column["name"] for column in late["columns"]]
+    expected = {
+        row[names.index("rank")]: "straggler" for row in late["rows"] if row[names.index("straggler")]
+    }  # what Distributed says
+    assert expected
+    opened(at_theirs, run, "?ranks=all")
+    at_theirs.page.wait_for_function(SEEN, arg="straggler")
+    lines = re.findall(r"rank: Rank (\d+)( · straggler)?", in_sight(at_theirs))
+    assert {int(rank) for rank, _ in lines} == set(range(8))
+    assert {int(rank) for rank, mark in lines if mark} == set(expected)
+
+
+def test_a_click_unfolds_a_rank_and_a_reload_keeps_it(at_theirs: Tab, theirs: Served) -> None:
+    seen = opened(at_theirs, theirs.run("dlrm_ddp_v100_8rank"), "?ranks=all")
+    assert "device: " not in seen
+    box: Any = at_theirs.page.locator(".tl-stage").bounding_box()
+    at_theirs.page.mouse.click(box["x"] + 60, box["y"] + 54 + 26 + 28 + 10)
+    at_theirs.page.wait_for_function(SEEN, arg="device: GPU 1")
+    assert "p.fold=r1" in at_theirs.page.url
+    at_theirs.page.reload()
+    at_theirs.page.wait_for_function(SEEN, arg="device: GPU 1", timeout=30_000)
+
+
+def test_escape_clears_one_thing_at_a_time(at_ours: Tab, ours: Served) -> None:
+    row = ours.client.get(f"runs/{ours.run('mlp')}/timeline/search", {"q": "addmm"})["row"]
+    opened(at_ours, ours.run("mlp"), f"?time=1000-900000&p.measure=2000-5000&p.q=addmm&p.row={row}")
+    at_ours.page.locator(".tl-panel").wait_for()
+    left = ["p.row", "p.measure", "time", "p.q"]
+    while left:
+        assert all(f"{name}=" in at_ours.page.url for name in left), left
+        at_ours.page.locator(".tl-stage").focus()
+        at_ours.page.keyboard.press("Escape")
+        gone = left.pop(0)
+        at_ours.page.wait_for_function("name => !location.hash.includes(name + '=')", arg=gone, timeout=5_000)
+
+
+def test_a_selection_moves_neither_the_lanes_nor_the_picture(at_theirs: Tab, theirs: Served) -> None:
+    page = at_theirs.page
+    page.set_viewport_size({"width": 1280, "height": 720})
+    before = opened(at_theirs, theirs.run("owlv2_h100"))
+    box: Any = page.locator(".tl-stage").bounding_box()
+    page.mouse.click(box["x"] + 400, box["y"] + 160)
+    page.locator(".tl-panel").wait_for()
+    page.wait_for_timeout(600)
+    after: Any = page.locator(".tl-stage").bounding_box()
+    assert after["y"] == box["y"]
+    assert before.startswith(in_sight(at_theirs))
+    name: Any = page.locator(".tl-name").bounding_box()
+    assert name["height"] <= 44, "two lines at most"
+
+
+def test_times_that_cannot_be_right_are_said_and_the_rest_is_drawn(tab: Tab, tmp_path: Path) -> None:
+    begin = 1_700_000_000_000_000_000
+    written(tmp_path / "t.json", op("bad", 0, 10), *(op("a", begin + at * 1_000, 500) for at in range(300)))
+    with serving(tmp_path) as client:
+        tab.address = f"http://127.0.0.1:{client.port}"
+        seen = opened(tab, client.run())
+        assert "host: main thread" in seen
+        assert "104 days" in str(tab.page.locator(".tl-notes").get_attribute("data-tip"))
+
+
+def test_lanes_that_are_not_listed_are_counted(tab: Tab, tmp_path: Path) -> None:
+    written(tmp_path / "t.json", *(op("a", at * 10, 5, tid=at) for at in range(600)))
+    with serving(tmp_path) as client:
+        tab.address = f"http://127.0.0.1:{client.port}"
+        opened(tab, client.run())
+        assert "400 of 600" in str(tab.page.locator(".tl-tools").text_content())
