@@ -154,6 +154,13 @@ def test_one_wrong_time_moves_neither_the_origin_nor_the_end(tmp_path: Path, ast
     assert (found.origin, found.end, found.astray) == (begin, 19_500, 1)
 
 
+def test_an_event_that_lasts_for_ever_ends_where_a_browser_can_count(tmp_path: Path) -> None:
+    trace = job(tmp_path, op("bad", 0, 10**18), *(op("a", at * 1000, 500) for at in range(20))).trace()
+    found = trace.of(timeline)
+    assert (found.end, found.astray) == (19_500, 1)
+    assert int(times(trace)[1].max()) == (1 << 53) - 1
+
+
 def test_a_trace_without_events(tmp_path: Path) -> None:
     trace = job(tmp_path, *named(1, 0)).trace()
     found = trace.of(timeline)

@@ -127,7 +127,7 @@ def test_times_that_cannot_be_right_are_said_and_the_rest_is_drawn(tab: Tab, tmp
         tab.address = f"http://127.0.0.1:{client.port}"
         seen = opened(tab, client.run())
         assert "host: main thread" in seen
-        assert "104 days" in str(tab.page.locator(".tl-notes").get_attribute("data-tip"))
+        assert "cannot be right" in str(tab.page.locator(".tl-notes").get_attribute("data-tip"))
 
 
 def test_lanes_that_are_not_listed_are_counted(tab: Tab, tmp_path: Path) -> None:

@@ -21,9 +21,6 @@ from kinetoscope.model.selection import Selection
 from kinetoscope.model.steps import STEADY, Steps, is_delayed, is_last_empty, steady, step_of, steps
 from kinetoscope.model.trace import Trace
 
-_ERA: Final = 1 << 52
-"""52 days, ns: nobody records that long."""
-
 _ETERNITY: Final = 1 << 61
 """No time is beyond this, ns, so that lengths fit into 64 bits."""
 
@@ -66,17 +63,9 @@ class Scope:
 
 
 def origin_of_time(trace: Trace) -> int:
-    """Where a trace's clock is shown to begin, ns: the first instant of anything but names and the recording's span.
-
-    Where the first instant is _ERA from the one in the middle, a time is wrong: then it is the first one that is not.
-    """
+    """Where a trace's clock is shown to begin, ns: the first instant of anything but names and the recording's span."""
     shown = ~any_of(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.OTHER))
-    start = trace.start[shown]
-    if not len(start):
-        return 0
-    middle = int(np.partition(start, len(start) // 2)[len(start) // 2])
-    near = start >= middle - _ERA if middle - _ERA > np.iinfo(np.int64).min else np.ones(len(start), np.bool_)
-    return int(start.min(where=near, initial=middle))
+    return int(trace.start[shown].min()) if shown.any() else 0
 
 
 def scope(trace: Trace, select: Selection) -> Scope:

@@ -78,7 +78,7 @@ class Timeline:
         depth: int16 [events], the row within its lane in which each is drawn, −1 for what is not.
         layer: int8 [events], the layer of its track, −1 for what is not drawn.
         origin: time 0, ns, see `scope.origin_of_time`; end: the last instant, counted from there.
-        astray: how many events are drawn at the edge, for their times are more than 104 days from the origin.
+        astray: how many events are not drawn, or not to their end, for their times cannot be right.
     """
 
     lanes: tuple[Lane, ...]
@@ -119,7 +119,7 @@ def timeline(trace: Trace) -> Timeline:
         layer=layer,
         origin=origin,
         end=_end(trace, layer, end) - origin,
-        astray=int(np.count_nonzero(trace.of(_astray) & (layer >= 0))),
+        astray=len(trace.of(stray)) + int(np.count_nonzero(trace.of(_astray) & (layer >= 0))),
     )
 
 

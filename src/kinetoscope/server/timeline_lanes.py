@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.model.calltree import main_thread
+from kinetoscope.model.health import many
 from kinetoscope.model.scope import origin_of_time, scope
 from kinetoscope.model.selection import Selection
 from kinetoscope.model.steps import STEADY, steps
@@ -188,8 +189,8 @@ def _notes(trace: Trace, steps_by: str | None) -> list[str]:
         )
     if astray := ready(trace, timeline).astray:
         notes.append(
-            f"Rank {trace.source.rank} has {astray:,} events with times more than 104 days from the others: they are "
-            "not in the picture."
+            f"Rank {trace.source.rank}: the times of {many(astray, 'event')} cannot be right, 30 days from the others or "
+            "as long; the picture is without them."
         )
     if len(stepped) > _STEPS:
         notes.append(f"Rank {trace.source.rank} has more than {_STEPS:,} steps; the first ones are in the ruler.")
