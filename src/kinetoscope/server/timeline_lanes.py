@@ -189,8 +189,8 @@ def _notes(trace: Trace, steps_by: str | None) -> list[str]:
         )
     if astray := ready(trace, timeline).astray:
         notes.append(
-            f"Rank {trace.source.rank}: the times of {many(astray, 'event')} cannot be right, 30 days from the others or "
-            "as long; the picture is without them."
+            f"Rank {trace.source.rank}: the times of {many(astray, 'event')} cannot be right (30 days from the others, "
+            "or as long): the picture is without them."
         )
     if len(stepped) > _STEPS:
         notes.append(f"Rank {trace.source.rank} has more than {_STEPS:,} steps; the first ones are in the ruler.")
