@@ -24,7 +24,7 @@ def summary(*arguments: str | Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_a_run_on_the_host(capsys: pytest.CaptureFixture[str]) -> None:
     text = summary(MLP, capsys=capsys)
-    assert text.startswith("mlp.pt.trace.json.gz\n5 steps · ")
+    assert text.startswith("mlp.pt.trace.json.gz\n3 of 5 steps · ")
     assert "no device work was recorded, so this is the host's time." in text
     assert "Operators by host time" in text
     assert "Kernels" not in text
@@ -39,7 +39,7 @@ def test_the_demo_finds_the_mistake_that_was_made_in_it(capsys: pytest.CaptureFi
 def test_several_cycles_of_one_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in (1, 2):
         shutil.copy(MLP, tmp_path / f"host_7.{number}000000000000.pt.trace.json.gz")
-    assert "10 steps · " in summary(tmp_path, capsys=capsys)
+    assert "6 of 10 steps · " in summary(tmp_path, capsys=capsys)
 
 
 def test_several_ranks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,7 +51,7 @@ def job(request: pytest.FixtureRequest) -> Job:
 def of(job: Job, name: str) -> Job:
     """The job as a page gets it: one rank, unless it is about all; one cycle."""
     sources = [each for each in job.sources if each.cycle == 0]
-    return replace(job, sources=tuple(sources if PAGES[name].all_ranks else sources[:1]))
+    return replace(job, sources=tuple(sources if PAGES[name].ranks != "one" else sources[:1]))
 
 
 def made(job: Job, name: str, select: Selection = ALL, **params: str) -> Page:

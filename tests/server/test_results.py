@@ -6,14 +6,15 @@ import io
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from kinetoscope.analyses import GROUPS, NAMES, named
-from kinetoscope.model.selection import Selection
+from kinetoscope.analyses import GROUPS, NAMES, RECORDED, named
+from kinetoscope.model.selection import ALL, Selection, settled
 from kinetoscope.pages import PAGES
 from kinetoscope.pages import named as composer
 from kinetoscope.pages.blocks import to_plain
@@ -35,6 +36,11 @@ def plain(value: Any) -> Any:
     return [plain(each) for each in value] if isinstance(value, list) else value
 
 
+def usual(name: str) -> Selection:
+    """What the page looks at unless told otherwise: the steady steps, of memory all that was recorded."""
+    return ALL if name in RECORDED else settled(ALL)
+
+
 def expected(result: Result) -> dict[str, Any]:
     told: dict[str, Any] = json.loads(files.to_json(result))
     return told | {"rows": plain(told["rows"])}
@@ -46,7 +52,7 @@ def test_each_analysis_answers_as_the_library_does(request: pytest.FixtureReques
     client: Client = request.getfixturevalue(which)
     job = client.workspace.runs().runs[0].job
     told = client.get(f"runs/{client.run()}/analyses/{name}", {"limit": 10_000})
-    result = expected(named(name)(job))
+    result = expected(named(name)(job, select=usual(name)))
     assert told["rows"] == result["rows"][:10_000]
     assert told["notes"] == result["notes"]
     assert (told["total"], told["all"]) == (len(result["rows"]), len(result["rows"]))
@@ -60,7 +66,8 @@ def test_each_chart_is_the_library_s(device: Client, name: str) -> None:
     job = device.workspace.runs().runs[0].job
     for dark in (False, True):
         told = device.get(f"runs/{device.run()}/analyses/{name}/chart", {"dark": "1"} if dark else {})
-        assert told == json.loads(json.dumps(specification(named(name)(job), dark=dark, width=None)))
+        made = specification(named(name)(job, select=usual(name)), dark=dark, width=None)
+        assert told == json.loads(json.dumps(made))
 
 
 def test_an_analysis_without_a_chart_says_so(mlp: Client) -> None:
@@ -85,13 +92,16 @@ def test_an_analysis_without_a_chart_says_so(mlp: Client) -> None:
 def test_the_selection_is_obeyed(device: Client, query: dict[str, str], select: Selection) -> None:
     job = device.workspace.runs().runs[0].job
     told = device.get(f"runs/{device.run()}/analyses/kernels", query)
-    assert told["rows"] == expected(named("kernels")(job, select=select))["rows"]
+    assert told["rows"] == expected(named("kernels")(job, select=settled(select)))["rows"]
 
 
 def test_parameters_are_obeyed(device: Client) -> None:
     job = device.workspace.runs().runs[0].job
     told = device.get(f"runs/{device.run()}/analyses/operators", {"p.group_by": "name", "p.runtime": "include"})
-    assert told["rows"] == expected(named("operators")(job, group_by="name", runtime="include"))["rows"]
+    assert (
+        told["rows"]
+        == expected(named("operators")(job, select=settled(ALL), group_by="name", runtime="include"))["rows"]
+    )
     assert told["params"] == {"group_by": "name", "runtime": "include"}
 
 
@@ -108,7 +118,7 @@ def test_ranks_are_chosen(ranks: Client) -> None:
 
 def test_files_hold_all_rows(mlp: Client) -> None:
     path = f"/api/runs/{mlp.run()}/analyses/operators"
-    result = named("operators")(read(MLP))
+    result = named("operators")(read(MLP), select=settled(ALL))
     query = {"limit": 1, "sort": "-calls"}
     ordered = result.frame.sort("calls", descending=True, nulls_last=True, maintain_order=True)
     told = {form: mlp.ask(path, {**query, "format": form}) for form in ("csv", "parquet", "arrow")}
@@ -130,9 +140,12 @@ def test_each_page_is_the_library_s(request: pytest.FixtureRequest, page: str, w
     except ModuleNotFoundError:
         pytest.skip("not written yet")
     run = client.workspace.runs().runs[0]
-    job = run.part(None if PAGES[page].all_ranks else (0,), 0)
+    view = PAGES[page]
+    job = run.part((0,) if view.ranks == "one" else None, None)
     told = client.get(f"runs/{run.id}/pages/{page}")
-    assert told == json.loads(json.dumps(to_plain(module.page(job, Selection(), {}))))
+    assert told.pop("select") == ({"rank": "0"} if view.ranks == "one" else {"ranks": "all"})
+    made = json.loads(json.dumps(to_plain(module.page(job, ALL if view.recorded else settled(ALL), {}))))
+    assert told == {key: value for key, value in made.items() if key != "select"}
 
 
 def test_the_ledger_is_of_all_runs_oldest_first(tmp_path: Path) -> None:
@@ -155,7 +168,7 @@ def test_two_runs_are_compared() -> None:
         page: Any = composer("compare")
         jobs = {run.id: run for run in client.workspace.runs().runs}
         expected = page.page(jobs[ranks].part((1,)), Selection(), {}, base=jobs[mlp].part((0,)))
-        assert told == json.loads(json.dumps(to_plain(expected)))
+        assert told == json.loads(json.dumps(to_plain(replace(expected, select={"rank": "1"}))))
         assert client.refused(f"runs/{ranks}/pages/compare") == (400, "choose a run to compare with")
         assert client.refused(f"runs/{ranks}/pages/compare", {"base": "nothing"})[0] == 404
 

@@ -18,8 +18,8 @@ from kinetoscope.advisor.survey import CLAIMS, asked, ranked, survey, unpacked
 from kinetoscope.model.job import Job
 from kinetoscope.model.naming import listed
 from kinetoscope.model.program import ProgramKind
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.schema import Analysis, Column, Result, Schema
+from kinetoscope.model.selection import ALL, Selection, settled
+from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import shown
 from kinetoscope.views.text import printable
 
@@ -147,15 +147,6 @@ def of_ranks_alone(answer: Result) -> Advice:
 def claims(job: Job, *, select: Selection = ALL) -> Result:
     """What do the rules find on each rank by itself?"""
     return job.map(survey, CLAIMS, settled(select))
-
-
-ALONE: Final = Analysis("Claims", claims, CLAIMS)
-"""It can be asked along with analyses, so that each trace is read once; `of_ranks_alone` reads the answer."""
-
-
-def settled(select: Selection) -> Selection:
-    """The steady steps, where neither steps nor a time are asked for."""
-    return replace(select, steps="steady") if select.steps is None and select.time is None else select
 
 
 def _program(answers: pl.DataFrame) -> ProgramKind:

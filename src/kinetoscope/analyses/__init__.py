@@ -69,7 +69,10 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
 NAMES: Final = tuple(name for names in GROUPS.values() for name in names)
 """All of them."""
 
-__all__ = ["ANALYSES", "GROUPS", "NAMES", "named"]
+RECORDED: Final = ("trace_info", *GROUPS["Memory"])
+"""Those about all that was recorded: the faces ask them so, and the others about the steady steps."""
+
+__all__ = ["ANALYSES", "GROUPS", "NAMES", "RECORDED", "named"]
 
 
 def named(name: str) -> "Analysis":

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.intervals import Intervals, union
-from kinetoscope.model.busy import nothing_ran
+from kinetoscope.model.busy import counted, nothing_ran
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.scope import Scope, origin_of_time, scope
 from kinetoscope.model.selection import ALL, Selection
@@ -68,7 +68,7 @@ ANALYSIS = Analysis("Device utilization", device_utilization, RESULT, chart=Bars
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
-    devices = np.unique(view.device_work.device[view.work]).tolist()
+    devices = np.unique(view.device_work.device[counted(view)]).tolist()
     if not devices:
         return Partial(RESULT.without("rank").empty(), (*view.notes, nothing_ran(view)))
     windows = _windows(view)

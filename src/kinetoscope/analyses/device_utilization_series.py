@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.intervals import Intervals
 from kinetoscope.errors import UsageError
 from kinetoscope.model import arrays
-from kinetoscope.model.busy import nothing_ran
+from kinetoscope.model.busy import counted, nothing_ran
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import DEVICE_WORK, HOST_KINDS
 from kinetoscope.model.scope import Scope, origin_of_time, scope
@@ -80,7 +80,7 @@ ANALYSIS = Analysis(
 
 def _of_trace(trace: Trace, select: Selection, *, bucket: int | None) -> Partial:
     view = scope(trace, select)
-    devices = np.unique(view.device_work.device[view.work]).tolist()
+    devices = np.unique(view.device_work.device[counted(view)]).tolist()
     if not devices:
         return Partial(RESULT.without("rank").empty(), (nothing_ran(view),))
     buckets = _buckets(*_window(view), bucket)

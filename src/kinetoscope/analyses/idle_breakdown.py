@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.algorithms.intervals import Intervals
-from kinetoscope.model.busy import nothing_ran
+from kinetoscope.model.busy import counted, nothing_ran
 from kinetoscope.model.idle import ACTIVITIES, Gaps, activity, gaps, lanes
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.runtime_calls import CallKind, call_kinds
@@ -125,7 +125,7 @@ class _Charges:
 def _of_trace(trace: Trace, select: Selection, *, by: By, launch_latency: int) -> Partial:
     view = scope(trace, select)
     notes = list(view.notes) if select != ALL else []
-    if not view.work.any():
+    if not counted(view).any():
         return Partial(RESULT.without("rank").empty(), (*notes, nothing_ran(view)))
     if by == "device" and select == ALL and any(lane.left_out for lane in lanes(view, by_stream=False)):
         notes += said(trace)

@@ -16,7 +16,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.loading import is_data_loading, step_gaps
 from kinetoscope.model.naming import listed, rows_named
-from kinetoscope.model.scope import Scope, origin_of_time, scope
+from kinetoscope.model.scope import Scope, origin_of_time, scope, steady_places
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.steps import Steps
 from kinetoscope.model.trace import Trace
@@ -59,6 +59,7 @@ RESULT = Schema(
     Column("host_duration", pl.Int64, "Length of the host's step.", "ns"),
     Column("step_gap", pl.Int64, "Device idle between the last op of the step before and the forward pass.", "ns"),
     Column("step_gap_cause", pl.String, "data wait, if there is evidence of data loading in the gap; else host gap."),
+    Column("steady", pl.Boolean, "It is neither a step of the warm-up nor an empty last one: averages are over these."),
 )
 
 
@@ -114,9 +115,10 @@ def _of_trace(trace: Trace, select: Selection, *, order: Order) -> Partial:
             "host_duration": steps.host.end - steps.host.start,
             "step_gap": pl.Series([gap[place] for place in chosen.places], dtype=pl.Int64),
             "step_gap_cause": pl.Series([cause[place] for place in chosen.places], dtype=pl.String),
+            "steady": np.isin(chosen.places, trace.of(steady_places, select.steps_by)),
         }
     )
-    return Partial(frame, (*view.notes, *_notes(view, steps)))
+    return Partial(frame, (*chosen.notes, *_notes(view, steps)))
 
 
 def _classes(view: Scope, order: Order) -> dict[str, Intervals]:

@@ -24,7 +24,7 @@ from kinetoscope.reading import load
 from kinetoscope.schema import Analysis, Result
 
 Answers = dict[str, Result]
-Asked = Mapping[str | Analysis, dict[str, Any]]
+Asked = Mapping[str, dict[str, Any]]
 
 
 def ask(job: Job, asked: Asked, progress: Progress, *, jobs: int | None = None, **select: Any) -> Answers:
@@ -32,7 +32,7 @@ def ask(job: Job, asked: Asked, progress: Progress, *, jobs: int | None = None, 
 
     Args:
         job: whom to ask.
-        asked: analyses, or names of those of the library, and the parameters of each.
+        asked: names of analyses, and the parameters of each.
         progress: told how many more bytes have been read.
         jobs: ranks at a time.
         select: the keyword `select` of all analyses, if anything is selected.
@@ -40,7 +40,7 @@ def ask(job: Job, asked: Asked, progress: Progress, *, jobs: int | None = None, 
     Raises:
         KinetoscopeError: no rank can be read, or asked this.
     """
-    wanted = {named(each) if isinstance(each, str) else each: {**params, **select} for each, params in asked.items()}
+    wanted = {named(each): {**params, **select} for each, params in asked.items()}
     if len(job) == 1 or not isinstance(job.engine, Threads):  # workers keep what they read
         return _asked(job, wanted)
     of_rank = partial(_of_source, job, wanted, progress)

@@ -13,6 +13,7 @@ from kinetoscope.errors import UsageError
 
 if TYPE_CHECKING:
     from kinetoscope.model.job import Job
+    from kinetoscope.model.selection import Selection
     from kinetoscope.model.source import Source
 
 _NO_LIMIT = 1 << 62
@@ -78,9 +79,17 @@ def _size(path: str) -> int:
 
 def selection(args: argparse.Namespace) -> dict[str, Any]:
     """The keyword `select` for an analysis, if an option selects anything."""
-    from kinetoscope.model.selection import ALL, Selection
+    from kinetoscope.model.selection import ALL
 
-    chosen = Selection(
+    asked = chosen(args)
+    return {} if asked == ALL else {"select": asked}
+
+
+def chosen(args: argparse.Namespace) -> Selection:
+    """What the options select."""
+    from kinetoscope.model.selection import Selection
+
+    return Selection(
         steps=args.steps,
         time=args.time_range,
         devices=args.device,
@@ -89,4 +98,3 @@ def selection(args: argparse.Namespace) -> dict[str, Any]:
         annotation=args.annotation,
         steps_by=args.steps_by,
     )
-    return {} if chosen == ALL else {"select": chosen}

@@ -63,7 +63,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         "--steps",
         type=typed(steps),
         metavar="LIST",
-        help="only these steps: 2-4; 2- is all from there; steady: no warm-up",
+        help="only these steps: 2-4; 2- is all from there; steady: no warm-up; all",
     )
     group.add_argument(
         "--time-range",
@@ -112,9 +112,11 @@ def integers(text: str) -> tuple[int, ...]:
 
 
 def steps(text: str) -> tuple[int, ...] | range | str:
-    """`2-4` → (2, 3, 4); `2-` → all from 2 on; `steady` as it is."""
+    """`2-4` → (2, 3, 4); `2-` → all from 2 on; `all` → all from 0 on; `steady` as it is."""
     if text == "steady":
         return text
+    if text == "all":
+        return range(sys.maxsize)
     if match := re.fullmatch(r"(\d+)-", text):
         return range(int(match[1]), sys.maxsize)
     return integers(text)

@@ -46,6 +46,8 @@ def _head(digest: Digest, width: int) -> Iterator[Line]:
 
 def _words(digest: Digest, width: int) -> Iterator[Line]:
     yield from (plain(line, "bold") for line in wrapped(printable(digest.headline), width))
+    if digest.ranks:
+        yield from (plain(line) for line in wrapped(printable(digest.ranks), width))
     if digest.loss and not digest.changes:
         yield from (plain(line) for line in wrapped(printable(digest.loss), width))
 
@@ -158,14 +160,15 @@ def _top(title: str, rows: Sequence[Top], width: int) -> Iterator[Line]:
 
 
 def _health(digest: Digest, width: int) -> Iterator[Line]:
-    for severity, message in digest.health[:_SAID]:
+    said = _SAID - bool(digest.ranks)  # of several ranks there is more to say above
+    for severity, message in digest.health[:said]:
         first, *rest = wrapped(printable(message), width - 3)
         mark: Piece = ("! ", "warn") if severity in ("error", "warning") else ("· ", "dim")
         yield (mark, (first, ""))
         if rest:
             yield plain(f"  {rest[0]}{'…' if rest[1:] else ''}")
-    if len(digest.health) > _SAID:
-        yield plain(f"· {len(digest.health) - _SAID} more: see kinetoscope doctor", "dim")
+    if len(digest.health) > said:
+        yield plain(f"· {len(digest.health) - said} more: see kinetoscope doctor", "dim")
 
 
 def _next(digest: Digest, width: int) -> Iterator[Line]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from kinetoscope.cli.opening import opened, selection
+from kinetoscope.cli.opening import chosen, opened, stored
 from kinetoscope.cli.options import Parser, add_engine, add_reading, add_selection
 
 if TYPE_CHECKING:
+    from kinetoscope.advisor.advice import Advice
+    from kinetoscope.cli.progress import Meter
     from kinetoscope.model.job import Job
-    from kinetoscope.schema import Analysis
+    from kinetoscope.model.selection import Selection
+    from kinetoscope.schema import Result
 
 _LARGEST: Final = 300_000_000
-"""Bytes of JSON up to which the rules of `advise` are asked too; of more they would take longer than all the rest."""
+"""Bytes of JSON up to which all ranks are kept and the rules of `advise` are asked; more would take long."""
 
 _PACKED: Final = 15
-"""So many times larger is JSON than its gzip or zstd."""
+"""So many times larger is JSON than its gzip or zstd, or than the same trace as Parquet."""
 
 
 def run(arguments: list[str]) -> int:
@@ -26,16 +31,13 @@ def run(arguments: list[str]) -> int:
     add_selection(parser)
     args = parser.parse_args(arguments)
     with opened(args) as (job, meter):
-        from kinetoscope.advisor.advice import ALONE, of_all_ranks, of_ranks_alone
-        from kinetoscope.cli.asking import ask
-        from kinetoscope.pages.digest import ASKED, digest
+        from kinetoscope.model.selection import settled
+        from kinetoscope.pages.digest import digest
 
-        asked: dict[str | Analysis, dict[str, Any]] = dict(ASKED.items())
-        if _text_bytes(job) < _LARGEST:
-            asked[ALONE] = {}
-        results = ask(job, asked, meter, jobs=args.jobs, **selection(args))
-        found = of_all_ranks(of_ranks_alone(results[ALONE.name]), job, **selection(args)) if ALONE in asked else None
-        drawn = digest(args.path[0], results, found)
+        small = _text_bytes(job) <= _LARGEST
+        answers = _all_of if small else _one_by_one
+        results, advice = answers(job, meter, settled(chosen(args)), args.jobs)
+        found = digest(args.path[0], results, advice)
     from kinetoscope.cli.output import width, write_lines
     from kinetoscope.cli.screen import lines
 
@@ -43,7 +45,38 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
+# (results by name, and what to change)
+Answers = tuple[dict[str, "Result"], "Advice | None"]
+
+
+def _all_of(job: Job, meter: Meter, select: Selection, jobs: int | None) -> Answers:
+    """All questions, with the traces of all ranks in memory; what is told of several ranks is told of all together."""
+    from kinetoscope.advisor.advice import advise
+    from kinetoscope.analyses import named
+    from kinetoscope.engines.threads import Threads
+    from kinetoscope.pages.digest import ACROSS, ASKED
+    from kinetoscope.reading import load
+
+    if isinstance(job.engine, Threads):
+        kept = Threads(partial(load, progress=meter), jobs=jobs or len(job), keep=len(job))
+        job = replace(job, engine=kept)
+    asked = ASKED | (ACROSS if len(job.ranks) > 1 else {})
+    results = {name: named(name)(job, select=select, **params) for name, params in asked.items()}
+    return results, advise(job, select=select)
+
+
+def _one_by_one(job: Job, meter: Meter, select: Selection, jobs: int | None) -> Answers:
+    """What can be asked with the traces of a few ranks in memory at a time."""
+    from kinetoscope.cli.asking import ask
+    from kinetoscope.pages.digest import ASKED
+
+    return ask(job, ASKED, meter, jobs=jobs, select=select), None
+
+
 def _text_bytes(job: Job) -> int:
     """About how much JSON the files hold; of files whose size is not known, much."""
-    sizes = [(source.size, source.name.endswith(".json")) for source in job.sources]
-    return sum(_LARGEST if size is None else size if plain else size * _PACKED for size, plain in sizes)
+    total = 0
+    for source in job.sources:
+        size = stored((source,))
+        total += _LARGEST + 1 if size is None else size * (1 if source.name.endswith(".json") else _PACKED)
+    return total

@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.advisor.advice import settled
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.compare.changed import changed
 from kinetoscope.compare.naming import told_apart
@@ -21,7 +20,7 @@ from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.naming import listed
 from kinetoscope.model.recording import Recording, recording
-from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.selection import ALL, Selection, settled
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Column, Result, Schema
 
@@ -133,7 +132,7 @@ def entry(run: Job, *, select: Selection = ALL, samples_per_step: float | None =
     Raises:
         InputError: it cannot be read, or has no step.
     """
-    answer = run.map(_of_trace, _FACTS, settled(select))
+    answer = run.map(_of_trace, _FACTS, settled(select), recorded=select)
     rows = answer.frame.to_dicts()
     times = [row["times"] for row in rows]
     count = sum(map(len, times))
@@ -190,7 +189,8 @@ def of_entries(entries: Sequence[Entry]) -> Result:
 # --- one rank
 
 
-def _of_trace(trace: Trace, select: Selection) -> Partial:
+def _of_trace(trace: Trace, select: Selection, *, recorded: Selection) -> Partial:
+    """The facts of a rank: of the steps in `select`, and the memory of all that is `recorded`."""
     look = RankView(trace, select)
     windows = look.windows
     times = (windows.end - windows.start).tolist()
@@ -206,7 +206,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         "window": used.get_column("window").sum() if used.height else None,
         "matrix_unit_time": matrix if share.height else None,
         "told_time": share.get_column("kernel_time").sum() if share.height else None,
-        "memory_peak": _peak(look),
+        "memory_peak": _peak(RankView(trace, recorded), has_device=look.has_device),
         "recording": json.dumps(asdict(known)) if known is not None else None,
         "devices": _devices(look),
     }
@@ -214,11 +214,11 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     return Partial(pl.DataFrame([row], schema=schema), look.view.notes)
 
 
-def _peak(look: RankView) -> int | None:
+def _peak(look: RankView, *, has_device: bool) -> int | None:
     """Most in use on a device; on the host where no device's memory was recorded."""
     curve = look.ask("memory_curve").frame
     on_device = curve.filter(pl.col("device") != "cpu")
-    if look.has_device and not on_device.height:
+    if has_device and not on_device.height:
         return None
     peak = (on_device if on_device.height else curve).get_column("allocated").max()
     return peak if isinstance(peak, int) else None

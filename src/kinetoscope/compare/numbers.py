@@ -1,7 +1,7 @@
 """A run in numbers: what each metric of a gate was in each step, and what the run ran on.
 
 Metrics are named as on the command line: `step_time`, `throughput`, `memory_peak`, `op:NAME`, `kernel:NAME`. The steps
-are those after the warm-up (`advice.settled`). Of several ranks a time is the mean, a peak the greatest, and samples
+are those after the warm-up (`selection.settled`). Of several ranks a time is the mean, a peak the greatest, and samples
 add up. An operator has the time of the device work that was launched in it and in what it calls, if any was recorded in
 the run at all; else its time on the host, with what it calls. Sums, so that work on several streams counts in full.
 """
@@ -17,7 +17,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.advisor.advice import settled
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.model.calls import call_names, calls
 from kinetoscope.model.calltree import STEP
@@ -30,7 +29,7 @@ from kinetoscope.model.memory import HOST, Instants, instants_in, memory_instant
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.recording import recording
 from kinetoscope.model.scope import Scope, scope
-from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.selection import ALL, Selection, settled
 from kinetoscope.model.steps import step_of
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Column, Schema, Unit

@@ -11,12 +11,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.advisor.advice import settled
 from kinetoscope.compare.owners import RESULT, owners
 from kinetoscope.model.calltree import MODULE
 from kinetoscope.model.job import CYCLE, Job
 from kinetoscope.model.naming import listed
-from kinetoscope.model.selection import Selection
+from kinetoscope.model.selection import Selection, settled
 from kinetoscope.model.stacks import SEPARATOR
 
 VARYING: Final = "varying"

@@ -70,7 +70,7 @@ class Page(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
         run = runs.runs[0]
         run.hold(job)
         self._inside = Inside(application(Server(workspace), None))
-        start = address(run.id, view, pairs=(("rank", str(job.ranks[0])),))
+        start = address(run.id, view)
         self._path = job.path
         super().__init__(page=standing_alone(run.files.name, f"#/{start}"), height=height, name=secrets.token_hex(8))
         self.on_msg(self._asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinetoscope.algorithms.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.kinds import WorkKind
@@ -20,7 +21,8 @@ class Busy:
     Attributes:
         device: number of the device, −1 where the file does not say.
         window: the time that is looked at: from the start of the first to the end of the last selected device work; if
-            steps are selected, the device's time in those steps; without that of work from before the recording.
+            steps are selected, the device's time in those steps, in which all that runs counts (see `counted`); without
+            that of work from before the recording.
         computation, communication, memory: when work of that kind ran; memory is copies and sets.
     """
 
@@ -47,9 +49,23 @@ class Busy:
 
 
 def busy(view: Scope) -> list[Busy]:
-    """The time of each device that has selected work, by number of the device."""
-    steps = steps_window(view)
-    return [_of_device(view, device, steps) for device in np.unique(view.device_work.device[view.work]).tolist()]
+    """The time of each device that has work in it, by number of the device."""
+    steps, here = steps_window(view), counted(view)
+    return [_of_device(view, device, here, steps) for device in np.unique(view.device_work.device[here]).tolist()]
+
+
+def counted(view: Scope) -> NDArray[np.bool_]:
+    """The device work that keeps devices busy: bool [work].
+
+    Where steps are selected, it is all that runs in the devices' time of those steps, whoever launched it: a device is
+    not idle because its work was launched before the step, or its launch was not recorded.
+    """
+    steps, work = steps_window(view), view.device_work
+    if steps is None or not len(steps.start):
+        return view.work
+    after = np.minimum(np.searchsorted(steps.end, work.start, side="right"), len(steps.start) - 1)
+    runs = (work.start < steps.end[after]) & (work.end > steps.start[after])
+    return view.work | (view.running & runs)
 
 
 def steps_window(view: Scope) -> Intervals | None:
@@ -74,9 +90,9 @@ def unrecorded_work(view: Scope, device: int) -> Intervals:
     return view.trace.of(work_before).of_device(device, union(work.start[here], work.end[here]))
 
 
-def _of_device(view: Scope, device: int, steps: Intervals | None) -> Busy:
+def _of_device(view: Scope, device: int, here: NDArray[np.bool_], steps: Intervals | None) -> Busy:
     work = view.device_work
-    here = view.work & (work.device == device)
+    here = here & (work.device == device)
 
     def ran(*kinds: WorkKind) -> Intervals:
         rows = here & work.of(*kinds)

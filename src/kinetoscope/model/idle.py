@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.intervals import Intervals, difference, exclusive, intersection, union
 from kinetoscope.algorithms.joining import match_first
-from kinetoscope.model.busy import steps_window, whole_window, window_of
+from kinetoscope.model.busy import counted, steps_window, whole_window, window_of
 from kinetoscope.model.calltree import STEP, call_tree
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.loading import is_data_loading
@@ -66,7 +66,7 @@ class Gaps:
 
 @dataclass(frozen=True)
 class Lane:
-    """The selected work of a device or of one of its streams: when it ran, and the time that is looked at.
+    """The work of a device or of one of its streams (`busy.counted`): when it ran, and the time that is looked at.
 
     Attributes:
         device, stream: which; stream is −1 for a whole device.
@@ -85,9 +85,9 @@ class Lane:
 
 
 def lanes(view: Scope, *, by_stream: bool) -> Iterator[Lane]:
-    """Each device that has selected work, or each of its streams, by number."""
+    """Each device that has work, or each of its streams, by number."""
     work, steps = view.device_work, steps_window(view)
-    chosen = np.flatnonzero(view.work)
+    chosen = np.flatnonzero(counted(view))
     streams = work.stream if by_stream else np.full(len(work), -1, np.int64)
     chosen = chosen[np.lexsort((work.start[chosen], streams[chosen], work.device[chosen]))].astype(np.int32)
     codes, first = group(work.device[chosen], streams[chosen])
@@ -171,13 +171,13 @@ def _activities(trace: Trace) -> NDArray[np.int8]:
 
 
 def _follows(view: Scope, ended_by: NDArray[np.int32], start: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether some selected work on the stream of the work that ends each gap ended when the gap began."""
+    """Whether some work on the stream of the work that ends each gap ended when the gap began."""
     work = view.device_work
     same = np.zeros(len(ended_by), np.bool_)
     known = np.flatnonzero(ended_by >= 0)
     if len(known):
         lane, _ = group(work.device, work.stream)
-        before = np.flatnonzero(view.work)
+        before = np.flatnonzero(counted(view))
         codes, _ = group(
             np.concatenate([lane[before], lane[ended_by[known]]]), np.concatenate([work.end[before], start[known]])
         )

@@ -35,6 +35,7 @@ class Scope:
         host: bool [events], events selected; with a range of time those that start in it: what is counted.
         host_any_time: bool [events], the same whatever the range of time: what is measured, by `clipped`.
         work: bool [work], device work selected, aligned with `device_work(trace)`; what runs in the range of time.
+        running: bool [work], the same whatever step it was launched in: what can run in the devices' time of the steps.
         clip: the range of time to which intervals are clipped, ns, or None.
         notes: what must be said about the selection.
     """
@@ -46,6 +47,7 @@ class Scope:
     host: NDArray[np.bool_]
     host_any_time: NDArray[np.bool_]
     work: NDArray[np.bool_]
+    running: NDArray[np.bool_]
     clip: tuple[int, int] | None
     notes: tuple[str, ...]
 
@@ -79,19 +81,23 @@ def scope(trace: Trace, select: Selection) -> Scope:
     work = trace.of(device_work)
     places = np.arange(len(found))
     if select.steps is not None:
-        full = len(found) - trace.of(is_last_empty, select.steps_by)
-        places = _chosen_steps(found, select.steps, full)
+        places = _chosen_steps(trace, select.steps, select.steps_by)
     chosen = _of_steps(found, places)
     host = np.ones(len(trace), np.bool_)
     taken = np.ones(len(work), np.bool_)
+    running = np.ones(len(work), np.bool_)
     for place in _places(trace, select, chosen):
         # Device work is where it was launched. If that was not recorded, it has a step, by its own start, and no more.
         host &= place.events
-        taken &= np.where(work.launch >= 0, place.events[work.launch], place.events[work.rows] & place.holds_unlinked)
+        there = np.where(work.launch >= 0, place.events[work.launch], place.events[work.rows] & place.is_step)
+        taken &= there
+        if not place.is_step:
+            running &= there
     if select.devices is not None:
-        taken &= np.isin(work.device, _there("device", select.devices, work.device))
+        running &= np.isin(work.device, _there("device", select.devices, work.device))
     if select.streams is not None:
-        taken &= np.isin(work.stream, _there("stream", select.streams, work.stream))
+        running &= np.isin(work.stream, _there("stream", select.streams, work.stream))
+    taken &= running
     notes = [found.note] if found.note else []
     if is_delayed(trace, found) and 0 in places:
         notes += work_before.said(trace)
@@ -103,9 +109,17 @@ def scope(trace: Trace, select: Selection) -> Scope:
     in_time = host
     if clip is not None:
         in_time = host & (trace.start >= clip[0]) & (trace.start < clip[1])
-        taken &= (work.start < clip[1]) & (work.end > clip[0])
+        running &= (work.start < clip[1]) & (work.end > clip[0])
+        taken &= running
         places = places[(chosen.device.start < clip[1]) & (chosen.device.end > clip[0])]
-    return Scope(trace, select, _of_steps(found, places), places, in_time, host, taken, clip, tuple(notes))
+    return Scope(trace, select, _of_steps(found, places), places, in_time, host, taken, running, clip, tuple(notes))
+
+
+def steady_places(trace: Trace, steps_by: str | None = None) -> NDArray[np.int64]:
+    """Which of all steps are steady: without those of the warm-up, and without an empty last one; ask by `trace.of`."""
+    found = trace.of(steps, steps_by)
+    full = len(found) - trace.of(is_last_empty, steps_by)
+    return steady(_of_steps(found, np.arange(full)))
 
 
 def whole(view: Scope) -> Scope:
@@ -115,10 +129,10 @@ def whole(view: Scope) -> Scope:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where to look: events, and whether device work without a recorded launch can be there by its own start."""
+    """Where to look: events, and whether it is steps, where work without a recorded launch is by its own start."""
 
     events: NDArray[np.bool_]
-    holds_unlinked: bool
+    is_step: bool
 
 
 def _places(trace: Trace, select: Selection, chosen: Steps) -> Iterator[_Place]:
@@ -148,12 +162,13 @@ def _left_out(found: Steps, places: NDArray[np.int64]) -> Iterator[str]:
             yield f"Left out {why}: step{'s' if len(which) > 1 else ''} {listed(which.tolist())}."
 
 
-def _chosen_steps(found: Steps, wanted: tuple[int, ...] | range | str, full: int) -> NDArray[np.int64]:
-    """Places of the steps that are wanted; `full`: how many there are without an empty last one."""
+def _chosen_steps(trace: Trace, wanted: tuple[int, ...] | range | str, steps_by: str | None) -> NDArray[np.int64]:
+    """Places of the steps that are wanted."""
+    found = trace.of(steps, steps_by)
     if isinstance(wanted, str):
         if wanted != STEADY:
             raise UsageError(f"steps are numbers, a range of them, or {STEADY!r}; not {wanted!r}")
-        return steady(_of_steps(found, np.arange(full)))
+        return trace.of(steady_places, steps_by)
     if isinstance(wanted, range):
         inside = [number for number in found.number.tolist() if number in wanted]
         if not inside:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 
@@ -33,3 +34,11 @@ class Selection:
 
 ALL: Final = Selection()
 """Everything that was recorded."""
+
+EVERY_STEP: Final = range(sys.maxsize)
+"""Of `Selection.steps`: all of them, those of the warm-up too; what `all` means on the command line and the page."""
+
+
+def settled(select: Selection) -> Selection:
+    """The steady steps, where neither steps nor a time are asked for: what faces look at unless told otherwise."""
+    return replace(select, steps="steady") if select.steps is None and select.time is None else select

@@ -39,6 +39,7 @@ from kinetoscope.model.fields import (
 )
 from kinetoscope.model.kernel_units import ANSWERS, kernel_units
 from kinetoscope.model.kinds import DEVICE_WORK, EventKind, WorkKind
+from kinetoscope.model.scope import steady_places
 from kinetoscope.model.steps import steps
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Column, Schema
@@ -204,6 +205,7 @@ def _steps(trace: Trace, rows: Rows) -> Values:
         "host_end": found.host.end,
         "device_start": found.device.start,
         "device_end": found.device.end,
+        "steady": np.isin(rows, trace.of(steady_places, None)),
         "origin": pl.Series([found.origin] * len(rows), dtype=pl.String),
     }
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.intervals import Intervals, covered, union
 from kinetoscope.algorithms.sweeps import integrals, overlaps, sum_open
 from kinetoscope.model import arguments
+from kinetoscope.model.busy import counted
 from kinetoscope.model.kernel_units import UNKNOWN, YES, kernel_units
 from kinetoscope.model.kinds import WorkKind
 from kinetoscope.model.scope import Scope
@@ -64,7 +65,7 @@ class Use:
 def kernels_of(view: Scope, device: int) -> Kernels:
     """The selected kernels of a device. Copies and sets are none."""
     work = view.device_work
-    chosen = view.work & (work.device == device) & work.of(WorkKind.COMPUTATION, WorkKind.COMMUNICATION)
+    chosen = counted(view) & (work.device == device) & work.of(WorkKind.COMPUTATION, WorkKind.COMMUNICATION)
     rows = work.rows[chosen]
     blocks = arguments.floats(view.trace, "blocks_per_sm", rows)
     occupancy = arguments.floats(view.trace, "occupancy", rows) / 100

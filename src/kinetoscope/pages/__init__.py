@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol, cast
+from typing import Final, Literal, Protocol, cast
 
 from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
@@ -24,13 +24,16 @@ class View:
 
     Attributes:
         title: its words.
-        all_ranks: it is about all ranks together; else about the one chosen.
+        ranks: `one`: it is about the one chosen, else the first; `all`: about all together, whichever is chosen;
+            `job`: about the one chosen, else all together.
+        recorded: it is about all that was recorded, unless steps or a time are chosen; else about the steady steps.
         composed: a module of this package makes it; else the front end does.
         runs: how many runs it is about; `ALL` for all that are listed, oldest first.
     """
 
     title: str
-    all_ranks: bool = False
+    ranks: Literal["one", "all", "job"] = "one"
+    recorded: bool = False
     composed: bool = True
     runs: int = 1
 
@@ -39,21 +42,21 @@ ALL: Final = 0
 """Of `View.runs`: all runs that are listed."""
 
 PAGES: Final[dict[str, View]] = {
-    "overview": View("Overview"),
-    "findings": View("What to change", all_ranks=True),
-    "timeline": View("Timeline", composed=False),
+    "overview": View("Overview", ranks="job"),
+    "findings": View("What to change", ranks="all"),
+    "timeline": View("Timeline", recorded=True, composed=False),
     "operators": View("Operators"),
     "kernels": View("Kernels"),
     "modules": View("Modules"),
-    "memory": View("Memory"),
+    "memory": View("Memory", recorded=True),
     "idle": View("Idle & launches"),
     "critical_path": View("Critical path"),
-    "distributed": View("Distributed", all_ranks=True),
+    "distributed": View("Distributed", ranks="all"),
     "sources": View("Sources"),
-    "compare": View("Compare", runs=2),
-    "ledger": View("Ledger", runs=ALL),
+    "compare": View("Compare", ranks="job", runs=2),
+    "ledger": View("Ledger", ranks="all", runs=ALL),
     "analyses": View("All analyses", composed=False),
-    "sql": View("SQL", composed=False),
+    "sql": View("SQL", ranks="all", recorded=True, composed=False),
 }
 """All views by name."""
 

@@ -24,7 +24,7 @@ class Link:
     Attributes:
         text: what is clicked; "" where a mark itself is the link.
         view: name of a page or "timeline".
-        rank, steps: new values of the selection of the header; `steps` as the command line takes them (`3-5`).
+        rank, cycle, steps: new values of the selection of the header; `steps` as the command line takes them (`3-5`).
         time: start and end in ns after the first event of the trace, selected or shown in the timeline.
         row: an event to be selected in the timeline.
         params: of the view, as its URL has them.
@@ -40,6 +40,7 @@ class Link:
     params: Mapping[str, str] = field(default_factory=dict)
     file: str = ""
     line: int = 0
+    cycle: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,6 +396,7 @@ class Page:
         sentence: what was found, with numbers.
         facts: a few words each, beneath the sentence.
         cannot: what this trace cannot tell, and what to record next time; left out, assumed or odd things.
+        select: the ranks that it is about, as an address names them: its tables ask for the same.
     """
 
     name: str
@@ -403,6 +405,7 @@ class Page:
     facts: Sequence[str] = ()
     blocks: Sequence[Block] = ()
     cannot: Sequence[str] = ()
+    select: Mapping[str, str] = field(default_factory=dict)
 
 
 def to_plain(thing: Any) -> Any:

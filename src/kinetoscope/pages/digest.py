@@ -13,6 +13,7 @@ from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.pages import recorded
 from kinetoscope.pages.advice import headline, largest_loss
+from kinetoscope.pages.waiting import who_waits
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import scale
 from kinetoscope.views.palette import kind_of
@@ -24,6 +25,9 @@ ASKED: dict[str, dict[str, Any]] = {
     "kernels": {"copies": True},
 }
 """The analyses whose results are needed, and what they are asked."""
+
+ACROSS: dict[str, dict[str, Any]] = {"stragglers": {}, "rank_balance": {}}
+"""Those that tell who waits for whom, where there are several ranks; all ranks are asked at once."""
 
 _FEW = 3  # findings
 _TOP = 4  # rows of a short table
@@ -104,6 +108,7 @@ class Digest:
     tops: tuple[tuple[str, tuple[Top, ...]], ...]
     health: tuple[tuple[str, str], ...]
     commands: tuple[tuple[str, str], ...]
+    ranks: str = ""
 
 
 def digest(path: str, results: Mapping[str, Result], found: Advice | None = None) -> Digest:
@@ -111,7 +116,7 @@ def digest(path: str, results: Mapping[str, Result], found: Advice | None = None
 
     Args:
         path: what the user named, for the commands that are proposed.
-        results: the results of `ASKED` by name, over all ranks.
+        results: the results of `ASKED`, and those of `ACROSS` if they were asked, by name, over all ranks.
         found: what the rules say, if they were asked.
     """
     info, steps = results["trace_info"].frame, results["step_breakdown"]
@@ -128,13 +133,21 @@ def digest(path: str, results: Mapping[str, Result], found: Advice | None = None
         changes=found.notable[:_FEW] if found is not None else (),
         parts=parts,
         spread=_of_ranks(steps.frame, parts) if ranks > 1 else _of_steps(steps.frame),
-        tops=_tops(results, device=device),
+        tops=_tops(results, _TOP - (ranks > 1), device=device),
         health=recorded.health(info, results["trace_info"].notes),
         commands=_commands(path, device=device),
+        ranks=_waits(results, ranks),
     )
 
 
 _NOT_ASKED = "The rules were not asked, because the traces are large: kinetoscope advise asks them."
+
+
+def _waits(results: Mapping[str, Result], ranks: int) -> str:
+    """Who waits for whom, as the page Distributed says it."""
+    if ranks < 2 or not all(name in results for name in ACROSS):
+        return ""
+    return who_waits(results["stragglers"], results["rank_balance"])
 
 
 def average_step(steps: Result, *, device: bool = True, stacks: bool = False) -> tuple[Part, ...]:
@@ -178,10 +191,11 @@ def _of_ranks(steps: pl.DataFrame, parts: Sequence[Part]) -> Spread:
     low, high = min(columns, key=lambda each: each.time), max(columns, key=lambda each: each.time)
     words = _range([low.time, high.time])
     if high.time <= _UNEVEN * low.time:
-        return Spread("Ranks", "host" if what == "duration" else what, columns, f"{what} {words}")
+        label = "a step takes" if what == "duration" else "exposed communication"
+        return Spread("Ranks", "host" if what == "duration" else what, columns, f"{label} {words}")
     if what == "duration":
         return Spread("Ranks", "host", columns, f"{words}; rank {high.label} takes longest")
-    return Spread("Ranks", what, columns, f"communication {words}: they wait for rank {low.label}")
+    return Spread("Ranks", what, columns, f"exposed communication {words}")
 
 
 def _range(times: Sequence[float]) -> str:
@@ -193,22 +207,22 @@ def _range(times: Sequence[float]) -> str:
 # --- what takes the time
 
 
-def _tops(results: Mapping[str, Result], *, device: bool) -> tuple[tuple[str, tuple[Top, ...]], ...]:
+def _tops(results: Mapping[str, Result], most: int, *, device: bool) -> tuple[tuple[str, tuple[Top, ...]], ...]:
     operators, kernels = results["operators"].frame, results["kernels"].frame
     if not device:
-        return (("Operators by host time", _top(operators, "host_self")),)
+        return (("Operators by host time", _top(operators, "host_self", most)),)
     return (
-        ("Operators by device time", _top(operators, "device_self")),
-        ("Kernels and copies", _top(kernels, "total")),
+        ("Operators by device time", _top(operators, "device_self", most)),
+        ("Kernels and copies", _top(kernels, "total", most)),
     )
 
 
-def _top(frame: pl.DataFrame, time: str) -> tuple[Top, ...]:
+def _top(frame: pl.DataFrame, time: str, most: int) -> tuple[Top, ...]:
     """The rows that take most, over all ranks together."""
     total = frame.get_column(time).sum()
     listed = frame.filter(~pl.col("name").str.starts_with("ProfilerStep"))  # what no call explains is no call's
     summed = listed.group_by("name").agg(pl.col("kind").first(), pl.col("calls", time).sum())
-    rows = summed.filter(pl.col(time) > 0).sort([time, "name"], descending=[True, False]).head(_TOP)
+    rows = summed.filter(pl.col(time) > 0).sort([time, "name"], descending=[True, False]).head(most)
     return tuple(
         Top(name, kind_of(kind) or "host", calls, spent, spent / total)
         for name, kind, calls, spent in rows.select("name", "kind", "calls", time).rows()

@@ -13,8 +13,9 @@ from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import Selection
 from kinetoscope.pages.blocks import Block, Chart, Columns, Link, Page, Part, Stack, Table
 from kinetoscope.pages.pictures import POINTS, Axis, Dot, heat, points
+from kinetoscope.pages.waiting import who_waits
 from kinetoscope.schema import Result
-from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.numbers import grouped
 from kinetoscope.views.text import printable
 
 _ROWS: Final = 64
@@ -25,10 +26,13 @@ _KINDS: Final = {
     "overlap": ("runtime", "Communication, hidden"),
     "exposed_transfer": ("communication", "Communication, exposed"),
     "exposed_waiting": ("waiting", "Waiting for other ranks"),
+    "split_unknown": ("communication", "Communication, exposed, split unknown"),
     "exposed_memory": ("memory", "Copies"),
     "other": ("idle", "Nothing to run"),
 }
 """Parts of a rank's step, each with its kind of time and its words."""
+
+_UNKNOWN: Final = "Communication and no computation; how much of it is waiting cannot be told from what is here."
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
@@ -57,19 +61,7 @@ def _groups(collectives: Result) -> Iterator[str]:
 def _sentence(stragglers: Result, balance: Result, ranks: int) -> str:
     if ranks < 2:
         return "One rank is here: what it waited for cannot be told without the others."
-    slow = stragglers.frame.filter("straggler").sort("lost", descending=True)
-    waiting = float(balance.frame.get_column("exposed_waiting").sum() or 0)
-    whole = float(balance.frame.get_column("duration").sum() or 0)
-    waits = f"Ranks wait {shown(waiting / whole, 'fraction')} of the time for one another" if whole and waiting else ""
-    if slow.height:
-        rank, lost, cause, share = slow.select("rank", "lost", "cause", "lost_share").row(0)
-        others = f", and {grouped(slow.height - 1)} more" if slow.height > 1 else ""
-        why = f" ({cause})" if cause else ""
-        found = (
-            f"The others wait for rank {rank}{why}{others}: {shown(lost, 'ns')} in all, {shown(share, 'fraction')} of"
-        )
-        return f"{found} their steps."
-    return f"{waits}; no rank is slower than the others." if waits else "No rank makes the others wait."
+    return who_waits(stragglers, balance)
 
 
 def _blocks(results: Mapping[str, Result]) -> Iterator[Block]:
@@ -107,13 +99,22 @@ def _places(numbers: Sequence[int]) -> tuple[dict[int, int], list[str]]:
 
 def _of_ranks(balance: Result) -> Columns:
     of, words = _places(balance.frame.get_column("rank").to_list())
-    rows = balance.frame.with_columns(place=pl.col("rank").replace_strict(of, return_dtype=pl.Int64))
+    waited = pl.col("exposed_waiting")
+    rows = balance.frame.with_columns(
+        pl.col("exposed_transfer").fill_null(0),
+        waited.fill_null(0),
+        place=pl.col("rank").replace_strict(of, return_dtype=pl.Int64),
+        split_unknown=pl.when(waited.is_null()).then("exposed_communication").otherwise(0),
+    )
     means = rows.group_by("place").agg(pl.col(*_KINDS).cast(pl.Float64).mean(), pl.col("rank").first()).sort("place")
     stacks = [
         Stack(words[place], times, Link(view="overview", rank=rank))
         for place, *times, rank in means.select("place", *_KINDS, "rank").iter_rows()
     ]
-    parts = [Part(kind, label, 0.0, balance.schema[name].doc) for name, (kind, label) in _KINDS.items()]
+    parts = [
+        Part(kind, label, 0.0, balance.schema[name].doc if name in balance.schema else _UNKNOWN)
+        for name, (kind, label) in _KINDS.items()
+    ]
     together = " Neighbours share a column, which is their mean." if len(of) > len(words) else ""
     return Columns("The average step of each rank", parts, stacks, note=f"By rank.{together}")
 

@@ -43,7 +43,8 @@ def _sentence(idle: pl.DataFrame) -> str:
         return "No device work was recorded, so no device was idle."
     time = float(idle.get_column("time").sum())
     windows = idle.filter(pl.col("window_share") > 0).with_columns(window=pl.col("time") / pl.col("window_share"))
-    window = windows.group_by("rank", "device").agg(pl.col("window").median()).get_column("window").sum()
+    of_trace = [name for name in ("rank", "cycle", "device") if name in idle.columns]
+    window = windows.group_by(of_trace).agg(pl.col("window").median()).get_column("window").sum()
     if not time or not window:
         return "The devices were never idle."
     reasons = (

@@ -132,7 +132,15 @@ def _devices(job: Job, select: Selection) -> Iterator[Facts]:
 def _memory(job: Job, devices: Sequence[int]) -> Iterator[Fact]:
     """The peak of each device over the whole recording, and how much it has."""
     peak = named("memory_peak")(job)
-    sums = dict(peak.frame.group_by("device").agg(pl.col("size").sum()).iter_rows())
+    traces = [name for name in ("rank", "cycle") if name in peak.frame.columns]
+    sums = dict(
+        peak.frame.group_by(*traces, "device")
+        .agg(pl.col("size").sum())
+        .group_by("device")
+        .agg(pl.col("size").max())
+        .select("device", "size")
+        .iter_rows()
+    )
     names = [next((name for name in sums if name.endswith(f":{device}")), None) for device in devices]
     if not any(names):
         return

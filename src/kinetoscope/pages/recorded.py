@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 import polars as pl
 
 from kinetoscope.views.numbers import grouped, shown, significant
+
+_NUMBER: Final = re.compile(r"\d{1,9}")
 
 
 def values(info: pl.DataFrame, topic: str, item: str) -> list[str]:
@@ -29,11 +33,14 @@ def facts(info: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
     events = sum(int(value) for value in values(info, "file", "events"))
     window = max((int(value.split()[0]) for value in values(info, "time", "window")), default=0)
     count = steps.height // max(len(ranks), 1)
+    found_steps = [int(match[0]) for match in map(_NUMBER.match, values(info, "time", "steps")) if match]
+    marked = sum(found_steps) // max(len(ranks), 1)
+    of_all = f" of {grouped(marked)}" if marked > count else ""
     only = f"rank {ranks[0]}{of}" if ranks and (ranks[0] or of) else ""
     found = (
         f"{grouped(len(ranks))}{of} ranks" if len(ranks) > 1 else only,
         _devices(info),
-        f"{grouped(count)} step{'s' * (count != 1)}",
+        f"{grouped(count)}{of_all} step{'s' * (max(marked, count) != 1)}",
         _throughput(info, len(ranks)),
         f"{grouped(events)} events in {shown(window, 'ns')}",
         *(value[:10] for value in values(info, "time", "start")[:1]),

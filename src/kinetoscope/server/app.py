@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -18,10 +18,12 @@ from starlette.types import ASGIApp
 from kinetoscope import pages
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
+from kinetoscope.model.selection import settled
+from kinetoscope.pages import View
 from kinetoscope.pages.blocks import to_plain
 from kinetoscope.server import facts, perfetto, sql
 from kinetoscope.server.access import Rules
-from kinetoscope.server.asking import integer, own, part
+from kinetoscope.server.asking import Part, integer, own, part
 from kinetoscope.server.endpoint import Asked, Work, endpoint, json_response
 from kinetoscope.server.front import front
 from kinetoscope.server.plain import to_json
@@ -93,18 +95,18 @@ class Server:
             composed = [each for each, about in pages.PAGES.items() if about.composed]
             raise MissingError(f"there is no page {name[:60]!r}{nearest(name[:60], composed)}")
         run, base = self.workspace.run(asked.path["run"]), asked.query.get("base", "")
-        ranks = which.of(all_ranks=view.all_ranks)
-        if ranks is None and not view.all_ranks:
-            ranks = run.job.ranks[:1]
+        ranks = ranks_of(view, which, run.job)
+        select = which.select if view.recorded else settled(which.select)
         module = _composer(name)
-        key = ("page", name, run.id, run.version, ranks, which.cycle, which.select, tuple(sorted(params.items())))
+        key = ("page", name, run.id, run.version, ranks, which.cycle, select, tuple(sorted(params.items())))
 
         def compose() -> bytes:
             job = run.part(ranks, which.cycle)
             more: dict[str, Any] = {"base": self._like(base, ranks, which.cycle)} if view.runs > 1 else {}
             if view.runs == pages.ALL:
                 more = {"runs": self._all_like(runs, ranks, which.cycle)}
-            return to_json(to_plain(module.page(job, which.select, params, **more)))
+            page = module.page(job, select, params, **more)
+            return to_json(to_plain(replace(page, select=as_query(ranks))))
 
         if view.runs > 1 and not base:
             raise AbsurdError("choose a run to compare with", "base=, one of the list of runs.")
@@ -159,6 +161,20 @@ class Server:
         around = asked.query.get("around", "")
         lines = integer("around", around, low=0, high=10**6) if around else None
         return json_response(self.sources.lines(asked.query.get("file", ""), line, lines))
+
+
+def ranks_of(view: View, which: Part, job: Job) -> tuple[int, ...] | None:
+    """The ranks that a view is about; None for all."""
+    if view.ranks == "one" and not which.named:
+        return job.ranks[:1]
+    return which.of(all_ranks=view.ranks == "all")
+
+
+def as_query(ranks: tuple[int, ...] | None) -> dict[str, str]:
+    """The same as an address names them."""
+    if ranks is None:
+        return {"ranks": "all"}
+    return {"rank" if len(ranks) == 1 else "ranks": ",".join(map(str, ranks))}
 
 
 def routes(server: Server) -> list[BaseRoute]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from starlette.datastructures import QueryParams
 
-from kinetoscope.model.selection import Selection
+from kinetoscope.model.selection import EVERY_STEP, Selection
 from kinetoscope.schema import Analysis, Parameter
 from kinetoscope.server.refusals import AbsurdError
 from kinetoscope.views.text import nearest
@@ -37,13 +37,15 @@ class Part:
     """Which part of a run is asked about.
 
     Attributes:
-        ranks: these; None for all. `chosen` tells whether it was `rank`, the one of the header, that named it.
+        ranks: these; None for all. `chosen` tells whether it was `rank`, the one of the header, that named it; `named`
+            whether anything did.
         cycle: of the profiler's schedule; None for all.
         select: of each trace.
     """
 
     ranks: tuple[int, ...] | None
     chosen: bool
+    named: bool
     cycle: int | None
     select: Selection
 
@@ -59,7 +61,7 @@ def part(query: QueryParams) -> Part:
         AbsurdError: a value that it cannot have.
     """
     rank, ranks = _text(query, "rank"), _text(query, "ranks")
-    cycle = _text(query, "cycle") or "0"
+    cycle = _text(query, "cycle") or "all"
     return Part(
         ranks=None
         if ranks == "all"
@@ -69,6 +71,7 @@ def part(query: QueryParams) -> Part:
         if rank
         else None,
         chosen=not ranks,
+        named=bool(rank or ranks),
         cycle=None if cycle == "all" else integer("cycle", cycle),
         select=selection(query),
     )
@@ -184,6 +187,8 @@ def _optional(parameter: Parameter) -> bool:
 def _steps(text: str) -> tuple[int, ...] | range | typing.Literal["steady"] | None:
     if text == "steady":
         return "steady"
+    if text == "all":
+        return EVERY_STEP
     if match := re.fullmatch(r"([0-9]{1,18})-", text):
         return range(int(match[1]), sys.maxsize)
     return integers("steps", text) if text else None

@@ -15,7 +15,7 @@ from kinetoscope.model.device import device_work
 from kinetoscope.model.devices import devices
 from kinetoscope.model.kinds import HOST_KINDS
 from kinetoscope.model.lanes import lanes
-from kinetoscope.model.scope import origin_of_time
+from kinetoscope.model.scope import origin_of_time, steady_places
 from kinetoscope.model.sql import schema_of
 from kinetoscope.model.steps import steps
 from kinetoscope.model.tables import TABLES
@@ -54,7 +54,10 @@ def of_server(features: Features) -> dict[str, Any]:
             "editor": features.editor,
         },
         "maps": [list(pair) for pair in features.maps],
-        "pages": [{"name": name, "title": view.title, "all_ranks": view.all_ranks} for name, view in PAGES.items()],
+        "pages": [
+            {"name": name, "title": view.title, "ranks": view.ranks, "recorded": view.recorded}
+            for name, view in PAGES.items()
+        ],
     }
 
 
@@ -99,6 +102,7 @@ def of_trace(trace: Trace, steps_by: str | None) -> dict[str, Any]:
     """Steps, length, devices, streams and threads of a trace; times count from its first instant."""
     origin = trace.of(origin_of_time)
     found, work = trace.of(steps, steps_by), trace.of(device_work)
+    steady = set(trace.of(steady_places, steps_by).tolist())
     names = {each.number: each.name for each in devices(trace)}
     numbers = sorted({*np.unique(work.device).tolist()} - {-1})
     pairs = np.unique(np.stack([work.device, work.stream]), axis=1).T.tolist()
@@ -109,9 +113,9 @@ def of_trace(trace: Trace, steps_by: str | None) -> dict[str, Any]:
         "origin": str(origin),  # time 0 of the page as the file counts: what `start` in tables of SQL counts from
         "events": len(trace),
         "steps": [
-            {"step": step, "start": start - origin, "end": end - origin}
-            for step, start, end in zip(
-                found.number.tolist(), found.device.start.tolist(), found.device.end.tolist(), strict=True
+            {"step": step, "start": start - origin, "end": end - origin, "steady": place in steady}
+            for place, (step, start, end) in enumerate(
+                zip(found.number.tolist(), found.device.start.tolist(), found.device.end.tolist(), strict=True)
             )
         ],
         "steps_rest_on": found.origin,

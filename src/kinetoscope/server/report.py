@@ -109,14 +109,13 @@ def report(server: Server, run: str, sections: Sequence[str], select: Mapping[st
     if facts.status != 200:
         raise InputError(str(facts.plain().get("error", "the run cannot be read")))
     shown = {key: value for key, value in select.items() if key in _SELECTED and value}
-    shown.setdefault("rank", str(facts.plain()["ranks"][0]))
     told = kept.ask("server")
     told["pages"] = [each for each in told["pages"] if each["name"] in sections]
     kept.ask("runs", run, pairs=shown)
     kept.ask("analyses")
     for name in sections:
         if name == "timeline":
-            _timeline(kept, run, shown)
+            _timeline(kept, run, shown.get("rank") or str(facts.plain()["ranks"][0]))
         elif PAGES[name].composed:
             _page(kept, run, name, shown)
     first = next(iter(sections), "overview")
@@ -159,13 +158,13 @@ def _tables(kept: Kept, run: str, page: Mapping[str, Any], shown: Mapping[str, s
         if block["block"] != "table":
             continue
         window = {"limit": str(block["limit"] or ROWS), "offset": "0"}
-        asked = {**shown, **_own(block["params"]), "sort": block["sort"], "filter": block["filter"], **window}
+        select = {key: value for key, value in shown.items() if key not in ("rank", "ranks")} | page["select"]
+        asked = {**select, **_own(block["params"]), "sort": block["sort"], "filter": block["filter"], **window}
         kept.ask("runs", run, "analyses", block["analysis"], pairs=asked)
 
 
-def _timeline(kept: Kept, run: str, shown: Mapping[str, str]) -> None:
+def _timeline(kept: Kept, run: str, rank: str) -> None:
     """The lanes, and tiles from the coarsest on until there are bytes enough."""
-    rank = shown["rank"]
     lanes = kept.ask("runs", run, "timeline", "lanes", pairs={"rank": rank})
     if lanes is None:
         return

@@ -7,10 +7,11 @@ from typing import Any
 import polars as pl
 from starlette.responses import Response
 
-from kinetoscope.analyses import GROUPS, NAMES, named
+from kinetoscope.analyses import GROUPS, NAMES, RECORDED, named
+from kinetoscope.model.selection import settled
 from kinetoscope.schema import Analysis, Result
 from kinetoscope.server import tables
-from kinetoscope.server.asking import Part, parameters, part
+from kinetoscope.server.asking import parameters, part
 from kinetoscope.server.endpoint import Asked
 from kinetoscope.server.facts import ACROSS
 from kinetoscope.server.plain import plain, rows_to_json, to_json
@@ -63,6 +64,7 @@ class Results:
             "columns": [tables.described(column, column.dtype) for column in result.schema],
             "total": rows.height,
             "all": result.frame.height,
+            "ranks": result.frame.n_unique("rank") if "rank" in result.frame.columns else None,
             "notes": list(result.notes),
             "scales": {each: {"label": scale.label, "divisor": scale.divisor} for each, scale in scales.items()},
             "short": short_names(shown),
@@ -76,24 +78,13 @@ class Results:
         analysis, which = named(name), part(asked.query)
         params = parameters(analysis, asked.query)
         ranks = which.of(all_ranks=name in GROUPS.get(ACROSS, ()))
-        key = (run.id, run.version, name, tuple(sorted(params.items())), ranks, which.cycle, which.select)
-        return run, analysis, self.result(run, analysis, which, params, key, ranks), key
-
-    def result(
-        self,
-        run: Run,
-        analysis: Analysis,
-        which: Part,
-        params: dict[str, Any],
-        key: tuple[Any, ...],
-        ranks: tuple[int, ...] | None,
-    ) -> Result:
-        """What the analysis answers about that part of the run."""
+        select = which.select if name in RECORDED else settled(which.select)
+        key = (run.id, run.version, name, tuple(sorted(params.items())), ranks, which.cycle, select)
 
         def ask() -> Result:
-            return analysis(run.part(ranks, which.cycle), select=which.select, **params)
+            return analysis(run.part(ranks, which.cycle), select=select, **params)
 
-        return self._answers.get(key, ask, _bytes_of)
+        return run, analysis, self._answers.get(key, ask, _bytes_of), key
 
 
 def _bytes_of(result: Result) -> int:

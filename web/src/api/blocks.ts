@@ -13,6 +13,7 @@ export interface Link {
   readonly params: Readonly<Record<string, string>>;
   readonly file: string;
   readonly line: number;
+  readonly cycle: number | null;
 }
 
 /** A share of a whole: a kind of time (its colour), a label, a value in the block's unit, what it means. */
@@ -266,6 +267,7 @@ export interface Page {
   readonly facts: readonly string[];
   readonly blocks: readonly (Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Ribbon | Source | Controls | Note)[];
   readonly cannot: readonly string[];
+  readonly select: Readonly<Record<string, string>>;
 }
 
 export type Block = Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Ribbon | Source | Controls | Note;

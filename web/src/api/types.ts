@@ -5,7 +5,14 @@ import type { Unit } from "./blocks";
 export interface Server {
   readonly version: string;
   readonly features: { readonly source_roots?: boolean; readonly perfetto?: boolean; readonly editor?: string };
-  readonly pages?: readonly { readonly name: string; readonly title: string; readonly all_ranks?: boolean }[];
+  readonly pages?: readonly {
+    readonly name: string;
+    readonly title: string;
+    /** About the one that is chosen, or the first; about all; about the one that is chosen, or all. */
+    readonly ranks?: "one" | "all" | "job";
+    /** About all that was recorded, unless steps or a time are chosen; else about the steady steps. */
+    readonly recorded?: boolean;
+  }[];
   readonly maps?: readonly (readonly [string, string])[];
 }
 
@@ -27,12 +34,16 @@ export interface Step {
   readonly step: number;
   readonly start: number;
   readonly end: number;
+  /** Neither of the warm-up nor an empty last one. */
+  readonly steady?: boolean;
 }
 
 export interface Run {
   readonly id: string;
   readonly name: string;
   readonly ranks: readonly number[];
+  /** The one whose steps, devices and threads these are. */
+  readonly rank?: number;
   readonly steps: readonly Step[];
   readonly duration: number | null;
   readonly base: string | null;
@@ -91,6 +102,8 @@ export interface Answer {
   readonly rows: readonly (readonly unknown[])[];
   readonly total: number;
   readonly all: number;
+  /** How many ranks all rows are of; null where rows are of none. */
+  readonly ranks?: number | null;
   readonly notes: readonly string[];
   /** How names in the rows are shown, where that is not in full. */
   readonly short?: Readonly<Record<string, string>>;

@@ -102,6 +102,15 @@ function merged(old: object, change: Readonly<Record<string, string | null | und
   );
 }
 
+/** The same selection of a rank: the first one where none is chosen. */
+export const ofOneRank = (select: Select, rank: number | undefined): Select =>
+  select.rank || select.ranks || rank === undefined ? select : { ...select, rank: String(rank) };
+
+/** The same selection of the ranks that a page is about. */
+export function ofRanks({ rank: _, ranks: __, ...others }: Select, ranks: Readonly<Record<string, string>>): Select {
+  return { ...others, ...ranks };
+}
+
 /** The state, kept with the address. */
 export function useUrl(): State {
   const [hash, set] = useState(location.hash);

@@ -20,6 +20,12 @@ export function usualPlaces(columns: readonly Column[]): Places {
 
 const AROUND = 0.5;
 
+/** The number in a column of this name, whatever the page says that columns tell. */
+function named(row: readonly unknown[], head: Answer, name: string): number | null {
+  const found = row[head.columns.findIndex((column) => column.name === name)];
+  return typeof found === "number" ? found : null;
+}
+
 /** Those that JavaScript cannot hold come as text. */
 const wholeNumber = (value: unknown): value is number | string =>
   Number.isInteger(value) || (typeof value === "string" && /^-?\d+$/.test(value));
@@ -44,8 +50,8 @@ export function linkOf(row: readonly unknown[], head: Answer, places: Places, or
   };
   const [event, start, end] = [number("row"), instant("start"), instant("end")];
   const [step, line] = [number("step"), number("line")];
-  const rank = number("rank");
-  const at = rank === null ? {} : { rank };
+  const [rank, cycle] = [number("rank") ?? named(row, head, "rank"), named(row, head, "cycle")];
+  const at = { ...(rank === null ? {} : { rank }), ...(cycle === null ? {} : { cycle }) };
   const file = value("file");
   if (event !== null || start !== null) {
     const wide = start !== null && end !== null ? Math.max(1000, (end - start) * AROUND) : 0;

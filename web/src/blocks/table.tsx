@@ -20,8 +20,6 @@ export function TableBlock({
   note,
   place,
 }: Table & { place: number }) {
-  const { server, state } = useProps();
-  const allRanks = server.pages?.find((page) => page.name === state.view)?.all_ranks ?? true;
   return (
     <section class="block block-table">
       <AnalysisTable
@@ -34,7 +32,6 @@ export function TableBlock({
         filter={filter}
         links={links}
         note={note}
-        allRanks={allRanks}
       />
     </section>
   );
@@ -52,8 +49,6 @@ interface Props {
   readonly links: Readonly<Record<string, string>>;
   readonly note?: string;
   readonly tallest?: number;
-  /** Rows are of several ranks, whatever rank the header shows. */
-  readonly allRanks?: boolean;
 }
 
 const FORMATS = [
@@ -74,9 +69,8 @@ export function AnalysisTable({
   links,
   note = "",
   tallest,
-  allRanks = false,
 }: Props) {
-  const { run, version, about, state, api, go, follow } = useProps();
+  const { run, version, select, state, api, go, follow } = useProps();
   const kept = (what: string) => state.tables[`${id}.${what}`];
   const now: TableState = {
     sort: kept("sort") === "-" ? "" : (kept("sort") ?? sort),
@@ -92,7 +86,7 @@ export function AnalysisTable({
   };
   const path = runPath(run, "analyses", analysis);
   const asked = {
-    ...state.select,
+    ...select,
     ...Object.fromEntries(Object.entries(params).map(([key, value]) => [`p.${key}`, value])),
     sort: now.sort || undefined,
     filter: filter || undefined,
@@ -109,7 +103,6 @@ export function AnalysisTable({
       state={now}
       set={set}
       usual={columns}
-      oneRank={about.ranks.length === 1 || (!state.select.ranks && !allRanks)}
       exports={FORMATS.map(([format, label]) => ({ label, href: api.href(path, { ...asked, format }) }))}
       open={(row, head) => {
         const link = linkOf(row, head, Object.keys(links).length ? links : usualPlaces(head.columns));

@@ -13,6 +13,7 @@ export function changeOf(link: Partial<Link>): Change {
   if (link.file && !view) view = "sources";
   if (link.file) Object.assign(params, { file: link.file, ...(link.line ? { line: String(link.line) } : {}) });
   if (link.rank != null) Object.assign(select, { rank: String(link.rank), ranks: null });
+  if (link.cycle != null) select["cycle"] = String(link.cycle);
   if (link.steps != null) select["steps"] = link.steps;
   if (link.row != null && !view) view = "timeline";
   if (link.row != null) params["row"] = String(link.row);

@@ -272,10 +272,10 @@ function chosen(head: Answer, columns: readonly string[]): Shown[] {
 }
 
 /** The columns to begin with: those that say something, where all rows are here to be asked. */
-export function telling(head: Answer, oneRank: boolean): string[] {
+export function telling(head: Answer): string[] {
   const whole = head.rows.length === head.total && head.total > 0;
   const empty = (place: number) => whole && head.rows.every((row) => row[place] === null);
-  const found = head.columns.filter((column, place) => !empty(place) && !(oneRank && column.name === "rank"));
+  const found = head.columns.filter((column, place) => !empty(place) && !(head.ranks === 1 && column.name === "rank"));
   return found.map((column) => column.name);
 }
 

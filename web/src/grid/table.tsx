@@ -28,8 +28,6 @@ interface Props {
   readonly set: (change: Partial<TableState>) => void;
   /** Columns at first, to which "usual" returns. */
   readonly usual: readonly string[];
-  /** The run has one rank: its number says nothing. */
-  readonly oneRank?: boolean;
   readonly canSort?: boolean;
   readonly canSearch?: boolean;
   readonly tallest?: number;
@@ -46,7 +44,6 @@ export function DataTable({
   state,
   set,
   usual,
-  oneRank = false,
   canSort = true,
   canSearch = true,
   tallest,
@@ -59,10 +56,10 @@ export function DataTable({
   const said = useContext(Said);
   const few = !state.search && (head?.all ?? 0) <= 8;
   const first = useRef<{ key: string; columns: readonly string[] }>({ key: "", columns: [] });
-  // What is chosen at first stays while rows are searched or sorted.
-  const names = head?.columns.map((column) => column.name).join() ?? "";
-  if (head && first.current.key !== names) first.current = { key: names, columns: telling(head, oneRank) };
-  const columns = state.columns.length ? state.columns : usual.length ? usual : first.current.columns;
+  // What is chosen at first stays while rows are searched or sorted; other rows of other ranks are another table.
+  const key = head ? JSON.stringify([head.columns.map((column) => column.name), head.all, head.ranks]) : "";
+  if (head && first.current.key !== key) first.current = { key, columns: telling(head) };
+  const columns = state.columns.length ? state.columns : usual.length ? ranked(usual, head) : first.current.columns;
   return (
     <section class={`table${rows.loading && head ? " renewing" : ""}`}>
       <div class="block-head">
@@ -105,6 +102,10 @@ export function DataTable({
     </section>
   );
 }
+
+/** Rows of several ranks say of which each is. */
+const ranked = (columns: readonly string[], head: Answer | undefined): readonly string[] =>
+  (head?.ranks ?? 0) > 1 && !columns.includes("rank") ? ["rank", ...columns] : columns;
 
 const counted = (head: Answer): string =>
   head.total === head.all

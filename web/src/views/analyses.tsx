@@ -6,8 +6,8 @@ import { runPath } from "../api/client";
 import type { Analyses, AnalysisFacts, Parameter } from "../api/types";
 import { scale } from "../base/numbers";
 import { words } from "../base/text";
-import type { ViewProps } from "../base/props";
-import { hashOf, changed } from "../base/url";
+import { Context, type ViewProps } from "../base/props";
+import { hashOf, changed, ofOneRank } from "../base/url";
 import { ChartOf } from "../blocks/chart";
 import { AnalysisTable } from "../blocks/table";
 import { Failed, FailedHere, Waiting } from "../frame/states";
@@ -20,7 +20,14 @@ export function AllAnalyses(props: ViewProps) {
   if (!data) return <Waiting what="Asking what can be asked" />;
   const name = props.params["name"] ?? "";
   const facts = data.analyses[name];
-  if (facts) return <One key={name} {...props} name={name} facts={facts} />;
+  if (facts) {
+    const of = facts.all_ranks ? props : { ...props, select: ofOneRank(props.select, props.about.rank) };
+    return (
+      <Context.Provider value={of}>
+        <One key={name} {...of} name={name} facts={facts} />
+      </Context.Provider>
+    );
+  }
   const found = (each: string) => {
     const of = data.analyses[each];
     return (
@@ -136,7 +143,6 @@ function One({
           filter=""
           links={{}}
           tallest={640}
-          allRanks={facts.all_ranks === true}
         />
       </section>
       <section class="block doc">

@@ -1,40 +1,47 @@
 /** A page of blocks, as Python composed it: a sentence, facts, blocks, what the trace cannot tell. */
 
+import { useMemo } from "preact/hooks";
 import type { Block, Page } from "../api/blocks";
 import { useAnswer } from "../api/ask";
 import { runPath } from "../api/client";
 import { queryOfState } from "../api/query";
 import { printable, words } from "../base/text";
-import { Said, type ViewProps } from "../base/props";
+import { Context, Said, type ViewProps } from "../base/props";
+import { ofRanks } from "../base/url";
 import { Failed, Waiting } from "../frame/states";
 import { BlockView } from "../blocks/block";
 
-export function BlockPage({ run, version, state }: ViewProps) {
+export function BlockPage(props: ViewProps) {
+  const { run, version, state } = props;
   const {
     data: page,
     error,
     loading,
     again,
   } = useAnswer<Page>(runPath(run, "pages", state.view), queryOfState(state), version);
+  // Its tables ask for the ranks that the page is about.
+  const within = useMemo(() => ({ ...props, select: ofRanks(props.select, page?.select ?? {}) }), [props, page]);
   if (error) return <Failed error={error} again={again} />;
   if (!page || (loading && page.name !== state.view)) return <Waiting what="Working it out" />;
   return (
     <article class={`page${loading ? " renewing" : ""}`} aria-busy={loading}>
       <h1>{words(page.sentence || page.title)}</h1>
       {page.facts.length > 0 && <p class="sub">{page.facts.map(printable).join(" · ")}</p>}
-      <Said.Provider value={page.cannot}>
-        {rowsOf(page.blocks).map((row) => (
-          <div class={`blocks ${row.kind}`} key={row.first}>
-            {row.columns.map((column, place) => (
-              <div class="column" key={place}>
-                {column.map(([block, at]) => (
-                  <BlockView block={block} place={at} key={`${block.block}${at}`} />
-                ))}
-              </div>
-            ))}
-          </div>
-        ))}
-      </Said.Provider>
+      <Context.Provider value={within}>
+        <Said.Provider value={page.cannot}>
+          {rowsOf(page.blocks).map((row) => (
+            <div class={`blocks ${row.kind}`} key={row.first}>
+              {row.columns.map((column, place) => (
+                <div class="column" key={place}>
+                  {column.map(([block, at]) => (
+                    <BlockView block={block} place={at} key={`${block.block}${at}`} />
+                  ))}
+                </div>
+              ))}
+            </div>
+          ))}
+        </Said.Provider>
+      </Context.Provider>
       {page.cannot.length > 0 && (
         <section class="block cannot">
           <h2>What this trace cannot tell</h2>

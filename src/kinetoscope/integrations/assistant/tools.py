@@ -93,11 +93,14 @@ def _analysis(name: str) -> Any:
 
 
 def _run_analysis(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
+    from kinetoscope.analyses import RECORDED
+    from kinetoscope.model.selection import settled
     from kinetoscope.server.asking import parameters
 
     analysis = _analysis(given["name"])
     asked = QueryParams([(f"p.{name}", _text(value)) for name, value in given.get("params", {}).items()])
-    result = analysis(folders.job(given), select=selection(given), **parameters(analysis, asked))
+    select = selection(given) if analysis.name in RECORDED else settled(selection(given))
+    result = analysis(folders.job(given), select=select, **parameters(analysis, asked))
     return {"analysis": analysis.name, "question": analysis.question, **table(result, given)}
 
 
@@ -114,7 +117,7 @@ def _advise(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
     limit = given.get("limit", ROWS)
     return {
         "headline": clean(advice.headline, DEEPEST),
-        "step_ns": round(advice.step),
+        "step_ns": math.floor(advice.step + 0.5),
         "program": advice.program,
         "findings": [_finding(each) for each in advice.findings[:limit]],
         "findings_in_all": len(advice.findings),
@@ -234,7 +237,7 @@ _OFFSET: Final = Argument("offset", "integer", "Rows to leave out first.", least
 _SORT: Final = Argument("sort", "string", "Columns by which rows are sorted, largest first: `calls`, `name:asc`.")
 _PARTS: Final = (
     Argument("ranks", "string", "Only these ranks: `0,8-15`."),
-    Argument("steps", "string", "Only these steps: `2-4`; `steady` leaves out the warm-up."),
+    Argument("steps", "string", "Only these steps: `2-4`; `all`. By default `steady`, without those of the warm-up."),
     Argument("time", "string", "Only this time: two whole numbers of ns from the beginning: `1000-2000`."),
 )
 _PATH: Final = Argument("path", "string", _RUN, required=True)
