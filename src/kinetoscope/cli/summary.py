@@ -41,7 +41,7 @@ def run(arguments: list[str]) -> int:
     from kinetoscope.cli.output import width, write_lines
     from kinetoscope.cli.screen import lines
 
-    write_lines(lines(drawn, width=width()))
+    write_lines(lines(found, width=width()))
     return 0
 
 
