@@ -26,6 +26,7 @@ from kinetoscope.pages.blocks import (
     Columns,
     Findings,
     Icicle,
+    Note,
     Page,
     Parts,
     Ribbon,
@@ -33,10 +34,14 @@ from kinetoscope.pages.blocks import (
     Table,
     to_plain,
 )
+from kinetoscope.pages.occurrences import Measure, _of_trace
 from kinetoscope.reading import read
 from kinetoscope.schema import Result
 from kinetoscope.views.palette import KINDS
+from tests import drawn
 from tests.catalog.samples import everywhere
+from tests.conftest import OURS
+from tests.drawn import kernel, launch
 
 COMPOSED = [name for name, view in PAGES.items() if view.composed and view.runs == 1]
 WORDS = {"row", "start", "end", "rank", "step", "file", "line", "name"}
@@ -179,6 +184,38 @@ def test_areas_of_memory_sum_to_what_is_in_use(tmp_path: Path) -> None:
     known = [at[round(x * divisor)] for x in total.get_column("x")]
     scale = max(known) / total.get_column("y").max()
     assert total.get_column("y").to_list() == pytest.approx([value / scale for value in known])
+
+
+@pytest.mark.parametrize("measure", ["host_self", "device_self", "duration"])
+def test_what_is_drawn_of_calls_sums_to_the_bar(job: Job, measure: Measure) -> None:
+    name, column = ("kernels", "total") if measure == "duration" else ("operators", measure)
+    frame = answer(job, name, name).frame
+    for row in frame.filter(pl.col(column) > 0).sort(column, descending=True).head(4).iter_rows(named=True):
+        of_name = frame.filter(pl.col("name") == row["name"]).get_column(column).sum()
+        drawn = _of_trace(of(job, name).trace(), ALL, name=row["name"], measure=measure).frame
+        assert drawn.get_column("time").sum() == of_name
+
+
+def test_the_chosen_bar_is_marked_and_one_call_is_a_line(tmp_path: Path) -> None:
+    events = [launch(10, 5, 1), launch(20, 5, 2), kernel("gemm", 30, 40, 1), kernel("gemm", 80, 50, 2)]
+    job = drawn.job(tmp_path, drawn.op("aten::mm", 0, 28), drawn.op("aten::add", 90, 9), *events)
+    page = named("operators").page(of(job, "operators"), ALL, {"name": "aten::mm"})
+    assert [bar.label for bar in one(page, Bars).bars if bar.chosen] == ["aten::mm"]
+    note = one(page, Note, "Each call")
+    assert "It ran once" in note.text
+    assert "device time of its own 90.0" in note.text
+    spec = one(made(job, "kernels"), Chart, "Each call of `gemm`").spec
+    assert [row["is"] for row in spec["data"]["values"]] == ["40.0\u00a0µs", "50.0\u00a0µs"]
+
+
+@pytest.mark.parametrize("name", ["operators", "kernels", "memory", "idle", "modules"])
+def test_an_empty_selection_says_so_and_leads_back(name: str) -> None:
+    job = read(str(OURS / "mlp.pt.trace.json.gz"))
+    page = made(job, name, Selection(time=(10**12, 2 * 10**12)))
+    assert " in what is selected" in page.sentence
+    if name != "modules":
+        assert [block.link.clear for block in page.blocks if isinstance(block, Note) and block.link] == [True]
+    assert " in what is selected" not in made(job, name).sentence
 
 
 # --- parameters

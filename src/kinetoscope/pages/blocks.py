@@ -29,6 +29,7 @@ class Link:
         row: an event to be selected in the timeline.
         params: of the view, as its URL has them.
         file, line: a place in the source.
+        clear: nothing of the run is selected any more but its rank.
     """
 
     text: str = ""
@@ -41,6 +42,7 @@ class Link:
     file: str = ""
     line: int = 0
     cycle: int | None = None
+    clear: bool = False
 
 
 @dataclass(frozen=True, slots=True)

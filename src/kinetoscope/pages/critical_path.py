@@ -23,6 +23,7 @@ from kinetoscope.pages.blocks import (
     Parts,
     Table,
 )
+from kinetoscope.pages.nothing import nothing, way_back
 from kinetoscope.pages.ribbon import ribbon
 from kinetoscope.schema import Result, Unit
 from kinetoscope.views.numbers import shown
@@ -50,7 +51,8 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     what_if = "; ".join(f"{cause}={share / 100:g}" for cause, share in shares.items() if share != 100)
     found = named("critical_path")(job, select=select, what_if=what_if)
     if not found.frame.height:
-        return Page("critical_path", "Critical path", "There is no step to find a path in.", cannot=found.notes)
+        none = nothing("step", select)
+        return Page("critical_path", "Critical path", none, (), way_back(select), found.notes)
     events = named("critical_path_events")(job, select=select, group_by="event")
     return Page(
         "critical_path",

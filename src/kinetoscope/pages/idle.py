@@ -12,6 +12,7 @@ from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
 from kinetoscope.pages.blocks import Bar, Bars, Block, Chart, Link, Page, Table
+from kinetoscope.pages.nothing import nothing, way_back
 from kinetoscope.pages.pictures import Axis, Line, bins, curves
 from kinetoscope.schema import Lines, Result
 from kinetoscope.views import series
@@ -32,15 +33,15 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     return Page(
         "idle",
         "Idle & launches",
-        _sentence(idle.frame),
+        _sentence(idle.frame, select),
         blocks=tuple(_blocks(job, select, idle, queues, launches)),
         cannot=tuple(dict.fromkeys((*idle.notes, *queues.notes, *launches.notes))),
     )
 
 
-def _sentence(idle: pl.DataFrame) -> str:
+def _sentence(idle: pl.DataFrame, select: Selection) -> str:
     if not idle.height:
-        return "No device work was recorded, so no device was idle."
+        return nothing("device work", select)
     time = float(idle.get_column("time").sum())
     windows = idle.filter(pl.col("window_share") > 0).with_columns(window=pl.col("time") / pl.col("window_share"))
     of_trace = [name for name in ("rank", "cycle", "device") if name in idle.columns]
@@ -61,6 +62,8 @@ def _sentence(idle: pl.DataFrame) -> str:
 def _blocks(job: Job, select: Selection, idle: Result, queues: Result, launches: Result) -> Iterator[Block]:
     if idle.frame.height:
         yield _reasons(idle)
+    else:
+        yield from way_back(select)
     if queues.frame.height:
         yield from _queues(job, select, queues)
     if launches.frame.height:

@@ -11,10 +11,16 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
 from kinetoscope.pages.blocks import Block, Controls, Link, Page, Table
 from kinetoscope.pages.controls import choice, chosen
+from kinetoscope.pages.nothing import way_back
 from kinetoscope.pages.occurrences import occurrences
 from kinetoscope.pages.ranked import few, ranked, summed
+from kinetoscope.pages.tables import with_values
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import shown
+
+_COLUMNS = ("name", "kind", "calls", "total", "share", "mean", "max", "occupancy", "matrix_unit")
+_LAUNCHES = ("name", "operator", "grid", "block", "calls", "total", "mean", "blocks_per_sm", "occupancy")
+"""Columns at first: as many as 1440 px hold; the others can be chosen."""
 
 _ROWS = (("name", "name"), ("launch", "name, launch and operator"))
 
@@ -22,7 +28,7 @@ _ROWS = (("name", "name"), ("launch", "name, launch and operator"))
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """The kernels and copies that take most of the devices' time."""
     result = named("kernels")(job, select=select, copies=True)
-    sentence = few(result.frame, "total", what="kernel", of="device time") + _matrix_units(result)
+    sentence = few(result.frame, "total", select, what="kernel", of="device time") + _matrix_units(result)
     return Page("kernels", "Kernels", sentence, (), tuple(_blocks(job, select, params, result)), result.notes)
 
 
@@ -31,29 +37,18 @@ def _blocks(job: Job, select: Selection, params: Mapping[str, str], result: Resu
     yield Controls((choice("group_by", "A row for each", group_by, _ROWS),))
     rows = summed(result.frame, "total")
     if rows.height:
-        yield ranked("Kernels and copies", result.frame, "total", schema=result.schema, link=_choose)
         name = params.get("name") or str(rows.get_column("name")[0])
         kinds = rows.filter(pl.col("name") == name).get_column("kind")
-        yield occurrences(job, select, name, "device", kind=str(kinds[0]) if len(kinds) else "computation")
+        yield ranked("Kernels and copies", result.frame, "total", schema=result.schema, link=_choose, chosen=name)
+        yield occurrences(job, select, name, "duration", kind=str(kinds[0]) if len(kinds) else "computation")
         yield Table("Time by kind", "kernel_kinds")
+    else:
+        yield from way_back(select)
     params_of_table = {"group_by": group_by, "copies": "true"}
-    told = [
-        "name",
-        "kind",
-        "calls",
-        "total",
-        "share",
-        "mean",
-        "min",
-        "max",
-        "blocks_per_sm",
-        "occupancy",
-        "matrix_unit",
-    ]
-    if group_by == "launch":
-        told += ["operator", "grid", "block", "registers", "shared_memory"]
+    told = _LAUNCHES if group_by == "launch" else _COLUMNS
+    columns = with_values(result.frame, told, always=("name",))
     yield Table(
-        "All kernels and copies", "kernels", params_of_table, columns=told, sort="-total", links={"name": "name"}
+        "All kernels and copies", "kernels", params_of_table, columns=columns, sort="-total", links={"name": "name"}
     )
 
 

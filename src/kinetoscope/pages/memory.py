@@ -14,6 +14,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
 from kinetoscope.pages.blocks import Block, Chart, Controls, Page, Table
 from kinetoscope.pages.controls import choice, chosen
+from kinetoscope.pages.nothing import nothing, way_back
 from kinetoscope.pages.pictures import Axis, Line, curves
 from kinetoscope.schema import Lines
 from kinetoscope.views import series
@@ -36,7 +37,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     curve = named("memory_curve")(job, select=select)
     frame = curve.frame
     if not frame.height:
-        return Page("memory", "Memory", "No use of memory was recorded.", cannot=curve.notes)
+        return Page("memory", "Memory", nothing("use of memory", select), (), way_back(select), curve.notes)
     devices = sorted(frame.get_column("device").unique().to_list(), key=lambda device: (device == "cpu", device))
     device = chosen(params, "device", devices, devices[0])
     peak, growth = named("memory_peak")(job, select=select), named("memory_growth")(job, select=select)

@@ -13,6 +13,7 @@ from kinetoscope.model.selection import Selection
 from kinetoscope.pages.blocks import Block, Controls, Icicle, Page, Table
 from kinetoscope.pages.controls import choice, chosen
 from kinetoscope.pages.flame import flame
+from kinetoscope.pages.nothing import nothing
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.text import brief, printable
@@ -35,18 +36,18 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     return Page(
         "modules",
         "Modules",
-        _sentence(result, value, where),
+        _sentence(result, value, where, select),
         (),
         (*_blocks(result, value, where, which), flame(job, select, weight=where)),
         result.notes,
     )
 
 
-def _sentence(result: Result, value: str, where: str) -> str:
+def _sentence(result: Result, value: str, where: str, select: Selection) -> str:
     roots = result.frame.filter(pl.col("depth") == 0)
     total = float(roots.get_column(value).sum())
     if not result.frame.height:
-        return "No module was recorded; the tree below is of calls."
+        return nothing("module", select).removesuffix(".") + "; the tree below is of calls."
     if not total:
         return f"Modules were recorded, and no {where} time in them."
     words = f"Modules take {shown(total, 'ns')} of {where} time"

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Literal, cast
 
 import polars as pl
 
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Chart, Controls, Link, Page, Table
+from kinetoscope.pages.blocks import Block, Controls, Link, Page, Table
 from kinetoscope.pages.controls import choice, chosen
+from kinetoscope.pages.nothing import way_back
 from kinetoscope.pages.occurrences import occurrences
 from kinetoscope.pages.ranked import few, ranked, summed
+from kinetoscope.pages.tables import with_values
+from kinetoscope.schema import Schema
 
-_KINDS = {"device_self": "computation", "host_self": "host"}
+Time = Literal["device_self", "host_self"]
+
+_KINDS: dict[Time, str] = {"device_self": "computation", "host_self": "host"}
 _COLUMNS = {
     "name": ("name", "kind"),
     "shapes": ("name", "input_shapes"),
@@ -22,7 +28,7 @@ _COLUMNS = {
 }
 _NUMBERS = ("calls", "host_total", "host_self", "device_total", "device_self", "device_memory_self")
 
-_TIMES = {
+_TIMES: dict[Time, str] = {
     "device_self": "device time",
     "host_self": "host time",
 }
@@ -33,12 +39,12 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     result = named("operators")(job, select=select)
     frame = result.frame.filter(~result.frame.get_column("name").str.starts_with("ProfilerStep"))
     has_device = bool(frame.get_column("device_self").sum())
-    time = chosen(params, "time", tuple(_TIMES), "device_self" if has_device else "host_self")
+    time = cast(Time, chosen(params, "time", tuple(_TIMES), "device_self" if has_device else "host_self"))
     group_by = chosen(params, "group_by", ("name", "shapes", "stack"), "name")
     return Page(
         name="operators",
         title="Operators",
-        sentence=few(frame, time, what="operator", of=_TIMES[time]),
+        sentence=few(frame, time, select, what="operator", of=_TIMES[time]),
         blocks=(
             Controls(
                 (
@@ -51,13 +57,12 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
                     ),
                 )
             ),
-            ranked(f"Operators by {_TIMES[time]}", frame, time, schema=result.schema, kind=_KINDS[time], link=_choose),
-            *_selected(job, select, params, frame, time),
+            *_selected(job, select, params, frame, time, result.schema),
             Table(
                 "All operators",
                 "operators",
                 {"group_by": group_by},
-                columns=(*_COLUMNS[group_by], *_NUMBERS),
+                columns=with_values(frame, (*_COLUMNS[group_by], *_NUMBERS), always=_COLUMNS[group_by]),
                 sort=f"-{time}",
                 links={"name": "name"},
             ),
@@ -71,9 +76,14 @@ def _choose(name: str) -> Link:
 
 
 def _selected(
-    job: Job, select: Selection, params: Mapping[str, str], frame: pl.DataFrame, time: str
-) -> Iterator[Chart]:
-    """Each call of the operator that the reader chose, else of the first."""
+    job: Job, select: Selection, params: Mapping[str, str], frame: pl.DataFrame, time: Time, schema: Schema
+) -> Iterator[Block]:
+    """The first operators, and each call of the one that the reader chose, else of the first."""
     rows = summed(frame, time)
-    if rows.height:
-        yield occurrences(job, select, params.get("name") or str(rows.get_column("name")[0]), "host", kind="host")
+    if not rows.height:
+        yield from way_back(select)
+        return
+    chosen, kind = params.get("name") or str(rows.get_column("name")[0]), _KINDS[time]
+    title = f"Operators by {_TIMES[time]}"
+    yield ranked(title, frame, time, schema=schema, kind=kind, link=_choose, chosen=chosen)
+    yield occurrences(job, select, chosen, time, kind=kind)

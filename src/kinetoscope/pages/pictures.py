@@ -80,6 +80,7 @@ def points(
     y: Axis,
     *,
     best: Sequence[Dot] = (),
+    height: int = 280,
     note: str = "",
     width: Width = "full",
 ) -> Chart:
@@ -103,7 +104,7 @@ def points(
         line = [{"x": dot.x / of_x.divisor, "y": dot.y / of_y.divisor} for dot in best]
         mark = {"type": "line", "strokeWidth": 1, "strokeDash": [4, 3], "color": _colour("host")}
         layers.insert(0, {"data": {"values": line}, "mark": mark, "encoding": encoding})
-    drawing = {"data": {"values": rows}, "layer": layers, "width": "container", "height": 280}
+    drawing = {"data": {"values": rows}, "layer": layers, "width": "container", "height": height}
     return _chart(title, drawing, note, width)
 
 

@@ -7,7 +7,9 @@ from typing import Final
 
 import polars as pl
 
+from kinetoscope.model.selection import Selection
 from kinetoscope.pages.blocks import Bar, Bars, Link, Width
+from kinetoscope.pages.nothing import nothing
 from kinetoscope.schema import Schema
 from kinetoscope.views.names import shortened
 from kinetoscope.views.numbers import grouped, shown
@@ -26,12 +28,12 @@ def summed(frame: pl.DataFrame, value: str) -> pl.DataFrame:
     return sums.filter(pl.col(value) > 0).sort([value, "name"], descending=[True, False])
 
 
-def few(frame: pl.DataFrame, value: str, *, what: str, of: str) -> str:
+def few(frame: pl.DataFrame, value: str, select: Selection, *, what: str, of: str) -> str:
     """How few make most of it, and which is the first: one sentence; `what` is the word for one of them."""
     rows = summed(frame, value)
     total = float(rows.get_column(value).sum())
     if not total:
-        return f"No {of} of any {what} was recorded."
+        return nothing(f"{of} of any {what}", select)
     name, first = rows.row(0, named=True)["name"], rows.get_column(value)[0]
     leader = f"`{brief(printable(name), _NAME)}` alone {shown(first / total, 'fraction')}"
     count = int((rows.get_column(value).cum_sum() < _MOST * total).sum()) + 1

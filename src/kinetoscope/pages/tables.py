@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from kinetoscope.pages.blocks import Head, Rows
 from kinetoscope.schema import Schema
 from kinetoscope.views.names import short_names
 from kinetoscope.views.scales import scales
+
+
+def with_values(frame: pl.DataFrame, columns: Sequence[str], *, always: Sequence[str] = ()) -> tuple[str, ...]:
+    """The columns in which some row has a value, and those that are shown `always`; all where there is no row."""
+    known = {name for name in columns if not frame.height or name in always or _says_something(frame, name)}
+    return tuple(name for name in columns if name in known)
+
+
+def _says_something(frame: pl.DataFrame, name: str) -> bool:
+    return name not in frame.columns or frame.get_column(name).null_count() < frame.height
 
 
 def table(title: str, schema: Schema, frame: pl.DataFrame, note: str = "") -> Rows:

@@ -14,6 +14,7 @@ export interface Link {
   readonly file: string;
   readonly line: number;
   readonly cycle: number | null;
+  readonly clear: boolean;
 }
 
 /** A share of a whole: a kind of time (its colour), a label, a value in the block's unit, what it means. */

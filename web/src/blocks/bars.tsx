@@ -7,6 +7,7 @@ import { inScale, scale, withUnit } from "../base/numbers";
 import { fitted, measured, printable } from "../base/text";
 import { useProps } from "../base/props";
 import { Frame, useLink } from "./frame";
+import { Nothing } from "./nothing";
 import { share } from "./parts";
 import { SaveSvg, Svg } from "./picture";
 
@@ -139,11 +140,7 @@ export function BarsBlock({ title, bars, unit, cumulative, note }: Bars) {
   };
   return (
     <Frame title={title} note={note} name="bars" tools={bars.length > 0 && <SaveSvg name={title} svg={svg} />}>
-      {bars.length ? (
-        <Svg svg={svg} height={HEAD + bars.length * pitch} label={title} draw={draw} />
-      ) : (
-        <p class="empty">There is none in what is selected.</p>
-      )}
+      {bars.length ? <Svg svg={svg} height={HEAD + bars.length * pitch} label={title} draw={draw} /> : <Nothing />}
     </Frame>
   );
 }

@@ -5,10 +5,14 @@ import type { Server } from "../api/types";
 import { recall } from "../base/theme";
 import { go, hashOf, changed, parsed, type Change } from "../base/url";
 
+/** What of a run is a part of it; its rank is none. */
+export const PARTS = ["steps", "time", "device", "stream", "thread", "annotation"] as const;
+
 /** The change of the address that a link means. */
 export function changeOf(link: Partial<Link>): Change {
   const select: Record<string, string | null> = {};
   const params: Record<string, string> = { ...link.params };
+  if (link.clear) for (const name of PARTS) select[name] = null;
   let view = link.view ?? "";
   if (link.file && !view) view = "sources";
   if (link.file) Object.assign(params, { file: link.file, ...(link.line ? { line: String(link.line) } : {}) });
