@@ -89,6 +89,12 @@ def test_threads_that_only_wait_are_folded(tmp_path: Path) -> None:
     assert {group for group, _ in folded(trace)} == {"python · threads that only wait"}
 
 
+def test_a_thread_that_waits_all_the_time_is_not_the_main_thread(tmp_path: Path) -> None:
+    waiting = python("threading.py(589): wait", 0, 100_000, tid=5)
+    trace = job(tmp_path, *named(1, 0), waiting, python("train.py(3): main", 10, 900), op("aten::mm", 20, 800)).trace()
+    assert titles(trace) == [("python", "main thread", 2), ("python · threads that only wait", "thread 5", 1)]
+
+
 def test_streams_beyond_a_dozen_are_folded_those_with_least_work(tmp_path: Path) -> None:
     kernels = [
         kernel("gemm", at * 100, 50, stream * 100 + at, stream=stream) for stream in range(15) for at in range(stream)

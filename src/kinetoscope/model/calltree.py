@@ -133,7 +133,10 @@ def owned_times(trace: Trace, shown: NDArray[np.bool_], window: tuple[int, int] 
 
 
 def main_thread(trace: Trace) -> int:
-    """The track that the training loop runs on: with the most steps, else with the most time in calls; −1 for none."""
+    """The track that the training loop runs on: with the most steps, else with the most time in calls; −1 for none.
+
+    Threads with nothing but Python calls are the last resort: monitors and pools wait as long as the recording lasts.
+    """
     calls = trace.of(call_tree)
     outermost = np.flatnonzero(calls.depth == 0)
     if not len(outermost):
@@ -143,5 +146,8 @@ def main_thread(trace: Trace) -> int:
     )
     if steps.any():
         return int(np.bincount(trace.track[steps]).argmax())
-    time = np.bincount(trace.track[outermost], weights=(trace.end - trace.start)[outermost])
-    return int(time.argmax())
+    time = np.bincount(
+        trace.track[outermost], weights=(trace.end - trace.start)[outermost], minlength=len(trace.tracks)
+    )
+    works = np.bincount(trace.track[calls.member & (trace.kind != EventKind.PYTHON)], minlength=len(trace.tracks)) > 0
+    return int(np.where(works, time, -1).argmax() if works.any() else time.argmax())

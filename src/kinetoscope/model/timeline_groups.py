@@ -56,8 +56,9 @@ class Groups:
     def _device(self, title: str, track: int, is_work: bool) -> Group:
         if track in self._aside:
             return self._profiler()
-        device = f"device {self._devices.get(track, self._pids[track])}"
-        if not is_work:
+        number = self._devices.get(track, self._pids[track])
+        device = f"device {number}"
+        if not is_work and number in self._devices.values():
             return Group(f"{device} annotations", f"{title} · annotations", "device", folded=True)
         if track in self._spare:
             return Group(f"{device} more", f"{title} · streams with less work", "device", folded=True)

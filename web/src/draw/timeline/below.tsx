@@ -50,6 +50,7 @@ export function Border({ summary, resize }: Place) {
       tabIndex={0}
       aria-orientation="horizontal"
       aria-label="Height of what is below the picture"
+      aria-valuenow={Math.round(summary)}
       onPointerDown={(event) => {
         const below = event.currentTarget.nextElementSibling;
         if (!(below instanceof HTMLElement)) return;

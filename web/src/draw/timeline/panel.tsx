@@ -40,9 +40,11 @@ export function Panel(props: Props) {
       <button class="tl-close" aria-label="Clear the selection" data-tip="Esc" onClick={close}>
         ×
       </button>
-      <h2 class="tl-name" data-tip={printable(facts.name)}>
-        {printable(facts.name)}
-      </h2>
+      <div class="tl-wide">
+        <h2 class="tl-name" data-tip={printable(facts.name)}>
+          {printable(facts.name)}
+        </h2>
+      </div>
       <div>
         <About {...props} />
       </div>

@@ -189,7 +189,7 @@ export function Export({ own, what, open, save }: PerfettoProps) {
     );
   };
   return (
-    <Pill label="" value="Export" title="Export: the picture, or the range in view for Perfetto" right>
+    <Pill label="Export" value="▾" title="Export: the picture, or the range in view for Perfetto" right>
       {(close) => (
         <div class="tl-perfetto">
           <p>The picture as it stands here.</p>
