@@ -59,10 +59,12 @@ class Twin:
     def leave_out_repeats(self) -> None:
         """The only call in a call of its name is that call again."""
         self.same: dict[int, int] = {}
+        spans = {k: span(self.events[k]) for k in self.around}
+        may = {k for k, up in self.around.items() if up >= 0 and spans[k][0] < spans[k][1] <= spans[up][1]}
         while True:
             children = Counter(self.around.values())
             pairs = [(k, up) for k, up in self.around.items() if up >= 0 and self.name(k) == self.name(up)]
-            repeats = [(k, up) for k, up in pairs if children[up] == 1]
+            repeats = [(k, up) for k, up in pairs if children[up] == 1 and k in may]
             if not repeats:
                 return
             [(k, up), *_] = repeats
@@ -135,6 +137,15 @@ class Twin:
             times.append(sum(len(self.instants(k)) * level for k, level in zip(works, levels, strict=True)))
         busy = [len({when for k in works for when in self.instants(k)}) for works in (total, own)]
         return [len(total), len(own), *times, *busy]
+
+
+def test_ranges_of_one_name_that_begin_in_one_instant_all_count(tmp_path: Path) -> None:
+    """Only one that lasts and lies in another may be that one recorded twice."""
+    empty = [drawn.annotation("ProfilerStep#1", 0, 0), drawn.annotation("ProfilerStep#1", 0, 100)]
+    found = annotations(drawn.job(tmp_path, *empty, drawn.annotation("a", 10, 20), drawn.annotation("a", 20, 18)))
+    assert found.frame.select("name", "calls").rows() == [("ProfilerStep*", 2), ("a", 2)]
+    twice = drawn.job(tmp_path, drawn.annotation("a", 10, 20), drawn.annotation("a", 11, 18))
+    assert annotations(twice).frame["calls"].to_list() == [1]
 
 
 def drawn_launch(start: int, correlation: int, tid: int) -> drawn.Event:

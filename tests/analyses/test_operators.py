@@ -91,6 +91,12 @@ class Node:
         return [self, *(self.around.path if self.around else [])]
 
     @property
+    def repeats(self) -> bool:
+        """Whether it may be the call around it once more."""
+        start, end = span(self.event)
+        return self.around is not None and start < end <= span(self.around.event)[1]
+
+    @property
     def lies_in(self) -> list[Node]:
         """What it lies in as a whole, the innermost first."""
         return [self.whole, *self.whole.lies_in] if self.whole else []
@@ -120,7 +126,11 @@ def without_repeats(nodes: list[Node]) -> list[Node]:
     around = {node: node.around for node in nodes}
     while True:
         children = Counter(around.values())
-        repeats = [node for node, above in around.items() if above and above.name == node.name and children[above] == 1]
+        repeats = [
+            node
+            for node, above in around.items()
+            if above and above.name == node.name and children[above] == 1 and node.repeats
+        ]
         if not repeats:
             return list(around)
         above = around.pop(repeats[0])

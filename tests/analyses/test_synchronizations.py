@@ -41,6 +41,17 @@ def test_an_item_is_a_copy_and_a_wait(tmp_path: Path) -> None:
     assert (sync["call"], sync["copy"]) == ("cudaStreamSynchronize", None)
 
 
+def test_every_call_counts_and_time_counts_once(tmp_path: Path) -> None:
+    """The driver's call in the runtime's, one recorded twice, and one that begins before the other is over."""
+    names = ("cudaStreamSynchronize", 60, 20), ("cuStreamSynchronize", 62, 10), ("cudaStreamSynchronize", 60, 20)
+    later = ("cudaStreamSynchronize", 100, 10), ("cudaStreamSynchronize", 109, 2)
+    events = [drawn.event("cuda_runtime", *each) for each in names + later]
+    found = {row["call"]: row for row in rows(tmp_path, *ITEM[2:4], *events)}
+    numbers = ("calls", "time", "longest")
+    assert [found["cudaStreamSynchronize"][name] for name in numbers] == [4, 31, 20]
+    assert [found["cuStreamSynchronize"][name] for name in numbers] == [1, 0, 10]
+
+
 def test_a_call_without_operator_or_stack_says_so(tmp_path: Path) -> None:
     job = drawn.job(tmp_path, *ITEM[2:4], drawn.event("cuda_runtime", "cudaDeviceSynchronize", 30, 32))
     result = synchronizations(job)

@@ -92,6 +92,17 @@ def test_device_work_is_kernels_copies_and_sets(tmp_path: Path) -> None:
         "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport",
         "deep_ep::internode::dispatch",
         "nvshmemi_transfer_rma",
+        "mscclKernel_Sum_half_Simple_false(ncclDevComm*, mscclAlgo*, mscclWork*)",
+        "void quickreduce::allreduce_prototype_twoshot<quickreduce::AllReduceTwoshot<__half, CodecQ4>, __half>",
+        "allreduce_rmsnorm_prototype",
+        "void aiter::reduce_scatter_cross_device_store<c10::BFloat16, 8>",
+        "void tensorrt_llm::kernels::oneShotAllReduceKernel<__half, 8, true, false>(AllReduceParams)",
+        "void tensorrt_llm::kernels::twoShotAllReduceKernel<__nv_bfloat16, 4>(AllReduceParams)",
+        "void tensorrt_llm::kernels::low_precision::lowPrecisionTwoShotAllReduceKernel<__half, 8>",
+        "void flashinfer::trtllm_mnnvl_allreduce::oneshotAllreduceFusionKernel<8, __nv_bfloat16>",
+        "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_twoshot_sync<0, __half, 8, false>",
+        "void userbuffers_fp16_sum_inplace_gpu_rr_rs_oop<8>(int, int, int, int)",
+        "kuserbuffers_pushsend(int*, int*, int4*, int4*, int)",
     ],
 )
 def test_kernels_of_collective_libraries(name: str) -> None:
@@ -99,6 +110,15 @@ def test_kernels_of_collective_libraries(name: str) -> None:
     assert any(word in name for word in COLLECTIVE_KERNEL_WORDS)
 
 
-@pytest.mark.parametrize("name", ["void at::native::reduce_kernel<512, 1>", "nvjet_tst_64x64", "splitKreduce_kernel"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "void at::native::reduce_kernel<512, 1>",
+        "nvjet_tst_64x64",
+        "splitKreduce_kernel",
+        "__amd_rocclr_copyBuffer",
+        "void softmax<float, BlockAllReduce<float, 128>>",
+    ],
+)
 def test_kernels_that_compute(name: str) -> None:
     assert not is_collective_kernel(name)

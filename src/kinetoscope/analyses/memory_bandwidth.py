@@ -22,8 +22,8 @@ RESULT = Schema(
     Column("device", pl.Int64, "Device of the rank."),
     Column("direction", pl.String, "HtoD, DtoH, DtoD, PtoP (H host, D device, P peer, S shared), memset, or unknown."),
     Column("calls", pl.Int64, "Copies, or sets."),
-    Column("unsized", pl.Int64, "Copies whose size was not recorded."),
-    Column("bytes", pl.Int64, "Bytes of those whose size was recorded.", "bytes"),
+    Column("unsized", pl.Int64, "Copies and sets whose size was not recorded."),
+    Column("bytes", pl.Int64, "Bytes of those whose size was recorded; null if it was of none.", "bytes"),
     Column("total", pl.Int64, "Sum of the durations.", "ns"),
     Column("busy", pl.Int64, "Time with one or more running.", "ns"),
     Column("busy_share", pl.Float64, "Busy / from the first to the last device work of the device.", "fraction"),
@@ -45,11 +45,12 @@ def memory_bandwidth(job: Job, *, select: Selection = ALL) -> Result:
     many small copies: compare bytes with calls. Device to host in a training loop is often a hidden synchronisation.
 
     Limits. Kernels that copy are kernels. Traces of before 2024 have whole microseconds, so that the bandwidth of
-    copies that take a few of them is rough. Copies without a size or a duration are counted, and no bandwidth contains
-    them. With a range of time, times are cut to it, and calls and bytes are of those that start in it. Selected steps
-    choose copies by their launches and cut nothing but busy_share, which is of the time in these steps. HTA takes
-    statistics of the points at which the sum changes, not of time, among them sums of nearly 0 that its rounding
-    leaves behind; and takes a copy of 0 us for one of 1 us.
+    copies that take a few of them is rough. Copies and sets without a size or a duration are counted, and no bandwidth
+    contains them. Where none has a size, bytes is null and not 0: memory was written, and nobody knows how much. With
+    a range of time, times are cut to it, and calls and bytes are of those that start in it. Selected steps choose
+    copies by their launches and cut nothing but busy_share, which is of the time in these steps. HTA takes statistics
+    of the points at which the sum changes, not of time, among them sums of nearly 0 that its rounding leaves behind;
+    and takes a copy of 0 us for one of 1 us.
     """
     return job.map(_of_trace, RESULT, select)
 

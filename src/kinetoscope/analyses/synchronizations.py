@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -13,13 +13,14 @@ from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.tree import NO_ROW, ancestor
 from kinetoscope.model import arrays
 from kinetoscope.model.calls import call_name, call_names
-from kinetoscope.model.calltree import STEP, call_tree, enclosing_op
+from kinetoscope.model.calltree import STEP, call_tree, enclosing_op, owned_times
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.scope import Scope, scope
 from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.stream_order import NOTHING
 from kinetoscope.model.trace import Trace
 from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.model.waiting import HostWaits, host_waits
@@ -29,7 +30,7 @@ from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device_idle", pl.Int64, "Idle time of the device that would not be if the calls took no time.", "ns"),
-    Column("time", pl.Int64, "Time of the host in these calls.", "ns"),
+    Column("time", pl.Int64, "Time of the host in these calls, each instant of a thread once.", "ns"),
     Column("call", pl.String, "Call of the runtime or driver in which the host waits."),
     Column("copy", pl.String, "The copy that the call queued and waits for; null for calls that queue none."),
     Column("operator", pl.String, "Innermost operator that makes the call; null outside operators."),
@@ -50,7 +51,8 @@ def synchronizations(job: Job, *, select: Selection = ALL) -> Result:
     Method. Counted are calls that synchronise with a stream, an event or the device, copies that the host waits for
     (those without `Async` in the name of their call; those that touch pageable memory and begin before their call is
     over, as `.item()`, `.cpu()`, `.tolist()` and `nonzero` make them; where the kind of memory was not recorded, those
-    whose call takes more than 30 µs and until they are over), and the freeing of device memory where it waited. What
+    whose call takes more than 30 µs and until they are over), and the freeing of device memory where it waited. Every
+    call counts; one inside another, as the driver's in the runtime's, waits with that one, which has the time. What
     each waited for is recorded (`cuda_sync`) or inferred as in `critical_path`. After the wait the device has nothing
     to do until the next launch reaches it: of that idle time as much follows from the calls as they took, for without
     them the launch had come so much sooner.
@@ -74,7 +76,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     waits = trace.of(host_waits)
     chosen = np.flatnonzero(_in_view(view, waits) & _counts(trace, waits) & _on_device(view, waits))
-    frame = _frame(view, waits, chosen)
+    frame = _frame(view, waits, chosen, _inside(view, waits))
     frame = frame.sort(["time", *frame.columns[:5]], descending=[True] + [False] * 5, nulls_last=True)
     return Partial(frame, (*(view.notes if select != ALL else ()), *_notes(view, waits, chosen)))
 
@@ -99,13 +101,27 @@ def _on_device(view: Scope, waits: HostWaits) -> NDArray[np.bool_]:
     return fits
 
 
-def _frame(view: Scope, waits: HostWaits, chosen: NDArray[np.int64]) -> pl.DataFrame:
+def _inside(view: Scope, waits: HostWaits) -> NDArray[np.int32]:
+    """Rows of the calls that begin in the range of time inside another one: they count, and their time is of that."""
+    counts = _counts(view.trace, waits) & _on_device(view, waits)
+    kind = view.trace.of(call_kinds)[waits.inside]
+    return waits.inside[view.host[waits.inside] & counts[waits.around] & (kind != CallKind.FREE)]
+
+
+def _frame(view: Scope, waits: HostWaits, chosen: NDArray[np.int64], inside: NDArray[np.int32]) -> pl.DataFrame:
     trace, work = view.trace, view.device_work
-    rows = waits.call[chosen]
+
+    def of_all(values: NDArray[Any], of_inside: int = 0) -> NDArray[Any]:
+        return np.append(values[chosen], np.full(len(inside), of_inside, values.dtype))
+
+    rows = np.append(waits.call[chosen], inside)
+    outer = np.zeros(len(trace), np.bool_)
+    outer[waits.call] = True
+    time = owned_times(trace, outer, view.clip)
     start, end = view.clipped(trace.start[rows], np.maximum(trace.end[rows], trace.start[rows]))
-    until = np.clip(work.end[waits.work[chosen]], start, end) if len(work) else start
-    waiting = np.where(waits.waited[chosen], until - start, 0)
-    own = waits.own[chosen]
+    own = of_all(waits.own, NOTHING)
+    until = np.clip(work.end[of_all(waits.work)], start, end) if len(work) else start
+    waiting = np.where(of_all(waits.waited), until - start, 0)
     begun = view.host[rows]
     names = {
         "call": trace.name[rows],
@@ -122,11 +138,11 @@ def _frame(view: Scope, waits: HostWaits, chosen: NDArray[np.int64]) -> pl.DataF
         {
             **{name: _texts(trace, name, each[first]) for name, each in names.items()},
             "calls": sum_by(codes, groups, begun.astype(np.int64)),
-            "waits": sum_by(codes, groups, (waits.waited[chosen] & begun).astype(np.int64)),
-            "time": sum_by(codes, groups, end - start),
+            "waits": sum_by(codes, groups, (of_all(waits.waited) & begun).astype(np.int64)),
+            "time": sum_by(codes, groups, time[rows]),
             "waiting": sum_by(codes, groups, waiting),
             "longest": longest,
-            "device_idle": sum_by(codes, groups, np.where(begun, trace.of(idle_after)[chosen], 0)),
+            "device_idle": sum_by(codes, groups, np.where(begun, of_all(trace.of(idle_after)), 0)),
         }
     )
     if len(work):

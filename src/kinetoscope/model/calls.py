@@ -69,11 +69,13 @@ def is_repeat(trace: Trace) -> NDArray[np.bool_]:
     """Which calls are the only call inside a call of the same name: bool [events].
 
     Torch records some calls twice, and its tables leave the inner one out. Leaving out a chain of them one by one comes
-    to the same: the call around takes over just the calls inside.
+    to the same: the call around takes over just the calls inside. A call without length, or one that ends after the
+    other, is a call of its own.
     """
     parent, names = trace.of(call_tree).parent, trace.of(call_names)
     inside = np.flatnonzero(parent >= 0)
     same = inside[names[inside] == names[parent[inside]]]
+    same = same[(trace.end[same] > trace.start[same]) & (trace.end[same] <= trace.end[parent[same]])]
     concerned = np.zeros(len(trace), np.bool_)
     concerned[parent[same]] = True
     around = parent[inside]

@@ -129,8 +129,11 @@ COLLECTIVE_KERNELS: Final[dict[str, str]] = {
     "HCCL": r"^hccl|^hcom_",
     "NVSHMEM": r"nvshmem",
     "DeepEP": r"deep_?ep::|^deep_ep",
-    "custom all-reduce": r"cross_device_reduce|multimem_|custom_all_?reduce|one_shot_all_reduce|two_shot_all_reduce|"
-    r"allreduce_(?:fusion|kernel)|lamport",
+    "MSCCL": r"msccl(?:Kernel|pp)",
+    "Transformer Engine": r"userbuffers_",
+    "custom all-reduce": r"(?:reduce_scatter_)?cross_device_(?:reduce|store)|multimem_|custom_all_?reduce|lamport|"
+    r"(?:[Oo]ne|[Tt]wo)_?[Ss]hot_?[Aa]ll_?[Rr]educe|allreduce_(?:fusion|kernel)|mnnvl_allreduce|"
+    r"quickreduce::|allreduce_(?:\w+_)?prototype",
     "MTIA": r"^collective_subgraph_execution",
 }
 """Names of the kernels of collective libraries, one pattern a library; searched for anywhere in the name."""
@@ -143,10 +146,14 @@ COLLECTIVE_KERNEL_WORDS: Final = (
     "nvshmem",
     "deep_ep",
     "deepep",
-    "cross_device_reduce",
+    "cross_device_",
     "multimem_",
     "all_reduce",
     "allreduce",
+    "Allreduce",
+    "AllReduce",
+    "quickreduce",
+    "userbuffers_",
     "lamport",
     "collective_subgraph",
 )

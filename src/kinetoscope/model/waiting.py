@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.joining import match_first
 from kinetoscope.algorithms.tree import ancestor
 from kinetoscope.model import arguments
-from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.calltree import whole_parent
 from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.naming import rows_named
@@ -47,6 +47,8 @@ class HostWaits:
         recorded: bool [calls], whether that was recorded; else it is inferred.
         waited: bool [calls], whether that work ended while the call ran: the call did wait.
         own: int32 [calls], place in `device_work` of the copy that the call queued and waits for; NOTHING for none.
+        inside: int32 [inside], rows of further such calls, each inside one of these, with which it waited.
+        around: int64 [inside], which of `call` that is.
     """
 
     call: Int32s
@@ -54,6 +56,8 @@ class HostWaits:
     recorded: Bools
     waited: Bools
     own: Int32s
+    inside: Int32s
+    around: Int64s
 
     def __len__(self) -> int:
         return len(self.call)
@@ -64,12 +68,11 @@ def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
     work, kinds = trace.of(device_work), trace.of(call_kinds)
     own = _own_copies(trace)
     waiting = np.isin(kinds, WAITS) | (own >= 0) | _frees(trace)
-    parent = trace.of(call_tree).parent
-    around = ancestor(parent, waiting)
     # Drivers record a call in a call: the outer one has waited.
-    nested = waiting & (parent >= 0) & (around[parent] >= 0) if len(parent) else waiting
-    calls = np.flatnonzero(waiting & ~nested).astype(np.int32)
-    calls = calls[np.lexsort((calls, trace.start[calls]))]
+    alone, inside, outer = _apart(trace, waiting)
+    calls = alone[np.lexsort((alone, trace.start[alone]))]
+    place = np.zeros(len(trace), np.int64)
+    place[calls] = np.arange(len(calls))
     found = np.full(len(calls), NOTHING, np.int32)
     recorded = np.zeros(len(calls), np.bool_)
     if use_recorded:
@@ -77,7 +80,21 @@ def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
     rest = np.flatnonzero(~recorded)
     found[rest] = _inferred(trace, calls[rest], own[calls[rest]])
     waited = (found >= 0) & (work.end[found] > trace.start[calls]) if len(work) else found >= 0
-    return HostWaits(calls, found, recorded, waited, own[calls])
+    return HostWaits(calls, found, recorded, waited, own[calls], inside, place[outer])
+
+
+def _apart(trace: Trace, waiting: Bools) -> tuple[Int32s, Int32s, Int32s]:
+    """Rows of the calls that lie in no other of them as a whole, of those that do, and the outermost around these."""
+    parent = trace.of(whole_parent)
+    rows = np.flatnonzero(waiting).astype(np.int32)
+    if not len(rows):
+        return rows, rows, rows
+    nearest = ancestor(parent, waiting)
+    outer, above = rows.copy(), rows.copy()
+    while (above >= 0).any():
+        outer = np.where(above >= 0, above, outer)
+        above = np.where((above >= 0) & (parent[above] >= 0), nearest[parent[above]], np.int32(NOTHING))
+    return rows[outer == rows], rows[outer != rows], outer[outer != rows]
 
 
 def other_streams(trace: Trace, waits: HostWaits) -> tuple[Int64s, Int32s]:
