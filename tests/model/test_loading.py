@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from kinetoscope.model.loading import DATA_WAIT, HOST_GAP, is_data_loading, step_gaps
+from kinetoscope.reading import read
 from tests import drawn
+from tests.catalog.samples import required
+from tests.conftest import SHARED
 
 
 @pytest.mark.parametrize(
@@ -70,3 +73,42 @@ def test_a_forward_pass_that_begins_before_the_last_op_has_ended_leaves_no_gap(t
 
 def test_without_a_forward_pass_nothing_is_known(tmp_path: Path) -> None:
     assert gaps(tmp_path, drawn.op("aten::mm", 70, 10)) == [(None, None)] * 4
+
+
+OPS = [drawn.op("aten::mm", 100 * number + 70, 10) for number in range(4)]
+
+
+def test_waiting_for_a_device_is_no_gap(tmp_path: Path) -> None:
+    copy = drawn.kernel("Memcpy HtoD (Host -> Device)", 155, 2, 9, category="gpu_memcpy")
+    waits = [drawn.launch(105, 50, 9, name="hipMemcpyWithStream"), copy]
+    assert gaps(tmp_path, *FORWARD, *OPS, *waits)[1] == (80 - 52, DATA_WAIT)
+
+
+def test_the_launch_of_a_graph_begins_a_forward_pass(tmp_path: Path) -> None:
+    graph = [drawn.launch(120, 5, 9, name="cudaGraphLaunch"), drawn.kernel("gemm", 130, 5, 9)]
+    assert gaps(tmp_path, *FORWARD, *OPS, *graph)[1] == (40, HOST_GAP)
+
+
+@pytest.mark.parametrize(("size", "cause"), [(1 << 16, DATA_WAIT), (4096, HOST_GAP)])
+def test_a_small_copy_is_no_batch(tmp_path: Path, size: int, cause: str) -> None:
+    copy = drawn.kernel("Memcpy HtoD", 155, 2, 9, category="gpu_memcpy", bytes=size)
+    queued = [drawn.launch(150, 2, 9, name="cudaMemcpyAsync"), copy]
+    assert gaps(tmp_path, *FORWARD, *OPS, *queued)[1] == (78, cause)
+
+
+def test_work_from_before_the_recording_is_no_gap(tmp_path: Path) -> None:
+    late = 100_000_000
+    events = [
+        drawn.annotation("ProfilerStep#0", 0, 2 * late),
+        drawn.launch(20, 5, 1, name="cudaMemcpyAsync"),
+        drawn.kernel("Memcpy HtoD", late, 2, 1, category="gpu_memcpy"),
+        drawn.python("nn.Module: Net_0", late + 1000, 30),
+    ]
+    assert step_gaps(drawn.job(tmp_path, *events).trace())[0] == [998]
+
+
+@pytest.mark.parametrize("name", ["vllm_decode_full/graph_execution.json.gz", "sglang_prefilldecode"])
+def test_no_server_waits_for_data(name: str) -> None:
+    trace = read(required(SHARED.parent / "samples" / "serving" / name)).trace()
+    _, [cause] = step_gaps(trace)
+    assert cause == HOST_GAP

@@ -78,7 +78,9 @@ def step_breakdown(
     charged to one category: the first in the order of the columns that happens at that instant on any thread, stream or
     device of the rank. So the categories sum to the step exactly. Communication is device work of a collective library,
     and gloo's spans on the host. `step_gap` stands beside the sum: the time from the last op of the step before to the
-    first op of this step's forward pass on the main thread, while no device work runs.
+    first op of this step's forward pass on the main thread (a module's call, an op with a backward pass, the launch of
+    a graph), while no device work runs, and the host does not wait for a device. Evidence of data loading in it are a
+    loader's spans and frames, a queue's `get`, and a copy of 64 KiB or more to the device.
 
     How to read it. Computation is what you pay the device for. All after it is what computation does not hide: exposed
     communication, exposed copies, and a host that does not keep the device busy (runtime, data_loading, host, other).

@@ -7,18 +7,25 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.intervals import Intervals, covered, union
+from kinetoscope.algorithms.intervals import Intervals, covered, merge, union
+from kinetoscope.model import arguments
 from kinetoscope.model.calltree import MODULE, STEP, main_thread
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.naming import rows_named
+from kinetoscope.model.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.steps import step_of
 from kinetoscope.model.steps import steps as find_steps
 from kinetoscope.model.trace import Trace
+from kinetoscope.model.waiting import host_waits
+from kinetoscope.model.work_before import work_before
 
 _LOADER: Final = "enumerate(DataLoader)#"
 _PIPE: Final = "enumerate(DataPipe)#"
 _NEXT: Final = ".__next__"
+
+_BATCH: Final = 1 << 16
+"""Bytes from which on a copy to the device may be a batch. What a server copies for each step is less."""
 
 _NEVER: Final = np.iinfo(np.int64)
 
@@ -38,14 +45,16 @@ def is_data_loading(trace: Trace) -> NDArray[np.bool_]:
 def step_gaps(trace: Trace, steps_by: str | None = None) -> tuple[list[int | None], list[str | None]]:
     """For each step the idle time between the last op of the step before and its own forward pass, ns, and its cause.
 
-    The first step's gap begins with the step. Null where no forward pass can be told: a call of a module, or an op
-    that is linked to its backward pass. `steps_by` as for `steps`.
+    The first step's gap begins with the step. Null where no forward pass can be told: a call of a module, an op that is
+    linked to its backward pass, or the launch of a graph. Time in which the host waits for a device is not in it, nor
+    work from before the recording. `steps_by` as for `steps`.
     """
     gaps, known = gap_spans(trace, steps_by)
-    work = trace.of(device_work)
-    busy = union(work.start, work.end)
+    work, before, waits = trace.of(device_work), trace.of(work_before), trace.of(host_waits).call
+    earlier = Intervals(np.array([before.begin]), np.array([before.end]))
+    busy = merge(union(work.start, work.end), earlier, union(trace.start[waits], trace.end[waits]))
     idle = (gaps.end - gaps.start) - covered(gaps, busy)
-    evidence = _has_evidence(trace, work, gaps)
+    evidence = _has_evidence(trace, work, gaps) & (idle > 0)
     length = [int(x) if there else None for x, there in zip(idle, known, strict=True)]
     cause = [
         None if not there else DATA_WAIT if found else HOST_GAP for there, found in zip(known, evidence, strict=True)
@@ -74,10 +83,10 @@ def gap_spans(trace: Trace, steps_by: str | None = None) -> tuple[Intervals, NDA
 
 
 def _is_forward(trace: Trace) -> NDArray[np.bool_]:
-    """Which events begin something of a forward pass: calls of modules, and starts of forward–backward links."""
+    """Which events begin something of a forward pass: calls of modules, forward–backward links, launches of graphs."""
     modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
     links = rows_named(trace, lambda name: name in ("fwdbwd", "forward_backward"), EventKind.FLOW_START)
-    return modules | links
+    return modules | links | (trace.of(call_kinds) == CallKind.GRAPH_LAUNCH)
 
 
 def waits_for_data(trace: Trace) -> NDArray[np.bool_]:
@@ -86,14 +95,15 @@ def waits_for_data(trace: Trace) -> NDArray[np.bool_]:
 
 
 def _has_evidence(trace: Trace, work: DeviceWork, gaps: Intervals) -> NDArray[np.bool_]:
-    """In which gaps is evidence of data loading: a loader's span or frame, a queue's get, a copy to the device."""
+    """In which gaps is evidence of data loading: a loader's span or frame, a queue's get, a copy to a device."""
     spans = trace.of(is_data_loading) | trace.of(waits_for_data)
     evidence = np.zeros(len(gaps.start), np.bool_)
     if spans.any():
         evidence |= covered(gaps, union(trace.start[spans], trace.end[spans])) > 0
     copies = work.of(WorkKind.MEMCPY) & (work.launch >= 0)
     to_device = rows_named(trace, lambda name: "HtoD" in name or "HOST_TO_DEVICE" in name.upper(), EventKind.MEMCPY)
-    launches = np.sort(trace.start[work.launch[copies & to_device[work.rows]]])
+    size = arguments.integers(trace, "bytes", work.rows)
+    launches = np.sort(trace.start[work.launch[copies & to_device[work.rows] & ((size < 0) | (size >= _BATCH))]])
     counts = np.searchsorted(launches, gaps.end, side="right") - np.searchsorted(launches, gaps.start, side="left")
     return evidence | (counts > 0)
 
