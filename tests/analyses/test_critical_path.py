@@ -95,6 +95,30 @@ def test_work_whose_launch_was_not_recorded_has_time_that_nothing_explains(tmp_p
     assert causes(row) == {"host": 19, "launch": 10, "computation": 40 + 20 + 1, "other": 10}
 
 
+LATE = [drawn.annotation("ProfilerStep#4", 0, 900_000), drawn.op("aten::mm", 0, 600_000)]
+
+
+def test_what_passes_long_after_a_launch_is_no_launching(tmp_path: Path) -> None:
+    work = [drawn.launch(500_000, 10_000, 1), drawn.kernel("gemm", 800_000, 200_000, 1)]
+    [row] = steps(tmp_path, *LATE, *work)
+    assert causes(row) == {"host": 500_000, "launch": 40_000, "other": 260_000, "computation": 200_000}
+    [row] = steps(tmp_path, *LATE, *work, what_if="launch=0")
+    assert row["gain"] == 40_000
+    [row] = steps(tmp_path, *LATE, *work, what_if="other=0.5")
+    assert row["gain"] == 100_000  # of 130,000: the host's step ends then
+    events = critical_path_events(drawn.job(tmp_path, *LATE, *work)).frame
+    assert dict(events.filter(name="cudaLaunchKernel").select("cause", "time").rows()) == {"launch": 40_000}
+
+
+def test_a_copy_that_blocks_is_time_of_its_call(tmp_path: Path) -> None:
+    call = drawn.launch(500_000, 400_000, 1, name="hipMemcpyWithStream")
+    copy = drawn.kernel("Memcpy HtoD (Host -> Device)", 890_000, 10_000, 1, category="gpu_memcpy")
+    [row] = steps(tmp_path, *LATE, call, copy)
+    assert causes(row) == {"host": 860_000, "launch": 30_000, "copies": 10_000}
+    [row] = steps(tmp_path, *LATE, call, copy, what_if="hipMemcpyWithStream=0")
+    assert row["gain"] == 390_000
+
+
 def test_a_path_of_the_run_is_on_the_host_if_the_host_is_always_late(tmp_path: Path) -> None:
     """The device ends each step after the host, yet the next step waits for the host alone."""
     marks = [drawn.annotation(f"ProfilerStep#{k}", 100 * k, 100) for k in range(3)]

@@ -77,6 +77,19 @@ def test_a_launch_is_to_blame_until_shortly_after_its_call(tmp_path: Path) -> No
     }
 
 
+def test_capturing_a_graph_is_a_reason_of_its_own(tmp_path: Path) -> None:
+    begin, end = (
+        drawn.launch(t, 10, 8, name=f"cudaStream{what}Capture") for t, what in ((1100, "Begin"), (1500, "End"))
+    )
+    host = [begin, end, drawn.op("aten::mm", 1200, 100), drawn.launch(1250, 10, 9), drawn.launch(1600, 10, 1)]
+    assert reasons(tmp_path, BUSY, *host, drawn.kernel("gemm", 1610, 10, 1)) == {
+        ("launch late", "nothing recorded"): 480,
+        ("launch late", "graph capture"): 110,
+        ("launch late", "other runtime call"): 10,
+        ("launch late", "launch call"): 10,
+    }
+
+
 def test_a_copy_that_the_host_waits_for_synchronizes(tmp_path: Path) -> None:
     call = drawn.launch(1200, 800_200, 1, name="hipMemcpyWithStream")
     copy = drawn.kernel("Memcpy HtoD (Host -> Device)", 800_000, 10, 1, category="gpu_memcpy")

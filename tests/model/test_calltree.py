@@ -158,6 +158,14 @@ def tid_of_main(folder: Path, *events: drawn.Event) -> int:
     return int(trace.tracks.integer_tids()[trace.of(main_thread)])
 
 
+def test_a_thread_that_only_sleeps_is_not_the_main_thread(tmp_path: Path) -> None:
+    sleeps, works = drawn.python("threading.py(359): wait", 0, 900, tid=2), drawn.op("aten::mm", 10, 20, tid=1)
+    trace = trace_of(tmp_path, sleeps, works)
+    assert trace.of(main_thread) == trace.track[1]
+    trace = trace_of(tmp_path, sleeps, drawn.python("train.py(1): train", 10, 20, tid=1))
+    assert trace.of(main_thread) == trace.track[0]  # nothing tells
+
+
 def test_the_main_thread_is_the_one_with_the_steps(tmp_path: Path) -> None:
     backward = drawn.op("autograd::engine", 0, 5000, tid=2)
     for mark in (drawn.annotation("ProfilerStep#3", 0, 100), drawn.event("Operator", "ProfilerStep#3", 0, 100)):

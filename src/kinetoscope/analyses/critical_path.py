@@ -36,12 +36,12 @@ RESULT = Schema(
     ),
     Column("host", pl.Int64, "The path is on a host thread: operators, Python, or nothing recorded.", "ns"),
     Column("data_loading", pl.Int64, "The path is in torch's data loader, on a host thread.", "ns"),
-    Column("launch", pl.Int64, "In calls that launch device work, and from there to where the work starts.", "ns"),
+    Column("launch", pl.Int64, "In calls that launch device work, and until the work starts, 30 µs at most.", "ns"),
     Column("computation", pl.Int64, "In computation kernels.", "ns"),
     Column("communication", pl.Int64, "In kernels of collectives; waiting for other ranks is inside them.", "ns"),
     Column("copies", pl.Int64, "In copies and sets on the device.", "ns"),
     Column("gaps", pl.Int64, "Between device work and the next, which was launched and had to wait for it.", "ns"),
-    Column("other", pl.Int64, "Nothing recorded explains: before work whose launch was not recorded, mostly.", "ns"),
+    Column("other", pl.Int64, "Not explained: before work that was launched long before, or nobody knows when.", "ns"),
     Column(
         "inferred_share", pl.Float64, "How much of the path may be elsewhere if inferred waits are wrong.", "fraction"
     ),
@@ -79,7 +79,8 @@ def critical_path(
     one upon the other without a gap, and their causes sum to the step exactly. With `what_if` the whole schedule is
     computed anew: what is named takes another share of its time, everything else its own, and each still waits for all
     that it waited for. A name means device work, or calls with all that happens inside them and that they launched; a
-    cause is a column here.
+    cause is a column here. A launch takes 30 µs from the end of its call at most; if its work starts later and nothing
+    tells what it waited for, the rest is `other`. Of a copy that the host waits for it is the call's, `host`.
 
     How to read it. Only what is on the path makes the step shorter if it gets faster. Mostly host or launch: the device
     waits for the host. Mostly computation: make kernels faster. `critical_path_events` names the calls and kernels. The
@@ -174,12 +175,9 @@ def _notes(view: Scope, path: CriticalPath) -> Iterator[str]:
             f"Waits are inferred from times, and up to {rest:.0%} of the path rests on that; record them with "
             "experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)."
         )
-    long = (
-        chosen
-        & (path.cause == Cause.GAPS)
-        & (path.end - path.start > _LONG)
-        & np.isin(path.tie, (Tie.STREAM, Tie.EVENT))
-    )
+    waited = (path.cause == Cause.GAPS) & np.isin(path.tie, (Tie.STREAM, Tie.EVENT))
+    waited |= (path.cause == Cause.OTHER) & (path.row >= 0) & (path.tie < 0)
+    long = chosen & waited & (path.end - path.start > _LONG)
     if long.any():
         share = int((path.end - path.start)[long].sum()) / max(int((path.end - path.start)[chosen].sum()), 1)
         yield (

@@ -56,9 +56,10 @@ def idle_breakdown(
 
     - launch late: it was launched after the gap had begun. The time until the launch is split by what the launching
       thread did, each instant charged once, in this order: data loading, synchronizing call (it waited for the device),
-      allocating call, other runtime call, host operator, Python, nothing recorded. Then follow the `launch call` itself
-      (of a copy that the host waits for at most `launch_latency`, the rest is a synchronizing call) and, for at most
-      `launch_latency` after its end, `launch to start`. What remains is waiting: it was not the host that was late.
+      allocating call, graph capture, other runtime call, host operator, Python, nothing recorded. Then follow the
+      `launch call` itself (of a copy that the host waits for at most `launch_latency`, the rest is a synchronizing
+      call) and, for at most `launch_latency` after its end, `launch to start`. What remains is waiting: it was not the
+      host that was late.
     - launch latency: it was launched before, but not long before it began (`launch_latency`).
     - waiting: it was launched long before, and something else held it: `kernel to kernel` if its own stream was busy
       until the gap began and the gap is shorter than `launch_latency`, else `stream or event`: an event of another

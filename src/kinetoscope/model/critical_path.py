@@ -20,7 +20,7 @@ from kinetoscope.model.device import device_work
 from kinetoscope.model.handovers import host_time
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.loading import is_data_loading
-from kinetoscope.model.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.runtime_calls import CallKind, call_kinds, reached_by
 from kinetoscope.model.steps import Steps, step_of, steps
 from kinetoscope.model.trace import Trace
 from kinetoscope.model.waiting import host_waits
@@ -76,8 +76,8 @@ class CriticalPath:
         start, end: int64 [pieces], ns.
         cause: int8 [pieces], a `Cause`.
         tie: int8 [pieces], the `Tie` that it lies on, NONE for what nothing explains.
-        row: int32 [pieces], the event that it is spent in: the call, the device work, the launch call; of a gap the
-            work that came after it; NONE for no event.
+        row: int32 [pieces], the event that it is spent in: the call, the device work, the launch call; of a gap, and of
+            what nothing explains, the work that came after it; NONE for no event.
         tail, head: int32 [pieces], for ties between lanes the events that they come from and lead to; else NONE.
         doubt: when the path would be elsewhere if waits were inferred wrongly; the intervals may overlap.
     """
@@ -135,7 +135,7 @@ def critical_path(
         head=np.where(between, head, NONE).astype(np.int32),
         doubt=_doubts(graph, edges, start, begin[step] if len(step) else start),
     )
-    pieces = _with_stretches(trace, joined, graph.track[target])
+    pieces = _limited(trace, _with_stretches(trace, joined, graph.track[target]))
     return _filled(found, _cut(pieces, found.device) if of_run else pieces)
 
 
@@ -172,6 +172,36 @@ def _causes(trace: Trace, tie: Int8s, head: Int32s) -> Int8s:
     gaps = np.flatnonzero(tie == Tie.STREAM)
     cause[gaps[work.launch[place[head[gaps]]] < 0]] = Cause.OTHER  # what it waited for may be its launch
     return cause
+
+
+def _limited(trace: Trace, path: CriticalPath) -> CriticalPath:
+    """The path with what passes after a launch parted: launching, as long as it takes, and what nothing explains.
+
+    A copy that the host waits for holds the host from its launch on: that is the call's.
+    """
+    of = np.flatnonzero(path.tie == Tie.LAUNCH)
+    limit = np.maximum(reached_by(trace, path.tail[of]), path.start[of])
+    long = path.end[of] > limit
+    of, limit = of[long], limit[long]
+    if not len(of):
+        return path
+    is_copy = trace.of(call_kinds)[path.tail[of]] == CallKind.COPY_AND_WAIT
+    none = np.full(len(of), NONE, np.int32)
+    more: dict[str, NDArray[Any]] = {
+        "step": path.step[of],
+        "start": limit,
+        "end": path.end[of],
+        "cause": np.where(is_copy, Cause.HOST, Cause.OTHER).astype(np.int8),
+        "tie": none.astype(np.int8),
+        "row": np.where(is_copy, path.tail[of], path.head[of]).astype(np.int32),
+        "tail": none,
+        "head": none,
+    }
+    columns = {name: getattr(path, name) for name in _COLUMNS}
+    columns["end"] = columns["end"].copy()
+    columns["end"][of] = limit
+    columns = {name: np.insert(columns[name], of + 1, more[name]) for name in _COLUMNS}
+    return CriticalPath(**columns, doubt=path.doubt)
 
 
 def _doubts(graph: CriticalGraph, edges: Int64s, start: Int64s, begin: Int64s) -> Intervals:

@@ -15,6 +15,7 @@ from kinetoscope.algorithms.joining import match_first
 from kinetoscope.model.busy import counted, steps_window, whole_window, window_of
 from kinetoscope.model.calltree import STEP, call_tree
 from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.launching import while_capturing
 from kinetoscope.model.loading import is_data_loading
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.runtime_calls import WAITS, CallKind, call_kinds
@@ -25,6 +26,7 @@ ACTIVITIES: Final = (
     "data loading",
     "synchronizing call",
     "allocating call",
+    "graph capture",
     "other runtime call",
     "host operator",
     "Python",
@@ -165,6 +167,7 @@ def _activities(trace: Trace) -> NDArray[np.int8]:
     found[(kind == EventKind.HOST_OP) & ~marks] = place["host operator"]
     found[kind == EventKind.RUNTIME] = place["other runtime call"]
     found[np.isin(call, (CallKind.ALLOCATE, CallKind.FREE))] = place["allocating call"]
+    found[(found >= 0) & while_capturing(trace)] = place["graph capture"]
     found[np.isin(call, WAITS)] = place["synchronizing call"]
     found[trace.of(is_data_loading)] = place["data loading"]
     return found

@@ -104,12 +104,16 @@ def capturing(trace: Trace) -> Intervals:
 
 def captured(trace: Trace) -> NDArray[np.bool_]:
     """Which calls became part of a graph instead of launching work: bool [events]. Ask by `trace.of`."""
-    found, windows = np.zeros(len(trace), np.bool_), trace.of(capturing)
-    rows = _silent(trace)
-    place = np.searchsorted(windows.start, trace.start[rows], side="right") - 1
-    inside = (place >= 0) & (trace.start[rows] < np.append(windows.end, 0)[place])
-    found[rows[inside]] = True
-    return found
+    silent = np.zeros(len(trace), np.bool_)
+    silent[_silent(trace)] = True
+    return silent & while_capturing(trace)
+
+
+def while_capturing(trace: Trace) -> NDArray[np.bool_]:
+    """Which events begin while a graph is captured: bool [events]."""
+    windows = trace.of(capturing)
+    place = np.searchsorted(windows.start, trace.start, side="right") - 1
+    return np.asarray((place >= 0) & (trace.start < np.append(windows.end, 0)[place]))
 
 
 def _silent(trace: Trace) -> NDArray[np.int32]:

@@ -98,6 +98,15 @@ def call_kinds(trace: Trace) -> NDArray[np.int8]:
     return result
 
 
+def reached_by(trace: Trace, calls: NDArray[np.int32]) -> NDArray[np.int64]:
+    """When an idle device begins with what each of some calls launches, at the latest, ns: int64 [calls].
+
+    What passes after that until the work begins is no launching: the device was not idle, or something held the work.
+    """
+    waits = trace.of(call_kinds)[calls] == CallKind.COPY_AND_WAIT
+    return np.where(waits, trace.start[calls], np.maximum(trace.end[calls], trace.start[calls])) + LAUNCH_LATENCY
+
+
 def _blocked(trace: Trace, queues: NDArray[np.bool_]) -> NDArray[np.int32]:
     """Calls that queue a copy, and make the host wait for it."""
     work = trace.of(device_work)

@@ -27,6 +27,7 @@ from kinetoscope.model.device import device_work
 from kinetoscope.model.handovers import host_time
 from kinetoscope.model.kinds import DEVICE_WORK, HOST_KINDS, EventKind
 from kinetoscope.model.naming import rows_named
+from kinetoscope.model.runtime_calls import CallKind, call_kinds, reached_by
 from kinetoscope.model.steps import Steps, step_of, steps
 from kinetoscope.model.trace import Trace
 
@@ -132,6 +133,7 @@ class Factors:
         host: [events], time of calls in which no other runs; of a call that waits for the device also its waiting.
         work, delay, gap: [work], its time, that since its launch call, and that since work before it.
         outside: of time outside calls.
+        unexplained: of time after a launch that launching does not take.
         cut: by track, stretches of a host thread's time (disjoint, ascending) that go altogether.
         free: bool [events], calls that no longer wait for the device; their own time is as `host` says.
     """
@@ -142,6 +144,7 @@ class Factors:
     gap: Floats
     free: Bools
     outside: float = 1.0
+    unexplained: float = 1.0
     cut: dict[int, Intervals] = field(default_factory=dict)
 
     @classmethod
@@ -163,6 +166,7 @@ class Factors:
             self.gap[linked] *= rule.factor if cause == Cause.GAPS else 1.0
             self.gap[~linked] *= rule.factor if cause == Cause.OTHER else 1.0
             self.outside *= rule.factor if cause == Cause.HOST else 1.0
+            self.unexplained *= rule.factor if cause == Cause.OTHER else 1.0
             return -1
         named = rows_named(trace, lambda name: bool(rule.fits and rule.fits(name)), *HOST_KINDS, *DEVICE_WORK)
         parent = trace.of(call_tree).parent
@@ -189,6 +193,8 @@ def _scaled(trace: Trace, graph: CriticalGraph, factors: Factors, begin: int) ->
     ):
         edges = np.flatnonzero(tie == kind)
         factor[edges] = of[place[graph.head[edges]]]
+    edges = np.flatnonzero(tie == Tie.LAUNCH)
+    factor[edges] = _of_launches(trace, graph, factors, edges, factor[edges])
     edges = np.flatnonzero(tie == Tie.WAIT)
     factor[edges] = factors.host[graph.head[edges]]
     factor[np.isin(tie, (Tie.HANDOVER, Tie.RETURN))] = factors.outside
@@ -210,6 +216,15 @@ def _scaled(trace: Trace, graph: CriticalGraph, factors: Factors, begin: int) ->
     edges = edges[factors.free[graph.head[edges]] & (graph.time[graph.edges.source[edges]] >= begin)]
     weight[edges] = _NEVER_LATE
     return weight
+
+
+def _of_launches(trace: Trace, graph: CriticalGraph, factors: Factors, edges: Int64s, delay: Floats) -> Floats:
+    """The factors of launches, of which `delay` has only that of launching itself; see `critical_path`."""
+    weight, call = graph.edges.weight[edges], graph.tail[edges]
+    own = np.clip(reached_by(trace, call) - graph.time[graph.edges.source[edges]], 0, np.maximum(weight, 0))
+    is_copy = trace.of(call_kinds)[call] == CallKind.COPY_AND_WAIT
+    rest = np.where(is_copy, factors.host[call], factors.unexplained)
+    return np.where(weight > own, (own * delay + (weight - own) * rest) / np.maximum(weight, 1), delay)
 
 
 def _length_until(gone: Intervals, time: Int64s) -> Int64s:

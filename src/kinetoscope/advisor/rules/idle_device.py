@@ -23,6 +23,7 @@ _WORDS: Final = {
     "data loading": "the host loads data",
     "synchronizing call": "the host waits for the device",
     "allocating call": "the host allocates or frees memory",
+    "graph capture": "the host captures a graph",
     "other runtime call": "the host is in other calls of the runtime",
     "host operator": "the host runs operators",
     "Python": "the host runs Python",
@@ -31,7 +32,7 @@ _WORDS: Final = {
     "launch to start": "what was launched starts late",
     "launched just before": "launches have only just been made",
     "kernel to kernel": "pauses between kernels",
-    "stream or event": "streams wait for each other",
+    "stream or event": "streams wait for each other, or for what is not in the trace",
 }
 """Of the details of idle time: what goes on meanwhile."""
 
