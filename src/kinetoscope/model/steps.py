@@ -57,6 +57,11 @@ class Steps:
     def __len__(self) -> int:
         return len(self.number)
 
+    @property
+    def length(self) -> NDArray[np.int64]:
+        """The length of each step, wherever one is shown: that of the device step, ns: int64 [steps]."""
+        return self.device.end - self.device.start
+
 
 def steps(trace: Trace, steps_by: str | None = None) -> Steps:
     """The steps of a trace; `steps_by` names the annotation that is one, or begins the names of those that are."""
@@ -81,7 +86,7 @@ def steady(found: Steps) -> NDArray[np.int64]:
 
     At least half of the steps stay: a job that only gets faster has no steady state, and losing most of it says less.
     """
-    duration = found.device.end - found.device.start
+    duration = found.length
     if not len(duration):
         return np.arange(0)
     settled = np.flatnonzero(duration <= _WARM * np.median(duration))
