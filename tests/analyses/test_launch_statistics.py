@@ -134,3 +134,10 @@ def test_names_sum_to_all(trace: str) -> None:
     assert parts.select(pl.col(sums).sum()).rows() == whole.select(sums).rows()
     assert parts.select(pl.col("max", "delay_max").max()).rows() == whole.select("max", "delay_max").rows()
     assert whole["calls"].item() == len(launches(job))
+
+
+def test_what_is_waiting_of_it_is_said(tmp_path: Path) -> None:
+    copy = drawn.kernel("Memcpy HtoD (Host -> Device)", 4_999_000, 1000, 1, category="gpu_memcpy")
+    events = [drawn.launch(0, 5_000_000, 1, name="hipMemcpyWithStream"), copy, drawn.launch(5_000_000, 5, 2)]
+    note = "In 1 of 2 calls the host waits for a copy: of their 5 ms all but some µs are waiting, see synchronizations."
+    assert note in launch_statistics(drawn.job(tmp_path, *events)).notes

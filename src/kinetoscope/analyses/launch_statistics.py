@@ -13,6 +13,7 @@ from kinetoscope.algorithms.quantiles import MEDIAN, P99, nearest_rank
 from kinetoscope.model import arrays
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.launching import launches, said_of, selected
+from kinetoscope.model.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.scope import scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
@@ -81,6 +82,12 @@ def _of_trace(trace: Trace, select: Selection, *, slow_call: int, long_delay: in
         return Partial(RESULT.without("rank").empty(), tuple(notes))
     rows = found.rows[chosen]
     time = np.maximum(trace.end[rows] - trace.start[rows], 0)
+    waits = trace.of(call_kinds)[rows] == CallKind.COPY_AND_WAIT
+    if waits.any():
+        notes.append(
+            f"In {int(waits.sum()):,} of {len(rows):,} calls the host waits for a copy: of their "
+            f"{int(time[waits].sum()) / 1e6:,.3g} ms all but some µs are waiting, see synchronizations."
+        )
     delay = np.where(found.first[chosen] >= 0, found.delay[chosen], -1)
     busy = found.busy[chosen]
     codes, first = group(trace.name[rows])
