@@ -120,6 +120,19 @@ def test_a_selection_moves_neither_the_lanes_nor_the_picture(at_theirs: Tab, the
     assert 16 <= name["height"] <= 44, "two lines at most"
 
 
+def test_a_server_that_is_away_takes_nothing_from_the_page(at_ours: Tab, ours: Served) -> None:
+    seen = opened(at_ours, ours.run("mlp"))
+    sentence = at_ours.sentence
+    at_ours.page.route("**/api/**", lambda route: route.abort())
+    at_ours.page.locator(".away").wait_for(timeout=15_000)
+    assert at_ours.sentence == sentence
+    assert in_sight(at_ours) == seen
+    at_ours.page.unroute("**/api/**")
+    at_ours.page.locator(".away").wait_for(state="detached", timeout=15_000)
+    assert at_ours.sentence == sentence
+    at_ours.errors.clear()  # Chromium calls each request that fails an error
+
+
 def test_times_that_cannot_be_right_are_said_and_the_rest_is_drawn(tab: Tab, tmp_path: Path) -> None:
     begin = 1_700_000_000_000_000_000
     written(tmp_path / "t.json", op("bad", 0, 10), *(op("a", begin + at * 1_000, 500) for at in range(300)))

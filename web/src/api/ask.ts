@@ -30,7 +30,14 @@ export function useAnswer<T>(path: string | null, query: Query = {}, version = "
         last.current = data;
         set({ key, data });
       },
-      (error: unknown) => !stop.signal.aborted && set({ key, error: told(error) }),
+      // What was answered before to the same question stays: it is no less true for the server being away.
+      (error: unknown) =>
+        !stop.signal.aborted &&
+        set((before) => ({
+          key,
+          error: told(error),
+          ...(before.key === key && before.data !== undefined ? { data: before.data } : {}),
+        })),
     );
     return () => stop.abort();
   }, [key, turn]);

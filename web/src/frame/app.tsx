@@ -6,7 +6,7 @@ import { api, runPath } from "../api/client";
 import type { Listed, Run, Server } from "../api/types";
 import { useKeys } from "../base/keyboard";
 import { Context, type ViewProps } from "../base/props";
-import { printable } from "../base/text";
+import { printable, words } from "../base/text";
 import { useDark } from "../base/theme";
 import { go, useUrl } from "../base/url";
 import { View } from "../views/view";
@@ -118,6 +118,11 @@ export function App() {
       <div class="body">
         <Nav state={state} pages={pages} open={menu} close={() => setMenu(false)} />
         <main id="main" tabIndex={-1} class={`view-${state.view}`}>
+          {runs.error && runs.data && (
+            <p class="away" role="status">
+              {words(`${runs.error.message} What stands here is from before; it goes on by itself.`)}
+            </p>
+          )}
           {runs.error && !runs.data ? (
             <Failed error={runs.error} />
           ) : runs.data && !listed.length ? (
@@ -129,7 +134,7 @@ export function App() {
               error={{ message: chosen.error, hint: "The page shows it as soon as it can be read." }}
               title={`${chosen.name} cannot be read`}
             />
-          ) : about.error ? (
+          ) : about.error && !about.data ? (
             <Failed error={about.error} again={about.again} />
           ) : props ? (
             view
