@@ -144,16 +144,19 @@ def test_alignment(dims: Any, strides: Any, expected: tuple[int, int]) -> None:
 
 
 def test_a_vocabulary_beside_the_units(tmp_path: Path) -> None:
-    def of(size: int, work: str = MATRIX, us: int = 600) -> list[Claim]:
-        asked = Steps().ask("aten::mm", work, us, [1024, 1024], [1024, size]).fill()
+    def of(size: int, work: str = MATRIX, us: int = 600, fit: int = 0) -> list[Claim]:
+        asked = Steps().ask("aten::mm", work, us, [1024, 1024], [1024, size])
+        asked = (asked.ask("aten::mm", MATRIX, fit, [1024, 1024], [1024, 50304]) if fit else asked).fill()
         return list(shapes_beside_the_matrix_units(view(tmp_path, *asked.events)))
 
-    [claim] = of(50257)
+    assert [each.stake.low for each in of(50257)] == [0.0], "no product of the trace is faster"
+    [claim] = of(50257, fit=350)
     assert "such as 50,257" in claim.message
     assert "50304" in claim.change
     # 2 × 1024 × 1024 × 50257 operations take 338 µs at the peak of 312 · 10¹², and 397 µs at 85 % of it.
     assert claim.stake.low == pytest.approx(0.3 * 600 * US, rel=0.02)
     assert claim.stake.high == pytest.approx(1.05 * (600 - 397) * US, rel=0.02)
+    assert of(50257, fit=600) == [], "products whose sizes fit are no faster"
     assert of(50304) == []
     [worse] = of(10001, "ampere_hgemm_64x64_tn")
     assert worse.stake.low == pytest.approx(0.6 * 600 * US, rel=0.05)

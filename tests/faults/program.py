@@ -50,6 +50,7 @@ class Program(Host):
         allocated, reserved: bytes that the program has before its first step.
         top: more of the file's header.
         marks: steps are marked, as `prof.step()` does it.
+        launch_blocking: each launch waits for its kernel (`CUDA_LAUNCH_BLOCKING=1`).
     """
 
     device: str | None = "NVIDIA H100 80GB HBM3"
@@ -61,6 +62,7 @@ class Program(Host):
     reserved: int = 0
     top: dict[str, Any] = field(default_factory=dict)
     marks: bool = True
+    launch_blocking: bool = False
     gpu: Device = field(default_factory=Device, init=False)
 
     def __post_init__(self) -> None:
@@ -99,6 +101,10 @@ class Program(Host):
         """A launch call, and a kernel of `us` on a stream; more arguments are the kernel's own."""
         correlation = self._launched(launch)
         start, end = self.gpu.submit(self.now, stream, self.drawn(us))
+        if self.launch_blocking:
+            self.now = max(self.now, end) + self.drawn(2)
+            if self.recording:
+                self.events[-1]["dur"] = self.now - self.events[-1]["ts"]
         shape = self._shape(grid, block, blocks_per_sm, occupancy, registers)
         self._on_device("kernel", name, start, end, stream, correlation, **shape, **args)
 

@@ -36,6 +36,7 @@ COLLECTIVES = Schema(
     Column("dtype", pl.String, "Type of the elements."),
     Column("bytes", pl.Int64, "Size as nccl-tests counts it.", "bytes"),
     Column("on_host", pl.Boolean, "Do they run on hosts although there is work on devices?"),
+    Column("by_host", pl.Boolean, "Do hosts carry them out, whether there is work on devices or not?"),
     Column("calls", pl.Float64, "In an average step of a rank that takes part."),
     Column("members", pl.Float64, "Share of all ranks and steps that take part."),
     Column("transfer", pl.Float64, "The least that one took on any of its ranks: the middle of them.", "ns"),
@@ -220,6 +221,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         before=pl.Series(before, nan_to_null=True),
         place=pl.Series(place, dtype=pl.Int64),
         on_host=pl.col("on_host") & has_device,
+        by_host=pl.col("on_host"),
         computing=pl.lit(None, pl.Int64),
     )
     marks = pl.DataFrame({"place": np.arange(len(computing)), "computing": computing}).with_columns(
@@ -248,6 +250,7 @@ def _finished(frame: pl.DataFrame) -> pl.DataFrame:
         pl.col("group_size").drop_nulls().first(),
         pl.col("group_ranks").drop_nulls().first(),
         pl.col("factor").drop_nulls().first(),
+        pl.col("by_host").first(),
         calls=pl.len() / here.n_unique(),
         members=here.n_unique() / steps,
         transfer=pl.col("transfer").median(),

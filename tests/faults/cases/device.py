@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tests.faults.case import planted
+from tests.faults.case import Healthy, drawing, planted
 from tests.faults.healthy import recommender, resnet
 from tests.faults.host import Body
 from tests.faults.kernels import elementwise, gemm
@@ -248,3 +248,7 @@ CASES = (
     planted("DEVICE006", "less of it, A100", between(120), between(2), seed=451, timed=False, **_A100),
 )
 """Each with its twin."""
+
+HEALTHY: Final = (
+    Healthy("a vocabulary that does not fit tensor cores, as fast as what does", drawing(training(beside(50257, 1.0)))),
+)

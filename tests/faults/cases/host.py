@@ -95,6 +95,16 @@ def token(us: float, kernels: int, *, graph: bool) -> Body:
     return body
 
 
+def launch_blocking(body: Body) -> Body:
+    """The same with `CUDA_LAUNCH_BLOCKING=1`."""
+
+    def blocking(p: Program, n: int) -> None:
+        p.launch_blocking = True
+        body(p, n)
+
+    return blocking
+
+
 # --- element by element
 
 
@@ -351,6 +361,13 @@ CASES = (
     ),
     planted(
         "HOST004",
+        "Adam parameter by parameter, kernels that move much, a device that is busy",
+        training(large, update=by_parameter(100, "Adam", ADAM, us=8)),
+        training(large, update=at_once("Adam", 100 * 7 * 8 * 0.6)),
+        seed=233,
+    ),
+    planted(
+        "HOST004",
         "AdamW parameter by parameter, on the host alone",
         training(on_host, update=by_parameter(60, "AdamW", ADAM, us=9), precision="fp32"),
         training(on_host, update=at_once("AdamW", 400), precision="fp32"),
@@ -456,6 +473,16 @@ CASES = (
         _ON_HOST,
         seed=272,
         **_CPU,
+    ),
+    planted("HOST009", "launches that wait", launch_blocking(training(large)), training(large), seed=280),
+    planted(
+        "HOST009",
+        "launches that wait, small kernels, A100",
+        launch_blocking(training(small)),
+        training(small),
+        seed=281,
+        still=("HOST001",),
+        **_A100,
     ),
 )
 """Each with its twin."""

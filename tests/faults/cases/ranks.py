@@ -191,5 +191,6 @@ HEALTHY: Final = (
     Healthy("pipeline of two stages", job(_data_parallel(seed=235, ranks=4, pipeline=2, elements=500_000))),
     Healthy("uneven steps, even ranks", job(_data_parallel(seed=236, shapes=0.2, elements=1_000_000))),
     Healthy("noise of 5 %", job(_data_parallel(seed=237, noise=0.05, ranks=8, elements=1_000_000))),
+    Healthy("gloo on CPUs, exposed", job(_data_parallel(seed=239, dialect="gloo", elements=2_000_000))),
     Healthy("gloo on CPUs", job(_data_parallel(seed=238, dialect="gloo", elements=200_000))),
 )

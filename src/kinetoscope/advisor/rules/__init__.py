@@ -30,6 +30,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "garbage_collection",
         "compiling_in_the_loop",
         "unexplained_host_time",
+        "launches_that_wait",
     ),
     "Device": (
         "matrix_units_unused",

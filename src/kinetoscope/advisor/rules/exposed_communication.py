@@ -18,6 +18,9 @@ from kinetoscope.views.numbers import shown
 _BUCKET: Final = 25e6
 """Bytes of a bucket of DistributedDataParallel."""
 
+_LARGE: Final = 1 << 20
+"""Bytes of a collective from which on its transfer follows its size, and not its latency."""
+
 _FORWARD: Final = 1 / 3
 """Share of a step's computation that is the forward pass: the backward pass does twice as much."""
 
@@ -39,7 +42,7 @@ class _Gradients:
 
     Attributes:
         calls: how many; transfer, exposed: of all together, ns. before: share of the computation done before the first.
-        size: bytes of all, 0 if unknown. wide: are elements of four bytes or more?
+        size: bytes of all, 0 if unknown. wide: are elements of four bytes or more? by_host: do hosts reduce them?
     """
 
     group: str | None
@@ -49,6 +52,7 @@ class _Gradients:
     before: float
     size: float
     wide: bool
+    by_host: bool
 
     @property
     def hidden(self) -> float:
@@ -80,8 +84,10 @@ def exposed_communication(look: JobView) -> Iterator[Claim]:
 
     Why it matters. Devices stop computing. Of gradients reduced too late the backward pass behind the first bucket
     could hide as much as it takes, all but the last bucket. A gather can be hidden by the layer before. Gradients in
-    float32 take half the time in bfloat16. What is at stake is computed from these, and is never more than the exposed
-    transfer; collectives whose result is needed at once, as in tensor parallel layers, only count if nothing is sure.
+    float32 take half the time in bfloat16; nothing of that is sure where collectives are under 1 MiB, or where hosts
+    carry them out (gloo), for latency and casts stay. What is at stake is computed from these, and is never more than
+    the exposed transfer; collectives whose result is needed at once, as in tensor parallel layers, only count if
+    nothing is sure.
 
     What to do. Reduce gradients in buckets as they come, as DistributedDataParallel does; gather ahead; send fewer
     bytes (bf16_compress_hook), or less often (no_sync, with gradients accumulated over several batches).
@@ -108,12 +114,13 @@ def _gradients(found: Exchange) -> Iterator[_Gradients]:
             before=(pl.col("before") * pl.col("exposed_transfer")).sum() / pl.col("exposed_transfer").sum(),
             size=(each * pl.col("bytes").fill_null(0)).sum() / pl.col("members").sum().clip(0, 1),
             wide=(pl.col("dtype").is_in(_WIDE) * pl.col("exposed_transfer")).sum(),
+            by_host=pl.col("by_host").any(),
         ).row(0, named=True)
         exposed = sums["exposed"]
         if exposed > 0 and sums["transfer"] > 0:
             group = part["group"][0] if part["group"].n_unique() == 1 else None
             yield _Gradients(group, sums["calls"], sums["transfer"], exposed, sums["before"], sums["size"],
-                             sums["wide"] > 0.9 * exposed)  # fmt: skip
+                             sums["wide"] > 0.9 * exposed, bool(sums["by_host"]))  # fmt: skip
 
 
 def _late(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
@@ -149,10 +156,15 @@ def _many_bytes(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
         return
     halved = gradients.exposed - max(gradients.last / 2, gradients.transfer / 2 - gradients.hidden)
     accumulate = "+ with model.no_sync():  # for all but the last of several batches\n+     loss.backward()"
+    follows_bytes = not gradients.by_host and gradients.size >= _LARGE * gradients.calls
     if gradients.wide:
         change = "+ model.register_comm_hook(None, default_hooks.bf16_compress_hook)"
-        why = "Half the bytes take half the time; 80 % of that counts as sure, as casts cost something too."
-        stake = _stake(0.8 * halved, max(1.05 * halved, 0.0), gradients.exposed)
+        why = (
+            "Half the bytes take half the time; 80 % of that counts as sure, as casts cost something too."
+            if follows_bytes
+            else "Half the bytes take half the time at most: latency and casts stay, so nothing of it is sure."
+        )
+        stake = _stake(0.8 * halved if follows_bytes else 0.0, max(1.05 * halved, 0.0), gradients.exposed)
     else:
         change = accumulate
         why = "Over several batches gradients are sent once; as that makes the batch larger, nothing of it is sure."
@@ -169,7 +181,7 @@ def _many_bytes(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
         evidence=(Evidence("sizes and bandwidths", "collectives"), Evidence("what is hidden", "overlap")),
         time=found.of_transfer(stake.high),
         key="bytes",
-        at_most="critical" if gradients.wide else "note",
+        at_most="critical" if gradients.wide and follows_bytes else "note",
     )
 
 

@@ -55,17 +55,20 @@ def shapes_beside_the_matrix_units(look: RankView) -> Iterator[Claim]:
     Why it matters. Operands are loaded 16 bytes at a time. Where rows begin in between, kernels load 2, 4 or 8 bytes at
     a time, or use no tensor cores at all. At stake is what the steps gain if such a product takes, by how far it is
     off, 65, 50 or 35 % of its time (12 % where no tensor cores were used), though never less than 85 % of the peak
-    allows; surely if it takes 90, 85 or 70 % (40 %).
+    allows, or the fastest product of the trace whose sizes fit; surely if it takes 90, 85 or 70 % (40 %). Without such
+    a product nothing is sure, unless no tensor cores were used.
 
     What to do. Round the size up: the number of classes, the vocabulary, the hidden size.
     """
     if not look.has_device or not look.count:
         return
     rates = flop_rates(look.view, None)
-    calls, aligned, sizes = _unfit(look, rates)
+    products = _products(look, rates)
+    calls, aligned, sizes = _unfit(look, rates, products)
     if not len(calls):
         return
-    work, at_most, at_least = _left(look, rates, calls, aligned)
+    fit = products[~np.isin(products, calls)]
+    work, at_most, at_least = _left(look, rates, calls, aligned, fit)
     spans = intersection(union(look.work.start[work], look.work.end[work]), look.inside)
     if spans.length < _SHARE * look.inside.length:
         return
@@ -90,13 +93,20 @@ def shapes_beside_the_matrix_units(look: RankView) -> Iterator[Claim]:
     )
 
 
-def _unfit(look: RankView, rates: FlopRates) -> tuple[NDArray[np.int64], NDArray[np.int64], list[int]]:
-    """Calls with such sizes: their places, the power of two that all rows are multiples of, a size that is not of 8."""
-    trace, half = look.trace, [PRECISIONS.index("fp16"), PRECISIONS.index("bf16")]
+def _products(look: RankView, rates: FlopRates) -> NDArray[np.int64]:
+    """Long products of 16 bits, but for those of attention, which are to be fused, whatever their sizes: places."""
+    half = [PRECISIONS.index("fp16"), PRECISIONS.index("bf16")]
     calls = np.flatnonzero(np.isin(rates.precision, half) & rates.ran & (rates.device_time >= _LONG))
     names = np.array([each.name in _PRODUCTS for each in rates.counts.variants], np.bool_)
     calls = calls[names[rates.variant[calls]]] if len(names) else calls[:0]
-    calls = calls[~trace.of(unfused_attention).products[rates.rows[calls]]]  # to be fused, whatever their sizes
+    return calls[~look.trace.of(unfused_attention).products[rates.rows[calls]]]
+
+
+def _unfit(
+    look: RankView, rates: FlopRates, calls: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], list[int]]:
+    """Calls with such sizes: their places, the power of two that all rows are multiples of, a size that is not of 8."""
+    trace = look.trace
     shapes = arguments.codes(trace, "input_dims", rates.rows[calls])
     strides = arguments.codes(trace, "input_strides", rates.rows[calls])
     keys, place = np.unique(np.stack([rates.variant[calls], shapes, strides]), axis=1, return_inverse=True)
@@ -142,7 +152,11 @@ def _row(strides: tuple[int, int] | None) -> int:
 
 
 def _left(
-    look: RankView, rates: FlopRates, calls: NDArray[np.int64], aligned: NDArray[np.int64]
+    look: RankView,
+    rates: FlopRates,
+    calls: NDArray[np.int64],
+    aligned: NDArray[np.int64],
+    fit: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """The work of these calls, and what is left of it at most and at least."""
     place = np.full(len(rates.counts) + 1, -1, np.int64)
@@ -151,10 +165,21 @@ def _left(
     work = np.flatnonzero((of_call >= 0) & look.work.of(WorkKind.COMPUTATION) & rates.work)
     call = of_call[work]
     left = np.array([_LEFT[int(each)] for each in aligned])[call]
-    left[look.trace.of(kernel_units)[work] == NO] = _LEFT_WITHOUT
+    without = look.trace.of(kernel_units)[work] == NO
+    left[without] = _LEFT_WITHOUT
     ideal = rates.ideal[calls] / _BEST / np.maximum(rates.device_time[calls], 1)
     bound = np.minimum(np.nan_to_num(ideal, nan=0.0), 1.0)[call]
-    return work, np.maximum(left[:, 0], bound), np.maximum(left[:, 1], bound)
+    behind = _behind(rates, calls, fit)[call]
+    at_most = np.where(without | bool(len(fit)), np.maximum(left[:, 0], bound), 1.0)
+    return work, np.maximum(at_most, behind), np.maximum(np.maximum(left[:, 1], bound), behind)
+
+
+def _behind(rates: FlopRates, calls: NDArray[np.int64], fit: NDArray[np.int64]) -> NDArray[np.float64]:
+    """What is left of each call if it computes as fast as the fastest of this trace whose sizes fit; 0 without one."""
+    if not len(fit):
+        return np.zeros(len(calls))
+    rate = rates.flop / np.maximum(rates.device_time, 1)
+    return np.minimum(rate[calls] / max(float(rate[fit].max()), 1e-9), 1.0)
 
 
 RULE = Rule("DEVICE002", "Sizes do not fit tensor cores", of_rank=shapes_beside_the_matrix_units)

@@ -198,7 +198,7 @@ def _claims(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: s
     row = int(around[longest])
     where = spot(trace, row) if row >= 0 else Spot()
     count = len(gaps.start) / look.count
-    unknown = "" if "with_stack" in trace.of(recorded_options) else f" {unrecorded('Python calls')}."
+    unknown = "" if "with_stack" in trace.of(recorded_options) else f" {unrecorded('Python calls')}"
     yield Claim(
         message=f"{label} runs while nothing is computed. It takes {shown(look.each_step(gaps.length), 'ns')} of"
         " each step"
