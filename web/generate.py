@@ -135,10 +135,13 @@ def kinds() -> str:
     from kinetoscope.views import palette
 
     colours = {name: {"light": ink.light, "dark": ink.dark} for name, ink in palette.KINDS.items()}
+    owners = [{"light": ink.light, "dark": ink.dark} for ink in palette.OWNERS]
     means = dict(sorted(palette._MEANS.items()))
     return (
         f"{_MADE}\n/** What colour means: each kind of time on light and on dark pages. */\n"
         f"export const KINDS: Readonly<Record<string, {{ light: string; dark: string }}>> = {_literal(colours)};\n\n"
+        "/** What belongs to one of several owners: told apart, with no meaning of their own. */\n"
+        f"export const OWNERS: readonly {{ light: string; dark: string }}[] = {_literal(owners)};\n\n"
         "/** Names of columns and categories that stand for a kind. */\n"
         f"export const MEANS: Readonly<Record<string, string>> = {_literal(means)};\n"
     )

@@ -42,6 +42,7 @@ def test_a_block_and_who_took_it(tmp_path: Path) -> None:
             "thread": 1,
             "module": "Linear_0",
             "python": "torch/nn/functional.py(9): linear",
+            "use": "temporary",
         }
     ]
 

@@ -175,8 +175,13 @@ def steps_of(job: Job) -> int:
 
 def test_areas_of_memory_sum_to_what_is_in_use(tmp_path: Path) -> None:
     job = read(str(Path(__file__).parents[1] / "traces" / "leak.pt.trace.json.gz"))
-    page, curve = made(job, "memory"), answer(job, "memory_curve", "memory").frame
-    assert "a leak" in page.sentence
+    curve = answer(job, "memory_curve", "memory").frame
+    assert "a leak" in made(job, "memory").sentence
+    for by in ("class", "use"):
+        areas_sum_to(made(job, "memory", by=by), curve)
+
+
+def areas_sum_to(page: Page, curve: pl.DataFrame) -> None:
     drawn = pl.DataFrame(one(page, Chart).spec["data"]["values"])
     divisor = one(page, Chart).spec["usermeta"]["time_divisor"]
     total = drawn.group_by("x").agg(pl.col("y").sum()).sort("x")

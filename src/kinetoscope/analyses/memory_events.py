@@ -25,6 +25,7 @@ from kinetoscope.model.memory import (
     names_of_modules,
 )
 from kinetoscope.model.memory_blocks import Blocks, memory_blocks
+from kinetoscope.model.memory_uses import USES, uses
 from kinetoscope.model.scope import origin_of_time, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.steps import step_of, steps
@@ -55,6 +56,7 @@ RESULT = Schema(
     Column("thread", pl.Int64, "Number of the thread that took it; that gave it back, if it was taken earlier."),
     Column("module", pl.String, "Innermost nn.Module whose forward took it; null without Python stacks."),
     Column("python", pl.String, "Innermost Python call that took it; null without Python stacks."),
+    Column("use", pl.String, "What it was for, as in `memory_peak`; null if it was taken earlier."),
 )
 
 
@@ -117,6 +119,7 @@ def _callers(trace: Trace, blocks: Blocks, chosen: Int64s) -> dict[str, pl.Serie
         "parent": names_of_calls(trace, above(nested.parent, above(nested.around, op))),
         "module": names_of_modules(trace, above(trace.of(enclosing_module), row)),
         "python": names_of_calls(trace, above(trace.of(enclosing_frame), row)),
+        "use": arrays.labelled(trace.of(uses)[chosen], lambda use: USES[use]),
     }
 
 

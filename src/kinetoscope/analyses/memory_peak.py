@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.grouping import sum_by
+from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory import (
@@ -21,12 +21,14 @@ from kinetoscope.model.memory import (
     memory_instants,
 )
 from kinetoscope.model.memory_blocks import block_keys, grouped, memory_blocks
+from kinetoscope.model.memory_uses import USES, uses
 from kinetoscope.model.scope import Scope, origin_of_time, scope
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 Bools = NDArray[np.bool_]
+GroupBy = Literal["call", "class"]
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -48,6 +50,8 @@ RESULT = Schema(
     Column("blocks", pl.Int64, "How many blocks of memory; null where that is not known."),
     Column("size", pl.Int64, "Bytes in use; the rows of a device sum to what its allocator says.", "bytes"),
     Column("share", pl.Float64, "Size / sum over the device; null where parts are negative.", "fraction"),
+    Column("use", pl.String, "activation, gradient, optimizer state, temporary or kept; null where it is not told."),
+    Column("modules", pl.Int64, "By class: how many modules of the class took it; else null."),
 )
 
 _BEFORE: Final = "[before the recording]"
@@ -64,6 +68,13 @@ def memory_peak(
     at: Annotated[
         int | None, Param("Time to look at instead of the peak, from the beginning of the trace.", "ns")
     ] = None,
+    group_by: Annotated[
+        GroupBy,
+        Param(
+            "call: a row for each call and module; class: for each class of modules, else call.",
+            choices=("call", "class"),
+        ),
+    ] = "call",
 ) -> Result:
     """What was in use when each device had the most memory in use?
 
@@ -71,7 +82,10 @@ def memory_peak(
     use are the blocks taken until then that had not been given back, paired by device and address. They are grouped by
     what took them: the innermost operator, or annotation if there is none, and module; where that is `aten::empty` or
     its like, the operator around it. What the allocator says was in use, less those blocks, is the row `before`: it was
-    taken before the recording began. So the rows of a device sum to its peak exactly.
+    taken before the recording began. So the rows of a device sum to its peak exactly. What it was for is told by the
+    pass that took it and the one that gave it back: outside of the backward pass and given back during it is an
+    activation; taken in the backward pass and not given back there, a gradient; likewise for the optimizer's state;
+    kept was taken elsewhere and not given back; all else is temporary.
 
     How to read it. Activations are taken in the forward pass and stand under operators such as `aten::addmm` with a
     module; gradients under those of the backward pass; weights, and what the optimizer keeps, are mostly `before`. With
@@ -83,13 +97,13 @@ def memory_peak(
     allocators, do not count. Streams choose nothing, and numbers of devices choose those whose memory it is. The
     TensorBoard plugin shows the height of the peak alone.
     """
-    return job.map(_of_trace, RESULT, select, at=at)
+    return job.map(_of_trace, RESULT, select, at=at, group_by=group_by)
 
 
 ANALYSIS = Analysis("Memory at its peak", memory_peak, RESULT, chart=Bars("name", "size"))
 
 
-def _of_trace(trace: Trace, select: Selection, *, at: int | None) -> Partial:
+def _of_trace(trace: Trace, select: Selection, *, at: int | None, group_by: GroupBy = "call") -> Partial:
     if at is not None and not 0 <= at < _NEVER:
         raise UsageError(f"at is {at} ns; give a time from the beginning of the trace on")
     view = scope(trace, select)
@@ -103,7 +117,7 @@ def _of_trace(trace: Trace, select: Selection, *, at: int | None) -> Partial:
         else:
             place, time = _last(found, device, origin + at), at
         named = [pl.lit(found.device_name(device)).alias("device"), pl.lit(time, pl.Int64).alias("time")]
-        frame = _in_use(trace, device, place)
+        frame = _in_use(trace, device, place, by_class=group_by == "class")
         frames.append(_shared(frame).select(*named, pl.all()).select(RESULT.names[1:]))
         if not len(frame):
             empty.append(f"Nothing was in use on {found.device_name(device)}.")
@@ -129,16 +143,24 @@ def _last(found: Instants, device: int, time: int) -> int:
     return int(here[count - 1]) if count else _NO_PLACE
 
 
-def _in_use(trace: Trace, device: int, place: int) -> pl.DataFrame:
+def _in_use(trace: Trace, device: int, place: int, *, by_class: bool) -> pl.DataFrame:
     """What was in use on a device after an instant: rows that sum to what its allocator says."""
     found, blocks = trace.of(memory_instants), trace.of(memory_blocks)
     here = found.of_device(device)
     total = int(found.allocated[place]) if place >= 0 else found.before(int(here[0]))
     alive = np.flatnonzero(blocks.alive_after(place) & (found.device[blocks.shown_at] == device))
-    codes, frame = grouped(trace, blocks.taken[alive])
-    size = sum_by(codes, len(frame), blocks.size[alive])
-    count = np.bincount(codes, minlength=len(frame))
-    frame = frame.with_columns(blocks=pl.Series(count, dtype=pl.Int64), size=pl.Series(size, dtype=pl.Int64))
+    calls, frame = grouped(trace, blocks.taken[alive])
+    use = trace.of(uses)[alive]
+    codes, first = group(calls, use)
+    size = sum_by(codes, len(first), blocks.size[alive])
+    frame = frame[calls[first]].with_columns(
+        modules=pl.lit(None, pl.Int64),
+        use=pl.Series([USES[each] for each in use[first].tolist()], dtype=pl.String),
+        blocks=pl.Series(np.bincount(codes, minlength=len(first)), dtype=pl.Int64),
+        size=pl.Series(size, dtype=pl.Int64),
+    )
+    if by_class:
+        frame = _by_class(frame)
     past = here[here <= place]
     unpaired = found.size[past[trace.of(block_keys)[past] < 0]]
     before = np.concatenate([[total], -size, -unpaired]).sum()
@@ -147,12 +169,27 @@ def _in_use(trace: Trace, device: int, place: int) -> pl.DataFrame:
     return pl.concat([frame.select(*_COLUMNS), pl.DataFrame(rows, schema=_COLUMNS)])
 
 
+def _by_class(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows of modules of one class, and of one use, in one; torch numbers those of a class: `Linear_0`, `Linear_1`."""
+    of_class = pl.col("module").str.replace(r"_\d+$", "")
+    named = frame.with_columns(
+        name=pl.coalesce(of_class, "name"),
+        kind=pl.when(pl.col("module").is_null()).then("kind").otherwise(pl.lit("module")),
+        of=of_class,
+    )
+    sums = named.group_by("name", "kind", "of", "use", maintain_order=True).agg(
+        pl.col("blocks", "size").sum(), modules=pl.col("module").drop_nulls().n_unique().cast(pl.Int64)
+    )
+    known = pl.when(pl.col("module").is_not_null()).then("modules")
+    return sums.rename({"of": "module"}).with_columns(modules=known)
+
+
 def _shared(frame: pl.DataFrame) -> pl.DataFrame:
     """With the share of each row, the largest first."""
     size = pl.col("size").cast(pl.Float64)
     share = pl.when(size.min() > 0).then(size / size.sum())
-    order = ["size", "name", "kind", "module"]
-    return frame.with_columns(share=share).sort(order, descending=[True, False, False, False], nulls_last=True)
+    order = ["size", "name", "kind", "module", "use"]
+    return frame.with_columns(share=share).sort(order, descending=[True, *[False] * 4], nulls_last=True)
 
 
 def _notes(view: Scope, found: Instants, any_chosen: bool) -> Iterator[str]:

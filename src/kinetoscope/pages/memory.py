@@ -28,6 +28,10 @@ _OWNERS: Final = 6
 """Owners with an area of their own, those with most at the peak; the others share one."""
 
 _NAME: Final = 40  # cells of a name
+_BEFORE: Final = "held since before the recording"
+_OTHERS: Final = " others"
+
+_BY: Final = (("class", "class of modules"), ("use", "what it is for"))
 
 _EVER = 1 << 62
 
@@ -40,13 +44,17 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
         return Page("memory", "Memory", nothing("use of memory", select), (), way_back(select), curve.notes)
     devices = sorted(frame.get_column("device").unique().to_list(), key=lambda device: (device == "cpu", device))
     device = chosen(params, "device", devices, devices[0])
-    peak, growth = named("memory_peak")(job, select=select), named("memory_growth")(job, select=select)
+    by = chosen(params, "by", [value for value, _ in _BY], "class")
+    peak, growth = (
+        named("memory_peak")(job, select=select, group_by="class"),
+        named("memory_growth")(job, select=select),
+    )
     notes = dict.fromkeys((*curve.notes, *peak.notes, *growth.notes))
     return Page(
         "memory",
         "Memory",
         f"{_peak(frame, peak.frame, device)} {_growth(growth.frame, device)}",
-        blocks=tuple(_blocks(job, select, frame, device, devices)),
+        blocks=tuple(_blocks(job, frame, device, devices, by)),
         cannot=tuple(notes),
     )
 
@@ -57,8 +65,13 @@ def _peak(curve: pl.DataFrame, peak: pl.DataFrame, device: str) -> str:
     owners = peak.filter((pl.col("device") == device) & (pl.col("size") > 0)).sort("size", "name", descending=True)
     if not owners.height:
         return f"{words}."
-    name, size = owners.select("name", "size").row(0)
-    return f"{words}; `{brief(printable(name), _NAME)}` took {shown(size, 'bytes')} of it."
+    name, kind, modules, size = owners.select("name", "kind", "modules", "size").row(0)
+    if kind == "before":
+        return f"{words}; {shown(size, 'bytes')} of it were held since before the recording."
+    owner = f"`{brief(printable(name), _NAME)}`"
+    if modules:
+        owner = f"{modules} × {owner}" if modules > 1 else owner
+    return f"{words}; {owner} took {shown(size, 'bytes')} of it."
 
 
 def _growth(growth: pl.DataFrame, device: str) -> str:
@@ -74,37 +87,42 @@ def _growth(growth: pl.DataFrame, device: str) -> str:
     return said.get(verdict, "There are too few steps to tell whether it grows.")
 
 
-def _blocks(job: Job, select: Selection, curve: pl.DataFrame, device: str, devices: Sequence[str]) -> Iterator[Block]:
-    if len(devices) > 1:
-        yield Controls((choice("device", "Memory of", device, [(each, each) for each in devices]),))
-    yield _picture(job, select, curve.filter(device=device))
+def _blocks(job: Job, curve: pl.DataFrame, device: str, devices: Sequence[str], by: str) -> Iterator[Block]:
+    of = [choice("device", "Memory of", device, [(each, each) for each in devices])] if len(devices) > 1 else []
+    yield Controls((*of, choice("by", "By", by, _BY)))
+    yield _picture(job, curve.filter(device=device), by)
     at = f"device:eq:{device}"
-    yield Table("In use at the peak", "memory_peak", filter=at, limit=50)
+    told = ("name", "modules", "use", "blocks", "size", "share")
+    yield Table("In use at the peak", "memory_peak", {"group_by": "class"}, columns=told, filter=at, limit=50)
     yield Table("Growth from step to step", "memory_growth", filter=at, limit=50)
-    yield Table("By operator", "memory_by_operator", filter=at, sort="-self_size_increase")
+    sizes = ("name", "calls", "size_increase", "self_size_increase", "allocation_size", "self_allocation_size")
+    yield Table("By operator", "memory_by_operator", columns=sizes, filter=at, sort="-self_size_increase")
     links = {"start": "allocated_at", "end": "released_at"}
-    yield Table("Blocks of memory", "memory_events", filter=at, sort="-size", links=links)
+    each = ("operator", "module", "use", "size", "allocated_at", "released_at", "duration", "step")
+    yield Table("Blocks of memory", "memory_events", columns=each, filter=at, sort="-size", links=links)
 
 
-def _picture(job: Job, select: Selection, curve: pl.DataFrame) -> Chart:
-    """Who owns what is in use, upon one another; what is reserved is said in the tables."""
+def _picture(job: Job, curve: pl.DataFrame, by: str) -> Chart:
+    """Who owns what is in use, upon one another; what is reserved the tables tell."""
     first = curve.get_column("rank")[0]
     curve = curve.filter(rank=first)
     line = series.thinned(next(series.each(curve, Lines("time", "allocated"), 1)), _POINTS)
     kept = curve[line.rows]
     times = kept.get_column("time").to_numpy()
     in_use = kept.get_column("allocated").to_numpy().astype(np.float64)
-    blocks = named("memory_events")(job, select=select).frame.filter(rank=first, device=curve.get_column("device")[0])
-    owned = _owned(blocks, times, int(np.argmax(in_use)))
+    # Of the whole recording: what is in use may have been taken before what is selected.
+    blocks = named("memory_events")(job).frame.filter(rank=first, device=curve.get_column("device")[0])
+    owned = _owned(blocks, times, int(np.argmax(in_use)), by)
     rest = in_use - sum((values for _, values in owned), np.zeros(len(times)))
-    parts = [*owned, ("taken earlier", np.maximum(rest, 0))] if owned else [("in use", in_use)]
+    base = (_BEFORE if owned else "in use", np.maximum(rest, 0))
     lines = [
-        Line(label, "memory", times.tolist(), values.tolist(), 1 - 0.8 * place / max(len(parts), 1))
-        for place, (label, values) in enumerate(parts)
+        Line(label, "idle" if label.endswith(_OTHERS) else "host", times.tolist(), values.tolist(), owner=owner)
+        for owner, (label, values) in zip(_owners(owned), [base, *owned], strict=True)
+        if values.any() or not owned
     ]
     note = "Drag over the picture to choose a range of time; the tables then count what happens in it."
     return curves(
-        "In use, by what took it",
+        f"In use, by {dict(_BY)[by]}",
         lines,
         Axis("time", "ns", zero=False),
         Axis("in use", "bytes"),
@@ -114,23 +132,39 @@ def _picture(job: Job, select: Selection, curve: pl.DataFrame) -> Chart:
     )
 
 
-def _owned(blocks: pl.DataFrame, times: NDArray[np.int64], peak: int) -> list[tuple[str, NDArray[Any]]]:
-    """Bytes at each of `times` by owner: the module that took a block, else the operator; most at the peak first."""
-    named_by = pl.coalesce("module", "operator", pl.lit("no operator"))
+def _owners(owned: Sequence[tuple[str, Any]]) -> list[int]:
+    """The colour of each area: none of its own for the first, held since before, and for the others together."""
+    return [-1, *(-1 if label.endswith(_OTHERS) else place for place, (label, _) in enumerate(owned))]
+
+
+def _owned(blocks: pl.DataFrame, times: NDArray[np.int64], peak: int, by: str) -> list[tuple[str, NDArray[Any]]]:
+    """Bytes at each of `times` by owner, most at the peak first.
+
+    The owner of a block is the class of the module that took it, else the operator; or what it was for.
+    """
+    of_class = pl.col("module").str.replace(r"_\d+$", "")
+    owner = pl.col("use") if by == "use" else pl.coalesce(of_class, "operator", pl.lit("no operator"))
     spans = blocks.filter(pl.col("allocated_at").is_not_null()).select(
-        "size", owner=named_by, start="allocated_at", end=pl.col("released_at").fill_null(_EVER)
+        "size", "module", owner=owner, start="allocated_at", end=pl.col("released_at").fill_null(_EVER)
     )
     if not spans.height:
         return []
     levels = [
-        (printable(str(owner)), _level(rows, times)) for (owner,), rows in spans.group_by("owner", maintain_order=True)
+        (_label(str(owner), rows, by), _level(rows, times))
+        for (owner,), rows in spans.group_by("owner", maintain_order=True)
     ]
     levels.sort(key=lambda each: (-each[1][peak], each[0]))
     others = levels[_OWNERS:]
     if others:
         total = np.sum([values for _, values in others], axis=0)
-        return [*levels[:_OWNERS], (f"{len(others)} others", total)]
+        return [*levels[:_OWNERS], (f"{len(others)}{_OTHERS}", total)]
     return levels
+
+
+def _label(owner: str, rows: pl.DataFrame, by: str) -> str:
+    """`24 × Qwen2Attention`: a class of modules with how many of them took memory."""
+    count = rows.get_column("module").drop_nulls().n_unique()
+    return f"{count} × {printable(owner)}" if by == "class" and count > 1 else printable(owner)
 
 
 def _level(rows: pl.DataFrame, times: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ Time = Literal["device_self", "host_self"]
 
 _KINDS: dict[Time, str] = {"device_self": "computation", "host_self": "host"}
 _COLUMNS = {
-    "name": ("name", "kind"),
+    "name": ("name",),
     "shapes": ("name", "input_shapes"),
     "stack": ("name", "call_stack"),
 }

@@ -14,7 +14,7 @@ from kinetoscope.pages.blocks import Chart, Link, Width, to_plain
 from kinetoscope.schema import Unit
 from kinetoscope.views.chart import SCHEMA
 from kinetoscope.views.numbers import Scale, scale
-from kinetoscope.views.palette import ink, kind_of
+from kinetoscope.views.palette import OWNERS, ink, kind_of
 from kinetoscope.views.text import brief, printable
 
 POINTS: Final = 4000
@@ -64,6 +64,7 @@ class Line:
         kind: its colour.
         x, y: places along x, and values there (None: not known).
         shade: how much of its colour it has, to tell curves of one kind apart: 1 is all.
+        owner: instead of a kind, the place of its colour among those of owners; −1 for none.
     """
 
     label: str
@@ -71,6 +72,7 @@ class Line:
     x: Sequence[float]
     y: Sequence[float | None]
     shade: float = 1.0
+    owner: int = -1
 
 
 def points(
@@ -240,7 +242,9 @@ def curves(
     ]
     colours = {
         "domain": [printable(line.label) for line in lines],
-        "range": [_shaded(_colour(line.kind), line.shade) for line in lines],
+        "range": [
+            OWNERS[line.owner].light if line.owner >= 0 else _shaded(_colour(line.kind), line.shade) for line in lines
+        ],
     }
     encoding: Row = {
         "x": _axis(x, of_x, "x"),
@@ -250,7 +254,7 @@ def curves(
             "type": "nominal",
             "title": None,
             "scale": colours,
-            **({"legend": None} if len(lines) < 2 else {}),
+            "legend": {"columns": 4, "labelLimit": 260} if len(lines) > 1 else None,
         },
         "tooltip": _tooltip(("line", "of"), ("at", x.name), ("text", y.name)),
     }

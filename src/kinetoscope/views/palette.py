@@ -32,6 +32,16 @@ KINDS: dict[str, Ink] = {
     "idle": Ink("#e8e9e7", "#2b2f35", "#6c727d", "·"),
 }
 
+OWNERS: tuple[Ink, ...] = (
+    Ink("#3b6fb6", "#6f9ddb", "#6f9ddb", "█"),
+    Ink("#d9792b", "#e89a55", "#e89a55", "▓"),
+    Ink("#3f9b63", "#67be88", "#67be88", "▒"),
+    Ink("#8a5fb0", "#b08fd6", "#b08fd6", "▞"),
+    Ink("#b5495b", "#dd7f90", "#dd7f90", "▚"),
+    Ink("#2a9aa8", "#57bfcb", "#57bfcb", "╳"),
+)
+"""What belongs to one of several owners, which are no kinds of time: told apart, with no meaning of their own."""
+
 # The column and category names of tables that stand for a kind.
 _MEANS: dict[str, str] = {
     "kernel": "computation",

@@ -36,6 +36,34 @@ export const KINDS: Readonly<Record<string, { light: string; dark: string }>> = 
   }
 };
 
+/** What belongs to one of several owners: told apart, with no meaning of their own. */
+export const OWNERS: readonly { light: string; dark: string }[] = [
+  {
+    "light": "#3b6fb6",
+    "dark": "#6f9ddb"
+  },
+  {
+    "light": "#d9792b",
+    "dark": "#e89a55"
+  },
+  {
+    "light": "#3f9b63",
+    "dark": "#67be88"
+  },
+  {
+    "light": "#8a5fb0",
+    "dark": "#b08fd6"
+  },
+  {
+    "light": "#b5495b",
+    "dark": "#dd7f90"
+  },
+  {
+    "light": "#2a9aa8",
+    "dark": "#57bfcb"
+  }
+];
+
 /** Names of columns and categories that stand for a kind. */
 export const MEANS: Readonly<Record<string, string>> = {
   "at_stake_high": "waiting",

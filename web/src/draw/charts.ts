@@ -1,7 +1,7 @@
 /** Charts by Vega-Lite, in the colours of the page. */
 
 import type { draw as Draw } from "./vega";
-import { KINDS } from "../base/kinds";
+import { KINDS, OWNERS } from "../base/kinds";
 import { INK } from "../base/colour";
 import { printable } from "../base/text";
 import { hideTip, showTip } from "../base/tip";
@@ -52,7 +52,7 @@ export async function chart(
   );
 }
 
-const DARK = new Map(Object.values(KINDS).map(({ light, dark }) => [light, dark]));
+const DARK = new Map([...Object.values(KINDS), ...OWNERS].map(({ light, dark }) => [light, dark]));
 
 /** The same chart with names made safe, and on a dark page with the colours that kinds have there. */
 function readable(thing: unknown, dark: boolean): unknown {
