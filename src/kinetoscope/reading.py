@@ -18,7 +18,7 @@ from kinetoscope.model.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, Option
 from kinetoscope.model.trace import Trace
 from kinetoscope.readers import kineto, parquet
 from kinetoscope.readers.cache import Cache
-from kinetoscope.readers.discovery import Found, find
+from kinetoscope.readers.discovery import Found, found_at, named
 from kinetoscope.readers.looking import look_into
 from kinetoscope.readers.ranks import Place, assigned, shortened
 from kinetoscope.readers.stamp import stamp
@@ -32,7 +32,7 @@ ENGINES: Final = ("threads", "dask", "ray")
 
 
 def read(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     ranks: Iterable[int] | None = None,
     jobs: int | None = None,
@@ -48,7 +48,8 @@ def read(
     """The job at a path. Nothing but the ends of the files is read until a question is asked.
 
     Args:
-        path: a file, a folder (of traces, or one that `convert --to parquet` made), a glob pattern or an fsspec URL.
+        path: a file, a folder (of traces, or one that `convert --to parquet` made), a glob pattern or an fsspec URL;
+            of several all traces are one job.
         ranks: only these ranks.
         jobs: how many traces to work on at once; as many as there are cores by default.
         engine: where to work on them: "threads" of this process, or the workers of "dask" or "ray".
@@ -73,10 +74,13 @@ def read(
         raise UsageError(f"there is no engine {engine!r}; engines: {', '.join(ENGINES)}")
     if address is not None and engine == "threads":
         raise UsageError(f"threads have no address ({address}): name an engine, {' or '.join(ENGINES[1:])}")
-    text = os.fspath(path)
+    paths = [os.fspath(each) for each in ([path] if isinstance(path, (str, os.PathLike)) else path)]
+    if not paths:
+        raise UsageError("no path was given")
+    text = named(paths)
     at_once = max(1, jobs or _cores())
     options = Options(max_size, max_event, 1, os.fspath(cache) if cache is not None else "", cache_size)
-    sources, notes = assign(text, find(text) if files is None else files, cache_for(text, options))
+    sources, notes = assign(text, found_at(paths) if files is None else files, cache_for(text, options))
     if ranks is not None:
         sources, said = _chosen(text, sources, set(ranks))
         notes += said

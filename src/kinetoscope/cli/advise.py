@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from kinetoscope.advisor.finding import SEVERITIES
 from kinetoscope.cli.opening import opened, selection
-from kinetoscope.cli.options import Parser, add_engine, add_output, add_reading, add_selection
+from kinetoscope.cli.options import PATHS, Parser, add_engine, add_output, add_reading, add_selection
 from kinetoscope.errors import UsageError
+from kinetoscope.readers.discovery import named
 
 if TYPE_CHECKING:
     from kinetoscope.views.lines import Line
@@ -40,7 +41,7 @@ def run(arguments: list[str]) -> int:
     from kinetoscope.cli.output import deliver, form_of, width_of, write_lines
 
     if form_of(args) == "table":
-        seen = lines(found, path=args.path[0], ranks=ranks, width=width_of(args.output), limit=args.limit)
+        seen = lines(found, path=named(args.path), ranks=ranks, width=width_of(args.output), limit=args.limit)
         write_lines(seen, args.output)
     else:
         deliver(found.result, args)
@@ -48,8 +49,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="kinetoscope advise", usage="kinetoscope advise PATH [options]", description=__doc__)
-    parser.add_argument("path", metavar="PATH", nargs="*", help="a trace, a folder of them, a quoted glob, or a URL")
+    parser = Parser(prog="kinetoscope advise", usage="kinetoscope advise PATH... [options]", description=__doc__)
+    parser.add_argument("path", metavar="PATH", nargs="*", help=PATHS)
     group = parser.add_argument_group("findings")
     group.add_argument("--min-severity", choices=SEVERITIES, default="note", help="only findings that matter so much")
     group.add_argument("--explain", metavar="CODE", help="what the rule of this code checks, and why; all lists them")

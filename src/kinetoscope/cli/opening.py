@@ -9,38 +9,28 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kinetoscope.cli.progress import Meter, shown
-from kinetoscope.errors import UsageError
 
 if TYPE_CHECKING:
     from kinetoscope.model.job import Job
     from kinetoscope.model.selection import Selection
     from kinetoscope.model.source import Source
 
-_NO_LIMIT = 1 << 62
-
 
 @contextmanager
 def opened(args: argparse.Namespace) -> Iterator[tuple[Job, Meter]]:
-    """The job at the one path in `args.path`, and the meter that counts what is read of it.
+    """The job at the paths in `args.path`, and the meter that counts what is read of it.
 
     Traces are read while the job is asked, so the wait is shown for as long as it is open.
 
     Raises:
         InputError: there is no trace, or it cannot be read.
-        UsageError: several paths.
     """
-    if len(args.path) > 1:
-        raise UsageError(
-            f"{len(args.path)} paths, where one is taken: name their folder, or put the glob in quotes, '*.json.gz'"
-        )
     meter = Meter()
     with shown(meter):
         from kinetoscope.engines.cluster import Cluster
-        from kinetoscope.model.source import DEFAULT_MAX_SIZE
         from kinetoscope.reading import read
 
-        limit = DEFAULT_MAX_SIZE if args.max_size is None else args.max_size or _NO_LIMIT
-        job = read(args.path[0], ranks=args.ranks, jobs=args.jobs, max_size=limit, progress=meter, **_how(args))
+        job = read(args.path, ranks=args.ranks, jobs=args.jobs, progress=meter, **_how(args))
         meter.total = stored(job.sources)
         try:
             yield job, meter
@@ -57,7 +47,8 @@ def opened_at(args: argparse.Namespace, path: str) -> Iterator[tuple[Job, Meter]
 
 
 def _how(args: argparse.Namespace) -> dict[str, Any]:
-    return {name: getattr(args, name) for name in ("engine", "address", "cache", "cache_size")}
+    limits = {name: getattr(args, name) for name in ("max_size", "max_event") if getattr(args, name) is not None}
+    return limits | {name: getattr(args, name) for name in ("engine", "address", "cache", "cache_size")}
 
 
 def stored(sources: Sequence[Source]) -> int | None:

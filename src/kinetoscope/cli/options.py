@@ -11,10 +11,12 @@ from typing import Any
 from kinetoscope.errors import UsageError
 
 ENGINES = ("threads", "dask", "ray")
+PATHS = "a trace, a folder of them, a glob, or a URL; several are read as one job"
 FORMATS = ("table", "json", "csv", "parquet", "folded")
 
 _TIME = {"": 1, "ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _SIZE = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_NO_LIMIT = 1 << 62
 _SPAN = re.compile(r"(-?\d+)(?:-(-?\d+))?")
 
 
@@ -30,8 +32,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_path(parser: argparse.ArgumentParser) -> None:
-    """What to read. Several are taken so that they can be refused with advice: an unquoted glob becomes many."""
-    parser.add_argument("path", metavar="PATH", nargs="+", help="a trace, a folder of them, a quoted glob, or a URL")
+    """What to read; of several paths, as an unquoted glob gives them, the traces are one job."""
+    parser.add_argument("path", metavar="PATH", nargs="+", help=PATHS)
 
 
 def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
@@ -43,7 +45,10 @@ def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
     group.add_argument("--ranks", type=typed(integers), metavar="LIST", help="only these ranks: 0,8-15")
     group.add_argument("--jobs", type=typed(positive), metavar="N", help="traces read at a time")
     group.add_argument(
-        "--max-size", type=typed(size), metavar="SIZE", help="largest trace to read, unpacked: 64GB; 0 is no limit"
+        "--max-size", type=typed(limit), metavar="SIZE", help="largest trace to read, unpacked: 64GB; 0 is no limit"
+    )
+    group.add_argument(
+        "--max-event", type=typed(limit), metavar="SIZE", help="largest event to read: 256MB; 0 is no limit"
     )
     group.add_argument("--cache", metavar="DIR", help="where copies of remote files are kept; off for none")
     group.add_argument("--cache-size", type=typed(size), metavar="SIZE", help="what it holds at most: 10GB; 0 for none")
@@ -141,6 +146,11 @@ def time_of(text: str) -> int:
 def size(text: str) -> int:
     """`64GB` → 64000000000: bytes, in decimal units."""
     return _measure(text, _SIZE, "a size")
+
+
+def limit(text: str) -> int:
+    """The same; 0 is no limit."""
+    return size(text) or _NO_LIMIT
 
 
 def count(text: str) -> int:

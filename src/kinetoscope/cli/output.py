@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,6 +20,9 @@ from kinetoscope.views.lines import Line, without_colour, write
 from kinetoscope.views.rows import arranged
 from kinetoscope.views.target import written
 from kinetoscope.views.text import printable
+
+_WITH_NOTES = ("table", "json")
+"""Formats that hold the notes of a result where one sees them; of the others they go to standard error."""
 
 
 def deliver(result: Result, args: argparse.Namespace, *, title: str = "") -> None:
@@ -38,6 +41,10 @@ def deliver(result: Result, args: argparse.Namespace, *, title: str = "") -> Non
         raise UsageError("Parquet is no text for a terminal: name a file with -o, or pipe it on")
     result = arranged(result, where=args.where, sort=args.sort, limit=args.limit or 0)
     _write_bytes(files.to_bytes(result, form), args.output)
+    if form not in _WITH_NOTES:
+        sys.stdout.flush()
+        with suppress(OSError):  # nobody is there to be told
+            sys.stderr.writelines(f"kinetoscope: {printable(note)}\n" for note in result.notes)
 
 
 def write_lines(lines: Iterable[Line], output: str | None = None) -> None:

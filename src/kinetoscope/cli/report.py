@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,8 +22,6 @@ _LEFT_OUT: Final = ("compare", "ledger", "analyses", "sql")
 def run(arguments: list[str]) -> int:
     """Ask everything that the page would ask, and write the file."""
     args = _parser().parse_args(arguments)
-    if len(args.path) > 1:
-        raise UsageError(f"{len(args.path)} paths, where one is taken: a report is about one run")
     sections = _sections(args.sections)
     if not is_url(args.output) and not Path(args.output).parent.is_dir():
         raise InputError(f"{Path(args.output).parent} is no folder; make it first, or write elsewhere")
@@ -32,18 +31,20 @@ def run(arguments: list[str]) -> int:
     from kinetoscope.server.source import Sources
     from kinetoscope.server.workspace import Workspace
 
-    limit = None if args.max_size is None else args.max_size or 1 << 62
+    limits = {"max_size": args.max_size, "max_event": args.max_event}
     copies = {"cache": args.cache, "cache_size": args.cache_size}
-    workspace = Workspace(tuple(args.path), Reading(ranks=args.ranks, jobs=args.jobs, max_size=limit, **copies))
+    workspace = Workspace(tuple(args.path), Reading(ranks=args.ranks, jobs=args.jobs, **limits, **copies))
     server = Server(workspace, Sources.of(args.source, args.map))
     select = {"rank": args.rank or "", "steps": args.steps or "", "time": args.time_range or ""}
-    page = report(server, _run(server, args.path[0]), sections, select)
+    page = report(server, _run(server, args.path), sections, select)
     write_file(page, args.output)
     return 0
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="kinetoscope report", usage="kinetoscope report PATH -o FILE [options]", description=__doc__)
+    parser = Parser(
+        prog="kinetoscope report", usage="kinetoscope report PATH... -o FILE [options]", description=__doc__
+    )
     add_path(parser)
     add_reading(parser, path=False)
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the HTML file to write")
@@ -74,12 +75,12 @@ def _sections(text: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(wanted))
 
 
-def _run(server: Server, path: str) -> str:
-    """The run at the path; of several the newest would be a guess, so they are named."""
+def _run(server: Server, paths: Sequence[str]) -> str:
+    """The run at the paths; of several the newest would be a guess, so they are named."""
     listed = server.workspace.runs()
     if not listed.runs:
-        raise InputError(listed.wrong[0] if listed.wrong else f"{path}: no trace was found there")
+        raise InputError(listed.wrong[0] if listed.wrong else f"{paths[0]}: no trace was found there")
     if len(listed.runs) > 1:
         names = ", ".join(run.files.name for run in listed.runs[:5])
-        raise UsageError(f"{path} holds {len(listed.runs)} runs; name one of them: {names}")
+        raise UsageError(f"{', '.join(paths[:5])}: {len(listed.runs)} runs; name one of them: {names}")
     return listed.runs[0].id

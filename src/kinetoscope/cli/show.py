@@ -70,7 +70,7 @@ def _parser(analysis: Analysis | None) -> Parser:
         parser.epilog = "`kinetoscope show` lists the analyses; `kinetoscope show NAME --help` says what one can do."
     else:
         spelled = analysis.name.replace("_", "-")
-        parser = Parser(prog=f"kinetoscope show {spelled}", usage=f"kinetoscope show {spelled} PATH [options]")
+        parser = Parser(prog=f"kinetoscope show {spelled}", usage=f"kinetoscope show {spelled} PATH... [options]")
         parser.description = analysis.doc
         parser.epilog = "columns:\n" + "\n".join(_columns(analysis))
         parser.add_argument("name", help=argparse.SUPPRESS)
@@ -91,6 +91,7 @@ _TAKEN: Final = frozenset(
         "ranks",
         "jobs",
         "max_size",
+        "max_event",
         "cache",
         "cache_size",
         "engine",

@@ -7,9 +7,10 @@ other files that it names, with read_csv('...') or read_parquet('...').
 from __future__ import annotations
 
 from collections.abc import Iterator
+from glob import glob
 
 from kinetoscope.cli.opening import opened
-from kinetoscope.cli.options import Parser, add_engine, add_output, add_reading
+from kinetoscope.cli.options import PATHS, Parser, add_engine, add_output, add_reading
 from kinetoscope.cli.output import deliver, width, write_lines
 from kinetoscope.errors import UsageError
 from kinetoscope.views.lines import Line, plain
@@ -19,25 +20,29 @@ from kinetoscope.views.text import wrapped
 def run(arguments: list[str]) -> int:
     """List the tables, or run a query and write its answer."""
     parser = Parser(
-        prog="kinetoscope sql", usage='kinetoscope sql [PATH ["SELECT ..."]] [options]', description=__doc__
+        prog="kinetoscope sql", usage='kinetoscope sql [PATH... "SELECT ..."] [options]', description=__doc__
     )
-    parser.add_argument("path", metavar="PATH", nargs="?", help="a trace, a folder of them, a quoted glob, or a URL")
-    parser.add_argument("query", metavar="QUERY", nargs="?", help="in quotes; without one, the tables are listed")
+    parser.add_argument("path", metavar="PATH", nargs="*", help=f"{PATHS}; behind them the query, in quotes")
     add_reading(parser, path=False)
     add_engine(parser)
     add_output(parser)
     args = parser.parse_args(arguments)
     args.where = args.sort = ""
-    if args.query is None:
-        if args.path and args.path.lstrip().lower().startswith(("select ", "with ")):
-            raise UsageError("sql takes the path first, then the query: kinetoscope sql PATH 'SELECT ...'")
+    *args.path, query = args.path or [""]
+    if not args.path and not _is_query(query):
         write_lines(_tables(), args.output)
         return 0
-    args.path = [args.path]
+    if not args.path or not _is_query(query):
+        raise UsageError("sql takes the paths first, then the query: kinetoscope sql PATH 'SELECT ...'")
     with opened(args) as (job, _):
-        result = job.sql(args.query)
+        result = job.sql(query)
     deliver(result, args)
     return 0
+
+
+def _is_query(text: str) -> bool:
+    """Is it one, and not the path of a trace? SQL that is none is said to be so by whoever reads it."""
+    return text.lstrip().lower().startswith(("select ", "with ")) or not (text and glob(text))  # noqa: PTH207 - it may be no path at all
 
 
 def _tables() -> Iterator[Line]:

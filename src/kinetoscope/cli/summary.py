@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kinetoscope.cli.opening import chosen, opened, stored
 from kinetoscope.cli.options import Parser, add_engine, add_reading, add_selection
+from kinetoscope.readers.discovery import named
 
 if TYPE_CHECKING:
     from kinetoscope.advisor.advice import Advice
@@ -37,7 +38,7 @@ def run(arguments: list[str]) -> int:
         small = _text_bytes(job) <= _LARGEST
         answers = _all_of if small else _one_by_one
         results, advice = answers(job, meter, settled(chosen(args)), args.jobs)
-        found = digest(args.path[0], results, advice)
+        found = digest(named(args.path), results, advice)
     from kinetoscope.cli.output import width, write_lines
     from kinetoscope.cli.screen import lines
 

@@ -198,7 +198,8 @@ def _begin(args: argparse.Namespace, auth: bool, answering: Future[Any], workspa
             jobs=args.jobs,
             engine=args.engine,
             address=args.address,
-            max_size=None if args.max_size is None else args.max_size or 1 << 62,
+            max_size=args.max_size,
+            max_event=args.max_event,
             cache=args.cache,
             cache_size=args.cache_size,
         )

@@ -65,13 +65,13 @@ def ranked(
 
 
 def named_bars(
-    rows: Sequence[tuple[str, str, int | None, float, float]],
+    rows: Sequence[tuple[str | None, str, int | None, float, float]],
     link: Callable[[str], Link] | None = None,
     *,
     chosen: str = "",
 ) -> list[Bar]:
     """A bar for each name, kind, calls, time and share; labels are short, and tell the bars apart."""
-    labels = shortened([name for name, *_ in rows], _LABEL)
+    labels = shortened([name or "(no name)" for name, *_ in rows], _LABEL)
     return [
         Bar(
             label,
@@ -80,7 +80,7 @@ def named_bars(
             share,
             "" if calls is None else f"{grouped(calls)} call{'s' * (calls != 1)}",
             link(name) if link else None,
-            name,
+            name or "",
             name == chosen,
         )
         for label, (name, kind, calls, spent, share) in zip(labels, rows, strict=True)

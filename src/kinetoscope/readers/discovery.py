@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Final
 
 from kinetoscope.errors import NotFoundError
@@ -70,6 +71,23 @@ def find(path: str) -> list[Found]:
         raise NotFoundError(f"{path}: no such file or folder")
     # A pattern can match a folder and what is in it.
     return _sorted({found for match in matching for found in find(match)})
+
+
+def found_at(paths: Sequence[str]) -> list[Found]:
+    """The files that several paths mean, each once.
+
+    Raises: as `find`, for the first of them that is wrong.
+    """
+    return find(paths[0]) if len(paths) == 1 else _sorted({found for path in paths for found in find(path)})
+
+
+def named(paths: Sequence[str]) -> str:
+    """What to call several paths: the folder that all are in."""
+    if len(paths) == 1:
+        return paths[0]
+    parts = zip(*(path.rstrip("/").split("/")[:-1] for path in paths), strict=False)
+    common = "/".join(each[0] for each in takewhile(lambda each: len(set(each)) == 1, parts))
+    return common or ("/" if paths[0].startswith("/") else ".")
 
 
 def _below(folder: str) -> Iterator[Found]:

@@ -45,6 +45,9 @@ RATIO: Final = 64
 _WORTH: Final = 4 * HEAD
 """Bytes of a compressed file below which a second look sees no more than the first."""
 
+_LITTLE: Final = 1 << 20
+"""Bytes of a compressed file that are unpacked to see whether its name is right."""
+
 _HERE: Final = 4
 _AFAR: Final = 32
 """Files that are looked into at a time."""
@@ -89,9 +92,11 @@ def look_into(files: Sequence[Found], cache: Cache | None = None) -> list[Look]:
 
 
 def _is_unknown(look: Look) -> bool:
-    """Is there more to read in it, and need for it?"""
-    told = look.rank is not None or rank_in_name(look.file) is not None
-    return not (told or look.other or look.whole)
+    """Is there more to read in it, and need for it? A name may be wrong; against it only an end that costs little."""
+    if look.rank is not None or look.other or look.whole:
+        return False
+    costs_little = not is_url(look.file) and (not look.packed or (look.size or 0) <= _LITTLE)
+    return rank_in_name(look.file) is None or costs_little
 
 
 def _at_once(files: Sequence[Found]) -> int:

@@ -192,10 +192,11 @@ def _on_basis(traces: Sequence[Look]) -> list[str]:
     notes = []
     if count := sum(look.basis == "collectives" for look in traces):
         notes.append(f"{count} of {all_of_them} files do not say their rank; it follows from their collectives.")
-    if by_name := [look.rank for look in traces if look.basis == "name" and look.rank is not None]:
+    if by_name := [look for look in traces if look.basis == "name" and look.rank is not None]:
+        where = "" if all(look.whole for look in by_name) else " where it was looked for"
         notes.append(
-            f"{len(by_name)} of {all_of_them} files do not say their rank; it is taken from their names"
-            f" ({listed(by_name)})."
+            f"{len(by_name)} of {all_of_them} files do not say their rank{where}; it is taken from their names"
+            f" ({listed([look.rank for look in by_name if look.rank is not None])})."
         )
     unknown = [look for look in traces if look.rank is None]
     if unknown:

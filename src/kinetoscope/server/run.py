@@ -36,6 +36,7 @@ class Reading:
     engine: str = "threads"
     address: str | None = None
     max_size: int | None = None
+    max_event: int | None = None
     cache: str | None = None
     cache_size: int | None = None
 
