@@ -11,6 +11,7 @@ from collections import Counter
 from tests.fuzz.running import one
 from tests.fuzz.verbs import QUESTIONS, Wrong
 
+
 def main(count: int, first: int) -> int:
     """Run them, and print what is wrong with how to run it alone; 1 if anything is."""
     began, bad = time.monotonic(), 0

@@ -16,7 +16,7 @@ from backports import zstd
 from kinetoscope.errors import BrokenTraceError, InputError, LimitError, NotATraceError, NotFoundError
 from kinetoscope.model.source import Options, Source
 from kinetoscope.model.trace import Trace
-from kinetoscope.readers import pieces, stream
+from kinetoscope.readers import kineto, pieces, stream
 from kinetoscope.readers.columns import Columns
 from kinetoscope.readers.kineto import load
 from kinetoscope.views import trace_json
@@ -189,6 +189,18 @@ def test_one_very_long_value(tmp_path: Path, text: bytes, threads: int) -> None:
     words = r"the event or value at byte \d+ is longer than 1,000,000 bytes; .* raise the limit with --max-event"
     _refused(tmp_path / "t.json", content, LimitError, words, max_event=1_000_000, threads=threads)
     assert len(_load(tmp_path / "t.json", content, max_event=20_000_000, threads=threads)) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("element", [b"{},", b"1,", b'{"ph":"X","ts":1},'])
+def test_events_made_to_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, element: bytes, threads: int
+) -> None:
+    monkeypatch.setattr(kineto, "MANY", 100_000)
+    content = b'{"traceEvents": [%s{}]}' % (element * 800_000)
+    words = r"[0-9,]+ events in [0-9,]+ bytes of text, as no trace has; .* limit of your own with --max-size"
+    _refused(tmp_path / "t.json.gz", gzip.compress(content, 1), LimitError, words, threads=threads)
+    assert len(_load(tmp_path / "t.json", content, max_size=1 << 30, threads=threads)) == 800_001
 
 
 def test_a_limit_on_the_size(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Tables grow, find again what they hold, and can take over one another's content."""
 
+import struct
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from kinetoscope.model.shapes import FLOAT, INT, NUMBER_TEXT, RAW, SPECIAL_KEYS, STRING
 from kinetoscope.model.strings import Strings
 from kinetoscope.readers import tokenizer as tk
-from kinetoscope.readers.columns import Columns, Tables, slots_of
+from kinetoscope.readers.columns import Columns, Tables, padded, slots_of
 from tests.readers.texts import TINY, read_text
 
 contents = st.lists(st.binary(max_size=40).filter(lambda text: b'"' not in text), max_size=60)
@@ -28,6 +30,15 @@ def test_interning(texts: list[bytes]) -> None:
     assert held[:8] == [key.encode() for key in SPECIAL_KEYS]
     assert [held[code] for code in codes] == texts
     assert len(held) == len(set(held))
+
+
+def test_nobody_can_make_strings_that_collide_whatever_the_key() -> None:
+    """Pairs of words whose differences cancel in any product, where the key is only added or XORed."""
+    pairs = [(0, 0), (1 << 63, 1 << 63 | 1 << 34)]
+    texts = [b"".join(struct.pack("<QQ", *pairs[number >> at & 1]) for at in range(10)) for number in range(1 << 10)]
+    for _ in range(3):
+        key = np.uint64(np.int64(tk.new_key()))
+        assert len({int(tk._hash(padded(text), 0, len(text), key)) for text in texts}) == len(texts)
 
 
 @given(contents, contents)

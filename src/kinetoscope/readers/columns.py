@@ -86,9 +86,13 @@ class Columns:
 
     They are byte arrays until they are whole: those grow by `realloc`, which moves pages instead of copying them, where
     growing an array of NumPy would hold the old and the new one at once.
+
+    Args:
+        guard: told how many rows there are whenever some are added; it may raise.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, guard: Callable[[int], None] | None = None) -> None:
+        self._guard = guard
         self.segments: list[Segment] = []
         self._columns = {name: bytearray() for name in COLUMNS}
         self._values = bytearray()
@@ -105,6 +109,8 @@ class Columns:
         for name, column in self._columns.items():
             column += chunk.columns[name].data.cast("B")
         self._values += chunk.values.data.cast("B")
+        if self._guard is not None:
+            self._guard(self.rows)
 
     def whole(self) -> Chunk:
         """All rows, without a copy; nothing can be appended any more."""
@@ -126,6 +132,7 @@ class Tables:
 
     def __init__(self, sizes: Sizes = SIZES) -> None:
         self.at = np.zeros(tk.COUNTERS, np.int64)
+        self.at[tk.KEY] = tk.new_key()
         self.string_slots = np.zeros(2 * sizes.strings, np.uint64)
         self.string_offsets = np.zeros(sizes.strings, np.int64)
         self.arena = np.zeros(sizes.arena, np.uint8)
@@ -152,7 +159,7 @@ class Tables:
         if status == tk.ROOM_STRINGS:
             self.string_offsets = _longer(self.string_offsets, 2 * self.string_offsets.size)
             self.string_slots = np.zeros(2 * self.string_slots.size, np.uint64)
-            tk.rehash(at[tk.STRINGS], self.string_slots, self.string_offsets, self.arena)
+            tk.rehash(at[tk.STRINGS], self.string_slots, self.string_offsets, self.arena, at[tk.KEY])
         elif status == tk.ROOM_ARENA:
             self.arena = _longer(self.arena, 2 * self.arena.size + length)
         elif status == tk.ROOM_SHAPES:
@@ -160,13 +167,13 @@ class Tables:
             if at[tk.SHAPES] >= self.shape_ends.size:
                 self.shape_ends = _longer(self.shape_ends, 2 * self.shape_ends.size)
                 self.shape_slots = np.zeros(2 * self.shape_slots.size, np.uint64)
-                tk.enter_shapes(at[tk.SHAPES], self.items, self.shape_ends, self.shape_slots)
+                tk.enter_shapes(at[tk.SHAPES], self.items, self.shape_ends, self.shape_slots, at[tk.KEY])
         elif status == tk.ROOM_TRACKS:
             larger = np.zeros((2 * len(self.tracks), 4), np.int64)
             larger[: len(self.tracks)] = self.tracks
             self.tracks = larger
             self.track_slots = np.zeros(2 * self.track_slots.size, np.uint64)
-            tk.enter_tracks(at[tk.TRACKS], self.tracks, self.track_slots)
+            tk.enter_tracks(at[tk.TRACKS], self.tracks, self.track_slots, at[tk.KEY])
 
     def adopt(self, other: Tables) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
         """Take over what another set of tables holds: the codes here of its strings, shapes and tracks."""
@@ -197,7 +204,7 @@ class Tables:
                 self.items[first : first + len(items)] = items
                 code = int(
                     tk.shape_code(
-                        np.uint64(tk.shape_hash(self.items, first, len(items))), first, len(items),
+                        np.uint64(tk.shape_hash(self.items, first, len(items), self.at[tk.KEY])), first, len(items),
                         self.at, self.items, self.shape_ends, self.shape_slots,
                     )
                 )  # fmt: skip

@@ -7,13 +7,15 @@ nothing: whatever is in the file can be had back from the Trace.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Final
 
-from kinetoscope.errors import BrokenTraceError, NotATraceError
-from kinetoscope.model.source import Source
+from kinetoscope.errors import BrokenTraceError, LimitError, NotATraceError
+from kinetoscope.model.source import DEFAULT_MAX_SIZE, Source
 from kinetoscope.model.trace import Trace
 from kinetoscope.readers import recognise
 from kinetoscope.readers.assembly import assemble
-from kinetoscope.readers.columns import SIZES, Sizes, Tokenizer
+from kinetoscope.readers.columns import SIZES, Columns, Sizes, Tokenizer
 from kinetoscope.readers.document import Document, next_events, open_document
 from kinetoscope.readers.elements import Elements, read_elements
 from kinetoscope.readers.findings import findings
@@ -21,6 +23,12 @@ from kinetoscope.readers.stream import Blocks, Text, cache_for, is_url
 from kinetoscope.readers.window import Window
 
 NAME = "kineto"
+
+MANY: Final = 1 << 22
+"""Events up to which it does not matter how short they are."""
+
+SHORTEST: Final = 32
+"""Bytes of text of an event, on average, below which they are made up: one with a name and times has more."""
 
 HINT = 'a trace is what torch.profiler writes: prof.export_chrome_trace("trace.json"), or tensorboard_trace_handler'
 
@@ -58,7 +66,8 @@ def read(source: Source, text: Text, *, sizes: Sizes = SIZES) -> Trace:
     """
     window = Window(text, max_event=source.options.max_event)
     document = Document()
-    elements = Elements([Tokenizer(sizes) for _ in range(max(1, source.options.threads))])
+    team = [Tokenizer(sizes) for _ in range(max(1, source.options.threads))]
+    elements = Elements(team, Columns(partial(_refuse_short_events, source, text)))
     more = open_document(window, document)
     while more:
         read_elements(window, elements)
@@ -70,6 +79,15 @@ def read(source: Source, text: Text, *, sizes: Sizes = SIZES) -> Trace:
     trailing = len(window.rest().strip()) + sum(len(block.strip()) for block in text)
     symptoms = findings(text, document, elements, trailing)
     return assemble(source, document, [t.tables for t in elements.team], elements.columns, symptoms, text.length)
+
+
+def _refuse_short_events(source: Source, text: Text, rows: int) -> None:
+    """Raise where events are so many and so short that they can only be made to fill the memory."""
+    if rows > MANY and text.length < SHORTEST * rows and source.options.max_size == DEFAULT_MAX_SIZE:
+        raise LimitError(
+            f"{source.url}: {rows:,} events in {text.length:,} bytes of text, as no trace has; if that is no accident, "
+            "set a limit of your own with --max-size"
+        )
 
 
 def _refuse_other_formats(source: Source, blocks: Blocks) -> None:

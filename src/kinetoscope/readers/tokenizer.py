@@ -28,6 +28,7 @@ registers; cut into functions it has to go through memory, since nothing can be 
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
 import numpy as np
@@ -66,8 +67,8 @@ from kinetoscope.model.strings import BAD_UTF8, CONTROL, LONE_BACKSLASH, NESTED,
 # Status of a call.
 MORE, DONE, BROKEN, ROOM_EVENTS, ROOM_VALUES, ROOM_STRINGS, ROOM_ARENA, ROOM_SHAPES, ROOM_TRACKS = range(9)
 
-# Slots of the counter array `at`: where the tokenizer is and how much it has made.
-POSITION, EVENTS, VALUES, STRINGS, ARENA, SHAPES, ITEMS, TRACKS, EXPECT, ODD_COMMAS, COUNTERS = range(11)
+# Slots of the counter array `at`: where the tokenizer is, how much it has made, and the key of its hashes (`new_key`).
+POSITION, EVENTS, VALUES, STRINGS, ARENA, SHAPES, ITEMS, TRACKS, EXPECT, ODD_COMMAS, KEY, COUNTERS = range(12)
 
 # What became of a time that was written in an unusual way.
 UNDECIDED, EXACT, ROUNDED = range(3)
@@ -99,7 +100,6 @@ _SPACES = np.uint64(0x2020202020202020)
 _QUOTES = np.uint64(0x2222222222222222)
 _BACKSLASHES = np.uint64(0x5C5C5C5C5C5C5C5C)
 _NEWLINES = np.uint64(0x0A0A0A0A0A0A0A0A)
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SEED = np.uint64(0x243F6A8885A308D3)
 _EXACT = np.uint64(1 << 53)
@@ -136,6 +136,25 @@ def _trailing_zeros(typing_context: Any, word: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.uint64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _mix(typing_context: Any, hashed: Any, item: Any, key: Any) -> Any:
+    """The next state of a hash: both halves of the product of 128 bits of (state ^ item) and the key."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide = ir.IntType(128)
+        mixed = builder.zext(builder.xor(arguments[0], arguments[1]), wide)
+        product = builder.mul(mixed, builder.zext(arguments[2], wide))
+        upper = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+        return builder.xor(builder.trunc(product, ir.IntType(64)), upper)
+
+    return types.uint64(types.uint64, types.uint64, types.uint64), generate
+
+
+def new_key() -> int:
+    """A key for hashes, as int64: nobody knows it who writes a file, or names could be made that all collide."""
+    return int(np.frombuffer(os.urandom(8), np.int64)[0]) | 1
 
 
 @compiled
@@ -267,20 +286,18 @@ def _is_value(text, start, end):  # type: ignore[no-untyped-def]  # noqa: C901 -
 
 
 @compiled
-def _hash(text, start, length):  # type: ignore[no-untyped-def]
+def _hash(text, start, length, key):  # type: ignore[no-untyped-def]
     """Hash of `length` bytes; reads up to eight bytes beyond them."""
     h = _SEED ^ np.uint64(length)
     i = start
     last = start + length - 8
     while i <= last:
-        h = (h ^ _load64(text, i)) * _MULTIPLIER
-        h ^= h >> np.uint64(29)
+        h = _mix(h, _load64(text, i), key)
         i += 8
     rest = start + length - i
     if rest > 0:
-        h = (h ^ (_load64(text, i) & (_ALL >> np.uint64(64 - 8 * rest)))) * _MULTIPLIER
-        h ^= h >> np.uint64(29)
-    return h * _MULTIPLIER
+        h = _mix(h, _load64(text, i) & (_ALL >> np.uint64(64 - 8 * rest)), key)
+    return h
 
 
 @compiled
@@ -306,7 +323,7 @@ def intern(text, start, length, at, slots, offsets, arena):  # type: ignore[no-u
     offsets: int64, where each string begins in `arena`, and one more; strings begin at multiples of eight with their
     length in the eight bytes before, so that the table needs no array of lengths.
     """
-    h = _hash(text, start, length)
+    h = _hash(text, start, length, np.uint64(at[KEY]))
     mask = np.uint64(slots.size - 1)
     tag = h & np.uint64(0xFFFFFFFF00000000)
     k = h & mask
@@ -337,12 +354,12 @@ def intern(text, start, length, at, slots, offsets, arena):  # type: ignore[no-u
 
 
 @compiled
-def rehash(count, slots, offsets, arena):  # type: ignore[no-untyped-def]
+def rehash(count, slots, offsets, arena, key):  # type: ignore[no-untyped-def]
     """Enter the first `count` strings again into `slots`, which are all free."""
     mask = np.uint64(slots.size - 1)
     for code in range(count):
         offset = offsets[code]
-        h = _hash(arena, offset, np.int64(_load64(arena, offset - 8)))
+        h = _hash(arena, offset, np.int64(_load64(arena, offset - 8)), np.uint64(key))
         k = h & mask
         while slots[k] != 0:
             k = (k + np.uint64(1)) & mask
@@ -363,12 +380,6 @@ def adopt(count, start, offsets, arena, codes, at, slots, into_offsets, into_are
             return code, -found
         codes[code] = found
     return count, np.int64(0)
-
-
-@compiled
-def _mix(h, item):  # type: ignore[no-untyped-def]
-    h = (h ^ np.uint64(item)) * _MULTIPLIER
-    return h ^ (h >> np.uint64(31))
 
 
 @compiled
@@ -401,19 +412,25 @@ def shape_code(h, first, count, at, items, ends, slots):  # type: ignore[no-unty
 
 
 @compiled
-def shape_hash(items, first, count):  # type: ignore[no-untyped-def]
+def shape_hash(items, first, count, key):  # type: ignore[no-untyped-def]
     """The hash by which the tokenizer finds a shape."""
     h = _SEED
     for j in range(count):
-        h = _mix(h, items[first + j])
+        h = _mix(h, np.uint64(items[first + j]), np.uint64(key))
     return h
+
+
+@compiled
+def _track_hash(a, b, c, d, key):  # type: ignore[no-untyped-def]
+    h = _mix(_mix(_SEED, np.uint64(a), key), np.uint64(b), key)
+    return _mix(_mix(h, np.uint64(c), key), np.uint64(d), key)
 
 
 @compiled
 def track_code(a, b, c, d, at, tracks, slots):  # type: ignore[no-untyped-def]
     """Code of the track (kind of pid, pid, kind of tid, tid), added if it is new."""
     mask = np.uint64(slots.size - 1)
-    h = _mix(_mix(_mix(_mix(_SEED, a), b), c), d)
+    h = _track_hash(a, b, c, d, np.uint64(at[KEY]))
     k = h & mask
     while slots[k] != 0:
         code = np.int64(slots[k]) - 1
@@ -472,6 +489,7 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
     begins at at[POSITION] is no JSON), or what needs room. at[POSITION] is always between two elements.
     """
     i = at[POSITION]
+    hash_key = np.uint64(at[KEY])
     last_track = np.int64(-1)
     while True:
         # --- between two elements
@@ -582,7 +600,7 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
                 if c == _OPEN_OBJECT and key == ARGS and level == 0:
                     item = np.int64((ARGS << 8) | (OPEN << 2))
                     items[first + count] = item
-                    h = _mix(h, item)
+                    h = _mix(h, np.uint64(item), hash_key)
                     count += 1
                     level = np.int64(1)
                     fresh = np.int64(1)
@@ -752,7 +770,7 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
                     return ROOM_VALUES
             item = np.int64((key << 8) | (kind << 2) | level)
             items[first + count] = item
-            h = _mix(h, item)
+            h = _mix(h, np.uint64(item), hash_key)
             count += 1
             if first + count + 2 >= items.size:
                 return ROOM_SHAPES
@@ -787,12 +805,12 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
 
 
 @compiled
-def enter_shapes(count, items, ends, slots):  # type: ignore[no-untyped-def]
+def enter_shapes(count, items, ends, slots, key):  # type: ignore[no-untyped-def]
     """Enter the first `count` shapes again into `slots`, which are all free."""
     mask = np.uint64(slots.size - 1)
     begin = np.int64(0)
     for code in range(count):
-        k = shape_hash(items, begin, ends[code] - begin) & mask
+        k = shape_hash(items, begin, ends[code] - begin, key) & mask
         while slots[k] != 0:
             k = (k + np.uint64(1)) & mask
         slots[k] = np.uint64(code + 1)
@@ -800,11 +818,11 @@ def enter_shapes(count, items, ends, slots):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def enter_tracks(count, tracks, slots):  # type: ignore[no-untyped-def]
+def enter_tracks(count, tracks, slots, key):  # type: ignore[no-untyped-def]
     """Enter the first `count` tracks again into `slots`, which are all free."""
     mask = np.uint64(slots.size - 1)
     for code in range(count):
-        h = _mix(_mix(_mix(_mix(_SEED, tracks[code, 0]), tracks[code, 1]), tracks[code, 2]), tracks[code, 3])
+        h = _track_hash(tracks[code, 0], tracks[code, 1], tracks[code, 2], tracks[code, 3], np.uint64(key))
         k = h & mask
         while slots[k] != 0:
             k = (k + np.uint64(1)) & mask
