@@ -222,6 +222,44 @@ def test_the_rank_may_stand_behind_the_events(tmp_path: Path, name: str, monkeyp
     assert read(tmp_path).ranks == (3, 5)
 
 
+@pytest.mark.parametrize("ending", [".json", ".json.gz"])
+def test_what_a_file_says_behind_its_events_counts_more_than_its_name(tmp_path: Path, ending: str) -> None:
+    for name, rank in ("rank0", 3), ("rank1", 2):
+        after_events(tmp_path / f"{name}{ending}", rank, *SOME)
+    job = read(tmp_path)
+    assert {source.name[:5]: source.rank for source in job.sources} == {"rank0": 3, "rank1": 2}
+    assert not [note for note in job.notes if "names" in note]
+
+
+def test_links_to_folders_are_followed_each_folder_once(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    drawn.written(elsewhere / "a.json", MM)
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    (runs / "latest").symlink_to(elsewhere)
+    (elsewhere / "loop").symlink_to(runs)
+    assert [source.url for source in read(runs).sources] == [str(runs / "latest" / "a.json")]
+
+
+def test_a_folder_that_cannot_be_listed_is_said(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root lists every folder")
+    tmp_path.chmod(0)
+    with pytest.raises(NotFoundError, match="cannot be listed: Permission denied"):
+        read(tmp_path)
+
+
+def test_several_paths_are_one_job(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    files = [drawn.written(run / f"rank{rank}.json", drawn.op("aten::mm", 0, 10 + rank)) for rank in range(2)]
+    job = read([*files, run])
+    assert (job.ranks, job.path) == ((0, 1), str(run))
+    with pytest.raises(UsageError, match="no path was given"):
+        read([])
+
+
 def test_ends_are_looked_for_within_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking, "FURTHER", 100_000)
     monkeypatch.setattr(looking, "BUDGET", 20_000)

@@ -51,7 +51,7 @@ def test_help_loads_nothing_heavy() -> None:
         (["shwo"], 2, "there is no verb 'shwo' (did you mean 'show'?); the verbs are summary, advise, "),
         (["doctor"], 2, "the following arguments are required: PATH; `kinetoscope doctor --help` lists the options"),
         (["doctor", "x", "--jobs", "0"], 2, "argument --jobs: '0' is no number from 1;"),
-        (["doctor", "a", "b"], 2, "2 paths, where one is taken: name their folder, or put the glob in quotes"),
+        (["doctor", str(MLP), "b"], 1, "b: no such file or folder"),
         (["doctor", "/no/such/file.json"], 1, "/no/such/file.json: no such file or folder"),
         (["doctor", __file__], 1, f"{__file__}:"),
         (["doctor", "\x1b[31mred\n.json"], 1, "\\x1b[31mred\\n.json: no such file or folder"),

@@ -52,10 +52,10 @@ def test_the_answer_has_all_formats(tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["SELECT 1"], 2, "sql takes the path first, then the query"),
+        (["SELECT 1"], 2, "sql takes the paths first, then one query"),
         ([str(MLP), "SELECT x FROM ops"], 2, "SQL: there is no column 'x'"),
         (["/no/such/trace.json", "SELECT 1"], 1, "no such file"),
-        ([str(MLP), "SELECT 1", "more"], 2, "unrecognized arguments: more"),
+        ([str(MLP), "SELECT 1", "more"], 2, "sql takes the paths first, then one query"),
     ],
 )
 def test_what_is_wrong_is_one_line(

@@ -72,7 +72,7 @@ def test_equal_spans_nest_in_the_order_of_the_file(tmp_path: Path) -> None:
         drawn.op("profiler::_record_function_enter_new", 10, 5),
         drawn.op("aten::is_leaf", 10, 5),
         drawn.event("overhead", "Buffer Flush", 10, 5),
-        {"ph": "B", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0.01},
+        {"ph": "b", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0.01},
     ],
     ids=lambda event: event["name"],
 )

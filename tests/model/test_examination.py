@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kinetoscope.analyses.operators import operators
 from kinetoscope.analyses.trace_info import trace_info
 from kinetoscope.model.health import Health
 from kinetoscope.model.symptoms import SYMPTOMS
@@ -138,6 +139,28 @@ def test_an_event_without_a_time_among_times_since_1970(time: Any, tmp_path: Pat
     assert found.trace().health["STRAY_TIMES"].count == 1
     assert trace_info(found).frame.filter(item="window").equals(whole)
     assert len(list(found.trace().events())) == len(HEALTHY) + 1  # it is kept
+
+
+def test_pairs_of_a_beginning_and_an_end_are_spans(tmp_path: Path) -> None:
+    def pair(event: Event) -> list[Event]:
+        begin = {key: value for key, value in event.items() if key != "dur"}
+        end = {"ph": "E", "ts": round(event["ts"] + event["dur"], 3), "pid": event["pid"], "tid": event["tid"]}
+        return [{**begin, "ph": "B"}, end]
+
+    paired = [each for event in HEALTHY for each in (pair(event) if event["ph"] == "X" else [event])]
+    assert codes(tmp_path, *paired) == codes(tmp_path, *HEALTHY) == []
+    expected, found = (operators(job(tmp_path, *events)).frame for events in (HEALTHY, paired))
+    assert found.equals(expected)
+    lone = pair(op("aten::add", 3_000, 20))
+    assert [codes(tmp_path, *HEALTHY, each) for each in lone] == [["UNPAIRED_EVENTS"]] * 2
+    assert list(job(tmp_path, *paired).trace().events()) == paired
+
+
+def test_what_is_of_no_known_kind(tmp_path: Path) -> None:
+    odd = [event("dequeue", "a", 600, 10), {**event("", "b", 700, 10), "ph": "b"}]
+    found = health(tmp_path, *HEALTHY, *odd)
+    message = "2 events are of no category or phase that is known (dequeue, phase b): no question counts them."
+    assert [(symptom.code, symptom.message) for symptom in found] == [("UNKNOWN_EVENTS", message)]
 
 
 def test_durations_below_zero(tmp_path: Path) -> None:
@@ -318,7 +341,7 @@ SHARED_TRACES = [
     ("hostile/distributed_info_not_found.json.gz", f"NO_DISTRIBUTED_INFO {MICROS} NO_DEVICE_WORK NO_MEMORY"),
     ("hostile/rank_non_gpu.json.gz", f"{MICROS} NO_DEVICE_WORK NO_MEMORY"),
     ("hostile/rank_not_found.json.gz", f"NO_DISTRIBUTED_INFO {MICROS} NO_DEVICE_WORK NO_MEMORY"),
-    ("hostile/trace_view.json", f"ROUNDED_TIMES NO_DEVICE_WORK {BARE}"),
+    ("hostile/trace_view.json", f"ROUNDED_TIMES UNKNOWN_EVENTS NO_DEVICE_WORK {BARE}"),
     ("mi250_train/*", f"EMPTY_STEP {LEAN}"),
     ("mtia/*", f"UNLINKED_WORK RECORDER_ERROR PARTIAL_OVERLAP GRAPHS UNFINISHED NO_STEPS RECORDER_INFO {LEAN}"),
     ("owlv2_h100/*", "PARTIAL_OVERLAP"),

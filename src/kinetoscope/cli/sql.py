@@ -16,6 +16,8 @@ from kinetoscope.errors import UsageError
 from kinetoscope.views.lines import Line, plain
 from kinetoscope.views.text import wrapped
 
+_QUERIES = ("select ", "with ")
+
 
 def run(arguments: list[str]) -> int:
     """List the tables, or run a query and write its answer."""
@@ -29,20 +31,15 @@ def run(arguments: list[str]) -> int:
     args = parser.parse_args(arguments)
     args.where = args.sort = ""
     *args.path, query = args.path or [""]
-    if not args.path and not _is_query(query):
+    if not args.path and not query.lower().startswith(_QUERIES):
         write_lines(_tables(), args.output)
         return 0
-    if not args.path or not _is_query(query):
-        raise UsageError("sql takes the paths first, then the query: kinetoscope sql PATH 'SELECT ...'")
+    if not args.path or any(path.lower().startswith(_QUERIES) for path in args.path) or glob(query):  # noqa: PTH207
+        raise UsageError("sql takes the paths first, then one query: kinetoscope sql PATH 'SELECT ...'")
     with opened(args) as (job, _):
         result = job.sql(query)
     deliver(result, args)
     return 0
-
-
-def _is_query(text: str) -> bool:
-    """Is it one, and not the path of a trace? SQL that is none is said to be so by whoever reads it."""
-    return text.lstrip().lower().startswith(("select ", "with ")) or not (text and glob(text))  # noqa: PTH207 - it may be no path at all
 
 
 def _tables() -> Iterator[Line]:

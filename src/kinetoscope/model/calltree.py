@@ -58,7 +58,7 @@ class CallTree:
 
 def call_tree(trace: Trace) -> CallTree:
     """Nest the host's calls by time. Of two that overlap only partly the shorter piece is cut off; see `tree.nest`."""
-    member = np.isin(trace.kind, HOST_KINDS) & (trace.ph == ord("X"))
+    member = np.isin(trace.kind, HOST_KINDS)
     member &= ~np.isin(trace.name, trace.strings.codes(OWN_MARKS))
     member &= ~is_asynchronous(trace)
     order, offsets = ordering.track_order(

@@ -17,7 +17,7 @@ from kinetoscope.model.calltree import call_tree
 from kinetoscope.model.classes import stray
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.health import Severity, Symptom, many
-from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.kinds import END, SPANS, EventKind
 from kinetoscope.model.shapes import FALSE
 from kinetoscope.model.trace import Trace
 
@@ -33,6 +33,9 @@ _COARSE: Final = 100
 _FEW: Final = 30
 """Events from which a grid of their times cannot be chance."""
 
+_NAMED, _LONGEST = 5, 40
+"""Categories and phases that a message names, and characters of each."""
+
 
 def stray_times(trace: Trace) -> Iterator[Symptom]:
     """Events so far from all others that their time cannot be: 0, null or damaged among times since 1970."""
@@ -43,6 +46,20 @@ def stray_times(trace: Trace) -> Iterator[Symptom]:
         )
         message += "0, missing or damaged): left out of all questions."
         yield Symptom("STRAY_TIMES", "warning", message, count)
+
+
+def unknown_events(trace: Trace) -> Iterator[Symptom]:
+    """Events of categories or phases that no question counts."""
+    unknown = (trace.kind == EventKind.OTHER) & (trace.ph != END)
+    unknown[trace.of(stray)] = False
+    rows = np.flatnonzero(unknown)
+    if len(rows):
+        spans = np.isin(trace.ph[rows], SPANS)
+        words = [trace.strings.label(code) or "none" for code in np.unique(trace.category[rows[spans]]).tolist()]
+        words += [f"phase {chr(phase) if phase else 'none'}" for phase in np.unique(trace.ph[rows[~spans]]).tolist()]
+        named = ", ".join(word[:_LONGEST] for word in words[:_NAMED]) + (", …" if len(words) > _NAMED else "")
+        message = f"{many(len(rows), 'event is', 'events are')} of no category or phase that is known ({named}): "
+        yield Symptom("UNKNOWN_EVENTS", "note", f"{message}no question counts them.", len(rows))
 
 
 def negative_durations(trace: Trace) -> Iterator[Symptom]:

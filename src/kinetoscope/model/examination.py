@@ -15,6 +15,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     omissions.no_events,
     omissions.ended_early,
     damage.stray_times,
+    damage.unknown_events,
     damage.impossible_durations,
     damage.negative_durations,
     damage.grid_of_times,

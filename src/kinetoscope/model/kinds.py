@@ -42,7 +42,11 @@ class EventKind(IntEnum):
     """A kernel replayed for its hardware counters."""
 
 
-_COMPLETE: Final = ord("X")
+BEGIN, END = ord("B"), ord("E")
+"""Phases of two events that make one span: the reader gives the first one the end that the second one has."""
+
+SPANS: Final = (ord("X"), BEGIN)
+"""Phases of what lasts for some time."""
 
 CATEGORIES: Final[dict[str, EventKind]] = {
     "cpu_op": EventKind.HOST_OP,
@@ -73,7 +77,7 @@ CATEGORIES: Final[dict[str, EventKind]] = {
     "trace": EventKind.SPAN,
     "cuda_profiler_range": EventKind.COUNTER_RANGE,
 }
-"""Kind of the complete events (ph X) of a category, in lower case."""
+"""Kind of the spans (ph X, or B and E) of a category, in lower case."""
 
 MEMORY_NAME: Final = "[memory]"
 
@@ -104,7 +108,7 @@ def kind_of(phase: int, category: str, name: str) -> EventKind:
         return EventKind.MEMORY  # a complete event where torch's Python exporter wrote it
     if category == "cpu_instant_event":
         return EventKind.INSTANT
-    if phase != _COMPLETE:
+    if phase not in SPANS:
         return _PHASES.get(phase, EventKind.OTHER)
     if category == NAMES_DECIDE and name in _MTIA_EVENTS:
         return EventKind.DEVICE_SYNC

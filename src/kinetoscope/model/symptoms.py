@@ -17,6 +17,8 @@ SYMPTOMS: Final[dict[str, str]] = {
     "SEVERAL_LISTS": "The file has several lists of events, which are read as one.",
     "NOT_EVENTS": "Some elements of the list of events are no objects; they are kept, and are no events of any kind.",
     "LONG_INTEGERS": "Integers have more than 4,300 digits, which Python does not convert; each is kept as text.",
+    "UNPAIRED_EVENTS": "Events begin or end a span (phases B and E) whose other end is not there.",
+    "UNKNOWN_EVENTS": "Events have a category or phase that Kinetoscope does not know: no question counts them.",
     "BARE_WORDS": "Values are words that JSON does not know, such as nan or inf; they are kept.",
     "TRAILING": "The file goes on after the end of the trace; that part is ignored.",
     "CONTROL_CHARACTERS": "Strings hold control characters; they are kept.",

@@ -19,7 +19,7 @@ from kinetoscope.algorithms.pyramid import LONGEST, Pyramid, pyramid
 from kinetoscope.model import arguments
 from kinetoscope.model.calltree import call_tree, main_thread
 from kinetoscope.model.classes import stray
-from kinetoscope.model.kinds import DEVICE_WORK, EventKind
+from kinetoscope.model.kinds import DEVICE_WORK, SPANS, EventKind
 from kinetoscope.model.lanes import lanes
 from kinetoscope.model.scope import origin_of_time
 from kinetoscope.model.timeline_groups import Group, Groups
@@ -32,7 +32,6 @@ CALLS, WORK, REST = range(3)
 _ROWS: Final = 1000, 64, 64
 """Rows of a lane at most, by layer: Python's own limit of calls; of work that overlaps."""
 
-_SPAN: Final = ord("X")
 _FEW: Final = 10
 _FAR: Final = 100
 """How many times longer than the time of nearly all events the whole must be for a few to lie far away."""
@@ -186,7 +185,7 @@ def _clipped(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 def _layers(trace: Trace) -> NDArray[np.int8]:
     """The layer of each event, −1 for what is not drawn: int8 [events]."""
-    drawn = (trace.ph == _SPAN) | (trace.kind == EventKind.INSTANT)
+    drawn = np.isin(trace.ph, SPANS) | (trace.kind == EventKind.INSTANT)
     of_kind = np.full(len(EventKind), REST, np.int8)
     of_kind[[EventKind.MEMORY, EventKind.METADATA]] = -1
     of_kind[list(DEVICE_WORK)] = WORK

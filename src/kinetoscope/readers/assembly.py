@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.errors import LimitError
 from kinetoscope.model.health import Symptom, many
+from kinetoscope.model.kinds import BEGIN, END
 from kinetoscope.model.shapes import DUR, NOT_AN_OBJECT, NUMBER_TEXT, RAW, STRING, TS, Shapes
 from kinetoscope.model.source import Source
 from kinetoscope.model.strings import Strings, long_integers
@@ -54,6 +55,7 @@ def assemble(
     first = shapes.first_values(rows.columns["shape"])
     found = [
         *_odd_times(rows, first, shapes, strings, tables),
+        *_pairs(rows, shapes),
         *_unify(rows, strings, tables),
         *_odd_numbers(rows, strings, tables, document),
         *_no_objects(rows, shapes),
@@ -106,6 +108,33 @@ def _odd_times(
         message = f"{impossible} times or durations are no possible time (no number, or over 142 years); taken as 0."
         found.append(Symptom("IMPOSSIBLE_TIMES", "warning", message, impossible))
     return found
+
+
+def _pairs(rows: Chunk, shapes: Shapes) -> list[Symptom]:
+    """Give each event that begins a span the end that the event has that ends it: the next free one of its track."""
+    phase, track, start, end = (rows.columns[name] for name in ("ph", "track", "start", "end"))
+    marks = np.flatnonzero((phase == BEGIN) | (phase == END))
+    if not len(marks):
+        return []
+    has_length = shapes.find(DUR, level=0)[1][rows.columns["shape"]] >= 0
+    alone = 0
+    open_: list[int] = []
+    on = -1
+    for row in marks[np.lexsort((start[marks], track[marks]))].tolist():
+        if track[row] != on:
+            alone += len(open_)
+            on, open_ = track[row], []
+        if phase[row] == BEGIN:
+            open_.append(row)
+        elif not open_:
+            alone += 1
+        elif not has_length[begun := open_.pop()]:
+            end[begun] = start[row]
+    alone += len(open_)
+    if not alone:
+        return []
+    message = f"{many(alone, 'event begins or ends', 'events begin or end')} a span whose other end is not there: "
+    return [Symptom("UNPAIRED_EVENTS", "warning", f"{message}such a span has no length.", alone)]
 
 
 def _nanoseconds(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final
@@ -57,7 +57,10 @@ def find(path: str) -> list[Found]:
     if is_url(path):
         return _find_remote(path)
     if os.path.isdir(path):
-        found = _chosen(_below(path))
+        closed: list[OSError] = []
+        found = _chosen(_below(path, closed.append))
+        if not found and closed:
+            raise NotFoundError(f"{closed[0].filename}: cannot be listed: {closed[0].strerror}")
         if not found:
             raise NotFoundError(
                 f"{path}: no traces in this folder (looked for *.json, *.json.gz, *.json.zst); name the folder that "
@@ -85,14 +88,24 @@ def named(paths: Sequence[str]) -> str:
     """What to call several paths: the folder that all are in."""
     if len(paths) == 1:
         return paths[0]
-    parts = zip(*(path.rstrip("/").split("/")[:-1] for path in paths), strict=False)
+    parts = zip(*(path.rstrip("/").split("/") for path in paths), strict=False)
     common = "/".join(each[0] for each in takewhile(lambda each: len(set(each)) == 1, parts))
     return common or ("/" if paths[0].startswith("/") else ".")
 
 
-def _below(folder: str) -> Iterator[Found]:
-    """What has the name of a trace in a folder and all its folders."""
-    for inside, _, names in os.walk(folder):
+def _below(folder: str, refused: Callable[[OSError], None]) -> Iterator[Found]:
+    """What has the name of a trace in a folder and all its folders, links to folders included, each folder once.
+
+    refused: told of each folder that cannot be listed.
+    """
+    seen: set[str] = set()
+    for inside, folders, names in os.walk(folder, onerror=refused, followlinks=True):
+        real = os.path.realpath(inside)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        folders.sort(key=lambda name: os.path.islink(os.path.join(inside, name)))  # what is there has its own name
         for name in names:
             if _may_be_trace(name) or name == _MARKER:
                 file = os.path.join(inside, name)

@@ -63,6 +63,7 @@ class Document:
         before: how many of them stand before the (first) list of events.
         lists: how many lists of events there are.
         is_list: the document is a bare list of events.
+        is_object: it begins as an object.
         repaired: what was mended, one phrase each.
         complete: the document ended as it should.
     """
@@ -71,6 +72,7 @@ class Document:
     before: int = 0
     lists: int = 0
     is_list: bool = False
+    is_object: bool = False
     repaired: list[str] = field(default_factory=list)
     complete: bool = False
 
@@ -90,6 +92,7 @@ def open_document(window: Window, document: Document) -> bool:
         document.is_list = True
         document.lists = 1
         return True
+    document.is_object = True
     return next_events(window, document)
 
 

@@ -72,6 +72,11 @@ def read(source: Source, text: Text, *, sizes: Sizes = SIZES) -> Trace:
     while more:
         read_elements(window, elements)
         more = not document.is_list and next_events(window, document)
+    if not document.lists and document.is_object and not document.complete:
+        raise BrokenTraceError(
+            f"{source.url}: cut after {text.length:,} bytes, before its events: whoever wrote it was killed, or had no "
+            "space left; copy it again, or record it again"
+        )
     if not document.lists:
         raise NotATraceError(_not_a_trace(source, document))
     if not elements.columns.rows and (elements.lost or elements.rubbish or elements.cut):
