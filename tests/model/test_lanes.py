@@ -51,7 +51,7 @@ def test_of_two_names_of_a_thread_the_last_one_counts(tmp_path: Path) -> None:
 def test_lanes_without_names_are_called_by_their_numbers(tmp_path: Path) -> None:
     found = _trace(tmp_path, [_event(1, 2), _event(0, 7, "kernel"), _event(0, "stream 9", "Kernel")]).of(lanes)
     assert [lane.name for lane in found] == ["thread 2", "stream 7", "stream 9"]
-    assert [lane.process for lane in found] == ["process 1", "device 0", "device 0"]
+    assert [lane.process for lane in found] == ["process 1", "GPU 0", "GPU 0"]
 
 
 def test_metadata_events_may_hold_anything(tmp_path: Path) -> None:

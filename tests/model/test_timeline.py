@@ -306,10 +306,10 @@ def test_counters_say_what_the_analyses_say(tmp_path: Path) -> None:
     ).trace()
     found = {counter.title: counter for counter in trace.of(counter_lanes)}
     assert list(found) == [
-        "device 0 · utilization",
-        "device 0 · SM efficiency",
-        "device 0 · queue",
-        "device 0 · HtoD bandwidth",
+        "GPU 0 · utilization",
+        "GPU 0 · SM efficiency",
+        "GPU 0 · queue",
+        "GPU 0 · HtoD bandwidth",
         "cuda:0 · memory allocated",
         "cuda:0 · memory reserved",
     ]

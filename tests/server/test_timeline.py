@@ -177,9 +177,9 @@ def test_a_range(device: Client) -> None:
     path = f"runs/{device.run()}/timeline/range"
     whole = device.get(path, {"time": "0-190000"})
     assert whole["sentence"] == (
-        "In view, 2 steps: device 0 is busy 25% of the time, and idle while nothing is recorded on the host."
+        "In view, 2 steps: the GPU is busy 25% of the time, and idle while nothing is recorded on the host."
     )
-    assert whole["busy"] == {"device 0": pytest.approx(48_030 / 190_000)}
+    assert whole["busy"] == {"GPU 0": pytest.approx(48_030 / 190_000)}
     assert whole["by_kind"] == [{"kind": "computation", "ns": 48_030}]
     sides = [top["side"] for top in whole["top"]]
     assert sides == sorted(sides)
@@ -187,7 +187,7 @@ def test_a_range(device: Client) -> None:
     beyond = device.get(path, {"time": "500000-600000"})
     assert (beyond["sentence"], beyond["top"]) == ("In view, 100\u00a0µs: nothing was recorded.", [])
     part = device.get(path, {"time": "4000-6000"})
-    assert part["sentence"] == "In view, part of step 1: device 0 is busy 100% of the time."
+    assert part["sentence"] == "In view, part of step 1: the GPU is busy 100% of the time."
 
 
 def test_a_range_as_a_file(device: Client, tmp_path: Path) -> None:

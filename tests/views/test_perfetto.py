@@ -138,7 +138,7 @@ def test_names_that_the_file_does_not_give_are_added(tmp_path: Path) -> None:
     trace = job(tmp_path, STREAM, kernel("k", 0, 1, 1), op("a", 0, 1)).trace()
     events, _ = written(trace, tmp_path)
     assert [(event["name"], event["pid"], event.get("tid"), event["args"]["name"]) for event in events[3:]] == [
-        ("process_name", 0, None, "device 0"),
+        ("process_name", 0, None, "GPU 0"),
         ("process_name", 1, None, "process 1"),
         ("thread_name", 1, 1, "thread 1"),
     ]

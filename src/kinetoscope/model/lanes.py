@@ -62,7 +62,7 @@ def _lane(pid: Any, tid: Any, process: dict[str, Any], thread: dict[str, Any], w
     labels = _text(process.get("process_labels labels"))
     is_device = works or (labels.startswith("GPU") and not calls)
     named = _text(process.get("process_name name"))
-    default = f"device {pid}" if is_device else f"process {pid}"
+    default = f"GPU {pid}" if is_device else f"process {pid}"  # as all pages call what the file does not name
     words = labels if is_device and labels else named or labels or default  # a device has the process's name, too
     name = _text(thread.get("thread_name name"))
     if not name:  # tids were texts such as `stream 7` in 2021
