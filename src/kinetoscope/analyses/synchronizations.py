@@ -105,7 +105,8 @@ def _inside(view: Scope, waits: HostWaits) -> NDArray[np.int32]:
     """Rows of the calls that begin in the range of time inside another one: they count, and their time is of that."""
     counts = _counts(view.trace, waits) & _on_device(view, waits)
     kind = view.trace.of(call_kinds)[waits.inside]
-    return waits.inside[view.host[waits.inside] & counts[waits.around] & (kind != CallKind.FREE)]
+    chosen = view.host[waits.inside] & counts[waits.around] & (kind != CallKind.FREE)
+    return np.asarray(waits.inside[chosen])
 
 
 def _frame(view: Scope, waits: HostWaits, chosen: NDArray[np.int64], inside: NDArray[np.int32]) -> pl.DataFrame:

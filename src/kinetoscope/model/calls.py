@@ -87,7 +87,7 @@ def is_repeat(trace: Trace) -> NDArray[np.bool_]:
 
 def is_outside_calls(trace: Trace, found: Calls, time: NDArray[np.int64]) -> NDArray[np.bool_]:
     """At which times no call that is shown runs on any thread, its last instant included: bool [times]."""
-    outermost = found.shown & (found.parent < 0)
+    outermost = found.shown & (found.whole_parent < 0)
     start, end = np.sort(trace.start[outermost]), np.sort(trace.end[outermost])
     begun = np.searchsorted(start, time, side="right")
     return np.equal(begun, np.searchsorted(end, time, side="left"))
