@@ -13,6 +13,7 @@ import pytest
 from kinetoscope import Selection, operators, read
 from kinetoscope.analyses.operator_stacks import operator_stacks
 from kinetoscope.errors import UsageError
+from kinetoscope.model.stacks import recorded_stack
 from tests import drawn
 from tests.catalog.samples import BUNDLED, GOLDEN, SHARED, required
 
@@ -45,6 +46,35 @@ def test_a_row_for_each_stack(tmp_path: Path) -> None:
     assert rows(tmp_path, *CALLED, operator="aten::add", exact=True, select=Selection(time=(302, 400))) == [
         ("aten::add", main, 7, 0, 3, 3, None)
     ]
+
+
+MODULE = [
+    drawn.python("nn.Module: Net_3", 0, 900),
+    drawn.python("torch/nn/modules/module.py(1779): _call_impl", 1, 898),
+    drawn.python("net.py(5): forward", 2, 896),
+]
+
+
+def test_calls_from_one_line_are_one_row_if_asked(tmp_path: Path) -> None:
+    """Whatever objects and functions that are not the user's lie between."""
+    builtin = [drawn.python(f"<built-in method mm of Tensor object at 0x7f{n}>", 100 * n, 50) for n in (1, 2, 3)]
+    ops = [drawn.op("aten::mm", 100 * n + 5, 10) for n in (1, 2, 3)]
+    other = drawn.python("net.py(9): other", 400, 90), drawn.op("aten::mm", 405, 8)
+    job = drawn.job(tmp_path, *MODULE, *builtin, *ops, *other)
+    assert operator_stacks(job).frame["calls"].to_list() == [3, 1]
+    frame = operator_stacks(job, group_by="line").frame
+    assert frame.select("name", "calls", "host_self", "file", "line", "module", "call_stack").rows() == [
+        ("aten::mm", 3, 30, "net.py", 5, "Net", None),
+        ("aten::mm", 1, 8, "net.py", 9, None, None),
+    ]
+
+
+def test_what_python_launches_inside_a_call_has_the_stack_of_the_launch(tmp_path: Path) -> None:
+    graph = drawn.launch(30, 5, 1, name="cudaGraphLaunch")
+    events = [drawn.annotation("execute", 0, 100), drawn.python("runner.py(3): replay", 10, 80), graph]
+    found = rows(tmp_path, *events, drawn.kernel("k", 200, 60, 1))
+    assert found[0] == ("cudaGraphLaunch", "runner.py(3): replay", 3, 1, 5, 5, 60)
+    assert found[1][-1] == 0
 
 
 def test_shapes(tmp_path: Path) -> None:
@@ -119,7 +149,7 @@ def test_the_plugins_answers(run: str, folder: str, trace: str, shapes: bool, nu
     golden = json.loads(required(GOLDEN / "tensorboard_plugin" / file).read_text())["data"]
     theirs: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * len(PLUGIN))
     for row in golden:
-        key = row["call_stack"].strip(";"), row.get("input_shape", "")
+        key = recorded_stack(row["call_stack"]), row.get("input_shape", "")
         numbers = [row.get(name if name == "calls" else f"{name}_duration", 0) for name in PLUGIN]
         theirs[key] = [a + b for a, b in zip(theirs[key], numbers, strict=True)]
     path = required(SHARED / trace)
@@ -127,8 +157,7 @@ def test_the_plugins_answers(run: str, folder: str, trace: str, shapes: bool, nu
     found = operator_stacks(job, operator=golden[0]["name"], exact=True, shapes=shapes).frame
     ours: dict[tuple[str, str], list[int]] = {}
     for row in found.iter_rows(named=True):
-        inwards = (row["call_stack"] or "").split(";")
         numbers = [row[name] // (1 if name == "calls" else 1000) if row[name] else 0 for name in PLUGIN]
-        ours[";".join(reversed(inwards)), (row["input_shapes"] or "[]") if shapes else ""] = numbers
+        ours[row["call_stack"] or "", (row["input_shapes"] or "[]") if shapes else ""] = numbers
     for key, numbers in theirs.items():
         assert all(abs(a - b) <= 1 for a, b in zip(ours[key], numbers, strict=True)), (ours[key], numbers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
@@ -85,7 +84,6 @@ def flame(
 
 ANALYSIS = Analysis("Flame graph", flame, RESULT, chart=Bars("stack", "value"))
 
-_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 _UNLINKED, _NO_CALL = "unlinked", "no call"
 _SCHEMA: Final = RESULT.without("rank").empty().schema
 
@@ -180,7 +178,7 @@ def _frames(trace: Trace, shown: NDArray[np.bool_]) -> tuple[NDArray[np.int32], 
 
 def _frame(name: str) -> str:
     name = call_name(name, EventKind.ANNOTATION)
-    return frame_text(_ADDRESS.sub("", name)) or "(no name)"
+    return frame_text(name) or "(no name)"
 
 
 # --- values

@@ -18,7 +18,7 @@ from kinetoscope.model.costs import (
     device_costs,
     grouped,
     host_costs,
-    launched,
+    launched_by_python,
     texts,
 )
 from kinetoscope.model.job import Job, Partial
@@ -26,7 +26,7 @@ from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.naming import rows_named
 from kinetoscope.model.scope import scope
 from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.stacks import call_stacks, user_source
+from kinetoscope.model.stacks import CallStacks, Source, call_stacks, module_class, user_source
 from kinetoscope.model.trace import Trace
 from kinetoscope.model.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
@@ -34,24 +34,28 @@ from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("name", pl.String, "Name of the operator, annotation or runtime call."),
-    Column("kind", pl.String, "operator, annotation or runtime."),
-    Column("input_shapes", pl.String, "Shape of each input; null unless asked for, or if none was recorded."),
+    Column("calls", pl.Int64, "How many calls began in the selection."),
+    Column(
+        "device_self", pl.Int64, "Durations of the device work launched in the calls and in none inside them.", "ns"
+    ),
+    Column("host_self", pl.Int64, "Duration of the calls less that of the calls directly inside them.", "ns"),
     Column("file", pl.String, "Source file of the innermost frame that is the user's own; null if there is none."),
     Column("line", pl.Int64, "Line in that file, of the call or of the beginning of the function."),
     Column("function", pl.String, "Function of that frame."),
-    Column("call_stack", pl.String, "Python calls around, outermost first; null if none was recorded."),
-    Column("calls", pl.Int64, "How many calls began in the selection."),
-    Column("host_total", pl.Int64, "Duration of the calls on the host.", "ns"),
-    Column("host_self", pl.Int64, "Duration of the calls less that of the calls directly inside them.", "ns"),
     Column("device_total", pl.Int64, "Sum of the durations of the device work launched in the calls.", "ns"),
+    Column("host_total", pl.Int64, "Duration of the calls on the host.", "ns"),
+    Column("kind", pl.String, "operator, annotation or runtime."),
+    Column("module", pl.String, "Class of the module that this function is the forward of; null for other functions."),
+    Column("input_shapes", pl.String, "Shape of each input; null unless asked for, or if none was recorded."),
     Column(
-        "device_self", pl.Int64, "Durations of the device work launched in the calls and in none inside them.", "ns"
+        "call_stack", pl.String, "Python calls around, outermost first; null if none was recorded, or grouped by line."
     ),
     Column("device_total_busy", pl.Int64, "Time in which work of device_total ran, each instant once.", "ns"),
     Column("device_self_busy", pl.Int64, "Time in which work of device_self ran, each instant once.", "ns"),
 )
 
 
+GroupBy = Literal["stack", "line"]
 Backward = Literal["thread", "forward"]
 
 
@@ -61,6 +65,10 @@ def operator_stacks(
     select: Selection = ALL,
     operator: Annotated[str, Param("Name of the operator or call, or a part of it; empty for all.")] = "",
     exact: Annotated[bool, Param("Only the operator of exactly this name.")] = False,
+    group_by: Annotated[
+        GroupBy,
+        Param("A row for each call stack, or for each line that is the user's own.", choices=("stack", "line")),
+    ] = "stack",
     shapes: Annotated[bool, Param("A row for each shapes of the inputs, too.")] = False,
     backward: Annotated[
         Backward,
@@ -74,8 +82,10 @@ def operator_stacks(
 
     Method. The rows of `operators(group_by="stack")` for the operators, annotations and runtime calls whose name holds
     `operator` (capitals do not matter), one for each distinct call stack. The stack is what the file spells out for the
-    call, else the Python calls that were recorded around it on its thread. `file`, `line` and `function` are those of
-    the innermost frame whose file is neither torch's nor in site-packages nor of Python's own machinery.
+    call, else the Python calls that were recorded around it on its thread, without addresses of objects. `file`, `line`
+    and `function` are those of the innermost frame whose file is neither torch's nor in site-packages nor of Python's
+    own machinery. Unlike in `operators`, what Python launches inside a call (a graph, a compiled kernel) is device_self
+    of the launch, whose stack tells from where. With `group_by="line"` calls from one line are one row.
 
     How to read it. Sorted by device_self if there is device work, else by host_self. Self columns can be added up over
     rows, total columns only over rows of one name. `operator="cudaStreamSynchronize"` shows which lines wait for the
@@ -87,7 +97,8 @@ def operator_stacks(
     that a package lies in, so that other people's packages look like the user's own. Unlike the TensorBoard plugin, it
     does not need `Call stack` in the file, and calls without a stack have a row, too.
     """
-    return job.map(_of_trace, RESULT, select, operator=operator, exact=exact, shapes=shapes, backward=backward)
+    asked = {"operator": operator, "exact": exact, "group_by": group_by, "shapes": shapes, "backward": backward}
+    return job.map(_of_trace, RESULT, select, **asked)
 
 
 ANALYSIS = Analysis(
@@ -99,16 +110,27 @@ _SHOWN: Final = (EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.RUNTIME)
 
 
 def _of_trace(
-    trace: Trace, select: Selection, *, operator: str, exact: bool, shapes: bool, backward: Backward
+    trace: Trace,
+    select: Selection,
+    *,
+    operator: str,
+    exact: bool,
+    group_by: GroupBy,
+    shapes: bool,
+    backward: Backward,
 ) -> Partial:
     view, found = scope(trace, select), calls(trace, EventKind.PYTHON)
-    details = Details(shapes, trace.of(call_stacks, False, backward == "forward"))
+    stacks = trace.of(call_stacks, False, backward == "forward")
+    details = Details(shapes, _by_line(stacks) if group_by == "line" else stacks)
     groups = grouped(view, found, details, _named(trace, operator, exact))
-    values = {**host_costs(view, found, groups), **device_costs(view, found, groups, launched(view, found))}
+    work = launched_by_python(view, found)
+    values = {**host_costs(view, found, groups), **device_costs(view, found, groups, work)}
     frame = _frame(trace, groups, details, values)
     asked = (select.steps, select.threads, select.annotation)
     notes = list(view.notes) if any(each is not None for each in asked) else []
-    if len(frame) and not frame["call_stack"].count():
+    if group_by == "line":
+        frame = frame.with_columns(call_stack=pl.lit(None, pl.String))
+    if len(frame) and not stacks.texts:
         notes.append(unrecorded("call stacks", "there is one row for each name"))
     if shapes and len(frame) and not frame["input_shapes"].count():
         notes.append(unrecorded("shapes"))
@@ -141,14 +163,28 @@ def _named(trace: Trace, operator: str, exact: bool) -> Bools | None:
     return chosen
 
 
+def _by_line(stacks: CallStacks) -> CallStacks:
+    """Of stacks with one line of the user's, and one module, the first one for all; none for those without a line."""
+    number: dict[tuple[Source, str | None], int] = {}
+    firsts: list[str] = []
+    new = np.full(len(stacks.texts) + 1, -1, np.int32)  # the last is what −1 becomes
+    for code, stack in enumerate(stacks.texts):
+        key = user_source(stack), module_class(stack)
+        if key[0].file is not None:
+            new[code] = number.setdefault(key, len(number))
+            firsts += [stack] if len(number) > len(firsts) else []
+    return CallStacks(new[stacks.code], tuple(firsts))
+
+
 def _frame(trace: Trace, groups: Groups, details: Details, values: Values) -> pl.DataFrame:
     columns = texts(trace, groups, details)
     sources = {stack: user_source(stack or "") for stack in set(columns["call_stack"])}
     places = [sources[stack] for stack in columns["call_stack"]]
     where = {name: [getattr(place, name) for place in places] for name in ("file", "line", "function")}
+    where["module"] = [module_class(stack or "") for stack in columns["call_stack"]]
     numbers = {name: [None] * len(groups) if column is None else column for name, column in values.items()}
     values_of = {**columns, **where, **numbers}
     frame = pl.DataFrame({name: values_of[name] for name in _SCHEMA}, schema=_SCHEMA)
     frame = frame.filter(pl.any_horizontal(pl.col(name) != 0 for name in ("calls", "host_total", "device_total")))
-    order = ["device_self", "host_self", "name", "kind", "call_stack", "input_shapes"]
-    return frame.sort(order, descending=[True, True, False, False, False, False], nulls_last=True)
+    order = ["device_self", "host_self", "name", "kind", "call_stack", "file", "line", "input_shapes"]
+    return frame.sort(order, descending=[True, True] + [False] * 6, nulls_last=True)

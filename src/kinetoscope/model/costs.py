@@ -15,6 +15,7 @@ from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.model import arguments
 from kinetoscope.model.allocations import Allocations
 from kinetoscope.model.calls import Calls, call_name, call_names, launching_calls, past_runtime
+from kinetoscope.model.calltree import call_tree, enclosing_frame
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.scope import Scope
 from kinetoscope.model.stacks import CallStacks
@@ -125,6 +126,19 @@ def launched(view: Scope, found: Calls) -> Launched:
     """The calls in which the selected device work was launched."""
     row = launching_calls(found, view.device_work)[view.work]
     return Launched(row, past_runtime(view.trace, found, row))
+
+
+def launched_by_python(view: Scope, found: Calls) -> Launched:
+    """The same, but where Python makes the call of the runtime, `own` is that call and not what is around that Python.
+
+    Only its stack tells from where a graph is replayed or a compiled kernel run: no operator is around those.
+    """
+    work, trace = launched(view, found), view.trace
+    if not len(trace):
+        return work
+    frame, depth = trace.of(enclosing_frame)[work.row], trace.of(call_tree).depth
+    is_between = (work.row >= 0) & (frame >= 0) & (depth[frame] > depth[work.own])
+    return Launched(work.row, np.where(is_between, work.row, work.own))
 
 
 def host_costs(view: Scope, found: Calls, groups: Groups) -> Values:

@@ -20,7 +20,7 @@ from kinetoscope.algorithms.prefixes import Prefixes, prefix_tree
 from kinetoscope.algorithms.tree import ancestor
 from kinetoscope.model import arguments
 from kinetoscope.model.autograd import belongs_to, by_start
-from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.calltree import MODULE, call_tree
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.trace import Trace
 
@@ -33,6 +33,8 @@ DEEPEST: Final = 1000
 _AT_ONCE: Final = 1000
 """Stacks that are put together at a time."""
 
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
+_INSTANCE: Final = re.compile(r"_\d+$")
 _NO_FRAME: Final = re.compile(r"[;\r\n]+")
 _FRAME: Final = re.compile(r"(.+)\((\d{1,9})\): (.*)")
 _LIBRARY: Final = re.compile(
@@ -127,13 +129,13 @@ def _paths(parent: NDArray[np.int32], nodes: NDArray[np.int64]) -> Iterator[NDAr
 
 def recorded_stack(text: str) -> str:
     """The frames of an operator's `Call stack`, which has the innermost first, from the outermost on."""
-    found = [frame.strip() for frame in text.split(SEPARATOR)]
+    found = [frame.strip() for frame in _ADDRESS.sub("", text).split(SEPARATOR)]
     return SEPARATOR.join(frame for frame in reversed(found) if frame)
 
 
 def frame_text(name: str) -> str:
-    """The name of a frame as it can stand among others: without semicolons and line breaks."""
-    return _NO_FRAME.sub(" ", name)
+    """The name of a frame as it can stand among others: without semicolons, line breaks and addresses of objects."""
+    return _NO_FRAME.sub(" ", _ADDRESS.sub("", name))
 
 
 # --- where in the source
@@ -161,6 +163,19 @@ def user_source(stack: str) -> Source:
 def user_sources(stack: str) -> tuple[Source, ...]:
     """The lines of all frames that are the user's own, each once, outermost first."""
     return tuple(dict.fromkeys(source for frame in stack.split(SEPARATOR) if (source := _users(frame))))
+
+
+def module_class(stack: str) -> str | None:
+    """The class of the module whose call leads straight to the innermost frame that is the user's own."""
+    frames = stack.split(SEPARATOR)
+    while frames and not _users(frames[-1]):
+        frames.pop()
+    for frame in reversed(frames[:-1]):
+        if frame.startswith(MODULE):
+            return _INSTANCE.sub("", frame.removeprefix(MODULE))
+        if _users(frame):
+            break
+    return None
 
 
 @lru_cache(1 << 16)

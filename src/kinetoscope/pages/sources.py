@@ -1,9 +1,10 @@
-"""Sources: the line of the program that costs most, and the file around it."""
+"""Sources: the function of the program that costs most, and the file around it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -20,42 +21,64 @@ from kinetoscope.views.text import brief, printable
 _LINES: Final = 12
 _FILES: Final = 30
 _NAME: Final = 60  # cells of a place in a sentence
+_MUCH: Final = 0.001  # share that is worth a sentence: what `shown` does not round to nothing
+_MORE: Final = ("device_total", "host_total")
+_FOLDER: Final = re.compile(r"^.*[/\\\\]")
 _NAMED: Final = 3  # operators that are named beside a line
 
 _TIMES: Final = (("device_self", "device time"), ("host_self", "host time"))
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
-    """Which lines of the user's program take the time."""
+    """Which functions of the user's program take the time."""
     result = named("operator_stacks")(job, select=select, backward="forward")
     on_device = bool(result.frame.get_column("device_self").sum())
     time = chosen(params, "time", [value for value, _ in _TIMES], "device_self" if on_device else "host_self")
-    lines = _lines(result, time)
-    if not lines.height:
-        words = "No operator could be traced to a line of the program: record with_stack=True."
+    functions = _functions(result, time)
+    if not functions.height:
+        words = "No operator could be traced to a line of the program"
+        recorded = result.frame.get_column("call_stack").count()
+        words += ": all stacks are of libraries." if recorded else ": record with_stack=True."
         return Page("sources", "Sources", words, cannot=result.notes)
-    total = float(result.frame.get_column(time).sum())
-    file, line, spent = lines.select("file", "line", "time").row(0)
+    total = _total(job, select, result, time)
+    first, placed = functions.row(0, named=True), int(functions.get_column("time").sum())
     words = dict(_TIMES)[time]
     sentence = (
-        f"`{brief(printable(file), _NAME)}:{line}` costs most: {shown(spent, 'ns')} of {words},"
-        f" {shown(spent / total, 'fraction')} of all."
+        f"`{brief(_label(first), _NAME)}` costs most: {shown(first['time'], 'ns')} of {words},"
+        f" {shown(first['time'] / total, 'fraction')} of all."
     )
-    return Page(
-        "sources", "Sources", sentence, blocks=tuple(_blocks(result, lines, time, total, params)), cannot=result.notes
-    )
+    if total - placed >= _MUCH * total:
+        sentence += f" {shown((total - placed) / total, 'fraction')} could not be placed in the program."
+    blocks = tuple(_blocks(result, functions, time, total, params))
+    return Page("sources", "Sources", sentence, blocks=blocks, cannot=result.notes)
 
 
-def _lines(result: Result, time: str) -> pl.DataFrame:
-    """file, line, function, time, calls, names of operators: those that take most first."""
+def _total(job: Job, select: Selection, result: Result, time: str) -> int:
+    """All device work, launched in a call or not; of the host what calls take."""
+    if time == "device_self":
+        return int(named("kernels")(job, select=select, copies=True).frame.get_column("total").sum())
+    return int(result.frame.get_column(time).sum())
+
+
+def _functions(result: Result, time: str) -> pl.DataFrame:
+    """file, line, function, module, time, calls, names of operators: those that take most first."""
     placed = result.frame.filter(pl.col("file").is_not_null() & (pl.col(time) > 0)).sort(time, descending=True)
     sums = placed.group_by("file", "line", maintain_order=True).agg(
         pl.col("function").first(),
+        pl.when(pl.col("module").n_unique() == 1).then(pl.col("module").first()).alias("module"),
         pl.col(time).sum().alias("time"),
         pl.col("calls").sum(),
         pl.col("name").unique(maintain_order=True),
     )
     return sums.sort(["time", "file", "line"], descending=[True, False, False])
+
+
+def _label(row: Mapping[str, Any], *, path: bool = False) -> str:
+    """Such as `forward (Qwen2MLP) · modeling_qwen2.py:56`."""
+    file = printable(row["file"])
+    module = f" ({printable(row['module'])})" if row["module"] else ""
+    place = f"{file if path else _FOLDER.sub('', file)}:{row['line']}"
+    return f"{printable(row['function'])}{module} · {place}" if row["function"] else place
 
 
 def _totals(result: Result, time: str, file: str) -> dict[int, int]:
@@ -68,8 +91,10 @@ def _totals(result: Result, time: str, file: str) -> dict[int, int]:
     return totals
 
 
-def _blocks(result: Result, lines: pl.DataFrame, time: str, total: float, params: Mapping[str, str]) -> Iterator[Block]:
-    files = lines.group_by("file").agg(pl.col("time").sum()).sort(["time", "file"], descending=[True, False])
+def _blocks(
+    result: Result, functions: pl.DataFrame, time: str, total: int, params: Mapping[str, str]
+) -> Iterator[Block]:
+    files = functions.group_by("file").agg(pl.col("time").sum()).sort(["time", "file"], descending=[True, False])
     names = files.get_column("file").to_list()[:_FILES]
     file = params.get("file") or names[0]
     yield Controls(
@@ -80,29 +105,30 @@ def _blocks(result: Result, lines: pl.DataFrame, time: str, total: float, params
     )
     bars = [
         Bar(
-            f"{row['file']}:{row['line']}",
+            _label(row),
             "computation" if time == "device_self" else "host",
             row["time"],
             row["time"] / total,
-            row["function"] or "",
+            _detail(row["calls"], row["name"]),
             Link(params={"file": row["file"]}),
+            name=_label(row, path=True),
         )
-        for row in lines.head(_LINES).iter_rows(named=True)
+        for row in functions.head(_LINES).iter_rows(named=True)
     ]
     note = (
-        f"{result.schema[time].doc} The backward pass counts where its forward call stands;"
-        " operators that no line of the program could be found for are left out."
+        f"{result.schema[time].doc} The line is that of the function's `def`; in files of 2021 that of the call. The"
+        " backward pass counts where its forward call stands; what could not be placed in the program is left out."
     )
-    yield Bars("Lines that cost most", bars, note=note)
-    yield Source("The file", file, _of_file(lines.filter(file=file), _totals(result, time, file)))
+    yield Bars("Functions that cost most", bars, note=note)
+    yield Source("The file", file, _of_file(functions.filter(file=file), _totals(result, time, file)))
     links = {"file": "file", "line": "line", "name": "name"}
-    forward = {"backward": "forward"}
-    told = ("name", "file", "line", "function", "calls", "host_total", "host_self", "device_total", "device_self")
-    yield Table("Operators by call stack", "operator_stacks", forward, columns=told, sort=f"-{time}", links=links)
+    asked = {"backward": "forward", "group_by": "line"}
+    told = ("name", "function", "module", "file", "line", "calls", "device_self", "host_self", *_MORE)
+    yield Table("Operators by function", "operator_stacks", asked, columns=told, sort=f"-{time}", links=links)
 
 
-def _of_file(lines: pl.DataFrame, totals: Mapping[int, int]) -> list[SourceLine]:
-    own = {row["line"]: row for row in lines.iter_rows(named=True)}
+def _of_file(functions: pl.DataFrame, totals: Mapping[int, int]) -> list[SourceLine]:
+    own = {row["line"]: row for row in functions.iter_rows(named=True)}
     return [
         SourceLine(
             line,
@@ -116,4 +142,5 @@ def _of_file(lines: pl.DataFrame, totals: Mapping[int, int]) -> list[SourceLine]
 
 def _detail(calls: int, names: list[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{grouped(calls)} calls: {', '.join(printable(name) for name in names[:_NAMED])}{more}"
+    count = f"{grouped(calls)} {'call' if calls == 1 else 'calls'}"
+    return f"{count}: {', '.join(printable(name) for name in names[:_NAMED])}{more}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kinetoscope.analyses.operator_stacks import operator_stacks
+from kinetoscope.model.stacks import recorded_stack
 from tests.golden.comparison import fewest
 from tests.golden.comparisons.plugin_operators import PARTS, plain, summed
 from tests.golden.outcome import Outcome
@@ -16,12 +17,12 @@ RULES = ()
 
 
 def compare(case: Case) -> Outcome:
-    """Innermost frame first, without those calls that no stack was recorded for."""
+    """Without those calls that no stack was recorded for; stacks that differ in addresses alone are one."""
     shapes = "Shape" in case.section
     rows = case.golden["data"]
     golden = summed(
         (
-            (row["call_stack"].rstrip(";"), *([row["input_shape"]] if shapes else [])),
+            (recorded_stack(row["call_stack"]), *([row["input_shape"]] if shapes else [])),
             {"calls": row["calls"]} | {part: row.get(f"{part}_duration", 0) for part in PARTS},
         )
         for row in rows
@@ -35,7 +36,7 @@ def _ours(case: Case, operator: str, shapes: set[str]) -> Any:
     found = operator_stacks(case.job, operator=operator, exact=True, shapes=bool(shapes)).frame.to_dicts()
     return summed(
         (
-            (";".join(reversed(row["call_stack"].split(";"))), *([row["input_shapes"]] if shapes else [])),
+            (row["call_stack"], *([row["input_shapes"]] if shapes else [])),
             {"calls": row["calls"]} | {part: (row[part] or 0) / 1000 for part in PARTS},
         )
         for row in found
