@@ -280,6 +280,20 @@ def test_the_findings_are_those_of_the_advisor(job: Job) -> None:
     assert page.sentence == advice.headline
 
 
+def test_the_ledger_is_about_one_program_unless_asked(shared_traces: Path) -> None:
+    from kinetoscope.pages.ledger import page as ledger
+
+    folders = ["resnet50_v100/num_workers_0", "trace_diff/control", "resnet50_v100/num_workers_4"]
+    runs = [of(read(str(shared_traces / each)), "overview") for each in folders]
+    page = ledger(runs[2], ALL, {}, runs=iter(runs), listed=28)
+    assert [bar.label for bar in one(page, Bars).bars] == ["num_workers_0", "num_workers_4"]
+    assert [bar.chosen for bar in one(page, Bars).bars] == [False, True]
+    assert page.facts == ("2 of 28 runs", "the newest 3 were looked at", "1 of another program left out")
+    assert len(one(ledger(runs[2], ALL, {"of": "all"}, runs=runs), Bars).bars) == 3
+    named = ledger(runs[2], ALL, {"of": "all", "named": "control, nothing"}, runs=runs)
+    assert [bar.label for bar in one(named, Bars).bars] == ["control", "num_workers_4"]
+
+
 def test_the_ledger_has_a_row_for_each_run_that_has_steps(shared_traces: Path, tmp_path: Path) -> None:
     from kinetoscope.pages.ledger import page as ledger
 

@@ -2,39 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kinetoscope.advisor.advice import advise
 from kinetoscope.compare.delivery import of_advice
-from kinetoscope.compare.ledger import entry, of_entries
+from kinetoscope.compare.ledger import Entry, entry, of_entries
+from kinetoscope.compare.programs import Program, program
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Bar, Bars, Block, Note, Page, Rows
+from kinetoscope.pages.blocks import Bar, Bars, Block, Control, Controls, Note, Page, Rows
+from kinetoscope.pages.controls import choice, chosen
 from kinetoscope.pages.tables import table
 from kinetoscope.schema import Result
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.numbers import grouped, shown, significant
 
 _HIDDEN: Final = ("path", "ranks", "together", "together_low", "together_high")
 """Columns that the command line shows and the page has no room for."""
 
+_OF: Final = (("program", "of this program"), ("all", "all"))
+_NAMED: Final = "Only runs whose path holds one of these words, separated by commas; and the open one."
 
-def page(job: Job, select: Selection, params: Mapping[str, str], *, runs: Sequence[Job] = ()) -> Page:
-    """What each of the runs brought, oldest first."""
-    del params
-    told, entries, left = [], [], []
-    for run in runs or (job,):
+
+def page(
+    job: Job, select: Selection, params: Mapping[str, str], *, runs: Iterable[Job] | None = None, listed: int = 0
+) -> Page:
+    """What each of the runs brought, oldest first: those of the open run's program, unless the reader wants others.
+
+    `listed` is how many runs there are, where `runs` are the newest of them.
+    """
+    of = chosen(params, "of", [value for value, _ in _OF], "program")
+    words = [word.strip().lower() for word in params.get("named", "").split(",") if word.strip()]
+    own = _program(job)
+    entries: list[Entry] = []
+    told: list[Job] = []
+    left: list[str] = []
+    asked = other = 0
+    for run in (job,) if runs is None else runs:
+        asked += 1
+        if words and run.path != job.path and not any(word in run.path.lower() for word in words):
+            continue
+        if of == "program" and run.path != job.path and not _is_like(own, _program(run)):
+            other += 1
+            continue
         try:
             entries.append(entry(run, select=select))
             told.append(run)
         except KinetoscopeError as error:  # a run without steps must not cost the others their rows
             left.append(f"{run.path} is left out: {error}.")
+    controls = Controls((choice("of", "Runs", of, _OF), Control("named", "Named", params.get("named", ""), doc=_NAMED)))
+    facts = _facts(len(told), asked, max(listed, asked), other)
     if not told:
-        return Page("ledger", "Ledger", "No run here has a step to compare.", cannot=tuple(left))
+        return Page("ledger", "Ledger", "No run here has a step to compare.", facts, (controls,), tuple(left))
     found = of_entries(entries)
-    notes = (*found.notes, *left)
-    return Page("ledger", "Ledger", _sentence(found), (), tuple(_blocks(told, found, select)), notes)
+    place = next((place for place, run in enumerate(told) if run.path == job.path), -1)
+    blocks = (controls, *_blocks(told, found, select, place))
+    return Page("ledger", "Ledger", _sentence(found), facts, blocks, (*found.notes, *left))
+
+
+def _program(run: Job) -> Program | None:
+    try:
+        return program(run)
+    except KinetoscopeError:  # what cannot be read is told where it is compared
+        return None
+
+
+def _is_like(own: Program | None, other: Program | None) -> bool:
+    return own is None or other is None or own.is_like(other)
+
+
+def _facts(shown: int, asked: int, listed: int, other: int) -> tuple[str, ...]:
+    """How many of how many runs are here, and why."""
+    facts = [f"{grouped(shown)} of {grouped(listed)} runs"]
+    if asked < listed:
+        facts.append(f"the newest {grouped(asked)} were looked at")
+    if other:
+        facts.append(f"{grouped(other)} of another program left out")
+    return tuple(facts)
 
 
 def _sentence(found: Result) -> str:
@@ -45,14 +90,16 @@ def _sentence(found: Result) -> str:
     gain = last["gain_first"]
     if gain is None:
         return f"{found.frame.height} runs: from {from_to}."
-    words = f"{gain:.3g} times as fast" if gain >= 1 else f"{1 / gain:.3g} times as slow"
+    words = f"{significant(gain)} times as fast" if gain >= 1 else f"{significant(1 / gain)} times as slow"
     return f"{found.frame.height} runs, from the first to the last {words}: {from_to}."
 
 
-def _blocks(runs: Sequence[Job], found: Result, select: Selection) -> Iterator[Block]:
+def _blocks(runs: Sequence[Job], found: Result, select: Selection, own: int) -> Iterator[Block]:
     bars = [
-        Bar(name, "host", time, detail=_detail(gain, changed))
-        for name, time, gain, changed in found.frame.select("run", "step_time", "gain_first", "changed").rows()
+        Bar(name, "host", time, detail=_detail(gain, changed), chosen=place == own)
+        for place, (name, time, gain, changed) in enumerate(
+            found.frame.select("run", "step_time", "gain_first", "changed").rows()
+        )
     ]
     yield Bars("Mean step", bars, cumulative=False)
     yield _rows("Runs", found)
@@ -68,7 +115,7 @@ def _blocks(runs: Sequence[Job], found: Result, select: Selection) -> Iterator[B
 
 def _detail(gain: float | None, changed: str | None) -> str:
     """Words on hover."""
-    faster = "" if gain is None else f"{gain:.2f} times as fast as the first run"
+    faster = "" if gain is None else f"{significant(gain)} times as fast as the first run"
     return "; ".join(each for each in (faster, changed) if each)
 
 

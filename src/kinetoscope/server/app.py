@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -47,6 +47,8 @@ class Server:
     sources: Sources = field(default_factory=Sources)
     editor: str = ""
     auth: bool = False
+    _told: dict[str, str] = field(default_factory=dict, init=False)
+    """What is being worked on for a page about many runs, by the run that is open."""
 
     def prepare(self) -> None:
         """Answer what a page asks first, about the newest run, before it asks."""
@@ -80,8 +82,9 @@ class Server:
 
     def progress(self, asked: Asked) -> Response:
         """`api/runs/{run}/progress`."""
-        now = self.workspace.progress(self.workspace.run(asked.path["run"]))
-        return json_response({"done": now.done, "total": now.total, "what": now.what})
+        run = self.workspace.run(asked.path["run"])
+        now, told = self.workspace.progress(run), self._told.get(run.id, "")
+        return json_response({"done": now.done, "total": now.total, "what": told or now.what})
 
     def analyses(self, _: Asked) -> Response:
         """`api/analyses`."""
@@ -104,14 +107,14 @@ class Server:
             job = run.part(ranks, which.cycle)
             more: dict[str, Any] = {"base": self._like(base, ranks, which.cycle)} if view.runs > 1 else {}
             if view.runs == pages.ALL:
-                more = {"runs": self._all_like(runs, ranks, which.cycle)}
+                more = {"runs": self._all_like(run, runs, ranks, which.cycle), "listed": self._readable()}
             page = module.page(job, select, params, **more)
             return to_json(to_plain(replace(page, select=as_query(ranks))))
 
         if view.runs > 1 and not base:
             raise AbsurdError("choose a run to compare with", "base=, one of the list of runs.")
         version = self.workspace.run(base).version if base else ""
-        runs = self._oldest_first() if view.runs == pages.ALL else ()
+        runs = self._oldest_first(run) if view.runs == pages.ALL else ()
         versions = tuple((each.id, each.version) for each in runs)
         body = self.workspace.answers.get((*key, base, version, versions), compose, len)
         return Response(body, media_type=JSON)
@@ -122,18 +125,26 @@ class Server:
         there = ranks is None or set(ranks) & set(run.job.ranks)
         return run.part(ranks if there else run.job.ranks[:1], cycle)
 
-    def _oldest_first(self) -> tuple[Run, ...]:
-        """The runs that can be read, at most the newest `_MOST`."""
-        listed = [run for run in self.workspace.runs().runs if not run.error]
-        return tuple(reversed(listed[:_MOST]))
+    def _readable(self) -> int:
+        """How many runs can be read."""
+        return sum(not run.error for run in self.workspace.runs().runs)
 
-    def _all_like(self, runs: Sequence[Run], ranks: tuple[int, ...] | None, cycle: int | None) -> list[Job]:
-        """The same ranks of each run; a run that cannot be opened after all is left out."""
-        jobs = []
-        for run in runs:
-            with suppress(KinetoscopeError):
-                jobs.append(self._like(run.id, ranks, cycle))
-        return jobs
+    def _oldest_first(self, own: Run) -> tuple[Run, ...]:
+        """The runs that can be read, at most the newest `_MOST`, and the open one."""
+        listed = [run for run in self.workspace.runs().runs if not run.error]
+        return tuple(reversed([run for place, run in enumerate(listed) if place < _MOST or run.id == own.id]))
+
+    def _all_like(
+        self, own: Run, runs: Sequence[Run], ranks: tuple[int, ...] | None, cycle: int | None
+    ) -> Iterator[Job]:
+        """The same ranks of each run, as they are asked for; a run that cannot be opened after all is left out."""
+        try:
+            for place, run in enumerate(runs, 1):
+                self._told[own.id] = f"comparing run {place} of {len(runs)}"
+                with suppress(KinetoscopeError):
+                    yield self._like(run.id, ranks, cycle)
+        finally:
+            self._told.pop(own.id, None)
 
     def tables(self, _: Asked) -> Response:
         """`api/runs/{run}/sql`: the tables that a query may name."""
