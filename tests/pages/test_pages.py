@@ -213,6 +213,15 @@ def test_the_chosen_bar_is_marked_and_one_call_is_a_line(tmp_path: Path) -> None
     assert [row["is"] for row in spec["data"]["values"]] == ["40\u00a0ns", "50\u00a0ns"]
 
 
+def test_bars_of_the_overview_lead_to_the_same_bars(job: Job) -> None:
+    for block in made(job, "overview").blocks:
+        if isinstance(block, Bars):
+            first = block.bars[0]
+            assert first.link
+            page = named(first.link.view).page(of(job, first.link.view), ALL, first.link.params)
+            assert [(bar.name, bar.kind) for bar in one(page, Bars).bars if bar.chosen] == [(first.name, first.kind)]
+
+
 @pytest.mark.parametrize("name", ["operators", "kernels", "memory", "idle", "modules"])
 def test_an_empty_selection_says_so_and_leads_back(name: str) -> None:
     job = read(str(OURS / "mlp.pt.trace.json.gz"))

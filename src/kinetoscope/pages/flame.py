@@ -8,9 +8,12 @@ from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
 from kinetoscope.pages.blocks import Icicle
+from kinetoscope.pages.layers import joined
 
 _NARROWEST: Final = 1 / 2000
 """Of the whole: what is narrower cannot be seen, and is left out."""
+
+_MODULE: Final = "nn.Module: "
 
 
 def flame(job: Job, select: Selection, *, weight: str = "auto", python: str = "all") -> Icicle:
@@ -23,21 +26,21 @@ def flame(job: Job, select: Selection, *, weight: str = "auto", python: str = "a
         calls[names] = calls.get(names, 0) + count
         for depth in range(1, len(names) + 1):
             totals[names[:depth]] = totals.get(names[:depth], 0) + value
-    whole = sum(total for path, total in totals.items() if len(path) == 1)
-    wide = {path: total for path, total in totals.items() if total and total >= _NARROWEST * whole}
-    order = sorted(wide, key=lambda path: (len(path), -wide[path], path))
+    tree = joined(((path, total, calls.get(path, 0)) for path, total in totals.items()), _MODULE)
+    whole = sum(node.time for path, node in tree.items() if len(path) == 1)
+    wide = {path: node for path, node in tree.items() if node.time and node.time >= _NARROWEST * whole}
+    order = sorted(wide, key=lambda path: (len(path), -wide[path].time, path))
     places = {path: place for place, path in enumerate(order)}
     on_host = "Values are host time." in result.notes
-    words = [f"{calls[path]} calls" if path in calls else "" for path in order]
-    note = "Calls around are above; as wide as the time in them. "
+    note = "Calls around are above; as wide as the time in them. Modules of one class are together. "
     note += "Host time." if on_host else "Device time, charged to the calls that launched the work."
-    left_out = sum(1 for total in totals.values() if total) - len(order)
+    left_out = sum(1 for node in tree.values() if node.time) - len(order)
     return Icicle(
         "From the program down to the kernel",
-        [path[-1] for path in order],
+        [wide[path].label(path[-1]) for path in order],
         [places.get(path[:-1], -1) for path in order],
-        [wide[path] for path in order],
+        [wide[path].time for path in order],
         ["host" if on_host else "computation"] * len(order),
-        words,
+        [wide[path].words() for path in order],
         note=note + (f" {left_out} narrow ones are left out." if left_out else ""),
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import polars as pl
 
@@ -13,6 +12,7 @@ from kinetoscope.model.selection import Selection
 from kinetoscope.pages.blocks import Block, Controls, Icicle, Page, Table
 from kinetoscope.pages.controls import choice, chosen
 from kinetoscope.pages.flame import flame
+from kinetoscope.pages.layers import Path, joined
 from kinetoscope.pages.nothing import nothing
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown
@@ -94,19 +94,26 @@ def _blocks(result: Result, value: str, where: str, which: str) -> Iterator[Bloc
 def icicle(title: str, result: Result, value: str) -> Icicle:
     """The rows of `modules`, whose paths make the tree."""
     summed = result.frame.group_by("path").agg(pl.col("name", "depth").first(), pl.col(value, "calls").sum())
-    rows = summed.filter(pl.col(value) > 0).sort([value, "path"], descending=[True, False]).head(_NODES)
-    rows = rows.sort(["depth", value, "path"], descending=[False, True, False])
-    places: dict[str, int] = {}
-    kept: list[tuple[str, int, float, str]] = []
-    for path, name, depth, time, calls in rows.select("path", "name", "depth", value, "calls").iter_rows():
-        parent = places.get(path[: len(path) - len(name) - 1], -1) if depth else -1
-        if depth and parent < 0:
-            continue  # what is around it was too narrow
-        places[path] = len(kept)
-        kept.append((name, parent, time, f"{calls} calls" if calls else ""))
-    columns: Sequence[Sequence[Any]] = list(zip(*kept, strict=True)) or [(), (), (), ()]
+    rows = summed.filter(pl.col(value) > 0).sort(["depth", value, "path"], descending=[False, True, False])
+    paths: dict[str, Path] = {}
+    for path, name, depth in rows.select("path", "name", "depth").iter_rows():
+        around = paths.get(path[: len(path) - len(name) - 1]) if depth else ()
+        if around is not None:
+            paths[path] = (*around, name)
+    times = rows.select("path", value, "calls").iter_rows()
+    tree = joined((paths[path], time, calls) for path, time, calls in times if path in paths)
+    widest = sorted(tree, key=lambda path: (-tree[path].time, path))[:_NODES]
+    order = sorted(widest, key=lambda path: (len(path), -tree[path].time, path))
+    places = {path: place for place, path in enumerate(order)}
     kind = "host" if value.startswith("host") else "computation"
-    more = summed.filter(pl.col(value) > 0).height - len(kept)
-    note = result.schema[value].doc + (f" {more} narrow ones are left out of the picture." if more else "")
-    names, parents, values, words = columns
-    return Icicle(title, names, parents, values, [kind] * len(kept), words, note=note)
+    more = len(tree) - len(order)
+    note = result.schema[value].doc + " Modules of one class are together."
+    return Icicle(
+        title,
+        [tree[path].label(path[-1]) for path in order],
+        [places.get(path[:-1], -1) for path in order],
+        [tree[path].time for path in order],
+        [kind] * len(order),
+        [tree[path].words() for path in order],
+        note=note + (f" {more} narrow ones are left out of the picture." if more else ""),
+    )

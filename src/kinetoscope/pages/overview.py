@@ -59,13 +59,27 @@ _LEADS = {
 """The view that shows more of a short table, and the kind of all its bars there, "" if each has its own."""
 
 
+_MORE = {
+    "computation": Link(view="kernels"),
+    "communication": Link(view="distributed"),
+    "memory": Link(view="kernels"),
+    "runtime": Link(view="idle"),
+    "host": Link(view="operators", params={"time": "host_self"}),
+    "idle": Link(view="idle"),
+}
+"""Where more is said of each kind of time."""
+
+
 def _chosen(view: str, name: str) -> Link:
     return Link(view=view, params={"name": name})
 
 
 def _parts(found: Digest, steps: Result) -> Parts:
     meant = _meanings(steps)
-    parts = [Part(each.kind, each.label.capitalize(), each.time, meant.get(each.kind, "")) for each in found.parts]
+    parts = [
+        Part(each.kind, each.label.capitalize(), each.time, meant.get(each.kind, ""), _MORE.get(each.kind))
+        for each in found.parts
+    ]
     return Parts("Where an average step goes", [part for part in parts if part.value])
 
 
