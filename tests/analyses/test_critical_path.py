@@ -110,6 +110,13 @@ def test_what_passes_long_after_a_launch_is_no_launching(tmp_path: Path) -> None
     assert dict(events.filter(name="cudaLaunchKernel").select("cause", "time").rows()) == {"launch": 40_000}
 
 
+def test_launches_behind_work_that_is_not_in_the_trace_do_not_tell_what_a_launch_takes(tmp_path: Path) -> None:
+    held = [drawn.launch(500_000, 10_000, 1), drawn.launch(590_000, 10_000, 2), drawn.launch(610_000, 10_000, 3)]
+    work = [drawn.kernel("gemm", 800_000 + 60_000 * k, 50_000, k + 1) for k in range(3)]
+    [row] = steps(tmp_path, *LATE, *held, *work)
+    assert causes(row) == {"host": 500_000, "launch": 40_000, "other": 260_000, "computation": 150_000, "gaps": 20_000}
+
+
 def test_a_copy_that_blocks_is_time_of_its_call(tmp_path: Path) -> None:
     call = drawn.launch(500_000, 400_000, 1, name="hipMemcpyWithStream")
     copy = drawn.kernel("Memcpy HtoD (Host -> Device)", 890_000, 10_000, 1, category="gpu_memcpy")

@@ -31,6 +31,7 @@ from kinetoscope.algorithms.longest_path import Edges, fit
 from kinetoscope.model.critical_points import NONE, Points, find_points
 from kinetoscope.model.device import DeviceWork, device_work
 from kinetoscope.model.handovers import handovers
+from kinetoscope.model.runtime_calls import reached_by
 from kinetoscope.model.stream_order import StreamOrder, stream_order
 from kinetoscope.model.stream_waits import StreamWaits, stream_waits
 from kinetoscope.model.trace import Trace
@@ -225,6 +226,7 @@ def _starts(trace: Trace, points: Points, lane: StreamOrder, waits: StreamWaits)
     gap[follows] = work.start[follows] - work.end[lane.before[follows]]
     plain = linked[~np.isin(linked, waits.work)]
     idle = plain[(delay[plain] >= 0) & ((lane.before[plain] < 0) | (gap[plain] >= delay[plain]))]
+    idle = idle[work.start[idle] <= reached_by(trace, work.launch[idle])]  # later: the stream only looks idle
     quick = _percentile(delay[idle], _QUICK)
     queued = plain[(lane.before[plain] >= 0) & (gap[plain] < delay[plain] - quick)]
     usual = _percentile(gap[queued], 50)
