@@ -224,6 +224,14 @@ def test_annotations_that_may_be_steps(tmp_path: Path) -> None:
         assert len(steps(trace, each.name)) == each.count
 
 
+def test_hostile_names_of_annotations_cost_no_time(tmp_path: Path) -> None:
+    names = ["(" * 50_000, "[" + "1" * 50_000, "([" * 9_000 + "1" + "])" * 9_000, "", "(1)", "  "]
+    marks = [drawn.annotation(name, 10 * k, 5) for k, name in enumerate(3 * names)]
+    trace = drawn.job(tmp_path, *marks).trace()
+    assert len(steps(trace)) == 1
+    assert {each.count for each in step_candidates(trace)} == {3}
+
+
 def test_steps_end_where_the_optimizers_do(tmp_path: Path) -> None:
     optimizer = [drawn.annotation("Optimizer.step#SGD.step", 100 * k + 80, 10) for k in range(3)]
     proposed = found(tmp_path, drawn.op("aten::mm", 5, 10), *optimizer)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -52,9 +51,13 @@ _ENGINES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
 )
 """How engines name their steps. The batch stands in the name, so that hardly two are alike."""
 
-_BRACKETS: Final = re.compile(r"\[[^\[\]]*[\d…][^\[\]]*\]|\([^()]*[\d…][^()]*\)")
+_BRACKETS: Final = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
 _DIGITS: Final = re.compile(r"\d+")
-"""What of a name may differ from step to step: numbers, and what stands in brackets with a number."""
+_LONGEST: Final = 512
+"""Characters of a name that tell its family."""
+
+_MOST: Final = 20
+"""Candidates that are looked at, those that take most time."""
 
 _FEWEST: Final = 3
 """Repetitions from which a pattern is proposed as the step."""
@@ -90,21 +93,36 @@ class Candidate:
     share: float
 
 
+@dataclass(frozen=True)
+class _Family:
+    """Annotations whose names differ in what varies only: numbers, and what stands in brackets with a number.
+
+    Attributes:
+        name: what they have in common, as `step[…]` or `iteration #`.
+        codes: their names.
+        rows: int64 [annotations], ascending.
+        engine: whose steps they are; "" for nobody's.
+    """
+
+    name: str
+    codes: tuple[int, ...]
+    rows: NDArray[np.int64]
+    engine: str
+
+
 def step_candidates(trace: Trace) -> tuple[Candidate, ...]:
     """Annotations that occur more than once and may be steps: engines' first, then those that cover most."""
     begin, end = host_window(trace, trace.of(device_work))
-    found: dict[str, Candidate] = {}
-    of_engine = {family for family, codes in _families(trace) if _engine_of(trace, codes)}
-    ranked = []
-    for family, codes in _families(trace):
-        name = _beginning([trace.strings.label(code) for code in codes])
-        steps = named(trace, name) if name.strip() else None
-        if steps is None or len(steps[0]) < 2 or name in found:
-            continue
-        covered = union(*steps[1]).length / max(end - begin, 1)
-        found[name] = Candidate(name, len(steps[0]), covered)
-        ranked.append((family not in of_engine, -covered, name))
-    return tuple(found[name] for *_, name in sorted(ranked))
+    families = [family for family in trace.of(_families) if len(family.rows) > 1]
+    families.sort(key=lambda each: (not each.engine, -int((trace.end[each.rows] - trace.start[each.rows]).sum())))
+    found: dict[str, tuple[bool, float, Candidate]] = {}
+    for family in families[:_MOST]:
+        name = _beginning([trace.strings.label(code) for code in family.codes])
+        steps = named(trace, name) if name.strip() and name not in found else None
+        if steps is not None and len(steps[0]) > 1:
+            share = union(*steps[1]).length / max(end - begin, 1)
+            found[name] = not family.engine, -share, Candidate(name, len(steps[0]), share)
+    return tuple(each for *_, each in sorted(found.values(), key=lambda entry: entry[:2]))
 
 
 def named(trace: Trace, name: str) -> Found | None:
@@ -159,22 +177,39 @@ def host_window(trace: Trace, work: DeviceWork) -> tuple[int, int]:
     return (int(work.start.min()), int(work.end.max())) if len(work) else (0, 0)
 
 
-def _families(trace: Trace) -> Iterator[tuple[str, list[int]]]:
-    """Annotations that may be steps by their names, as codes; those are together that differ in what varies only."""
+def _families(trace: Trace) -> tuple[_Family, ...]:
+    """Annotations that may be steps by their names. Ask by `trace.of`."""
     rows = np.flatnonzero((trace.kind == EventKind.ANNOTATION) & (trace.of(call_tree).depth >= 0))
-    families: dict[str, list[int]] = {}
-    for code in np.unique(trace.name[rows]).tolist():
-        name = trace.strings.label(code)
+    codes, place = np.unique(trace.name[rows], return_inverse=True)
+    members: dict[str, list[int]] = {}
+    number = np.full(len(codes), -1)
+    for at, name in enumerate(trace.strings.labels(codes.tolist())):
         if not name.startswith((*_PARTS, STEP)):
-            families.setdefault(_family(name), []).append(code)
-    yield from families.items()
+            family = members.setdefault(_family(name), [])
+            number[at] = number[family[0]] if family else len(members) - 1
+            family.append(at)
+    of_row = number[place]
+    order = np.argsort(of_row, kind="stable")
+    bounds = np.searchsorted(of_row[order], np.arange(len(members) + 1))
+    found = []
+    for (name, places), low, high in zip(members.items(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        names = trace.strings.labels(codes[places].tolist())
+        engine = next((engine for engine, pattern in _ENGINES if all(map(pattern.match, names))), "")
+        found.append(_Family(name, tuple(codes[places].tolist()), rows[order[low:high]], engine))
+    return tuple(found)
 
 
 def _family(name: str) -> str:
     """A name without what varies: `step[DECODE bs=32]` is `step[…]`, `iteration 7` is `iteration #`."""
-    while (shorter := _BRACKETS.sub(lambda match: f"{match[0][0]}…{match[0][-1]}", name)) != name:
+    name = name[:_LONGEST]
+    while (shorter := _BRACKETS.sub(_emptied, name)) != name:
         name = shorter
     return _DIGITS.sub("#", name)
+
+
+def _emptied(brackets: re.Match[str]) -> str:
+    text = brackets[0]
+    return f"{text[0]}…{text[-1]}" if "…" in text or _DIGITS.search(text) else text
 
 
 def _beginning(names: list[str]) -> str:
@@ -184,25 +219,16 @@ def _beginning(names: list[str]) -> str:
     return low[:same]
 
 
-def _engine_of(trace: Trace, codes: list[int]) -> str:
-    """Whose steps annotations of these names are; "" for nobody's."""
-    labels = [trace.strings.label(code) for code in codes]
-    return next((engine for engine, pattern in _ENGINES if all(map(pattern.match, labels))), "")
-
-
 def _of_engine(trace: Trace) -> Proposal | None:
     """The steps of an engine; of several engines (or a patched one) those that cover most."""
-    rows = np.flatnonzero(trace.kind == EventKind.ANNOTATION)
-    codes: dict[str, list[int]] = {}
-    for _, family in _families(trace):
-        codes.setdefault(_engine_of(trace, family), []).extend(family)
     best: tuple[int, Intervals, str] | None = None
-    for engine, names in codes.items():
-        chosen = rows[np.isin(trace.name[rows], names)] if engine else rows[:0]
-        _, host = disjoint(trace, chosen, np.zeros(len(chosen), np.int64))
+    for engine, _ in _ENGINES:
+        families = [family for family in trace.of(_families) if family.engine == engine]
+        rows = np.concatenate([np.empty(0, np.int64), *(family.rows for family in families)])
+        _, host = disjoint(trace, rows, np.zeros(len(rows), np.int64))
         covered = int((host.end - host.start).sum())
         if len(host.start) > 1 and (best is None or covered > best[0]):
-            best = covered, host, f"{engine}'s annotation of its steps, {trace.strings.label(names[0])!r} and the like"
+            best = covered, host, f"{engine}'s annotation of its steps, {families[0].name!r}"
     return (best[1], best[2]) if best else None
 
 
@@ -213,17 +239,17 @@ def _is_typical(pieces: NDArray[np.int64], window: int) -> bool:
 
 def _repeated_annotation(trace: Trace, window: tuple[int, int]) -> Proposal | None:
     """Steps are the annotation that covers most: names may differ in what varies, and the first may warm up."""
-    rows = np.flatnonzero((trace.kind == EventKind.ANNOTATION) & (trace.of(call_tree).depth >= 0))
+    whole = window[1] - window[0]
     best: tuple[int, Intervals, str] | None = None
-    for family, codes in _families(trace):
-        chosen = rows[np.isin(trace.name[rows], codes)]
-        _, host = disjoint(trace, chosen, np.zeros(len(chosen), np.int64))
+    for family in trace.of(_families):
+        if len(family.rows) < _FEWEST:
+            continue
+        _, host = disjoint(trace, family.rows, np.zeros(len(family.rows), np.int64))
         pieces = host.end - host.start
         covered = int(pieces.sum())
-        whole = window[1] - window[0]
         typical = _is_typical(pieces, whole) or _is_typical(pieces[1:], whole - int(pieces[0]))
         if typical and (best is None or covered > best[0]):
-            best = covered, host, family
+            best = covered, host, family.name
     return (best[1], f"the annotation {best[2]!r}") if best else None
 
 
