@@ -17,7 +17,7 @@ FIRST = drawn.op("aten::mm", 0, 50 * TICK)
 
 
 def until(folder: Path, *events: drawn.Event) -> list[int]:
-    return work_before(drawn.job(folder, FIRST, *events).trace()).until.tolist()
+    return list(work_before(drawn.job(folder, FIRST, *events).trace()).until.tolist())
 
 
 def queued(launched: int, begun: int, *, stream: int = 7, number: int = 1) -> list[drawn.Event]:

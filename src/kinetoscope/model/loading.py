@@ -86,7 +86,7 @@ def _is_forward(trace: Trace) -> NDArray[np.bool_]:
     """Which events begin something of a forward pass: calls of modules, forward–backward links, launches of graphs."""
     modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
     links = rows_named(trace, lambda name: name in ("fwdbwd", "forward_backward"), EventKind.FLOW_START)
-    return modules | links | (trace.of(call_kinds) == CallKind.GRAPH_LAUNCH)
+    return np.asarray(modules | links | (trace.of(call_kinds) == CallKind.GRAPH_LAUNCH))
 
 
 def waits_for_data(trace: Trace) -> NDArray[np.bool_]:
