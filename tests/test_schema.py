@@ -140,7 +140,7 @@ def test_without_pandas_it_says_what_to_install() -> None:
     environment = {"PYTHONPATH": ":".join(sys.path)}
     command = [sys.executable, "-c", WITHOUT_PANDAS]
     run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert run.stderr.rstrip().endswith("to_pandas() needs an extra: pip install 'kinetoscope[pandas]'")
+    assert run.stderr.rstrip().endswith("needs an extra: pip install '.[pandas]' in a checkout of Kinetoscope")
 
 
 def test_a_result_shows_itself() -> None:

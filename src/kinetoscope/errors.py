@@ -62,8 +62,13 @@ class UsageError(KinetoscopeError):
     exit_code = 2
 
 
+def installing(extra: str) -> str:
+    """What to type for an extra: Kinetoscope is not on PyPI yet."""
+    return f"pip install '.[{extra}]' in a checkout of Kinetoscope"
+
+
 class MissingExtraError(KinetoscopeError):
     """An optional dependency is missing."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an extra: pip install 'kinetoscope[{extra}]'")
+        super().__init__(f"{what} needs an extra: {installing(extra)}")

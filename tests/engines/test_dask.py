@@ -285,6 +285,7 @@ def test_what_is_wrong_with_an_address_is_one_line(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("kinetoscope.engines.dask.TIMEOUT", 0.5)
+    monkeypatch.setattr("kinetoscope.engines.dask.LISTENING", 0.2)
     for address in ("tcp://127.0.0.1:1", "nonsense://x", "/nowhere/scheduler.json"):
         assert main(["show", "operators", str(run), "--engine", "dask", "--address", address]) == 1
         assert f"no Dask scheduler answers at {address}; start one with `dask scheduler`" in capsys.readouterr().err
@@ -330,5 +331,7 @@ def test_a_scheduler_that_stops_in_the_middle_is_one_line(
 
 def test_a_missing_extra_says_what_to_install(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(MissingExtraError, match=r"engine 'dask' needs an extra: pip install 'kinetoscope\[dask\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"engine 'dask' needs an extra: pip install '\.\[dask\]' in a checkout"
+    ):
         read(run, engine="dask")

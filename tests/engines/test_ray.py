@@ -64,5 +64,5 @@ def test_an_address_where_nothing_answers_is_one_line(tmp_path: Path, address: s
 
 def test_a_missing_extra_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"engine 'ray' needs an extra: pip install 'kinetoscope\[ray\]'"):
+    with pytest.raises(MissingExtraError, match=r"engine 'ray' needs an extra: pip install '\.\[ray\]' in a checkout"):
         read(written(tmp_path), engine="ray")

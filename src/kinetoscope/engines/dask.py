@@ -6,6 +6,7 @@ The scheduler needs no Kinetoscope: what it sees are bytes.
 from __future__ import annotations
 
 import queue
+import socket
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
 
 from kinetoscope.engines.cluster import PATIENCE, Cluster, DiedError, Question, Reply, shared
 from kinetoscope.engines.worker import Files
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
 
 TIMEOUT: Final = 30
 """Seconds for a scheduler to answer, each time, and at first for a worker to be there."""
+
+LISTENING: Final = 8
+"""Seconds for something to listen at the address: a scheduler may be on its way up."""
+
+_AGAIN: Final = 0.5
+"""Seconds between two attempts."""
 
 _LEAVE: Final = 5
 """Seconds to say good-bye to a scheduler that does not answer."""
@@ -257,12 +265,33 @@ def _connected(distributed: Any, address: str | None, jobs: int) -> tuple[Any, C
     try:
         if "scheduler_file" in where and not Path(address).is_file():
             raise FileNotFoundError(address)  # Dask would wait for it
+        _await_listener(address)
         client = _within(TIMEOUT, partial(distributed.Client, **where, timeout=TIMEOUT, set_as_default=False))
     except (OSError, ValueError, TimeoutError) as error:
         raise InputError(
             f"no Dask scheduler answers at {address}; start one with `dask scheduler`, whose address it prints"
         ) from error
     return client, client.close
+
+
+def _await_listener(address: str) -> None:
+    """Return when something takes connections there, or if that cannot be told from here.
+
+    Raises:
+        OSError: nothing does; Dask itself would go on trying for as long as a scheduler may take to answer.
+    """
+    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    if parts.scheme not in ("tcp", "tls") or not parts.hostname or not parts.port:
+        return
+    end = time.monotonic() + LISTENING
+    while True:
+        try:
+            socket.create_connection((parts.hostname, parts.port), LISTENING).close()
+            return
+        except OSError:
+            if time.monotonic() + _AGAIN > end:
+                raise
+        time.sleep(_AGAIN)
 
 
 def _within(seconds: float, connect: Callable[[], Any]) -> Any:

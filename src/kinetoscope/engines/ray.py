@@ -45,6 +45,9 @@ TIMEOUT: Final = 10
 """Seconds for the address to answer."""
 
 
+_TOKEN: Final = "; if the cluster was started with RAY_AUTH_MODE=token, set that and its RAY_AUTH_TOKEN here, too"
+
+
 class _Workers:
     """See `Workers`."""
 
@@ -215,17 +218,19 @@ def _sent_as_code(ray: Any) -> Any:
 
 
 def _connect(ray: Any, address: str | None, jobs: int) -> None:
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "critical"}
     if address is None:
         options |= {"num_cpus": jobs, "include_dashboard": False}
     host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    hint = ""
     try:
         if colon and port.isdecimal():  # Ray itself would try for minutes
             socket.create_connection((host.strip("[]"), int(port)), TIMEOUT).close()
+            hint = _TOKEN
         ray.init(address=address or "local", **options)
     except (OSError, OverflowError, ValueError, RuntimeError) as error:
         reason = next(iter(str(error).splitlines()), "")
         raise InputError(
             f"no Ray cluster answers at {address} from Python {sys.version_info[0]}.{sys.version_info[1]} and Ray"
-            f" {ray.__version__}: {reason}"
+            f" {ray.__version__}: {reason}{hint}"
         ) from error

@@ -18,6 +18,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
+from kinetoscope.errors import installing
 from kinetoscope.server.replies import refused
 
 PREFIX: Final = "/perfetto/"
@@ -50,7 +51,7 @@ def answer(request: Request, path: str) -> Response:
     if request.method not in ("GET", "HEAD"):
         return refused(405, "that is not done this way")
     if name not in files:
-        hint = "" if files else "pip install 'kinetoscope[perfetto]'"
+        hint = "" if files else installing("perfetto")
         return refused(404, "there is no such thing here", hint)
     kind = _TYPES.get(files[name].suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
     headers = {
