@@ -6,10 +6,12 @@ import gzip
 import json
 import re
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kinetoscope.record.plan import Plan
 from tests.record import processes
 
 PREAMBLE = """
@@ -58,8 +60,25 @@ class Done:
 
 def run(script: str, folder: Path, *arguments: str, seconds: float = 400) -> Done:
     """Run the preamble and the script, and wait."""
+    return _done(PREAMBLE + script, [str(folder), *arguments], seconds)
+
+
+_BEGIN = "import sys\nfrom kinetoscope.record.running import begin\nbegin(sys.argv.pop(1))\n"
+
+
+def recorded(program: str, folder: Path | None, *, seconds: float = 400, fresh: bool = False, **plan: Any) -> Done:
+    """Run a program as `kinetoscope record` runs it, once torch is there; without a folder, as it is."""
+    text, given = program, []
+    if folder is not None:
+        options = {"keep_free": 0, **plan.pop("options", {})}
+        told = Plan(dir=str(folder), control=str(folder / ".kinetoscope"), options=options, **plan)
+        text, given = _BEGIN + program, [told.as_text()]
+    return _done(text, given, seconds, fresh=fresh)
+
+
+def _done(script: str, arguments: Sequence[str], seconds: float, *, fresh: bool = False) -> Done:
     with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
-        with processes.python(PREAMBLE + script, [str(folder), *arguments], out.fileno(), err.fileno()) as job:
+        with processes.python(script, arguments, out.fileno(), err.fileno(), fresh=fresh) as job:
             code = job.wait(seconds)
         out.seek(0)
         err.seek(0)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kinetoscope.record import guards, meta
-from kinetoscope.record.options import Options, place
+from kinetoscope.record.options import place
 from kinetoscope.record.ranges import range as span
 from tests.record.jobs import document, names, parts, run, sidecar, traces
 
@@ -248,9 +248,7 @@ def test_limits_are_those_of_this_machine() -> None:
     assert resident.bytes() > 1 << 20
     resident.close()
     assert resident.bytes() == 0
-    assert 0 < guards.memory_limit(None) <= 8 << 30
-    assert guards.memory_limit(5) == 5
-    assert Options().max_memory is None
+    assert guards.free_memory() > 1 << 20
 
 
 def test_a_mistake_of_ours_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:

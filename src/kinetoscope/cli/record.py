@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import kinetoscope
-from kinetoscope.cli.options import Parser, count, positive, typed
+from kinetoscope.cli.options import Parser, count, positive, size, typed
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.record import notes
+from kinetoscope.record.options import DEFAULTS
 from kinetoscope.record.plan import ENVIRONMENT, Plan, control_of
 
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
@@ -79,6 +80,13 @@ def _parser() -> Parser:
     what.add_argument("--no-memory", action="store_true", help="without allocations")
     what.add_argument("--all-threads", action="store_true", help="threads that Python started too (then no memory)")
     what.add_argument("--no-spans", action="store_true", help="without marks of passes and modules")
+    far = parser.add_argument_group("how far: a window that would go further ends early, and keeps what it has")
+    memory, events, longest = DEFAULTS.max_memory, DEFAULTS.max_events, DEFAULTS.max_step
+    far.add_argument("--max-memory", type=typed(size), default=memory, metavar="SIZE", help="growth of a process (1GB)")
+    far.add_argument("--max-events", type=typed(count), default=events, metavar="N", help="events, about (10 million)")
+    far.add_argument(
+        "--max-step", type=typed(count), default=longest, metavar="N", help="times the longest step before it (10)"
+    )
     parser.add_argument("--no-signal", action="store_true", help="leave SIGUSR2 alone")
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, as python -m does")
     parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -121,6 +129,9 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> Plan:
         "with_flops": args.with_flops,
         "all_threads": args.all_threads,
         "run": args.run,
+        "max_memory": args.max_memory,
+        "max_events": args.max_events,
+        "max_step": args.max_step,
     }
     return Plan(
         dir=folder,
@@ -217,7 +228,7 @@ def _outcome(plan: Plan) -> str:
     written = sorted(notes.read_all(control / "written").values(), key=lambda note: int(note.get("first_step", 0)))
     traces = [path for note in written if (path := str(note.get("path") or "")) and _is_there(path)]
     problems = [str(note["problem"]) for note in written if note.get("problem")]
-    ranks = notes.read_all(control / "ranks")
+    ranks, yielded = notes.read_all(control / "ranks"), notes.read_all(control / "yielded")
     if not _someone_waits(notes.read(control / "request")):
         shutil.rmtree(control, ignore_errors=True)
     if traces:
@@ -234,6 +245,8 @@ def _outcome(plan: Plan) -> str:
             "nothing was recorded: no process took a step with an optimizer of torch, or Python ran with -I, -E or -S; "
             "`with kinetoscope.profile(DIR) as prof` and prof.step() record any loop"
         )
+    if yielded:
+        return "nothing was recorded: a profiler of the program was at work whenever a window was due; it comes first"
     if plan.scheduled:
         steps = plan.wait + plan.warmup + plan.active
         return f"nothing was recorded: the program took fewer than the {steps} steps that a window needs; see --active"

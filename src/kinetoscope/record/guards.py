@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import os
 import shutil
@@ -12,11 +14,7 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-_MOST: Final = 8 << 30
-BYTES_PER_EVENT: Final = 1500
-"""Resident bytes an event takes at the least while it is recorded, as measured with torch 2.13."""
-
-FILE_PER_RESIDENT: Final = 0.5
+FILE_PER_RESIDENT: Final = 1.3
 """Bytes of the exported file per byte that resident memory grew."""
 
 P = ParamSpec("P")
@@ -119,11 +117,21 @@ def free_memory() -> int:
     return free
 
 
-def memory_limit(asked: int | None) -> int:
-    """Bytes that a window may make resident memory grow."""
-    if asked is not None:
-        return asked
-    return min(free_memory() // 4 or _MOST, _MOST)
+class _Heap(ctypes.Structure):
+    """`struct mallinfo2`; `fordblks` are the bytes that are free."""
+
+    _fields_ = (("others", ctypes.c_size_t * 8), ("fordblks", ctypes.c_size_t), ("keepcost", ctypes.c_size_t))
+
+
+def trim(least: int = 0) -> None:
+    """Have the C library give back what is free in its heap, if that is so much: what is taken next is seen to grow."""
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        if least:
+            libc.mallinfo2.restype = _Heap
+            if libc.mallinfo2().fordblks < least:
+                return
+        libc.malloc_trim(0)
 
 
 # --- disk ---------------------------------------------------------------------------------------------------------
@@ -146,7 +154,7 @@ class Watch:
     Once; `too_much` says in a few words what is over its limit, "" if nothing is.
     """
 
-    def __init__(self, too_much: Callable[[], str], alarm: Callable[[str], Any], every: float = 0.25) -> None:
+    def __init__(self, too_much: Callable[[], str], alarm: Callable[[str], Any], every: float = 0.1) -> None:
         self._ended = threading.Event()
         self._too_much, self._alarm, self._every = too_much, alarm, every
         self._thread = threading.Thread(target=self._run, name="kinetoscope-watch", daemon=True)

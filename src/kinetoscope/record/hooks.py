@@ -126,9 +126,13 @@ class Ends:
 
 
 class Spans:
-    """Marks the passes and the calls of modules on whatever thread they happen, from `attach` to `detach`."""
+    """Marks the passes and the calls of modules on whatever thread they happen, from `attach` to `detach`.
 
-    def __init__(self) -> None:
+    `poll` is called before each module: there the program can be interrupted on any thread.
+    """
+
+    def __init__(self, poll: Callable[[], None] = lambda: None) -> None:
+        self._poll = poll
         self._open = threading.local()
         self._names: dict[int, str] = {}
         self._roots: list[torch.nn.Module] = []
@@ -196,6 +200,9 @@ class Spans:
 
     def _enter(self, module: torch.nn.Module, _: Any) -> None:
         if torch.compiler.is_compiling() or torch.jit.is_tracing():
+            return
+        self._poll()
+        if not self._handles:
             return
         stack = self._stack()
         is_root = not stack and not self._backwards  # checkpointing calls modules anew within the backward pass

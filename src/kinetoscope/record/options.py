@@ -24,8 +24,10 @@ class Options:
         execution_trace_observer: as for torch.
         run: name of the run.
         about: what else to know of the run (parameters, batch_size, precision, ...): goes into the sidecar alone.
-        max_memory: bytes that resident memory may grow in one window; None: a quarter of what is free, at most 8 GB.
-        max_events: a window that may have more events is ended early.
+        max_memory: bytes that the process may grow by in one window, what torch needs to stop it included; a window
+            that would take more is ended early. 0: half of what is free.
+        max_events: so is one with more events, of which there is an estimate; 0 for any number.
+        max_step: so is one with a step that takes so many times the longest before it, and 5 s; 0 for any time.
         max_seconds: so is one that takes longer.
         keep_free: bytes of the disk that are left alone.
         grace: how many seconds the end by SIGTERM may be put off for the trace.
@@ -43,8 +45,9 @@ class Options:
     execution_trace_observer: Any = None
     run: str = ""
     about: Mapping[str, Any] = field(default_factory=dict)
-    max_memory: int | None = None
-    max_events: int = 2_000_000
+    max_memory: int = 1_000_000_000
+    max_events: int = 10_000_000
+    max_step: float = 10.0
     max_seconds: float = 600.0
     keep_free: int = 1 << 28
     grace: float = 5.0

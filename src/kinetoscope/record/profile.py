@@ -50,6 +50,9 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         run: name of the run, for the sidecar.
         about: what else to know of it (parameters, batch_size, precision), for the sidecar.
         step: number of the first step, if a run goes on where another ended.
+        max_memory: bytes that the process may grow by while it records a cycle, and when torch stops (1 GB).
+        max_events: how many events a cycle may have, about (10 million).
+        max_step: how many times as long as the longest step before it a step may take, beyond 5 s (10).
         options: further limits; see `kinetoscope.record.options.Options`.
 
     Example:
@@ -82,14 +85,21 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         run: str = "",
         about: Mapping[str, Any] | None = None,
         step: int = 0,
+        max_memory: int | None = None,
+        max_events: int | None = None,
+        max_step: float | None = None,
         options: Options | None = None,
     ) -> None:
         if min(wait, warmup, repeat, skip_first, step) < 0 or active < 1:
             raise UsageError("wait, warmup, repeat, skip_first and step must be 0 or more, and active 1 or more")
         from dataclasses import replace
 
+        limits = {"max_memory": max_memory, "max_events": max_events, "max_step": max_step}
+        if any(each is not None and each < 0 for each in limits.values()):
+            raise UsageError("max_memory, max_events and max_step must be 0 (no limit) or more")
         self._options = replace(
             options or Options(),
+            **{name: each for name, each in limits.items() if each is not None},
             activities=activities,
             record_shapes=record_shapes,
             profile_memory=profile_memory,

@@ -7,13 +7,14 @@ threads only leave requests. No method raises what goes wrong with recording: a 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from kinetoscope.record import guards
+from kinetoscope.record import guards, others
 from kinetoscope.record.critical import Critical
 from kinetoscope.record.delivery import Delivery, resolved
 from kinetoscope.record.guards import harmless
@@ -22,6 +23,12 @@ from kinetoscope.record.requests import OnDone, Request, Requests
 from kinetoscope.record.signals import Endings, Interruption
 from kinetoscope.record.stage import Stage
 from kinetoscope.record.writing import Writer
+
+_YIELDING: Final = 0.5
+"""Seconds that a profiler of the program on another thread waits until ours begins to end."""
+
+_YIELDING_BUSY: Final = 60.0
+"""And until it has ended."""
 
 
 class Recorder:
@@ -50,6 +57,8 @@ class Recorder:
         self._folder = resolved(dir)
         self._thread = 0
         self._gone = False
+        if "torch" in sys.modules:
+            others.watch()
         self._critical = Critical()
         self._requests = Requests()
         self._delivery = Delivery(self._folder, options.keep_free, self._say)
@@ -129,11 +138,12 @@ class Recorder:
         options: Options | None = None,
         provisional: bool = False,
         on_ready: Callable[[Any], Any] | None = None,
+        on_end: Callable[[], Any] | None = None,
     ) -> bool:
         """Begin a window now, with the step that is about to run.
 
         A provisional one records as little as can be. `on_ready` is called on the training thread with torch's profiler
-        once it has stopped and exported.
+        once it has stopped and exported, `on_end` before it stops, whatever the reason.
 
         Returns:
             Whether it runs; if not, a line says why, and `on_done` is told.
@@ -144,7 +154,7 @@ class Recorder:
             return False
         asked = Request(max(active, 1), max(warmup, 0), None, reason, options or self.options, on_done)
         with self._critical.section():
-            return self._stage.open(asked, self.step_number, provisional=provisional, on_ready=on_ready)
+            return self._stage.open(asked, self.step_number, provisional=provisional, on_ready=on_ready, on_end=on_end)
 
     def hint(self, *, begin: bool = False, end: bool = False) -> None:
         """The step that is running is the last before the window records (`begin`), or the last of it (`end`)."""
@@ -217,15 +227,24 @@ class Recorder:
             self.stop(reason)
         self._delivery.writer.flush(max(until - time.monotonic(), 0.0))
 
+    def poll(self) -> None:
+        """On the training thread, in the midst of a step: end the window if another thread wants that."""
+        why = self._stage.asked_to_stop
+        if why and self.interruptible:
+            self.cut(why)
+
     def when_free(self, act: Callable[[], Any]) -> None:
         """Do it as soon as the recorder is not in the midst of something; at once if it is not."""
         self._critical.when_free(act)
 
     def forked(self) -> None:
-        """In a child of fork: whatever there was is the parent's."""
+        """In a child of fork: whatever there was is the parent's. Nothing is ended, and nothing of ours stays."""
         self._gone = True
-        self._stage.window = None
+        self._critical = Critical()
+        self._stage.forked()
         self._requests.forget()
+        self._endings.forget()
+        self._interruption.forget()
         self._delivery.writer = Writer(self._folder)
 
     # --- inside ---------------------------------------------------------------------------------------------------
@@ -248,14 +267,14 @@ class Recorder:
                 stage.open(asked, self.step_number)
 
     def _stop(self, reason: str, *, keep: bool) -> None:
+        if threading.get_ident() != self._thread:
+            if self._stage.window is not None:
+                self._stage.asked_to_stop = reason
+            return
         with self._critical.section():
             window = self._stage.window
-            if window is None:
-                return
-            if threading.get_ident() == self._thread:
+            if window is not None:
                 self._stage.stop(window, self.step_number, reason, keep=keep)
-            else:
-                self._stage.asked_to_stop = reason
 
     def _listen(self) -> None:
         """A window begins to record: it may be ended by signals, and in the midst of a step."""
@@ -263,8 +282,19 @@ class Recorder:
         self._interruption.listen(self)
 
     def _make_way(self) -> None:
-        """Another profiler is about to start on our thread."""
-        self._stop("another profiler was started", keep=True)
+        """Another profiler is about to start: return when the window has ended, or cannot end."""
+        why = others.STARTED
+        self._stop(why, keep=True)
+        if threading.get_ident() == self._thread:
+            return
+        self._interruption.raise_for(why)
+        began = time.monotonic()
+        while (window := self._stage.window) is not None:
+            waited = time.monotonic() - began
+            if waited > (_YIELDING_BUSY if self._critical.busy else _YIELDING):
+                window.ended()
+                return
+            time.sleep(0.002)
 
 
 _ALL: weakref.WeakSet[Recorder] = weakref.WeakSet()
@@ -272,7 +302,8 @@ _ALL: weakref.WeakSet[Recorder] = weakref.WeakSet()
 
 def _after_fork() -> None:
     for each in list(_ALL):
-        each.forked()
+        harmless(None)(each.forked)()
+    others.forked()
 
 
 os.register_at_fork(after_in_child=_after_fork)

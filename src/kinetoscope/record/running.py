@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kinetoscope.record import notes
+from kinetoscope.record import forks, notes, others
 from kinetoscope.record.always import Always, Window, Windows
 from kinetoscope.record.guards import described, harmless, tell
 from kinetoscope.record.hooks import Ends, Rounds, Spans
@@ -38,17 +38,23 @@ def begin(text: str) -> None:
 
     global _current  # noqa: PLW0603 - one for the process, for `forked` and the signal
     if _current is None:
+        others.watch()
         running = _current = Running(Plan.from_text(text))
-        register_optimizer_step_post_hook(running.stepped)
+        running.hook = register_optimizer_step_post_hook(running.stepped)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=running.forked)
         running.listen()
 
 
 class Running:
-    """The recording of one process: counts its steps, and opens windows when it is time or someone asks."""
+    """The recording of one process: counts its steps, and opens windows when it is time or someone asks.
+
+    Attributes:
+        hook: its place among the hooks of optimizers.
+    """
 
     def __init__(self, plan: Plan) -> None:
+        self.hook: Any = None
         self._plan = plan
         self._options = Options(**plan.options)
         self._forget()
@@ -73,10 +79,20 @@ class Running:
             self._job.watch.signal()
 
     def forked(self) -> None:
-        """In a child process: nothing of the parent's recording is this process's; it may train on its own."""
+        """In a child process: nothing of the parent's recording is this process's.
+
+        It may train on its own, and is recorded then; not where torch's profiler has been up in the parent, whose
+        threads it would need.
+        """
         if self._job is not None:
             self._job.abandon()
         self._forget()
+        if forks.armed():
+            self._over = True
+            if self.hook is not None:
+                self.hook.remove()
+            if signal.getsignal(signal.SIGUSR2) == self._on_signal:
+                signal.signal(signal.SIGUSR2, signal.SIG_DFL)
 
     def stepped(self, optimizer: Any, *_: Any) -> None:
         """An optimizer has stepped."""
@@ -119,7 +135,8 @@ class _Job:
         self._last = time.monotonic()
         self._seconds = 0.0
         self._recorder = Recorder(plan.dir, options, say=None if here.rank == 0 else _quiet)
-        self._spans = Spans()
+        self._yielded = False
+        self._spans = Spans(self._recorder.poll)
         self._ends = Ends()
         self._next = max(plan.wait, 1)
         self._left = plan.repeat or sys.maxsize
@@ -163,10 +180,21 @@ class _Job:
 
     def _schedule(self) -> None:
         plan = self._plan
-        if self._left and self._ended >= self._next and self._recorder.state == "idle":
+        if not (self._left and self._ended >= self._next and self._recorder.state == "idle"):
+            return
+        if others.active():
+            self._gave_way()
+        else:
             self._left -= 1
             self._next = self._ended + plan.warmup + plan.active + plan.wait
             self._open(Wish("", None, plan.active, plan.warmup, reason="schedule"))
+
+    def _gave_way(self) -> None:
+        """A window was due while a profiler of the program was at work."""
+        if not self._yielded:
+            self._yielded = True
+            with contextlib.suppress(OSError):
+                notes.leave(self._control / "yielded" / self.who.name, {"step": self._ended})
 
     def _sample(self, always: Always, took: float, *, recorded: bool) -> None:
         costs = recorded or self._recorder.writing > 0
@@ -197,20 +225,25 @@ class _Job:
             return False
         options = replace(self._options, **wish.options)
         self._recorder.step(step=self._ended)
-        self._ends.attach()
-        if self._plan.spans:
-            self._spans.attach(record_shapes=options.record_shapes)
         opened = self._recorder.start_window(
-            wish.warmup, wish.active, self._written(wish), reason=wish.reason, options=options
+            wish.warmup, wish.active, self._written(wish), reason=wish.reason, options=options, on_end=self._leave
         )
-        if not opened:
-            self._leave()
+        if opened:
+            self._ends.attach()
+            if self._plan.spans:
+                self._spans.attach(record_shapes=options.record_shapes)
+            if self._recorder.state == "idle":  # it has ended meanwhile
+                self._leave()
         return opened
 
     def _written(self, wish: Wish) -> Callable[[Written], None]:
         """What is to be done when the trace is on disk; on another thread."""
 
         def written(found: Written) -> None:
+            if wish.reason == "schedule" and found.path is None and _gave_way(found):
+                self._left += 1  # the next step tries again
+                self._gave_way()
+                return
             note = {
                 "rank": self.who.rank,
                 "path": found.path,
@@ -229,6 +262,10 @@ class _Job:
                 self._kept.add(Window(found.first_step, wish.took, files))
 
         return written
+
+
+def _gave_way(found: Written) -> bool:
+    return others.PROBLEM in found.problem or others.STARTED in found.problem
 
 
 def _quiet(_: str) -> None:

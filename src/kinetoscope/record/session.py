@@ -1,9 +1,10 @@
 """One cycle of torch.profiler, started and stopped only in ways that torch survives.
 
 What is avoided, each of which ends a process or loses a trace in torch 2.13: a handler that raises (there is none: each
-cycle is a fresh `profile` without schedule); stopping on another thread; starting while another profiler runs on any
-thread; starting what was prepared before another profiler came; saving twice. Where another profiler is started while
-ours runs, on the same thread, ours ends first and both keep what they recorded.
+cycle is a fresh `profile` without schedule); stopping on another thread; starting while another profiler runs or warms
+up on any thread; starting what was prepared before another profiler came; saving twice. Where another profiler is
+started while ours runs, ours ends first and both keep what they recorded; where ours cannot end in time, as its thread
+is busy elsewhere, what it recorded is lost, and the other's is whole.
 """
 
 from __future__ import annotations
@@ -12,22 +13,11 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
+from kinetoscope.record import forks, others
 from kinetoscope.record.guards import described
 from kinetoscope.record.options import Options
-
-_HOOKED: Final = "_prepare_profiler"
-"""What every profiler of torch calls first, by this name in torch.autograd.profiler."""
-
-
-def foreign_profiler() -> bool:
-    """Another profiler of torch records in this process."""
-    import torch
-    import torch.autograd.profiler as autograd
-
-    here = getattr(torch.autograd, "_profiler_enabled", bool)
-    return bool(getattr(autograd, "_is_profiler_enabled", False)) or bool(here())
 
 
 class Session:
@@ -38,16 +28,17 @@ class Session:
     """
 
     def __init__(self, options: Options, *, light: bool = False, yielding: Callable[[], Any]) -> None:
-        """`yielding` is called when another profiler is about to start on our thread; it must stop this session."""
+        """`yielding` is called when another profiler is about to start, on its thread; it has this session stopped."""
+        others.watch()
         self.lost = ""
         self._thread = threading.get_ident()
         self._yielding = yielding
         self._running = self._prepared = False
+        self._stacks = options.with_stack and not light
         self._profiler: Any = _profiler(options, light)
         self._export: Any = self._profiler.export_chrome_trace
         # torch saves a cycle once, and that once is ours; a user's handler gets the exporter that can be asked again.
         self._profiler.export_chrome_trace = functools.partial(_again, self._export)
-        self._original: Any = None
 
     @property
     def running(self) -> bool:
@@ -61,66 +52,71 @@ class Session:
 
     def prepare(self) -> str:
         """Bring up what is slow to come up (CUPTI and kin); what they deliver is thrown away until `start`."""
-        if foreign_profiler():
-            return "another profiler is recording"
+        if others.active():
+            return others.PROBLEM
         if getattr(self._profiler, "use_device", None) is None:
             return ""
-        try:
-            self._profiler.prepare_trace()
-        except Exception as error:  # noqa: BLE001 - torch raises anything here
-            return described(error)
         self._prepared = True
-        self._hook()
-        return ""
+        return self._begin(self._profiler.prepare_trace)
 
     def start(self) -> str:
         """Record from now on."""
-        if foreign_profiler():
-            return "another profiler is recording"
+        if others.active():
+            return others.PROBLEM
         if self.lost:
             return self.lost
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                if self._prepared:
-                    self._profiler.start_trace()
-                else:
-                    self._profiler.start()
-        except Exception as error:  # noqa: BLE001 - torch raises anything here
-            self._unhook()
-            return described(error)
+        start = self._profiler.start_trace if self._prepared else self._profiler.start
         self._running, self._prepared = True, False
-        self._hook()
-        return ""
+        return self._begin(start)
+
+    def _begin(self, function: Callable[[], Any]) -> str:
+        forks.arm()
+        others.listen(self._make_way)
+        why = self._call(function)
+        if why:
+            self._running = self._prepared = False
+            others.forget(self._make_way)
+        return why
 
     def stop(self) -> str:
         """Record no more; only on the thread that started it."""
-        self._unhook()
+        others.forget(self._make_way)
         if self._prepared and not self.lost:
             # What was prepared cannot be dropped: torch wants it started and stopped.
             self._prepared = False
-            try:
-                self._profiler.start_trace()
-                self._profiler.stop_trace()
-            except Exception as error:  # noqa: BLE001 - torch raises anything here
-                return described(error)
-            return ""
+            return self._call(self._profiler.start_trace) or self._call(self._profiler.stop_trace)
         if not self._running:
             return self.lost or "it does not record"
         self._running = False
         if threading.get_ident() != self._thread:
             self.lost = "it was started on another thread"
-        elif not self.lost and not foreign_profiler():
+        elif self.lost:
+            forks.drop(self._profiler, stacks=self._stacks)
+        elif not others.active():
             self.lost = "another profiler took over"
-        if self.lost:
-            return self.lost
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                self._profiler.stop()
-        except Exception as error:  # noqa: BLE001 - torch raises anything here
-            self.lost = described(error)
+        return self.lost or self._stop()
+
+    def _stop(self) -> str:
+        self.lost = self._call(self._profiler.stop)
         return self.lost
+
+    def _call(self, function: Callable[[], Any]) -> str:
+        try:
+            with others.ours(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                function()
+        except Exception as error:  # noqa: BLE001 - torch raises anything here
+            return described(error)
+        return ""
+
+    def forked(self) -> None:
+        """In a child of fork: this is the parent's."""
+        import torch.autograd.profiler as autograd
+
+        if self._running or self._prepared:
+            self._running = self._prepared = False
+            forks.drop(self._profiler, stacks=self._stacks and threading.get_ident() == self._thread, alone=True)
+            autograd._is_profiler_enabled = False
 
     def export(self, path: str, *, plainly: bool = False) -> str:
         """Write it; the fast way once, or `plainly` by torch's exporter in Python, which escapes what it writes."""
@@ -136,34 +132,10 @@ class Session:
             self._profiler.profiler = None
         self._profiler = self._export = None
 
-    # --- other profilers ------------------------------------------------------------------------------------------
-
-    def _hook(self) -> None:
-        import torch.autograd.profiler as autograd
-
-        original = getattr(autograd, _HOOKED, None)
-        if original is None or self._original is not None:
-            return
-        self._original = original
-
-        def announced(*args: Any, **kwargs: Any) -> Any:
-            self._make_way()
-            return original(*args, **kwargs)
-
-        announced.__wrapped__ = original  # type: ignore[attr-defined]
-        setattr(autograd, _HOOKED, announced)
-
-    def _unhook(self) -> None:
-        import torch.autograd.profiler as autograd
-
-        if self._original is not None:
-            setattr(autograd, _HOOKED, self._original)
-            self._original = None
-
     def _make_way(self) -> None:
-        if threading.get_ident() == self._thread:
-            self._yielding()
-        else:
+        """Another profiler is about to start, on this thread: after this, nothing of ours may record."""
+        self._yielding()
+        if self._running or self._prepared:
             self.lost = "another profiler was started on another thread"
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from kinetoscope.record import guards
+from kinetoscope.record.bounds import Bounds
 from kinetoscope.record.delivery import Delivery
 from kinetoscope.record.requests import Request
 from kinetoscope.record.session import Session
 from kinetoscope.record.signals import Interruption
 from kinetoscope.record.window import Window
+
+_HIDDEN: Final = 32 << 20
+"""Free bytes of the heap that a window would take before the process is seen to grow."""
 
 
 class Stage:
@@ -45,11 +50,14 @@ class Stage:
         *,
         provisional: bool = False,
         on_ready: Callable[[Any], Any] | None = None,
+        on_end: Callable[[], Any] | None = None,
     ) -> bool:
         """Begin a window with the step that is about to run; if it cannot be, whoever asked is told why."""
         on_done = [asked.on_done] if asked.on_done is not None else []
         why = "a window is running" if self.window is not None else self._delivery.ready()
         if not why:
+            self.asked_to_stop = ""
+            guards.trim(_HIDDEN)
             session = Session(asked.options, light=provisional, yielding=self._make_way)
             self.window = window = Window(
                 session,
@@ -59,17 +67,18 @@ class Stage:
                 asked.active,
                 on_done,
                 self._resident,
-                self._resident.bytes(),
-                guards.memory_limit(asked.options.max_memory),
+                Bounds(asked.options, self._resident.bytes, guards.free_memory()),
                 provisional,
                 on_ready=on_ready,
+                on_end=on_end,
             )
+            window.watch = guards.Watch(window.bounds.look, functools.partial(self._too_much, window))
             if asked.warmup <= 0:
                 why = self._begin(window, step)
             else:
                 why = session.prepare()
                 if why:
-                    self.window = None
+                    self._forget(window)
         if why:
             self._delivery.refuse(why, on_done, asked.reason)
         return not why
@@ -77,13 +86,14 @@ class Stage:
     def advance(self, window: Window, ended: int, step: int, samples: int | None) -> None:
         """A step of the window ended, and the next is about to run."""
         if window.began is None:
+            window.bounds.step()
             window.warmup -= 1
             why = self._begin(window, step) if window.warmup <= 0 else ""
             if why:
                 self._delivery.refuse(why, window.on_done, window.reason)
             return
         window.close_step(ended, samples, whole=True)
-        why = self.asked_to_stop or window.too_much(window.steps[-1]["resident_bytes"])
+        why = self.asked_to_stop or window.bounds.step(window.steps[-1]["resident_bytes"])
         if why or len(window.steps) >= window.active:
             self._end(window, "" if len(window.steps) >= window.active else why)
         else:
@@ -92,13 +102,14 @@ class Stage:
     def cut(self, window: Window, step: int, reason: str) -> None:
         """Record no more; whether what was recorded is wanted shows later."""
         window.cut = reason
+        window.ended()
         window.close_step(step, None, whole=False)
         window.session.stop()
 
     def stop(self, window: Window, step: int, reason: str, *, keep: bool) -> None:
         """End the window in the midst of a step."""
         if window.began is None:
-            self.window = None
+            self._forget(window)
             window.session.stop()
             window.session.release()
             if keep:
@@ -107,6 +118,12 @@ class Stage:
         window.close_step(step, None, whole=False)
         self._end(window, reason, keep=keep)
 
+    def forked(self) -> None:
+        """In a child of fork, the window is the parent's."""
+        window, self.window, self.asked_to_stop = self.window, None, ""
+        if window is not None:
+            window.forked()
+
     def close(self) -> None:
         """No window comes any more."""
         self._resident.close()
@@ -114,27 +131,34 @@ class Stage:
     def _begin(self, window: Window, step: int) -> str:
         """Record from here on; "" or why not."""
         began = time.perf_counter()
-        window.resident_before = window.resident.bytes()
         window.clock("start")
         why = window.session.start()
         if why:
-            self.window = None
+            self._forget(window)
             return why
         window.began = step
-        window.began_at = time.monotonic()
+        window.bounds.begin()
         self._listen()
-        window.watch = guards.Watch(window.too_much, self._interruption.raise_for)
         window.start_seconds = time.perf_counter() - began
         window.open_step(step)
         return ""
 
+    def _too_much(self, window: Window, why: str) -> None:
+        """Called on the thread that watches: the window is to end, in the midst of the step if that can be."""
+        if self.window is window:
+            self.asked_to_stop = why
+            self._interruption.raise_for(why)
+
+    def _forget(self, window: Window) -> None:
+        """It is no longer the one that runs."""
+        self.window, self.asked_to_stop = None, ""
+        window.ended()
+
     def _end(self, window: Window, truncated: str, *, keep: bool = True) -> None:
         """Stop torch's profiler; what it recorded is delivered, or forgotten."""
-        self.window, self.asked_to_stop = None, ""
-        if window.watch is not None:
-            window.watch.end()
+        self._forget(window)
         self._interruption.rest()
-        grown = window.grown()
+        grown = window.bounds.grown()
         window.clock("stop")
         before = time.perf_counter()
         why = window.session.lost if window.cut else window.session.stop()

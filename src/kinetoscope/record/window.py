@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinetoscope.record import guards, meta
+from kinetoscope.record.bounds import Bounds
 from kinetoscope.record.collector import Collections
 from kinetoscope.record.options import Options
 from kinetoscope.record.session import Session
@@ -30,9 +31,11 @@ class Window:
         steps: one entry a finished step, for the sidecar.
         began: the first step recorded; None while it warms up.
         span: the step's own span in the trace, while it is open.
+        bounds: how far it may go.
         provisional: it is thrown away if a step ever ends.
         cut: why a provisional one records no more, though it may still be wanted.
         collections: spans of the garbage collector, while a step is recorded.
+        on_ready, on_end: what to call once it is exported, and before it stops.
     """
 
     session: Session
@@ -42,35 +45,19 @@ class Window:
     active: int
     on_done: list[Callable[[Written], None]]
     resident: guards.Resident
-    resident_before: int
-    limit: int
+    bounds: Bounds
     provisional: bool = False
     steps: list[dict[str, Any]] = field(default_factory=list)
     clocks: list[dict[str, Any]] = field(default_factory=list)
     began: int | None = None
-    began_at: float = field(default_factory=time.monotonic)
     step_began: int = 0
     span: Any = None
     watch: guards.Watch | None = None
     start_seconds: float = 0.0
     on_ready: Callable[[Any], Any] | None = None
+    on_end: Callable[[], Any] | None = None
     cut: str = ""
     collections: Collections = field(default_factory=Collections)
-
-    def grown(self, now: int | None = None) -> int:
-        """Bytes by which resident memory grew since it began; `now`: what it is, where that was just asked."""
-        return max((self.resident.bytes() if now is None else now) - self.resident_before, 0)
-
-    def too_much(self, resident: int | None = None) -> str:
-        """In a few words, what is over its limit; "" if nothing is."""
-        grown = self.grown(resident)
-        if grown > self.limit:
-            return f"memory grew by {grown >> 20} MB (limit {self.limit >> 20} MB)"
-        if grown > self.options.max_events * guards.BYTES_PER_EVENT * 3:
-            return f"more than {self.options.max_events} events"
-        if time.monotonic() - self.began_at > self.options.max_seconds:
-            return f"it took longer than {self.options.max_seconds:g} s"
-        return ""
 
     def open_step(self, number: int) -> None:
         """A step begins: its span in the trace carries its number in the run."""
@@ -100,6 +87,20 @@ class Window:
             if memory:
                 facts["device_memory"] = memory
             self.steps.append(facts)
+
+    def ended(self) -> None:
+        """Nobody watches it any more, and whoever wants to know hears that it records no more."""
+        on_end, self.on_end = self.on_end, None
+        if on_end is not None:
+            guards.harmless(None)(on_end)()
+        if self.watch is not None:
+            self.watch.end()
+
+    def forked(self) -> None:
+        """In a child of fork: it is the parent's. The span of the step stays open there, and here says nothing."""
+        self.collections.close()
+        self.session.forked()
+        self.ended()
 
     def clock(self, at: str) -> None:
         """Note what the clocks say."""

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from kinetoscope.record import meta
 from kinetoscope.record.apart import Apart
-from kinetoscope.record.guards import described, tell
+from kinetoscope.record.guards import described, tell, trim
 from kinetoscope.record.session import Exported, Session
 
 MOST_WAITING: Final = 4
@@ -148,6 +148,7 @@ class Writer:
                 written = _lost(work, described(error))
             if work.session is not None:
                 work.session.release()
+                trim()
             for each in work.on_done:
                 try:
                     each(written)
