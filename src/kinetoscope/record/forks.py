@@ -19,7 +19,7 @@ from typing import Any, Final
 
 _CURRENT: Final = "_ZN3c1020ThreadLocalDebugInfo7currentEv"
 _FORCE: Final = "_ZN3c1020ThreadLocalDebugInfo22_forceCurrentDebugInfoESt10shared_ptrIS0_E"
-"""`c10::ThreadLocalDebugInfo`: `current()` and `_forceCurrentDebugInfo(std::shared_ptr)`; there torch keeps a profiler."""
+"""Of `c10::ThreadLocalDebugInfo`, `current()` and `_forceCurrentDebugInfo(std::shared_ptr)`: profilers are there."""
 
 
 class _Returned(ctypes.Structure):
