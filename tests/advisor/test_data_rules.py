@@ -164,7 +164,13 @@ def queue_loop(wait: int, frame: str = "queue.py(154): get") -> list[Event]:
 
 
 @pytest.mark.parametrize(
-    "frame", ["queue.py(154): get", "PIL/Image.py(3243): open", "<built-in method read of _io.BufferedReader object>"]
+    "frame",
+    [
+        "queue.py(154): get",
+        "PIL/Image.py(3243): open",
+        "<built-in method read of _io.BufferedReader object>",
+        "<built-in function next>",
+    ],
 )
 def test_python_calls_that_wait_for_data_are_at_stake(tmp_path: Path, frame: str) -> None:
     (claim,) = claims("DATA004", look(tmp_path, *queue_loop(300_000, frame)))

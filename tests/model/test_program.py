@@ -40,7 +40,8 @@ def test_what_it_uses_already(tmp_path: Path) -> None:
 def test_which_options_left_something_behind(tmp_path: Path) -> None:
     bare = job(tmp_path, op("aten::mm", 0, 9)).trace()
     assert bare.of(recorded_options) == frozenset()
-    shaped = op("aten::mm", 0, 9, **{"Input Dims": [[2, 2], [2, 2]], "Call stack": "train.py(3): f"})
+    shaped = op("aten::mm", 0, 9)
+    shaped["args"] |= {"Input Dims": [[2, 2], [2, 2]], "Call stack": "train.py(3): f"}
     full = job(tmp_path, shaped, memory(3, 512)).trace()
     assert full.of(recorded_options) == {"record_shapes", "profile_memory", "with_stack"}
 

@@ -155,7 +155,10 @@ def _program(answers: pl.DataFrame) -> ProgramKind:
     return cast(ProgramKind, kinds[0]) if len(kinds) else "unknown"
 
 
-_COMMON: Final = ("A ", "An ", "The ", "All ", "Each ", "Many ", "Some ", "In ", "Copies ", "Images ", "Matrix ")
+_COMMON: Final = (
+    *("A ", "An ", "The ", "All ", "Each ", "Many ", "Some ", "In ", "One ", "More ", "Host ", "Device ", "Devices "),
+    *("Copies ", "Images ", "Matrix ", "Attention ", "Computation ", "Gradients ", "Parameters ", "Graph ", "Process "),
+)
 """How sentences begin whose first letter is small within another sentence."""
 
 

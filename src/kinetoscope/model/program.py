@@ -91,5 +91,5 @@ def used(trace: Trace) -> frozenset[Use]:
     graphs = rows_named(
         trace, lambda name: _GRAPH_LAUNCH.match(name) is not None, EventKind.RUNTIME, holding=("GraphLaunch",)
     )
-    found: list[Use] = [*(["compiled"] if compiled.any() else []), *(["graphs"] if graphs.any() else [])]
-    return frozenset(found)
+    found: dict[Use, bool] = {"compiled": bool(compiled.any()), "graphs": bool(graphs.any())}
+    return frozenset(use for use, there in found.items() if there)

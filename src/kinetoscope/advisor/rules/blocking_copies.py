@@ -65,7 +65,7 @@ def blocking_copies(look: RankView) -> Iterator[Claim]:
         change="- batch = batch.to(device)\n+ batch = batch.to(device, non_blocking=True)"
         + ("" if pinned else "  # with pin_memory=True in the loader"),
         why="The host only queues these copies"
-        + ("; they are supposed to run at the speed of the link." if len(unknown) else "."),
+        + (", which then run at the speed of the link." if len(unknown) else "."),
         confidence="high" if pinned else "medium",
         evidence=(seen(look, int(longest), "the longest wait", "synchronizations"),),
         time=look.exposed(waits),

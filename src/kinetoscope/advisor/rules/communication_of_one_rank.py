@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.finding import Claim, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.where import seen
 from kinetoscope.advisor.words import each_step
@@ -44,7 +44,7 @@ def communication_of_one_rank(look: RankView) -> Iterator[Claim]:
         message="Computation waits for collectives, for data or for a late rank. It waits"
         f" {shown(look.each_step(exposed.length), 'ns')} of each step, in {each_step(len(calls) / look.count, 'call')};"
         " only the traces of all ranks tell for which.",
-        stake=look.stake(np.zeros(look.count), sums),
+        stake=Stake(0.0, float(np.mean(sums))),
         change="+ kinetoscope advise FOLDER  # with the traces of all ranks",
         why="No computation of this rank hides these collectives; one rank cannot tell transfer from waiting.",
         confidence="medium",

@@ -51,7 +51,7 @@ def gloo_between_devices(look: JobView) -> Iterator[Claim]:
         f" {shown(exposed, 'ns')} of each step, in {each_step(calls, 'call')}.",
         stake=Stake(min(low, exposed), exposed),
         change='- dist.init_process_group("gloo")\n+ dist.init_process_group("nccl")',
-        why="Exposed transfer, without waiting for late ranks; NCCL is supposed to reach at least 4 GB/s on the bus."
+        why="Exposed transfer, without waiting for late ranks; NCCL reaches 4 GB/s on the bus at least."
         if known
         else "Exposed transfer, without waiting for late ranks; between machines, or without sizes, a quarter is sure.",
         confidence="high" if known else "medium",

@@ -86,7 +86,7 @@ def many_small_collectives(look: JobView) -> Iterator[Claim]:
             if kind == "all_reduce"
             else "- for t in tensors: dist.all_reduce(t)\n+ with dist._coalescing_manager(): ...",
             why=f"Each costs a latency of {shown(latency, 'ns')}, whatever it carries; put together all but"
-            f" {math.ceil(size / _BUCKET)} of these go, and seven tenths of that is supposed to be sure.",
+            f" {math.ceil(size / _BUCKET)} of these go, and seven tenths of that count as sure.",
             confidence="medium",
             evidence=(Evidence("how long each size takes", "collectives"),),
             time=found.of_transfer(exposed),

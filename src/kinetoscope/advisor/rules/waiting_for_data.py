@@ -30,14 +30,20 @@ from kinetoscope.views.numbers import shown
 _READERS: Final = (
     "PIL/", "_imaging", "imread", "imdecode", "cv2", "npyio", "webdataset", "nvidia/dali", "h5py", "pyarrow", "zarr",
     "lmdb", "tensorflow_datasets", "arrow_dataset", "torchvision/io", "torchaudio", "soundfile", "ffcv", "decord",
-    "streaming/base", "BufferedReader", "pandas/io", "DataPipe",
+    "streaming/base", "BufferedReader", "pandas/io", "DataPipe", "function next>",
 )  # fmt: skip
 """What the names of Python calls, and of DataPipe's spans, hold that read data or decode it."""
 
 _READS: Final = re.compile(
     r"(?:^|/)(?:PIL|webdataset|nvidia/dali|h5py|pyarrow|zarr|tensorflow_datasets|torchvision/io|torchaudio|ffcv|decord)"
     r"/|arrow_dataset\.py|streaming/base/|pandas/io/|soundfile\.py|_?npyio(?:_impl)?\.py\(\d+\): load"
-    r"|<built-in (?:function|method) (?:imread|imdecode|read\w* of _io\.)|lmdb|_imaging|^enumerate\(DataPipe\)#"
+    r"|^<built-in function next>|<built-in (?:function|method) (?:imread|imdecode|read\w* of _io\.)|lmdb|_imaging"
+    r"|^enumerate\(DataPipe\)#"
+)
+
+_CHANGE: Final = (
+    "- for batch in batches():  # made, or waited for, in the loop\n"
+    "+ for batch in DataLoader(dataset, num_workers=4, pin_memory=True, persistent_workers=True):"
 )
 
 _FEWEST: Final = 2
@@ -49,8 +55,8 @@ def waiting_for_data(look: RankView) -> Iterator[Claim]:
 
     What it checks. Torch's loader leaves spans; loaders of another make leave none, or a gap at the beginning of each
     step: from the last operator of the step before to the forward pass. Where Python calls were recorded, those count
-    that wait for a queue or read and decode files; else, of a gap, the time until a copy to the device begins, without
-    operators and calls of the runtime.
+    that wait for a queue, take the next item of an iterator, or read and decode files; else, of a gap, the time until a
+    copy to the device begins, without operators and calls of the runtime.
 
     Why it matters. While the thread that trains waits for a batch, or makes one, it launches nothing. At stake is what
     the steps gain if this time vanishes, of which three quarters are taken to be sure (half of it where the training
@@ -70,8 +76,7 @@ def waiting_for_data(look: RankView) -> Iterator[Claim]:
         message=f"{wording(look.program).process} waits for data that no torch DataLoader makes. It waits"
         f" {shown(waiting, 'ns')} of each step ({share(waiting, look.step)}){_by(look.trace, source)}.",
         stake=look.stake(part * gains, gains),
-        change="- for batch in batches():  # made, or waited for, in the loop\n"
-        "+ for batch in DataLoader(dataset, num_workers=4, pin_memory=True, persistent_workers=True):",
+        change="" if look.program == "serving" else _CHANGE,
         why=f"Batches that are made ahead bring {share(part, 1.0)} of the gain, which counts as sure.",
         confidence=confidence(look, known),
         evidence=(_evidence(look, source, time),),
