@@ -20,6 +20,7 @@ class InBlocks:
         self.path = "memory.json"
         self.fault: list[str] = []
         self.goes_on = False
+        self.unread = 0.0
         self.length = 0
         self._content = content
         self._sizes = iter(sizes)

@@ -11,6 +11,7 @@ import polars as pl
 
 from kinetoscope.model.device import device_work
 from kinetoscope.model.devices import devices
+from kinetoscope.model.examination import damage_of
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.kinds import EventKind, WorkKind
 from kinetoscope.model.naming import listed
@@ -82,6 +83,8 @@ def _file(trace: Trace) -> Iterator[Row]:
     yield "file", "text", f"{trace.text_bytes} bytes"
     yield "file", "events", str(len(trace))
     yield "file", "memory", f"{trace.nbytes} bytes"
+    if damage := trace.of(damage_of):
+        yield "file", "damage", damage
 
 
 def _run(trace: Trace) -> Iterator[Row]:

@@ -12,6 +12,7 @@ from typing import Final
 
 from kinetoscope.advisor.advice import METHOD, Advice, is_part_sure
 from kinetoscope.advisor.finding import Evidence, Finding
+from kinetoscope.model.health import DAMAGED
 from kinetoscope.model.naming import listed
 from kinetoscope.views.lines import FILL, THIN, Line, Piece, plain
 from kinetoscope.views.numbers import scale, shown
@@ -69,6 +70,9 @@ def _head(advice: Advice, ranks: int, width: int) -> Iterator[Line]:
                      for name, count in counts.items() if count)  # fmt: skip
     text = f"{step}{where}: {said}." if said else f"{step}{where}."
     yield from (plain(line, "dim") for line in wrapped(text, width))
+    for note in advice.notes:
+        if DAMAGED in note:
+            yield from (plain(line, "warn") for line in wrapped(f"! {printable(note)}", width, indent="  "))
 
 
 def _finding(
@@ -196,7 +200,7 @@ def _span(start: int, end: int) -> str:
 
 
 def _foot(advice: Advice, width: int) -> Iterator[Line]:
-    notes: Sequence[str] = advice.notes
+    notes: Sequence[str] = [note for note in advice.notes if DAMAGED not in note]
     if advice.findings:
         yield plain()
         code = advice.findings[0].code

@@ -46,6 +46,8 @@ def _head(digest: Digest, width: int) -> Iterator[Line]:
 
 def _words(digest: Digest, width: int) -> Iterator[Line]:
     yield from (plain(line, "bold") for line in wrapped(printable(digest.headline), width))
+    for said in digest.damage:
+        yield from (plain(line, "warn") for line in wrapped(f"! {printable(said)}", width, indent="  "))
     if digest.ranks:
         yield from (plain(line) for line in wrapped(printable(digest.ranks), width))
     if digest.loss and not digest.changes:

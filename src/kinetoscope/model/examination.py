@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from kinetoscope.model import damage, omissions
+from kinetoscope.model.device import device_work
 from kinetoscope.model.health import Health, Symptom
 from kinetoscope.model.trace import Trace
 
@@ -40,6 +41,14 @@ CHECKS: Final[tuple[Check, ...]] = (
     omissions.no_memory,
 )
 """Every check, in the order in which findings of one severity are told."""
+
+
+def damage_of(trace: Trace) -> str:
+    """That data was lost, and what may be missing because of that; "" where none was. Ask by `trace.of`."""
+    found = Health(trace.reading).damage
+    if found and not len(trace.of(device_work)):
+        return f"{found} That no device work is seen may be because of that."
+    return found
 
 
 def examine(trace: Trace) -> Health:

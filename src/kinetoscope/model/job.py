@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 import polars as pl
 
 from kinetoscope.errors import InputError, UsageError
+from kinetoscope.model.examination import damage_of
 from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import ALL, Selection
 from kinetoscope.model.source import Source
@@ -61,8 +62,10 @@ class Task:
     params: Mapping[str, Any]
 
     def __call__(self, trace: Trace) -> Partial:
-        """Ask it."""
-        return self.of_trace(trace, self.select, **self.params)
+        """Ask it; that the file is damaged is the first that is said about the answer."""
+        found = self.of_trace(trace, self.select, **self.params)
+        damage = trace.of(damage_of)
+        return Partial(found.frame, (damage, *found.notes)) if damage else found
 
 
 class Engine(Protocol):

@@ -110,5 +110,7 @@ def _symptom(facts: Any) -> Symptom:
     match facts:
         case {"code": str(code), "severity": str(severity), "message": str(message), "count": int(count)}:
             if severity in get_args(Severity):
-                return Symptom(code, severity, message, count)  # type: ignore[arg-type]
+                lost = facts.get("lost", 0.0)  # older versions did not write it
+                share = float(lost) if isinstance(lost, int | float) and 0 <= lost <= 1 else 0.0
+                return Symptom(code, severity, message, count, share)  # type: ignore[arg-type]
     raise ValueError("its manifest says what no manifest says about how the trace was read")

@@ -109,6 +109,7 @@ class Digest:
     health: tuple[tuple[str, str], ...]
     commands: tuple[tuple[str, str], ...]
     ranks: str = ""
+    damage: tuple[str, ...] = ()
 
 
 def digest(path: str, results: Mapping[str, Result], found: Advice | None = None) -> Digest:
@@ -137,6 +138,7 @@ def digest(path: str, results: Mapping[str, Result], found: Advice | None = None
         health=recorded.health(info, results["trace_info"].notes),
         commands=_commands(path, device=device),
         ranks=_waits(results, ranks),
+        damage=recorded.damage(info),
     )
 
 

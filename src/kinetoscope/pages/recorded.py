@@ -8,6 +8,8 @@ from typing import Final
 
 import polars as pl
 
+from kinetoscope.model.health import DAMAGED
+from kinetoscope.model.naming import listed
 from kinetoscope.views.numbers import grouped, shown, significant
 
 _NUMBER: Final = re.compile(r"\d{1,9}")
@@ -62,11 +64,22 @@ def _devices(info: pl.DataFrame) -> str:
     return ", ".join(f"{count} × {name}" if count > 1 else name for name, count in counted.rows())
 
 
+def damage(info: pl.DataFrame) -> tuple[str, ...]:
+    """Which files are damaged, and how much of them is lost."""
+    rows = info.filter((pl.col("topic") == "file") & (pl.col("item") == "damage"))
+    several = info.get_column("rank").n_unique() > 1
+    found = rows.group_by("value", maintain_order=True).agg("rank")
+    return tuple(
+        f"{f'Rank {listed(ranks)}: ' if several else ''}{value}"
+        for value, ranks in found.select("value", "rank").rows()
+    )
+
+
 def health(info: pl.DataFrame, notes: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Severity and sentence, the worst first; what several ranks have is said of the first of them."""
     rows = info.filter(pl.col("topic") == "health").group_by("item", maintain_order=True)
     found = rows.agg(pl.col("value", "rank").first(), pl.len().alias("ranks"))
-    said = [("warning", note) for note in notes]
+    said = [("warning", note) for note in notes if DAMAGED not in note]
     for item, value, rank, ranks in found.rows():
         others = f" (Rank {rank}; {ranks - 1} other{'s' * (ranks > 2)} alike.)" if ranks > 1 else ""
         said.append((item.partition(" ")[0], value + others))

@@ -35,6 +35,7 @@ class Elements:
         columns: the rows, in file order.
         repaired: kinds of damage and how often.
         lost, lost_places: elements that could not be repaired; where the first few of them stood.
+        lost_bytes: of elements, and of parts of them, that are left out for being no JSON.
         rubbish: pieces of text between elements that are no JSON.
         odd_commas: commas missing or doubled between elements.
         cut: the text ended inside the list.
@@ -46,6 +47,7 @@ class Elements:
     repaired: Counter[str] = field(default_factory=Counter)
     lost: int = 0
     lost_places: list[int] = field(default_factory=list)
+    lost_bytes: int = 0
     rubbish: int = 0
     odd_commas: int = 0
     cut: bool = False
@@ -100,9 +102,13 @@ def _mend(window: Window, elements: Elements) -> tuple[int, int]:
     mended = repair.repair_event(bytes(text)) if len(text) <= _LONGEST_MENDED else None
     if mended is not None and _keep(mended.json, elements):
         elements.repaired[mended.what] += 1
+        if "dropped" in mended.what:  # what else is shorter was only written otherwise
+            elements.lost_bytes += max(0, len(text) - len(mended.json))
     elif window.data[begin] != ord("{"):
         elements.rubbish += 1
+        elements.lost_bytes += len(text)
     else:
+        elements.lost_bytes += len(text)
         elements.lost += 1
         if len(elements.lost_places) < 5:
             elements.lost_places.append(window.offset + begin)

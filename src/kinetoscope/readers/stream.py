@@ -52,12 +52,14 @@ class Text(Protocol):
         path: what to call it in messages.
         fault: what was wrong with it, one phrase each; complete when the iteration has ended.
         goes_on: something that does not belong to it follows where it is stored.
+        unread: share of what is stored that could not be read; 0 where that is nothing, or nobody can tell.
         length: bytes handed out so far.
     """
 
     path: str
     fault: list[str]
     goes_on: bool
+    unread: float
     length: int
 
     def __iter__(self) -> Iterator[bytes]: ...
@@ -91,6 +93,7 @@ class Blocks:
         self.path = path
         self.fault: list[str] = []
         self.goes_on = False
+        self.unread = 0.0
         self.length = 0
         self._max_size = max_size
         self._progress: Progress = progress or (lambda _: None)
@@ -191,6 +194,7 @@ class Blocks:
             self.goes_on = True
         except CorruptError as error:
             self.fault.append(f"the compressed data is corrupt ({error})")
+            self.unread = max(0.0, 1 - error.at / self.stored) if self.stored else 0.0
             again, _ = open_file(self.path, self._cache)
             with again:
                 yield from salvaged(again.read, error.at, done)

@@ -13,6 +13,7 @@ from kinetoscope import __version__
 from kinetoscope.analyses import GROUPS, named
 from kinetoscope.model.device import device_work
 from kinetoscope.model.devices import devices
+from kinetoscope.model.examination import damage_of
 from kinetoscope.model.kinds import HOST_KINDS
 from kinetoscope.model.lanes import lanes
 from kinetoscope.model.scope import origin_of_time, steady_places
@@ -93,6 +94,7 @@ def of_run(run: Run, rank: int | None, cycle: int, steps_by: str | None) -> dict
         "rank": rank,
         "cycle": cycle,
         "cycles": sum(source.rank == rank for source in job.sources),
+        "damage": trace.of(damage_of),
         **of_trace(trace, steps_by),
         "notes": [*job.notes, *(symptom.message for symptom in trace.health)],
     }

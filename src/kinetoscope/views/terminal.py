@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from kinetoscope.model.health import DAMAGED
 from kinetoscope.schema import Bars, Chart, Lines, Result, StackedBars
 from kinetoscope.views import bars, fitting, sparklines
 from kinetoscope.views.columns import Formatted, drawn_by, formatted
@@ -60,14 +61,19 @@ def show(result: Result, console: Console, *, limit: int | None = None, title: s
 
 
 def lines(result: Result, *, width: int, limit: int | None = None, title: str = "") -> Iterator[Line]:
-    """The lines of the view: title, table, foot, notes."""
+    """The lines of the view: title, damage, table, foot, notes."""
     if title:
         yield from (plain(each, "bold") for each in wrapped(printable(title), width))
+    damage = [note for note in result.notes if DAMAGED in note]
+    for note in damage:
+        yield from (plain(each, "warn") for each in wrapped(f"! {printable(note)}", width, indent="  "))
+    if title or damage:
         yield plain()
     yield from table(result, width=width, limit=limit)
-    if result.notes:
+    notes = [note for note in result.notes if note not in damage]
+    if notes:
         yield plain()
-    for note in result.notes:
+    for note in notes:
         yield from (plain(each, "dim") for each in wrapped(f"· {printable(note)}", width, indent="  "))
 
 

@@ -55,6 +55,8 @@ export interface Run {
   readonly streams: readonly { readonly device: number; readonly stream: number }[];
   readonly threads: readonly { readonly thread: number; readonly name: string }[];
   readonly notes: readonly string[];
+  /** That the file lost data, and how much; "" where it did not. */
+  readonly damage?: string;
 }
 
 export interface Progress {

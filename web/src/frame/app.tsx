@@ -17,7 +17,7 @@ import { Help } from "./help";
 import { Nav, pagesOf } from "./nav";
 import { Runs } from "./pickers";
 import { Progress } from "./progress";
-import { Failed, Waiting } from "./states";
+import { Damage, Failed, Narrowed, Waiting } from "./states";
 
 const POLL = 5000;
 
@@ -89,6 +89,8 @@ export function App() {
     () =>
       props && (
         <Context.Provider value={props}>
+          {props.about.damage && <Damage said={props.about.damage} more={props.about.notes} />}
+          {props.state.view !== "timeline" && <Narrowed select={props.select} />}
           <Guard key={props.state.view}>
             <View {...props} />
           </Guard>
@@ -109,7 +111,8 @@ export function App() {
       <Header
         state={state}
         runs={listed}
-        about={about.data}
+        about={about.error ? undefined : about.data}
+        page={pages.find((page) => page.name === state.view)}
         toggle={() => setMenu(!menu)}
         menu={menu}
         help={() => setHelp(true)}

@@ -6,21 +6,23 @@ import { useKeys } from "../base/keyboard";
 import { shown } from "../base/numbers";
 import { fitted, printable } from "../base/text";
 import { setTheme, useDark } from "../base/theme";
-import { go, type State } from "../base/url";
+import { go, type Select, type State } from "../base/url";
 import { Cycles, Only, Ranks, Runs, Steps, TimeRange } from "./pickers";
 import { Pill } from "./popover";
-import { few } from "./ranges";
+import type { PageName } from "./nav";
+import { few, textOf } from "./ranges";
 
 interface Props {
   readonly state: State;
   readonly runs: readonly Listed[];
   readonly about: Run | undefined;
+  readonly page: PageName | undefined;
   readonly menu: boolean;
   readonly toggle: () => void;
   readonly help: () => void;
 }
 
-export function Header({ state, runs, about, menu, toggle, help }: Props) {
+export function Header({ state, runs, about, page, menu, toggle, help }: Props) {
   const dark = useDark();
   const fixed = api.embedded;
   const { select } = state;
@@ -77,12 +79,14 @@ export function Header({ state, runs, about, menu, toggle, help }: Props) {
         <Pill
           label="rank"
           value={
-            ranks
-              ? `${select.ranks ? few(select.ranks) : (select.rank ?? String(about?.ranks[0] ?? 0))} of ${ranks}`
-              : "–"
+            about
+              ? ranksText(select, about, page)
+              : select.rank || select.ranks
+                ? few(select.rank ?? select.ranks ?? "")
+                : "–"
           }
           title="Rank"
-          fixed={fixed || ranks < 2}
+          fixed={fixed || (ranks < 2 && !select.rank && !select.ranks)}
           right
           class="of-rank"
         >
@@ -97,7 +101,7 @@ export function Header({ state, runs, about, menu, toggle, help }: Props) {
         {(about?.cycles ?? 1) > 1 && (
           <Pill
             label="cycle"
-            value={`${select.cycle ?? 0} of ${about?.cycles}`}
+            value={`${select.cycle ?? (state.view === "timeline" ? 0 : "all")} of ${about?.cycles}`}
             title="Cycle of the profiler"
             fixed={fixed}
             right
@@ -114,9 +118,9 @@ export function Header({ state, runs, about, menu, toggle, help }: Props) {
         )}
         <Pill
           label="steps"
-          value={stepsText(select.steps, about)}
+          value={stepsText(select, about, page)}
           title="Steps"
-          fixed={fixed || !about?.steps.length}
+          fixed={fixed || (!about?.steps.length && !select.steps)}
           right
           set={!!select.steps}
         >
@@ -187,9 +191,24 @@ export function Header({ state, runs, about, menu, toggle, help }: Props) {
   );
 }
 
-function stepsText(steps: string | undefined, about: Run | undefined): string {
+/** The ranks that the view is about. */
+function ranksText({ rank, ranks }: Select, about: Run, page: PageName | undefined): string {
+  const all = page?.ranks === "all" || (page?.ranks === "job" && !rank && !ranks);
+  if (about.ranks.length < 2) return `${about.ranks[0] ?? 0}`;
+  if (all) return `all ${about.ranks.length}`;
+  return `${ranks ? few(ranks) : (rank ?? String(about.ranks[0] ?? 0))} of ${about.ranks.length}`;
+}
+
+/** The steps that the view is about. */
+function stepsText({ steps, time }: Select, about: Run | undefined, page: PageName | undefined): string {
   const all = about?.steps ?? [];
-  if (!all.length) return about ? "none" : "–";
-  if (!steps) return `all ${all.length}`;
-  return steps === "steady" ? "steady" : `${steps.replaceAll("-", "–").replaceAll(",", ", ")} of ${all.length}`;
+  if (!all.length) return steps ? few(steps) : about ? "none" : "–";
+  const steady = all.filter((step) => step.steady !== false);
+  if (steps === "all" || (!steps && (time || page?.recorded)) || (!steps && steady.length === all.length))
+    return `all ${all.length}`;
+  if (!steps || steps === "steady") {
+    const named = few(textOf(steady.map(({ step }) => step)));
+    return all[0]?.steady === false ? `${named} · warm-up left out` : `${named} of ${all.length}`;
+  }
+  return `${few(steps)} of ${all.length}`;
 }

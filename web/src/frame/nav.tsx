@@ -8,6 +8,8 @@ import { changed, go, hashOf, type State } from "../base/url";
 export interface PageName {
   readonly name: string;
   readonly title: string;
+  readonly ranks?: "one" | "all" | "job";
+  readonly recorded?: boolean;
 }
 
 const USUAL: readonly PageName[] = [

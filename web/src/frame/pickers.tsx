@@ -126,12 +126,11 @@ export function Cycles({
 }) {
   return (
     <div class="cells">
+      <button aria-pressed={!chosen} onClick={() => choose(null)}>
+        all
+      </button>
       {Array.from({ length: Math.min(cycles, 256) }, (_, cycle) => (
-        <button
-          key={cycle}
-          aria-pressed={String(cycle) === (chosen || "0")}
-          onClick={() => choose(cycle ? String(cycle) : null)}
-        >
+        <button key={cycle} aria-pressed={String(cycle) === chosen} onClick={() => choose(String(cycle))}>
           {cycle}
         </button>
       ))}
@@ -149,7 +148,7 @@ interface StepsProps {
 export function Steps({ steps, chosen, choose }: StepsProps) {
   const [text, setText] = useState(chosen);
   const [anchor, setAnchor] = useState<number | null>(null);
-  const marked = text === "" ? null : text === "steady" ? null : numbersOf(text);
+  const marked = /\d/.test(text) ? numbersOf(text) : null;
   const unit = scale(
     steps.map((step) => step.end - step.start),
     "ns",
@@ -166,15 +165,15 @@ export function Steps({ steps, chosen, choose }: StepsProps) {
   return (
     <form onSubmit={(event) => (event.preventDefault(), choose(text.trim() || null))}>
       <div class="row">
-        <button type="button" class="button" aria-pressed={!chosen} onClick={() => choose(null)}>
+        <button type="button" class="button" aria-pressed={chosen === "all"} onClick={() => choose("all")}>
           All
         </button>
         <button
           type="button"
           class="button"
-          aria-pressed={chosen === "steady"}
+          aria-pressed={!chosen || chosen === "steady"}
           data-tip="All but those that warm up"
-          onClick={() => choose("steady")}
+          onClick={() => choose(null)}
         >
           Steady
         </button>
@@ -187,12 +186,13 @@ export function Steps({ steps, chosen, choose }: StepsProps) {
         <button class="button strong">Show</button>
       </div>
       <div class="step-bars" role="group" aria-label="Steps by duration">
-        {steps.slice(0, 400).map(({ step, start, end }) => (
+        {steps.slice(0, 400).map(({ step, start, end, steady = true }) => (
           <button
             type="button"
             key={step}
             aria-pressed={marked?.has(step) ?? false}
-            data-tip={`step ${step}: ${withUnit(unit, end - start)}`}
+            class={steady ? "" : "warm"}
+            data-tip={`step ${step}: ${withUnit(unit, end - start)}${steady ? "" : ", not steady: warm-up, or empty"}`}
             aria-label={`step ${step}, ${withUnit(unit, end - start)}`}
             onClick={(event) => take(step, event.shiftKey)}
             onDblClick={() => choose(String(step))}
