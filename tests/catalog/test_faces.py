@@ -232,13 +232,11 @@ def of_overview(page: Any) -> Facts:
             facts["step"] = sum(part["value"] for part in block["parts"])
             facts |= {f"part {part['kind']}": part["value"] for part in block["parts"]}
         if block["block"] == "facts":
-            peaks = [
-                cell["value"]
-                for fact in block["facts"]
-                if fact["label"] == "Peak memory in use"
-                for cell in fact["cells"]
-            ]
-            facts |= {"peak": max(peaks)} if peaks and None not in peaks else {}
+            cells = {fact["label"]: [cell["value"] for cell in fact["cells"]] for fact in block["facts"]}
+            peaks = [value for value in cells.get("Peak memory in use", ()) if value is not None]
+            facts |= {"peak": max(peaks)} if peaks else {}
+            if block["heads"][0] != "mean":
+                facts["utilization of devices"] = tuple(cells["Utilization"])
     return facts
 
 

@@ -26,6 +26,7 @@ class View:
         title: its words.
         ranks: `one`: it is about the one chosen, else the first; `all`: about all together, whichever is chosen;
             `job`: about the one chosen, else all together.
+        sums: of several ranks its numbers are sums; else it shows one rank at a time.
         recorded: it is about all that was recorded, unless steps or a time are chosen; else about the steady steps.
         composed: a module of this package makes it; else the front end does.
         runs: how many runs it is about; `ALL` for all that are listed, oldest first.
@@ -33,6 +34,7 @@ class View:
 
     title: str
     ranks: Literal["one", "all", "job"] = "one"
+    sums: bool = False
     recorded: bool = False
     composed: bool = True
     runs: int = 1
@@ -45,14 +47,14 @@ PAGES: Final[dict[str, View]] = {
     "overview": View("Overview", ranks="job"),
     "findings": View("What to change", ranks="all"),
     "timeline": View("Timeline", recorded=True, composed=False),
-    "operators": View("Operators"),
-    "kernels": View("Kernels"),
-    "modules": View("Modules"),
+    "operators": View("Operators", sums=True),
+    "kernels": View("Kernels", sums=True),
+    "modules": View("Modules", sums=True),
     "memory": View("Memory", recorded=True),
-    "idle": View("Idle & launches"),
+    "idle": View("Idle & launches", sums=True),
     "critical_path": View("Critical path"),
     "distributed": View("Distributed", ranks="all"),
-    "sources": View("Sources"),
+    "sources": View("Sources", sums=True),
     "compare": View("Compare", ranks="job", runs=2),
     "ledger": View("Ledger", ranks="all", runs=ALL),
     "analyses": View("All analyses", composed=False),

@@ -69,11 +69,15 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """One column of `Columns`: a label, a value for each part (None where there is none), where a click leads."""
+    """One column of `Columns`: a label, a value for each part (None where there is none), where a click leads.
+
+    `apart` says why it is none of those that are averaged, as `warm-up`; it is marked, and does not set the scale.
+    """
 
     label: str
     values: Sequence[float | None]
     link: Link | None = None
+    apart: str = ""
 
 
 @dataclass(frozen=True, slots=True)

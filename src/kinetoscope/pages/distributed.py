@@ -11,8 +11,9 @@ from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.naming import listed
 from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Block, Chart, Columns, Link, Page, Part, Stack, Table
+from kinetoscope.pages.blocks import Block, Chart, Columns, Link, Note, Page, Part, Stack, Table
 from kinetoscope.pages.pictures import POINTS, Axis, Dot, heat, points
+from kinetoscope.pages.tables import with_values
 from kinetoscope.pages.waiting import who_waits
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped
@@ -44,7 +45,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     return Page(
         "distributed",
         "Distributed",
-        _sentence(results["stragglers"], results["rank_balance"], ranks),
+        _sentence(results, ranks),
         (f"{grouped(ranks)} rank{'s' * (ranks > 1)}", *_groups(results["collectives"])),
         tuple(_blocks(results)),
         tuple(dict.fromkeys(note for result in results.values() for note in result.notes)),
@@ -58,24 +59,37 @@ def _groups(collectives: Result) -> Iterator[str]:
         yield f"{grouped(int(calls))} collectives" + (f" in {groups} process groups" if groups > 1 else "")
 
 
-def _sentence(stragglers: Result, balance: Result, ranks: int) -> str:
-    if ranks < 2:
-        return "One rank is here: what it waited for cannot be told without the others."
-    return who_waits(stragglers, balance)
+def _sentence(results: Mapping[str, Result], ranks: int) -> str:
+    if ranks > 1:
+        return who_waits(results["stragglers"], results["rank_balance"])
+    if not results["collectives"].frame.height:
+        return "One rank is here, and no collectives of it: it works alone, or they were not recorded."
+    return "One rank is here: what it waited for cannot be told without the others."
 
 
 def _blocks(results: Mapping[str, Result]) -> Iterator[Block]:
     balance = results["rank_balance"]
+    one = balance.frame.n_unique("rank") < 2
     if balance.frame.height:
-        yield _of_ranks(balance)
+        yield _of_ranks(balance, host=not results["overlap"].frame.height)
         if min(balance.frame.n_unique("rank"), balance.frame.n_unique("step")) > 1:
             yield _waiting(balance)
     if results["collectives"].frame.height:
         yield from _bandwidth(results["collectives"])
-    yield Table("Stragglers", "stragglers", sort="-lost", links={"rank": "rank"})
-    yield Table("Collectives", "collectives", sort="-duration")
-    yield Table("Process groups", "process_groups")
-    yield Table("Overlap", "overlap", {"by": "group"})
+    if one:
+        yield Note("Stragglers, steps that start apart and kernels that differ between ranks need other ranks' files.")
+    else:
+        yield Table("Stragglers", "stragglers", sort="-lost", links={"rank": "rank"})
+    if results["collectives"].frame.height:
+        note = "" if one else "Calls, bytes and times are sums over the ranks that took part."
+        names = [name for name in results["collectives"].schema.names if name != "rank"]
+        told = with_values(results["collectives"].frame, names)
+        yield Table("Collectives", "collectives", columns=told, sort="-duration", note=note)
+        of_groups = [name for name in named("process_groups").schema.names if name != "rank"]
+        yield Table("Process groups", "process_groups", columns=of_groups, note=note)
+        yield Table("Overlap", "overlap", {"by": "group"})
+    if one:
+        return
     yield Table("Start of each step", "step_skew", links={"rank": "rank", "step": "step"})
     yield Table(
         "Kernels that differ between ranks", "kernel_spread", sort="-ratio", links={"rank": "rank", "name": "name"}
@@ -97,7 +111,8 @@ def _places(numbers: Sequence[int]) -> tuple[dict[int, int], list[str]]:
     return of, [listed(members) for members in together]
 
 
-def _of_ranks(balance: Result) -> Columns:
+def _of_ranks(balance: Result, *, host: bool) -> Columns:
+    """The average step of each rank; `host`: no device work was recorded, and operators are the computation."""
     of, words = _places(balance.frame.get_column("rank").to_list())
     waited = pl.col("exposed_waiting")
     rows = balance.frame.with_columns(
@@ -111,10 +126,10 @@ def _of_ranks(balance: Result) -> Columns:
         Stack(words[place], times, Link(view="overview", rank=rank))
         for place, *times, rank in means.select("place", *_KINDS, "rank").iter_rows()
     ]
-    parts = [
-        Part(kind, label, 0.0, balance.schema[name].doc if name in balance.schema else _UNKNOWN)
-        for name, (kind, label) in _KINDS.items()
-    ]
+    labels = {name: label for name, (_, label) in _KINDS.items()}
+    labels |= {"computation": "Operators of the host"} if host else {}
+    docs = {name: balance.schema[name].doc for name in _KINDS if name in balance.schema}
+    parts = [Part(kind, labels[name], 0.0, docs.get(name, _UNKNOWN)) for name, (kind, _) in _KINDS.items()]
     together = " Neighbours share a column, which is their mean." if len(of) > len(words) else ""
     return Columns("The average step of each rank", parts, stacks, note=f"By rank.{together}")
 

@@ -33,15 +33,15 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     return Page(
         "idle",
         "Idle & launches",
-        _sentence(idle.frame, select),
+        _sentence(idle.frame, select, worked=bool(named("temporal_breakdown")(job, select=select).frame.height)),
         blocks=tuple(_blocks(job, select, idle, queues, launches)),
         cannot=tuple(dict.fromkeys((*idle.notes, *queues.notes, *launches.notes))),
     )
 
 
-def _sentence(idle: pl.DataFrame, select: Selection) -> str:
+def _sentence(idle: pl.DataFrame, select: Selection, *, worked: bool) -> str:
     if not idle.height:
-        return nothing("device work", select)
+        return "The devices were never idle." if worked else nothing("device work", select)
     time = float(idle.get_column("time").sum())
     windows = idle.filter(pl.col("window_share") > 0).with_columns(window=pl.col("time") / pl.col("window_share"))
     of_trace = [name for name in ("rank", "cycle", "device") if name in idle.columns]

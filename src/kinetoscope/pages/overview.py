@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import polars as pl
 
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
-from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Bars, Block, Cell, Columns, Elsewhere, Fact, Facts, Link, Page, Part, Parts, Stack
-from kinetoscope.pages.digest import ASKED, LABELS, Digest, digest
+from kinetoscope.model.selection import EVERY_STEP, Selection
+from kinetoscope.model.steps import STEADY
+from kinetoscope.pages.blocks import (
+    Bars,
+    Block,
+    Cell,
+    Columns,
+    Elsewhere,
+    Fact,
+    Facts,
+    Link,
+    Note,
+    Page,
+    Part,
+    Parts,
+    Stack,
+)
+from kinetoscope.pages.digest import ACROSS, ASKED, LABELS, Digest, digest
 from kinetoscope.pages.ranked import named_bars
 from kinetoscope.schema import Result, StackedBars
 from kinetoscope.views.palette import kind_of
@@ -23,12 +39,13 @@ _STEPS = 120
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """Where a step goes."""
     del params
-    results = {name: named(name)(job, select=select, **asked) for name, asked in ASKED.items()}
+    questions = ASKED | (ACROSS if len(job.ranks) > 1 else {})
+    results = {name: named(name)(job, select=select, **asked) for name, asked in questions.items()}
     found = digest(job.path, results)
     return Page(
         name="overview",
         title="Overview",
-        sentence=found.headline,
+        sentence=f"{found.headline} {found.ranks}".strip(),
         facts=(found.name, *found.facts),
         blocks=tuple(_blocks(job, select, results, found)),
         cannot=tuple(dict.fromkeys(words for _, words in found.health)),
@@ -37,6 +54,8 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
 
 def _blocks(job: Job, select: Selection, results: Mapping[str, Result], found: Digest) -> Iterator[Block]:
     steps = results["step_breakdown"]
+    if len(job.ranks) > 1:  # of one the page says it itself
+        yield from (Note(words) for words in found.damage)
     if any(part.time for part in found.parts):
         yield _parts(found, steps)
     yield Elsewhere("What to change", "findings", note=found.loss)
@@ -46,8 +65,11 @@ def _blocks(job: Job, select: Selection, results: Mapping[str, Result], found: D
         if rows:
             bars = named_bars(rows, partial(_chosen, view))
             yield Bars(title, bars, cumulative=False, width="wide")
-    if steps.frame.height > 1:
-        yield _steps(steps)
+    if len(job.ranks) > 1:
+        yield _ranks(steps)
+    else:
+        every = replace(select, steps=EVERY_STEP) if select.steps == STEADY else select
+        yield from _steps(named("step_breakdown")(job, select=every))
     yield from _devices(job, select)
 
 
@@ -94,29 +116,52 @@ def _meanings(steps: Result) -> dict[str, str]:
     return meant
 
 
-def _steps(steps: Result) -> Columns:
+def _kinds(steps: Result) -> dict[str, pl.Expr]:
+    """The time of each kind in a step."""
     facts = steps.chart_facts
     names = facts.parts if isinstance(facts, StackedBars) else ()
+    kinds = dict.fromkeys(kind_of(name) or "idle" for name in names)
+    return {
+        kind: pl.sum_horizontal(name for name in names if (kind_of(name) or "idle") == kind).alias(kind)
+        for kind in kinds
+    }
+
+
+def _columns(title: str, kinds: Mapping[str, pl.Expr], stacks: Sequence[Stack], note: str = "") -> Columns:
+    parts = [Part(kind, LABELS.get(kind, kind).capitalize(), 0.0) for kind in kinds]
+    return Columns(title, parts, stacks, note=note, width="narrow")
+
+
+def _steps(steps: Result) -> Iterator[Columns]:
+    """Each step; what is not averaged is there, too, and marked."""
+    if steps.frame.height < 2:
+        return
+    kinds = _kinds(steps)
     frame = steps.frame.head(_STEPS)
-    kinds = list(dict.fromkeys(kind_of(name) or "idle" for name in names))
-    sums = frame.select(
-        "step",
-        "start",
-        "duration",
-        *(pl.sum_horizontal(name for name in names if (kind_of(name) or "idle") == kind).alias(kind) for kind in kinds),
-    )
+    cycle = pl.col("cycle") if "cycle" in frame.columns else pl.lit(None, pl.Int64).alias("cycle")
+    before = pl.col("steady").cum_sum().over(cycle) == 0
+    apart = pl.when("steady").then(pl.lit("")).when(before).then(pl.lit("warm-up")).otherwise(pl.lit("empty"))
+    rows = frame.select("step", "start", "duration", cycle, apart.alias("apart"), *kinds.values())
     stacks = [
-        Stack(str(step), times, Link(view="timeline", time=(start, start + duration)))
-        for step, start, duration, *times in sums.iter_rows()
+        Stack(str(step), times, Link(view="timeline", time=(start, start + duration), cycle=of), why)
+        for step, start, duration, of, why, *times in rows.iter_rows()
     ]
     more = steps.frame.height - frame.height
-    return Columns(
-        "Step by step",
-        [Part(kind, LABELS.get(kind, kind).capitalize(), 0.0) for kind in kinds],
-        stacks,
-        note=f"The first {_STEPS} steps; {more} more are in the analysis step_breakdown." if more else "",
-        width="narrow",
-    )
+    said = f"The first {_STEPS} steps; {more} more are in the analysis step_breakdown. " if more else ""
+    if any(stack.apart for stack in stacks):
+        said += "Hatched steps are not in the average: they warm up, or are empty."
+    yield _columns("Step by step", kinds, stacks, said.strip())
+
+
+def _ranks(steps: Result) -> Columns:
+    """The average step of each rank."""
+    kinds = _kinds(steps)
+    means = steps.frame.select("rank", *kinds.values()).group_by("rank").mean().sort("rank")
+    stacks = [
+        Stack(str(rank), times, Link(view="overview", rank=rank)) for rank, *times in means.head(_STEPS).iter_rows()
+    ]
+    more = means.height - len(stacks)
+    return _columns("Rank by rank", kinds, stacks, f"The first {_STEPS} ranks of {means.height}." if more else "")
 
 
 # --- devices
@@ -135,12 +180,29 @@ def _devices(job: Job, select: Selection) -> Iterator[Facts]:
     if not used.frame.height:
         return
     devices: Sequence[int] = used.frame.get_column("device").to_list()
+    if len(devices) > _SIDE_BY_SIDE:
+        yield _of_many(used)
+        return
     facts = [
         Fact(label, [Cell(value, "fraction") for value in used.frame.get_column(name)], used.schema[name].doc)
         for name, label in _RATES.items()
     ]
     facts.extend(_memory(job, devices))
     yield Facts("Devices" if len(devices) > 1 else "Device", facts, [f"GPU {device}" for device in devices])
+
+
+_SIDE_BY_SIDE = 4
+"""Devices that have a column each; of more there are the mean and both ends."""
+
+
+def _of_many(used: Result) -> Facts:
+    facts = []
+    for name, label in _RATES.items():
+        values = used.frame.get_column(name)
+        ends = (values.mean(), values.min(), values.max())
+        cells = [Cell(end if isinstance(end, float) else None, "fraction") for end in ends]
+        facts.append(Fact(label, cells, used.schema[name].doc))
+    return Facts(f"{used.frame.height} devices", facts, ("mean", "least", "most"))
 
 
 def _memory(job: Job, devices: Sequence[int]) -> Iterator[Fact]:

@@ -109,7 +109,8 @@ class Server:
             if view.runs == pages.ALL:
                 more = {"runs": self._all_like(run, runs, ranks, which.cycle), "listed": self._readable()}
             page = module.page(job, select, params, **more)
-            return to_json(to_plain(replace(page, select=as_query(ranks))))
+            facts = (*_of_ranks(view, which, job, run.job), *page.facts)
+            return to_json(to_plain(replace(page, facts=facts, select=as_query(ranks))))
 
         if view.runs > 1 and not base:
             raise AbsurdError("choose a run to compare with", "base=, one of the list of runs.")
@@ -178,7 +179,17 @@ def ranks_of(view: View, which: Part, job: Job) -> tuple[int, ...] | None:
     """The ranks that a view is about; None for all."""
     if view.ranks == "one" and not which.named:
         return job.ranks[:1]
+    if view.ranks == "one" and not view.sums:
+        return (which.ranks or job.ranks)[:1]
     return which.of(all_ranks=view.ranks == "all")
+
+
+def _of_ranks(view: View, which: Part, shown: Job, whole: Job) -> Iterator[str]:
+    """What the numbers of a view of one rank are, where several are chosen."""
+    several = len(which.ranks or whole.ranks) if which.named else 1
+    if view.ranks != "one" or several < 2:
+        return
+    yield f"sum over {len(shown.ranks)} ranks" if view.sums else f"of rank {shown.ranks[0]}: one rank at a time"
 
 
 def as_query(ranks: tuple[int, ...] | None) -> dict[str, str]:

@@ -41,6 +41,7 @@ export interface Stack {
   readonly label: string;
   readonly values: readonly (number | null)[];
   readonly link: Link | null;
+  readonly apart: string;
 }
 
 /** Stacked columns beside one another on one scale: steps, or ranks. `parts` have no values of their own. */

@@ -12,13 +12,17 @@ import { SaveSvg, Svg } from "./picture";
 
 const HEIGHT = 132;
 const FOOT = 18;
+/** By so much a column that is cut stands out above the scale. */
+const CUT = 8;
 
 export function ColumnsBlock({ title, parts, stacks, unit, note }: Columns) {
   const { dark } = useProps();
   const leads = useLink();
   const svg = useRef<SVGSVGElement | null>(null);
   const sums = stacks.map((stack) => stack.values.reduce<number>((sum, value) => sum + Math.max(0, value ?? 0), 0));
-  const most = Math.max(...sums, 0);
+  // What is apart does not set the scale; where it is longer, it is cut.
+  const averaged = sums.filter((_, at) => !stacks[at]?.apart);
+  const most = Math.max(...(averaged.length ? averaged : sums), 0);
   const by = scale(sums, unit);
   const ink = INK[dark ? "dark" : "light"];
   const used = parts.filter((_, place) => stacks.some((stack) => (stack.values[place] ?? 0) > 0));
@@ -29,7 +33,8 @@ export function ColumnsBlock({ title, parts, stacks, unit, note }: Columns) {
     const lines = parts
       .map((part, place) => (stack.values[place] == null ? "" : `${part.label} ${withUnit(by, stack.values[place])}`))
       .filter(Boolean);
-    return printable(stack.label) + `: ${withUnit(by, sums[at])}\n` + lines.map(printable).join("\n");
+    const apart = stack.apart ? ` (${stack.apart}, not in the average)` : "";
+    return printable(stack.label) + `: ${withUnit(by, sums[at])}${apart}\n` + lines.map(printable).join("\n");
   };
   const draw = (width: number) => {
     const top = 16;
@@ -40,6 +45,9 @@ export function ColumnsBlock({ title, parts, stacks, unit, note }: Columns) {
     const every = Math.max(1, Math.ceil(52 / pitch));
     return (
       <>
+        <pattern id="apart" width={5} height={5} patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+          <rect width={2.5} height={5} fill={ink.bg} fill-opacity={0.75} />
+        </pattern>
         <line x1={0} x2={width} y1={top} y2={top} stroke={ink.line} stroke-dasharray="2 3" />
         <text x={width} y={top - 5} text-anchor="end" font-size={12} fill={ink.soft}>
           {withUnit(by, most)}
@@ -60,7 +68,8 @@ export function ColumnsBlock({ title, parts, stacks, unit, note }: Columns) {
               />
               <g class="drawn">
                 {stack.values.map((value, place) => {
-                  const high = most ? (Math.max(0, value ?? 0) / most) * tall : 0;
+                  const full = most ? (Math.max(0, value ?? 0) / most) * tall : 0;
+                  const high = Math.min(full, Math.max(0, y - top + (stack.apart ? CUT : 0)));
                   y -= high;
                   return (
                     high > 0 && (
@@ -75,6 +84,9 @@ export function ColumnsBlock({ title, parts, stacks, unit, note }: Columns) {
                     )
                   );
                 })}
+                {stack.apart && (
+                  <rect x={x} y={y} width={Math.max(0.75, wide)} height={HEIGHT - FOOT - y} fill="url(#apart)" />
+                )}
                 {at % every === 0 && pitch * every >= 20 && (
                   <text x={x + wide / 2} y={HEIGHT - 4} text-anchor="middle" font-size={12} fill={ink.soft}>
                     {printable(stack.label)}

@@ -103,9 +103,9 @@ export function DataTable({
   );
 }
 
-/** Rows of several ranks say of which each is. */
+/** Rows of several ranks say of which each is; those that are sums over ranks say of which in `ranks`. */
 const ranked = (columns: readonly string[], head: Answer | undefined): readonly string[] =>
-  (head?.ranks ?? 0) > 1 && !columns.includes("rank") ? ["rank", ...columns] : columns;
+  (head?.ranks ?? 0) > 1 && !columns.includes("rank") && !columns.includes("ranks") ? ["rank", ...columns] : columns;
 
 const counted = (head: Answer): string =>
   head.total === head.all
