@@ -36,6 +36,14 @@ test: $(VENV)/.dev ## the whole test suite; what it skips it says, and why
 test-recorder: $(VENV)/.torch ## the tests that need torch (CPU), which it installs
 	@$(BIN)/python -m pytest -n $(WORKERS) -rfEs tests/record tests/advisor/test_planted_faults.py $(ARGS)
 
+.PHONY: test-all
+test-all: test-recorder fuzz ## what `make test` leaves out: the recorder, and mutilated traces for every verb
+
+.PHONY: fuzz
+fuzz: ARGS = 2000
+fuzz: $(VENV)/.dev ## mutilated traces, put to every verb: 2,000, or `make fuzz ARGS="20000 7"` (how many, first seed)
+	@$(BIN)/python -m tests.fuzz $(ARGS)
+
 .PHONY: chaos
 chaos: $(VENV)/.torch ## 200 recorded jobs to which things happen: signals, full disks, exceptions, forks
 	@$(BIN)/python -m tests.record.chaos $(ARGS)

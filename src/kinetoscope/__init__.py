@@ -9,9 +9,12 @@ Importing this is cheap: names are loaded when they are first used.
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False  # as in typing, which takes as long to import as all of this
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from kinetoscope.advisor.advice import advise
     from kinetoscope.analyses import ANALYSES
     from kinetoscope.analyses.annotations import annotations
@@ -151,7 +154,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, f'analyses.{name}')}"), name)

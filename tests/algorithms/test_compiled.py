@@ -62,10 +62,27 @@ def test_tells_of_compilations_and_only_of_those(folder: Path) -> None:
     assert run(REPORT, folder) == ["4", "2.0"]
 
 
-def test_goes_on_without_a_cache_and_says_so_once(folder: Path) -> None:
-    # A file where the folder should be: what a read-only installation means to everyone but root.
+def read_only(folder: Path) -> Path:
+    """Make it as a read-only installation is to everyone but root: a file is where the folder should be."""
     (folder / "__pycache__").write_text("")
-    *printed, warning = run(REPORT, folder)
+    (folder / "tmp").mkdir()
+    return folder / "tmp"
+
+
+def test_without_a_home_what_is_compiled_is_kept_with_temporary_files(folder: Path) -> None:
+    temporary = str(read_only(folder))
+    assert run(REPORT, folder, TMPDIR=temporary) == ["outer True", "outer False", "4", "2.0"]
+    assert run(REPORT, folder, TMPDIR=temporary) == ["4", "2.0"]
+    [private] = Path(temporary).iterdir()
+    assert private.stat().st_mode & 0o077 == 0
+
+
+def test_goes_on_without_a_cache_and_says_so_once(folder: Path) -> None:
+    temporary = read_only(folder)
+    others = temporary / f"kinetoscope-{os.getuid()}"
+    others.mkdir()
+    others.chmod(0o777)  # anybody may have put code there
+    *printed, warning = run(REPORT, folder, TMPDIR=str(temporary))
     assert printed == ["outer True", "outer False", "4", "2.0"]
     assert warning.startswith("CompileCacheWarning cannot cache function")
     assert "NUMBA_CACHE_DIR" in warning

@@ -192,7 +192,7 @@ QUESTIONS: Final[dict[str, Question]] = {
     "diff": _verb("diff", "SOUND", "FILE"),
     "gate": _verb("gate", "FILE", "SOUND"),
     "ledger": _verb("ledger", "SOUND", "FILE"),
-    "report": _verb("report", "FILE", "-o", "OUT"),
+    "report": _verb("report", "FILE", "-o", "OUT", "--sections", "overview,memory,timeline"),  # all others: "page"
     "page": _page,
 }
 """Every question, by name."""

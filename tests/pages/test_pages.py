@@ -77,6 +77,13 @@ def test_every_page_is_made_of_every_trace(job: Job, name: str) -> None:
         check(block)
 
 
+def test_work_without_a_name_is_in_the_bars(tmp_path: Path) -> None:
+    nameless = {key: value for key, value in kernel("", 20, 9, 1).items() if key != "name"}
+    page = made(drawn.job(tmp_path, drawn.op("aten::mm", 0, 28), launch(5, 2, 1), nameless), "kernels")
+    [bars] = [block for block in page.blocks if isinstance(block, Bars)]
+    assert [each.label for each in bars.bars] == ["(no name)"]
+
+
 def check(block: Any) -> None:
     """A block names only what exists, and is whole."""
     match block:

@@ -7,10 +7,15 @@ that a function stands in, not of a function that it calls from another file. So
 
 from __future__ import annotations
 
+import os
+import stat
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
@@ -29,6 +34,7 @@ R = TypeVar("R")
 
 _OPTIONS = {"nogil": True, "_nrt": False}
 _njit = cast(Any, numba.njit)
+_NO_FOLDER = "no locator available"
 _warned = threading.Event()
 
 
@@ -36,13 +42,44 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """`function`, compiled for the types of its call; runs without the GIL; kept on disk where that is possible."""
     dispatcher = _njit(**_OPTIONS)(function)
     try:
-        dispatcher._cache = cast(Any, _ForgivingCache)(function)  # what cache=True does, with a cache of our own
+        dispatcher._cache = _cache(function)  # what cache=True does, with a cache of our own
     except RuntimeError as error:
-        # A read-only installation whose user has no home, as containers have, leaves no folder for the cache.
-        if "no locator available" not in str(error):
+        if _NO_FOLDER not in str(error):
             raise
         _warn_once(error)
     return cast(Callable[P, R], dispatcher)
+
+
+def _cache(function: Callable[..., Any]) -> Any:
+    """Where Numba keeps it; else, in a read-only installation whose user has no home, a folder for temporary files."""
+    try:
+        return cast(Any, _ForgivingCache)(function)
+    except RuntimeError as error:
+        folder = _private_folder() if _NO_FOLDER in str(error) else None
+        if folder is None:
+            raise
+    config = cast(Any, numba.config)
+    before, config.CACHE_DIR = config.CACHE_DIR, folder
+    try:
+        return cast(Any, _ForgivingCache)(function)
+    finally:
+        config.CACHE_DIR = before
+
+
+@lru_cache(maxsize=1)
+def _private_folder() -> str | None:
+    """A folder below that of temporary files that nobody else could have made or can write: code is loaded from it."""
+    if not hasattr(os, "getuid"):
+        return None
+    folder = Path(tempfile.gettempdir()) / f"kinetoscope-{os.getuid()}"
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        facts = folder.lstat()
+    except OSError:
+        return None
+    ours = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & 0o077
+    return str(folder) if ours else None
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:

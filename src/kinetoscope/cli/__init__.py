@@ -6,15 +6,21 @@ is wrong, 2 usage, 3 the gate failed. Importing it is cheap: what a verb needs i
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import os
 import sys
-from collections.abc import Sequence
 
-import kinetoscope
-from kinetoscope.errors import KinetoscopeError, UsageError
-from kinetoscope.views.text import nearest, printable
+_INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+try:
+    import contextlib
+    import importlib
+    import os
+    from collections.abc import Sequence
+
+    import kinetoscope
+    from kinetoscope.errors import KinetoscopeError, UsageError
+    from kinetoscope.views.text import nearest, printable
+except KeyboardInterrupt:  # `main` is not there yet
+    sys.exit(_INTERRUPTED)
 
 VERBS = {
     "summary": "the answer on one screen: where a step goes, and the largest loss",
@@ -36,7 +42,6 @@ VERBS = {
     "warm": "compile everything now, so that no later run waits for it",
 }
 
-_INTERRUPTED = 130  # 128 + SIGINT, as shells count
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
 _STANDARD_ERROR = 2
 

@@ -24,7 +24,8 @@ _LABEL: Final = 64  # cells of a name beside a bar
 
 def summed(frame: pl.DataFrame, value: str) -> pl.DataFrame:
     """name, kind, calls and `value` of each name over ranks and groups, the largest first; those above 0 only."""
-    sums = frame.group_by("name").agg(pl.col("kind").first(), pl.col("calls", value).sum())
+    named = frame.with_columns(pl.col("name").fill_null("(no name)"))
+    sums = named.group_by("name").agg(pl.col("kind").first(), pl.col("calls", value).sum())
     return sums.filter(pl.col(value) > 0).sort([value, "name"], descending=[True, False])
 
 
@@ -65,13 +66,13 @@ def ranked(
 
 
 def named_bars(
-    rows: Sequence[tuple[str | None, str, int | None, float, float]],
+    rows: Sequence[tuple[str, str, int | None, float, float]],
     link: Callable[[str], Link] | None = None,
     *,
     chosen: str = "",
 ) -> list[Bar]:
     """A bar for each name, kind, calls, time and share; labels are short, and tell the bars apart."""
-    labels = shortened([name or "(no name)" for name, *_ in rows], _LABEL)
+    labels = shortened([name for name, *_ in rows], _LABEL)
     return [
         Bar(
             label,
@@ -80,7 +81,7 @@ def named_bars(
             share,
             "" if calls is None else f"{grouped(calls)} call{'s' * (calls != 1)}",
             link(name) if link else None,
-            name or "",
+            name,
             name == chosen,
         )
         for label, (name, kind, calls, spent, share) in zip(labels, rows, strict=True)
