@@ -145,7 +145,11 @@ def _order(
 
 def times(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Start and end of each event, ns, none of them beyond what a timeline can show: int64 [events] each."""
-    return trace.of(_clipped) if trace.of(_astray).any() else (trace.start, trace.end)
+    return trace.of(_clipped) if trace.of(_is_astray) else (trace.start, trace.end)
+
+
+def _is_astray(trace: Trace) -> bool:
+    return bool(trace.of(_astray).any())
 
 
 def timeline_body(trace: Trace) -> tuple[int, int]:

@@ -6,13 +6,12 @@ import re
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinetoscope.algorithms.membership import any_of
-from kinetoscope.model import arguments
-from kinetoscope.model.calltree import call_tree, main_thread, self_times
+from kinetoscope.model.calltree import call_tree, main_thread
 from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.naming import rows_named
 from kinetoscope.model.runtime_calls import WAITS, call_kinds
 from kinetoscope.model.trace import Trace
 
@@ -20,7 +19,6 @@ _WAITS: Final = re.compile(
     r"(?:: |<built-in (?:method|function) |<method ')_?(?:wait\w*|acquire\w*|select|poll|sleep|accept|recv\w*)\b"
     r"|\bqueue\.py\(\d+\): get\b"
 )
-_WORDS: Final = ("wait", "acquire", "select", "poll", "sleep", "accept", "recv", "queue.py")
 _MOST: Final = 0.98
 """Share of a thread's own time from which on it does nothing but wait."""
 
@@ -28,19 +26,29 @@ _MOST: Final = 0.98
 def waiting_tracks(trace: Trace) -> frozenset[int]:
     """The threads that spend all but 2 % of their time in calls that wait. Ask by `trace.of`.
 
-    The main thread, those of the backward pass and those that launch device work are none of them.
+    The main thread and those that launch device work are none of them.
     """
     calls = trace.of(call_tree)
-    waits = rows_named(trace, lambda name: bool(_WAITS.search(name)), EventKind.PYTHON, holding=_WORDS)
-    waits |= any_of(trace.of(call_kinds), WAITS)
-    own = np.maximum(trace.of(self_times), 0)
-    tracks = len(trace.tracks)
-    all_time = np.bincount(trace.track[calls.order], weights=own[calls.order], minlength=tracks)
-    waiting = calls.order[waits[calls.order]]
-    waited = np.bincount(trace.track[waiting], weights=own[waiting], minlength=tracks)
     launch = trace.of(device_work).launch
-    ops = trace.rows(EventKind.HOST_OP)
-    backward = ops[arguments.integers(trace, "forward_thread", ops) > 0]
-    busy = {trace.of(main_thread), *np.unique(trace.track[launch[launch >= 0]]), *np.unique(trace.track[backward])}
-    found = np.flatnonzero((all_time > 0) & (waited >= _MOST * all_time))
-    return frozenset(found.tolist()) - {int(track) for track in busy}
+    working = {trace.of(main_thread), *np.unique(trace.track[launch[launch >= 0]]).tolist()}
+    others = [track for track in np.flatnonzero(np.diff(calls.offsets)).tolist() if track not in working]
+    parts = [calls.order[calls.offsets[track] : calls.offsets[track + 1]] for track in others]
+    rows = np.concatenate([np.empty(0, np.int32), *parts])
+    own = _own_time(trace, rows)
+    codes = [code for code in np.unique(trace.name[rows]).tolist() if _WAITS.search(trace.strings.glance(code))]
+    waits = (trace.kind[rows] == EventKind.PYTHON) & any_of(trace.name[rows], codes)
+    waits |= any_of(trace.of(call_kinds)[rows], WAITS)
+    tracks = len(trace.tracks)
+    whole = np.bincount(trace.track[rows], weights=own, minlength=tracks)
+    waited = np.bincount(trace.track[rows], weights=np.where(waits, own, 0), minlength=tracks)
+    return frozenset(np.flatnonzero((whole > 0) & (waited >= _MOST * whole)).tolist())
+
+
+def _own_time(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Duration of all calls of some threads less that of the calls directly inside each, ns."""
+    parent = trace.of(call_tree).parent[rows]
+    length = np.maximum(trace.end[rows] - trace.start[rows], 0)
+    own = np.zeros(len(trace), np.int64)
+    own[rows] = length
+    np.subtract.at(own, parent[parent >= 0], length[parent >= 0])
+    return np.maximum(own[rows], 0)

@@ -8,13 +8,11 @@ from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.model.calltree import main_thread
 from kinetoscope.model.health import many
-from kinetoscope.model.scope import origin_of_time, scope
-from kinetoscope.model.selection import Selection
-from kinetoscope.model.steps import STEADY, steps
+from kinetoscope.model.scope import origin_of_time, steady_places
+from kinetoscope.model.steps import steps
 from kinetoscope.model.timeline import REST, WORK, Lane, timeline, timeline_body
 from kinetoscope.model.timeline_alignment import offsets
 from kinetoscope.model.timeline_counters import Counter, all_counters, counter_lanes
@@ -145,17 +143,12 @@ def _steps(trace: Trace, steps_by: str | None) -> list[dict[str, Any]]:
     found, origin = trace.of(steps, steps_by), trace.of(origin_of_time)
     if found.origin == "window":
         return []
-    steady = np.isin(np.arange(len(found)), trace.of(_steady, steps_by))
+    steady = np.isin(np.arange(len(found)), trace.of(steady_places, steps_by))
     times = (found.device.start, found.device.end, found.host.start, found.host.end)
     columns = (found.number, *(np.clip(each - origin, -_EXACT, _EXACT) for each in times), steady)
     names = "step", "start", "end", "host_start", "host_end", "steady"
     rows = zip(*(column[:_STEPS].tolist() for column in columns), strict=True)
     return [dict(zip(names, row, strict=True)) for row in rows]
-
-
-def _steady(trace: Trace, steps_by: str | None) -> NDArray[np.int64]:
-    """Which of all steps are neither warm-up nor empty."""
-    return scope(trace, Selection(steps=STEADY, steps_by=steps_by)).places
 
 
 def _home(traces: Sequence[Trace], shifts: Sequence[int], end: int, steps_by: str | None) -> dict[str, int] | None:

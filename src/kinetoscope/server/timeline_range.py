@@ -10,6 +10,7 @@ from kinetoscope.model.naming import listed
 from kinetoscope.model.timeline_counters import device_titles
 from kinetoscope.model.timeline_range import KINDS, PHASES, Range, Top, in_range
 from kinetoscope.model.trace import Trace
+from kinetoscope.views.grammar import short
 from kinetoscope.views.numbers import shown
 
 _STARVED: Final = {
@@ -100,7 +101,8 @@ def _facts(found: Range) -> Iterator[str]:
 
 
 def _top(trace: Trace, top: Top, side: str) -> dict[str, Any]:
-    named = {"name": _name(trace, top), "kind": top.kind, "ns": top.time, "calls": top.calls, "row": top.row}
+    name = _name(trace, top)
+    named = {"name": name, "label": short(name), "kind": top.kind, "ns": top.time, "calls": top.calls, "row": top.row}
     return {**named, "side": side}
 
 

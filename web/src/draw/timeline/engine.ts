@@ -13,7 +13,7 @@ import { Overlay } from "./overlay";
 import { Painter } from "./paint";
 import { AGAIN, keyOf, Store } from "./store";
 import { firstAfter, markAt, type Tile, tilesIn, UNITS } from "./tile";
-import type { FromPainter, Lane, Lanes, Mark, RankLanes, Scene, Share, Side, ToPainter, Wanted } from "./types";
+import type { FromPainter, Lane, Lanes, Mark, RankLanes, Scene, Share, ToPainter, Wanted } from "./types";
 
 type Canvas = OffscreenCanvas | HTMLCanvasElement;
 type Later = (run: () => void) => void;
@@ -278,10 +278,9 @@ export class Engine {
     return { rank, lane, depth: 0, row: -1, count: 1, kind: "", name: counter.title, start, end, cut: false, level };
   }
 
-  private beside(mark: Mark, side: Side): Mark | null {
+  private beside(mark: Mark, side: "next" | "previous"): Mark | null {
     const own = this.rank(mark.rank);
     if (!own) return null;
-    if (side === "up" || side === "down") return this.level(own, mark, side === "up" ? -1 : 1);
     const way = side === "next" ? 1 : -1;
     for (let around = 0; Math.abs(around) < 4; around += way) {
       const tile = this.tileAt(own, way > 0 ? mark.end : mark.start, around);
@@ -296,12 +295,6 @@ export class Engine {
       if (at >= from && at < to) return this.mark(own, tile, mark.lane, mark.depth, at);
     }
     return null;
-  }
-
-  private level(own: RankLanes, mark: Mark, by: 1 | -1): Mark | null {
-    const middle = (mark.start + mark.end) / 2;
-    const slack = by > 0 ? (mark.end - mark.start) / 2 : mark.end - mark.start;
-    return this.hit(own.rank, mark.lane, mark.depth + by, middle, slack);
   }
 
   private async picture(id: number): Promise<void> {

@@ -1,7 +1,7 @@
 /** The page's end of the line to the painter: in a worker where canvases can be drawn in one, else on the page. */
 
 import { Engine } from "./engine";
-import type { FromPainter, InView, Lanes, Mark, Scene, Side, ToPainter, Wanted } from "./types";
+import type { FromPainter, InView, Lanes, Mark, Scene, ToPainter, Wanted } from "./types";
 import PainterWorker from "./worker?worker&inline";
 
 export interface Heard {
@@ -89,7 +89,7 @@ export class PainterLink {
     });
   }
 
-  beside(mark: Mark, side: Side): Promise<Mark | null> {
+  beside(mark: Mark, side: "next" | "previous"): Promise<Mark | null> {
     return new Promise((done) => {
       this.answers.set(++this.last, done);
       this.tell({ say: "beside", id: this.last, mark, side });

@@ -349,14 +349,16 @@ export class Stage {
     if (!this.at || !this.lanes) return;
     const from = this.current;
     if (!from) return this.first();
-    const found = await this.link.beside(from, side);
-    if (found) return this.reached(found);
     if (side === "next" || side === "previous") {
+      const found = await this.link.beside(from, side);
+      if (found) return this.reached(found);
       this.move(
         panned(this.target, (this.target.end - this.target.start) * (side === "next" ? 0.5 : -0.5), this.lanes),
       );
       return;
     }
+    const found = await this.beneath(from, side === "down" ? 1 : -1);
+    if (found) return this.reached(found);
     const order = this.marksOf();
     const place = order.findIndex((item) => item.rank === from.rank && item.lane === from.lane);
     const middle = Math.min(this.target.end, Math.max(this.target.start, (from.start + from.end) / 2));
@@ -373,6 +375,18 @@ export class Stage {
       if (mark) return this.reached(mark);
     }
     this.told.reach(null, side === "down" ? "further down" : "further up");
+  }
+
+  /** The mark in the next row of the lane, among those that hold something in view. */
+  private async beneath(from: Mark, by: 1 | -1): Promise<Mark | null> {
+    const item = this.marksOf().find((one) => one.rank === from.rank && one.lane === from.lane);
+    const depths = (item?.depths ?? []).filter((depth) => (depth - from.depth) * by > 0);
+    const long = from.end - from.start;
+    for (const depth of by > 0 ? depths : depths.toReversed()) {
+      const mark = await this.link.hit(from.rank, from.lane, depth, from.start + long / 2, by > 0 ? long / 2 : long);
+      if (mark) return mark;
+    }
+    return null;
   }
 
   private marksOf(): Item[] {

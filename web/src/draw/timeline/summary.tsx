@@ -11,7 +11,7 @@ export function Folded({ top, open }: { top: SummaryProps["top"]; open: () => vo
   const first = (side: string) => top.find((one) => (one.side ?? "device") === side);
   const said = (["device", "host"] as const).flatMap((side) => {
     const one = first(side);
-    return one ? [`most ${side} time: ${printable(one.name)}, ${shown(one.ns, "ns")}`] : [];
+    return one ? [`most ${side} time: ${printable(one.label ?? one.name)}, ${shown(one.ns, "ns")}`] : [];
   });
   return (
     <button class="tl-folded" aria-expanded={false} onClick={open}>
@@ -55,7 +55,7 @@ export function Summary({ top, dark, pick, find, fold, height }: SummaryProps) {
             <h2>{title}</h2>
             <table>
               <tbody>
-                {rows.map(({ name, kind, ns, calls, row }) => (
+                {rows.map(({ name, label, kind, ns, calls, row }) => (
                   <tr key={name}>
                     <th scope="row">
                       <button
@@ -63,7 +63,7 @@ export function Summary({ top, dark, pick, find, fold, height }: SummaryProps) {
                         data-tip={printable(name)}
                         onClick={() => (row != null && row >= 0 ? pick(row) : find(name))}
                       >
-                        <span>{printable(name)}</span>
+                        <span>{printable(label ?? name)}</span>
                       </button>
                     </th>
                     <td class="tl-share" aria-hidden="true">

@@ -171,7 +171,7 @@ export interface RangeFacts {
   facts?: string[];
   busy?: Record<string, number>;
   by_kind?: { kind: string; ns: number }[];
-  top?: { name: string; kind: string; ns: number; calls: number; row?: number; side?: string }[];
+  top?: { name: string; label?: string; kind: string; ns: number; calls: number; row?: number; side?: string }[];
 }
 
 /** Colours by what they mean, read from the page's tokens. */
@@ -280,7 +280,7 @@ export type ToPainter =
   | { say: "lanes"; lanes: Lanes }
   | { say: "scene"; scene: Partial<Scene> }
   | { say: "hit"; id: number; rank: number; lane: string; depth: number; time: number; slack: number }
-  | { say: "beside"; id: number; mark: Mark; side: Side }
+  | { say: "beside"; id: number; mark: Mark; side: "next" | "previous" }
   | { say: "tile"; key: string; bytes: ArrayBuffer | null; error: string }
   | { say: "picture"; id: number }
   | { say: "look" }
