@@ -198,6 +198,15 @@ def areas_sum_to(page: Page, curve: pl.DataFrame) -> None:
     assert total.get_column("y").to_list() == pytest.approx([value / scale for value in known])
 
 
+def test_the_flame_graph_is_as_wide_as_its_time(job: Job) -> None:
+    picture = one(made(job, "modules"), Icicle, "From the program")
+    weight = "host" if "Host time." in picture.note else "device"
+    total = answer(job, "flame", "modules", weight=weight).frame.get_column("value").sum()
+    roots = [value for value, parent in zip(picture.value, picture.parent, strict=True) if parent < 0]
+    assert sum(roots) == pytest.approx(total, rel=0.01)
+    assert sum(roots) <= total
+
+
 @pytest.mark.parametrize("measure", ["host_self", "device_self", "duration"])
 def test_what_is_drawn_of_calls_sums_to_the_bar(job: Job, measure: Measure) -> None:
     name, column = ("kernels", "total") if measure == "duration" else ("operators", measure)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.selection import Selection
 from kinetoscope.pages.blocks import Icicle
-from kinetoscope.pages.layers import joined
+from kinetoscope.pages.layers import Node, Path, joined
 
 _NARROWEST: Final = 1 / 2000
 """Of the whole: what is narrower cannot be seen, and is left out."""
@@ -28,12 +29,15 @@ def flame(job: Job, select: Selection, *, weight: str = "auto", python: str = "a
             totals[names[:depth]] = totals.get(names[:depth], 0) + value
     tree = joined(((path, total, calls.get(path, 0)) for path, total in totals.items()), _MODULE)
     whole = sum(node.time for path, node in tree.items() if len(path) == 1)
+    trunk = _trunk(tree, whole)
+    tree = {path[trunk:]: node for path, node in tree.items() if len(path) > trunk}
     wide = {path: node for path, node in tree.items() if node.time and node.time >= _NARROWEST * whole}
     order = sorted(wide, key=lambda path: (len(path), -wide[path].time, path))
     places = {path: place for place, path in enumerate(order)}
-    on_host = "Values are host time." in result.notes
+    on_host = weight == "host" or "Values are host time." in result.notes
     note = "Calls around are above; as wide as the time in them. Modules of one class are together. "
     note += "Host time." if on_host else "Device time, charged to the calls that launched the work."
+    note += f" The {trunk} calls around everything are left out." if trunk else ""
     left_out = sum(1 for node in tree.values() if node.time) - len(order)
     return Icicle(
         "From the program down to the kernel",
@@ -44,3 +48,13 @@ def flame(job: Job, select: Selection, *, weight: str = "auto", python: str = "a
         [wide[path].words() for path in order],
         note=note + (f" {left_out} narrow ones are left out." if left_out else ""),
     )
+
+
+def _trunk(tree: Mapping[Path, Node], whole: int) -> int:
+    """How many calls stand around everything, one in the other, less the innermost: the way into the program."""
+    depth = 0
+    while True:
+        here = [node.time for path, node in tree.items() if len(path) == depth + 1 and node.time]
+        if here != [whole]:
+            return max(depth - 1, 0)
+        depth += 1

@@ -14,6 +14,7 @@ from kinetoscope.pages.controls import choice, chosen
 from kinetoscope.pages.flame import flame
 from kinetoscope.pages.layers import Path, joined
 from kinetoscope.pages.nothing import nothing
+from kinetoscope.pages.tables import with_values
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.text import brief, printable
@@ -79,15 +80,8 @@ def _blocks(result: Result, value: str, where: str, which: str) -> Iterator[Bloc
     yield Controls((choice("where", "Time of", where, _WHERE), choice("pass", "Pass", which, _PASS)))
     if result.frame.height:
         yield icicle("Modules", result, value)
-        told = (
-            "path",
-            "calls",
-            f"{where}_total",
-            f"{where}_self",
-            f"{where}_forward",
-            f"{where}_backward",
-            "operators",
-        )
+        times = [f"{where}_{of}" for of in ("total", "self", "forward", "backward")]
+        told = with_values(result.frame, ("name", "calls", *times, "operators", "path"))
         yield Table("All modules", "modules", columns=told, sort=f"-{value}", links={"name": "name"})
 
 

@@ -66,7 +66,8 @@ export function BarsBlock({ title, bars, unit, cumulative, note }: Bars) {
     const slim = width < 560;
     const right = columns(slim);
     const tail = right.reduce((all, each) => all + each.width, 0);
-    const widest = Math.max(...bars.map((bar) => measured(printable(bar.label)))) + 12;
+    const weight = (bar: Bar) => (bar.chosen ? 600 : 400);
+    const widest = Math.max(...bars.map((bar) => measured(printable(bar.label), 13, weight(bar)))) + 12;
     const names = Math.min(widest, width * (slim ? 0.42 : 0.46));
     const room = Math.max(8, width - names - tail - 8);
     const edges = right.map((_, at) => width - right.slice(at + 1).reduce((all, each) => all + each.width, 0));
@@ -97,8 +98,8 @@ export function BarsBlock({ title, bars, unit, cumulative, note }: Bars) {
               />
               <g class="drawn">
                 {bar.chosen && <rect x={-8} y={y + 3} width={3} height={pitch - 6} rx={1.5} fill={ink.accent} />}
-                <text x={0} y={middle + 4} font-size={13} font-weight={bar.chosen ? 600 : 400} fill={ink.ink}>
-                  {fitted(printable(bar.label), names - 8, 13, bar.chosen ? 600 : 400)}
+                <text x={0} y={middle + 4} font-size={13} font-weight={weight(bar)} fill={ink.ink}>
+                  {fitted(printable(bar.label), names - 8, 13, weight(bar))}
                 </text>
                 {bar.before !== null && (
                   <rect
