@@ -81,6 +81,23 @@ def test_long_kernels_and_long_pauses_are_not_launch_bound(body: Body, tmp_path:
     assert all(claim.stake.low < 0.03 * 80 * 412 * US for claim in claims)
 
 
+@pytest.mark.parametrize("captured", [True, False])
+def test_the_capture_of_a_graph_is_no_launching(tmp_path: Path, captured: bool) -> None:
+    ops = [op("aten::mm", 20 * US * k, 18 * US) for k in range(100)]
+    calls = [launch(20 * US * k + 5 * US, 10 * US, k + 1) for k in range(100)]
+    if captured:
+        calls += [
+            launch(0, US, 900, name="hipStreamBeginCapture"),
+            launch(1999 * US, US, 901, name="hipStreamEndCapture"),
+        ]
+    work = [] if captured else [kernel("gemm", 20 * US * k + 16 * US, 2 * US, k + 1) for k in range(100)]
+    after = [launch(2010 * US, 10 * US, 902), kernel("gemm", 2030 * US, 10 * US, 902)]
+    found = list(
+        launch_bound_steps(view(tmp_path, annotation("ProfilerStep#1", 0, 2100 * US), *ops, *calls, *work, *after))
+    )
+    assert len(found) == (0 if captured else 1)
+
+
 def test_few_launches_are_not_worth_a_graph(tmp_path: Path) -> None:
     events = [
         e for k in range(3) for e in (launch(k * 100_000, 90_000, k + 1), kernel("k", k * 100_000 + 95_000, 10, k + 1))
