@@ -120,6 +120,26 @@ def test_a_selection_moves_neither_the_lanes_nor_the_picture(at_theirs: Tab, the
     assert 16 <= name["height"] <= 44, "two lines at most"
 
 
+def test_counters_and_steps_answer_the_pointer(at_theirs: Tab, theirs: Served) -> None:
+    run = theirs.run("resnet50_v100/num_workers_0")
+    opened(at_theirs, run)
+    box: Any = at_theirs.page.locator(".tl-stage").bounding_box()
+    tip = at_theirs.page.locator(".tl-tip:not([hidden])")
+    middle = box["x"] + 184 + (box["width"] - 184) / 2
+    at_theirs.page.mouse.move(middle, box["y"] + 54 + 26 + 14)
+    tip.wait_for()
+    assert re.search(r"GPU 0 · utilization.*%", tip.inner_text(), re.DOTALL)
+    at_theirs.page.mouse.move(middle, box["y"] + 54 + 8)
+    at_theirs.page.wait_for_function("() => /^Step/.test(document.querySelector('.tl-tip')?.textContent)")
+    (rank,) = theirs.client.get(f"runs/{run}/timeline/lanes")["ranks"]
+    number = int(str(tip.locator("b").text_content()).removeprefix("Step "))
+    (step,) = (each for each in rank["steps"] if each["step"] == number)
+    device, host = (step[f"{side}end"] - step[f"{side}start"] for side in ("", "host_"))
+    assert device != host
+    said = str(tip.locator("span").text_content()).replace("\u00a0", " ")
+    assert said == f"{device / 1e6:.0f} ms; {host / 1e6:.0f} ms on the host"
+
+
 def test_a_server_that_is_away_takes_nothing_from_the_page(at_ours: Tab, ours: Served) -> None:
     seen = opened(at_ours, ours.run("mlp"))
     sentence = at_ours.sentence

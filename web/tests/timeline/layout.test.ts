@@ -150,6 +150,15 @@ test("deep lanes take the room that is free, and no more", () => {
   }
 });
 
+test("a pinned stream says whose it is, whatever its group says", () => {
+  const streams = ["1w", "2w", "3w", "4w", "5w"].map((id) => ({ id, title: `stream ${id}`, depth: 1 }));
+  const own = { ...rank(0), groups: [{ id: "d", title: "GPU 2", kind: "device" as const, lanes: streams }] };
+  const how = { ...PLAIN, pinned: new Set([keyOf.lane(0, "3w")]) };
+  const at = layout({ ...one, ranks: [own] }, how, 1200);
+  expect(at.pinned.at(-1)?.title).toBe("GPU 2 · stream 3w");
+  expect(at.scrolled.map(({ title }) => title).slice(0, 2)).toEqual(["GPU 2 · 5", "stream 1w"]);
+});
+
 test("a selected mark is unfolded, wherever it is", () => {
   const shown = (how: typeof PLAIN, depth: number, lane = "0") => {
     const next = unfolded(two, how, layout(two, how, 1200), { rank: 1, lane, depth });
