@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,6 +69,15 @@ def test_events_that_a_name_tells_are_counted(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match=r"gemm=0\.5"):
         rules(text)
+
+
+def test_times_that_cannot_be_are_made_longer_without_a_word(tmp_path: Path) -> None:
+    years = 3 * 10**18
+    broken = [drawn.kernel("gemm", 20, years, 1), drawn.event("cuda_runtime", "cudaStreamSynchronize", 25, years)]
+    job = drawn.job(tmp_path, *STEP[:4], *broken)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert what_if(job.trace(), rules("gemm=1000000; other=1000000; host=1000000")).duration[0] > 0
 
 
 def test_nothing_asked_is_no_rule() -> None:

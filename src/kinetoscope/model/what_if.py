@@ -35,6 +35,12 @@ Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+_MOST: Final = 1_000_000
+"""How many times as long something may take."""
+
+_LONGEST: Final = float(1 << 60)
+"""Nanoseconds, 36 years: beyond that nothing is told, where times that are wrong are made longer still."""
+
 _NEVER_LATE: Final = -(1 << 61)
 """Weight of an edge that holds nothing up: before any instant, and far from what overflows."""
 
@@ -88,7 +94,7 @@ def _rule(text: str) -> Rule:
         factor = float(number)
     except ValueError:
         factor = math.nan
-    if not what or not math.isfinite(factor) or factor < 0:
+    if not what or not 0 <= factor <= _MOST:
         raise UsageError(f"{text!r} does not say what is to take how much of its time; {_EXAMPLE}")
     if what in CAUSES:
         return Rule(text, None, Cause(CAUSES.index(what)), factor)
@@ -211,7 +217,8 @@ def _scaled(trace: Trace, graph: CriticalGraph, factors: Factors, begin: int) ->
     factor[edges] = 1.0 - less / took
     weight = graph.edges.weight.copy()
     changed = (factor != 1.0) & ((graph.time[graph.edges.source] >= begin) | (tie == Tie.THREAD))
-    weight[changed] = np.rint(weight[changed] * np.maximum(factor[changed], 0.0)).astype(np.int64)
+    scaled = weight[changed] * np.maximum(factor[changed], 0.0)
+    weight[changed] = np.rint(np.clip(scaled, -_LONGEST, _LONGEST)).astype(np.int64)
     edges = np.flatnonzero(tie == Tie.WAIT)
     edges = edges[factors.free[graph.head[edges]] & (graph.time[graph.edges.source[edges]] >= begin)]
     weight[edges] = _NEVER_LATE
