@@ -12,6 +12,7 @@ import pytest
 
 from kinetoscope.analyses import ANALYSES
 from kinetoscope.cli import main
+from tests import drawn
 from tests.cli.run import MLP, RANKS, run
 
 MINE = '''
@@ -226,6 +227,31 @@ def test_what_cannot_be_shown(
     assert said.err.startswith("kinetoscope: ")
     assert message in said.err
     assert said.err.count("\n") == 1
+
+
+def test_notes_go_beside_the_formats_that_have_no_place_for_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["show", "operators", str(MLP), "--limit", "1"]
+    assert main([*arguments, "--format", "json"]) == 0
+    said = capsys.readouterr()
+    notes = json.loads(said.out)["notes"]
+    assert notes
+    assert said.err == ""
+    for more in ["--format", "csv"], ["-o", str(tmp_path / "x.parquet")]:
+        assert main([*arguments, *more]) == 0
+        assert capsys.readouterr().err == "".join(f"kinetoscope: {note}\n" for note in notes)
+    assert json.loads(pl.read_parquet_metadata(tmp_path / "x.parquet")["notes"]) == notes
+
+
+def test_a_limit_of_an_event_can_be_raised_as_the_message_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = drawn.written(tmp_path / "long.json", drawn.op("aten::mm", 0, 10, text="x" * (9 << 20)))
+    assert main(["doctor", str(path), "--max-event", "1kB"]) == 1
+    assert "raise the limit with --max-event" in capsys.readouterr().err
+    for size in "0", "10MB":
+        assert main(["doctor", str(path), "--max-event", size]) == 0
 
 
 def test_names_from_a_trace_are_harmless(tmp_path: Path, mine: str) -> None:
