@@ -165,6 +165,7 @@ class Finding:
 
     Attributes:
         severity: critical, warning or note; certainty: sure, likely or guess.
+        message: what is wrong, in a short sentence; detail: its numbers, and what the time at stake rests on.
         rule: what its rule is about, and what it checks.
     """
 

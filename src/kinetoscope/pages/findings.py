@@ -21,18 +21,20 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     del params
     advice = advise(job, select=select)
     about = {rule.code: f"{rule.title}. {rule.doc.partition('Why it matters.')[0]}" for rule in rules()}
-    timed = [_shown(each, about) for each in advice.timed]
-    others = [_shown(each, about) for each in advice.findings if each not in advice.timed]
+    ranks = len(job.ranks)
+    timed = [_shown(each, about, ranks) for each in advice.timed]
+    others = [_shown(each, about, ranks) for each in advice.findings if each not in advice.timed]
     blocks: list[Findings | Note] = [Findings("", timed, advice.step, _ABOUT, width="full")]
     if others:
         blocks.append(Findings("Without time at stake", others, advice.step, width="full"))
     return Page("findings", "What to change", advice.headline, (), tuple(blocks), advice.notes)
 
 
-def _shown(finding: Found, about: Mapping[str, str]) -> Finding:
-    detail = finding.why
-    if finding.ranks and len(finding.ranks) > 1:
-        detail = f"{detail} On ranks {listed(finding.ranks)}.".strip()
+def _shown(finding: Found, about: Mapping[str, str], ranks: int) -> Finding:
+    title = f"{finding.title}."
+    detail = f"{finding.message[len(title) :].strip()} {finding.why}".strip()
+    if 0 < len(finding.ranks) < ranks:
+        detail = f"{detail} On rank{'s' * (len(finding.ranks) > 1)} {listed(finding.ranks)} only.".strip()
     if finding.same_time_as:
         detail = f"{detail} {finding.same_time_as} counts most of this time already.".strip()
     return Finding(
@@ -41,7 +43,7 @@ def _shown(finding: Found, about: Mapping[str, str]) -> Finding:
         certainty=finding.certainty,
         low=finding.stake.low,
         high=finding.stake.high,
-        message=finding.message,
+        message=title,
         detail=detail,
         change=finding.change,
         links=tuple(link for each in finding.evidence for link in _links(each)),

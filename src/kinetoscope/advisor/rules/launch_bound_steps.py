@@ -76,7 +76,7 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
         f" {shown(float(np.median(busy)) if len(busy) else 0, 'ns')}.",
         stake=stake,
         change=_change(look),
-        why="At most launching takes no time; a graph brings nine tenths of that at least.",
+        why="The upper end is launching that takes no time; a graph brings at least nine tenths of it.",
         confidence="medium" if look.is_whole else "low",
         evidence=(Evidence("the longest stretch without device work while launching", "idle_breakdown",
                            start=start, end=end),),

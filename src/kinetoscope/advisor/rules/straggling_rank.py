@@ -88,9 +88,8 @@ def straggling_rank(look: JobView) -> Iterator[Claim]:
             " each step.",
             stake=_stake(found, late),
             change=words.diff(look),
-            why="The others are so much longer than this rank in collectives that nothing hides; of several"
-            " stragglers one"
-            " alone brings what it is later than the next.",
+            why="The other ranks spend so much longer in collectives that nothing hides; of several stragglers, mending"
+            " one brings only what it is later than the next.",
             confidence="medium" if found.pipeline or found.steps < _FEW else "high",
             evidence=(
                 Evidence("who is late, and why", "stragglers"),

@@ -24,6 +24,14 @@ _AT_LEAST: Final = (0.0, 0.4)
 """What is left, at most and at least, of what lies between the products, and of the products themselves."""
 
 
+_FUSED: Final = (
+    "- y = softmax(q @ k.transpose(-2, -1) / scale + mask, -1) @ v\n"
+    "+ y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)"
+)
+
+_FITTING: Final = "+ with sdpa_kernel(SDPBackend.FLASH_ATTENTION): ...  # it says why no fused kernel fits"
+
+
 def unfused_attention(look: RankView) -> Iterator[Claim]:
     """Is attention computed operator by operator?
 
@@ -62,8 +70,7 @@ def unfused_attention(look: RankView) -> Iterator[Claim]:
         f" {each_step(len(chosen) / look.count, 'time')}, with {shown(look.each_step(time.length), 'ns')} of each step"
         " between its two products.",
         stake=stake,
-        change="- y = softmax(q @ k.transpose(-2, -1) / scale + mask, -1) @ v\n"
-        "+ y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)",
+        change=_FITTING if is_torchs else _FUSED,
         why="At most nothing between the products stays and four tenths of these; surely no more than a tenth of what"
         " lies between them and 85 % of these.",
         confidence="medium",
