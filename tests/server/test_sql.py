@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
@@ -192,3 +194,17 @@ def test_a_query_cannot_take_for_ever() -> None:
     job = read(MLP)
     with pytest.raises(UsageError, match="longer than 2 s"), Apart(seconds=2) as apart:
         sql(job, "SELECT " + "+".join(["1"] * 5000), apart.execute)
+
+
+def test_a_query_is_stopped_by_its_ticket(mlp: Client) -> None:
+    slow = "SELECT count(*) AS n FROM ops AS a CROSS JOIN ops AS b CROSS JOIN ops AS c CROSS JOIN ops AS d"
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(mlp.sql, mlp.run(), slow, ticket="mine")
+        while not answer.done():
+            body = json.dumps({"ticket": "mine"}).encode()
+            path = f"/api/runs/{mlp.run()}/sql/stop"
+            assert mlp.ask(path, method="POST", body=body, Content_Type="application/json").status == 200
+            time.sleep(0.05)
+    assert answer.result().status == 400
+    assert "the query was stopped" in str(answer.result().json)
+    assert mlp.sql(mlp.run(), "SELECT 1 AS one", ticket="mine").json["rows"] == [[1]]

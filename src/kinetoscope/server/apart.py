@@ -26,11 +26,21 @@ from kinetoscope.server.workspace import half_of_memory
 SECONDS: Final = 60.0
 """A query may take, once its tables are there."""
 
+_STOPPED: Final = "SQL: the query was stopped"
 _PROGRAM: Final = Path(__file__).with_name("apart_program.py")
 _FILES_READ: Final = "SCAN ["
 """In a plan: that it reads a file."""
 
 _AT_ONCE: Final = threading.BoundedSemaphore(2)
+
+_RUNNING: Final[dict[str, Apart]] = {}
+"""Queries that wait or run, by the word that whoever asked gave them."""
+
+
+def stop(ticket: str) -> None:
+    """End the query of this word; nothing where there is none."""
+    if (apart := _RUNNING.get(ticket)) is not None:
+        apart.stop()
 
 
 class Apart:
@@ -39,13 +49,25 @@ class Apart:
     Args:
         memory: bytes that it may take, besides the tables; a quarter of what there is if this is 0.
         seconds: that it may take.
+        ticket: a word by which it can be stopped; "" for none.
     """
 
-    def __init__(self, memory: int = 0, seconds: float = SECONDS) -> None:
+    def __init__(self, memory: int = 0, seconds: float = SECONDS, ticket: str = "") -> None:
         self._memory = memory or half_of_memory() // 2
         self._seconds = seconds
+        self._ticket = ticket
+        self._stopped = False
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def stop(self) -> None:
+        """End it, from another thread."""
+        self._stopped = True
+        if (process := self._process) is not None:
+            process.kill()
 
     def __enter__(self) -> Apart:
+        if self._ticket:
+            _RUNNING[self._ticket] = self
         _AT_ONCE.acquire()
         self._folder = tempfile.TemporaryDirectory(prefix="kinetoscope-sql-")
         path = os.pathsep.join(each for each in sys.path if each)
@@ -62,6 +84,8 @@ class Apart:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        _RUNNING.pop(self._ticket, None)
+        assert self._process is not None
         self._process.kill()
         self._process.communicate()
         self._folder.cleanup()
@@ -96,6 +120,9 @@ class Apart:
         return pl.read_ipc(folder / "answer")
 
     def _told(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        if self._stopped:
+            raise UsageError(_STOPPED)
+        assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         timer = threading.Timer(self._seconds, self._process.kill)
@@ -112,6 +139,8 @@ class Apart:
         if line.endswith(b"\n"):
             told: dict[str, Any] = json.loads(line)
             return told
+        if self._stopped:
+            raise UsageError(_STOPPED)
         if late:
             raise UsageError(f"SQL: the query takes longer than {self._seconds:g} s; ask for less")
         raise UsageError(f"SQL: the query needs more than {self._memory >> 20:,} MiB of memory; ask for less")

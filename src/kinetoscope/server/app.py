@@ -23,6 +23,7 @@ from kinetoscope.pages import View
 from kinetoscope.pages.blocks import to_plain
 from kinetoscope.server import facts, perfetto, sql
 from kinetoscope.server.access import Rules
+from kinetoscope.server.apart import stop
 from kinetoscope.server.asking import Part, integer, own, part
 from kinetoscope.server.endpoint import Asked, Work, endpoint, json_response
 from kinetoscope.server.front import front
@@ -160,12 +161,17 @@ class Server:
         key = ("sql", run.id, run.version, ranks, which.cycle, query.text)
         result = self.workspace.answers.get(
             key,
-            lambda: sql.answered(run.part(ranks, which.cycle), query.text),
+            lambda: sql.answered(run.part(ranks, which.cycle), query.text, query.ticket),
             lambda result: int(result.frame.estimated_size()),
         )
         arranged = Asked(asked.path, QueryParams(list(query.options)), asked.headers)
         name = f"{run.files.name}-query"
         return Results(self.workspace).answer(key, result, arranged, name=name, params=result.params)
+
+    def stop_sql(self, asked: Asked) -> Response:
+        """`api/runs/{run}/sql/stop` as POST."""
+        stop(sql.stopped(asked.body))
+        return json_response({})
 
     def source(self, asked: Asked) -> Response:
         """`api/runs/{run}/source`."""
@@ -217,6 +223,7 @@ def routes(server: Server) -> list[BaseRoute]:
         get("/runs/{run}/pages/{page}", server.page),
         get("/runs/{run}/sql", server.tables, quick=True),
         Route("/runs/{run}/sql", endpoint(workspace, server.sql), methods=["POST"]),
+        Route("/runs/{run}/sql/stop", endpoint(workspace, server.stop_sql, quick=True), methods=["POST"]),
         get("/runs/{run}/source", server.source),
         *_timeline(workspace),
     ]

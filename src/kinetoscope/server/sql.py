@@ -22,6 +22,9 @@ from kinetoscope.server.refusals import AbsurdError, ForbiddenError
 LONGEST: Final = 20_000
 """Characters of a query."""
 
+_TICKET: Final = 64
+"""Characters of a ticket."""
+
 _COMMENTS: Final = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.S)
 _READS: Final = re.compile(r"read_(?:csv|parquet|ipc|json|ndjson)|(?:read|scan)_\w*[\s\"`\]]*\(", re.IGNORECASE)
 """The functions of Polars 2 that read files, wherever they stand, be it in a text; and what others could be called."""
@@ -32,10 +35,11 @@ _ALLOWED: Final = ("select", "with", "values", "explain", "show", "from")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What the body of a request asks; rows are arranged as those of an analysis."""
+    """What the body of a request asks; rows are arranged as those of an analysis. By its ticket it can be stopped."""
 
     text: str
     options: tuple[tuple[str, str], ...]
+    ticket: str = ""
 
 
 def query(body: bytes) -> Query:
@@ -55,13 +59,34 @@ def query(body: bytes) -> Query:
         raise AbsurdError("the query is empty", "SELECT name, sum(duration) FROM kernels GROUP BY name")
     if len(text) > LONGEST:
         raise AbsurdError(f"the query has {len(text):,} characters; it can have {LONGEST:,}")
-    return Query(text, tuple(_options(asked)))
+    return Query(text, tuple(_options(asked)), ticket(asked))
+
+
+def ticket(asked: Mapping[str, Any]) -> str:
+    """The word by which a query can be stopped, "" if it has none."""
+    word = asked.get("ticket")
+    return word[:_TICKET] if isinstance(word, str) else ""
+
+
+def stopped(body: bytes) -> str:
+    """The query that shall end: `{"ticket": "…"}`.
+
+    Raises:
+        AbsurdError: it is no such JSON.
+    """
+    try:
+        asked: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        asked = None
+    if not isinstance(asked, dict) or not ticket(asked):
+        raise AbsurdError('the body is JSON with a text "ticket"')
+    return ticket(asked)
 
 
 def _options(asked: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What else it says, as the query of a URL would have it: several values of a name one by one."""
     for name, value in asked.items():
-        if name != "query":
+        if name not in ("query", "ticket"):
             values = value if isinstance(value, list) else [value]
             yield from ((name, str(each)) for each in values if each not in (None, "", False))
 
@@ -81,7 +106,7 @@ def require_harmless(text: str) -> None:
         raise ForbiddenError("a query here begins with SELECT or WITH")
 
 
-def answered(job: Job, text: str) -> Result:
+def answered(job: Job, text: str, ticket: str = "") -> Result:
     """The answer of `Job.sql`, found in another process.
 
     Raises:
@@ -89,5 +114,5 @@ def answered(job: Job, text: str) -> Result:
         UsageError: it is wrong, or takes too much memory or time.
         InputError: no rank can be read.
     """
-    with Apart() as apart:
+    with Apart(ticket=ticket) as apart:
         return sql(job, text, apart.execute)

@@ -70,6 +70,7 @@ export function Header({ state, runs, about, page, menu, toggle, help }: Props) 
                 runs={runs.filter((run) => run.id !== state.run)}
                 chosen={state.base}
                 none
+                like={runs.find((run) => run.id === state.run)?.name ?? ""}
                 choose={(id) => (go({ base: id, ...(id ? { view: "compare" } : {}) }), close())}
               />
             )}

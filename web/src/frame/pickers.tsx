@@ -1,43 +1,93 @@
 /** What stands inside the panels of the header. */
 
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Listed, Run, Step } from "../api/types";
 import { scale, shown, withUnit } from "../base/numbers";
 import { Name, printable } from "../base/text";
 import type { Change, Select } from "../base/url";
 import { numbersOf, textOf } from "./ranges";
 
+const FEW_RUNS = 8;
+const MOST_RUNS = 500;
+
+/** The runs whose names share most words with one come first; others stay in their order. */
+export function byLikeness(runs: readonly Listed[], like: string): Listed[] {
+  const words = (name: string) =>
+    new Set(
+      name
+        .toLowerCase()
+        .split(/[^a-z0-9]+/)
+        .filter(Boolean),
+    );
+  const wanted = words(like);
+  const shared = (run: Listed) => {
+    const own = words(run.name);
+    const both = [...own].filter((word) => wanted.has(word)).length;
+    return both / Math.max(1, own.size + wanted.size - both);
+  };
+  return [...runs].sort((a, b) => shared(b) - shared(a));
+}
+
 interface RunsProps {
   readonly runs: readonly Listed[];
   readonly chosen: string;
   readonly none?: boolean;
+  /** The name of a run: those that are called most like it come first. */
+  readonly like?: string;
   readonly choose: (id: string) => void;
 }
 
-export function Runs({ runs, chosen, none = false, choose }: RunsProps) {
+export function Runs({ runs, chosen, none = false, like = "", choose }: RunsProps) {
   const [search, setSearch] = useState("");
-  const found = runs.filter((run) => `${run.name} ${run.path}`.toLowerCase().includes(search.toLowerCase()));
+  const [active, setActive] = useState(0);
+  const list = useRef<HTMLUListElement | null>(null);
+  const box = useRef<HTMLInputElement | null>(null);
+  useEffect(() => box.current?.focus({ preventScroll: true }), []);
+  const found = byLikeness(
+    runs.filter((run) => `${run.name} ${run.path}`.toLowerCase().includes(search.toLowerCase())),
+    like,
+  ).slice(0, MOST_RUNS);
+  const move = (to: number) => {
+    const at = Math.max(0, Math.min(found.length - 1, to));
+    setActive(at);
+    list.current?.querySelector(`[data-at="${at}"]`)?.scrollIntoView({ block: "nearest" });
+  };
+  const keys: Record<string, () => void> = {
+    ArrowDown: () => move(active + 1),
+    ArrowUp: () => move(active - 1),
+    Enter: () => found[active] && choose(found[active].id),
+  };
   return (
     <>
-      {runs.length > 8 && (
+      {runs.length > FEW_RUNS && (
         <input
           type="search"
           placeholder="Search"
           aria-label="Search runs"
           value={search}
-          onInput={(event) => setSearch(event.currentTarget.value)}
+          ref={box}
+          onInput={(event) => (setSearch(event.currentTarget.value), setActive(0))}
+          onKeyDown={(event) => {
+            const what = keys[event.key];
+            if (!what) return;
+            event.preventDefault();
+            event.stopPropagation();
+            what();
+          }}
         />
       )}
       {!runs.length && <p>There is no other run in this folder.</p>}
-      <ul class="choices">
+      <ul class="choices" ref={list}>
         {none && chosen && (
           <li>
             <button onClick={() => choose("")}>none</button>
           </li>
         )}
-        {found.slice(0, 500).map((run) => (
+        {found.map((run, at) => (
           <li key={run.id}>
             <button
+              data-at={at}
+              class={at === active && runs.length > FEW_RUNS ? "active" : ""}
               aria-current={run.id === chosen}
               onClick={() => choose(run.id)}
               data-tip={printable(run.error || run.path)}

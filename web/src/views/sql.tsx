@@ -27,6 +27,8 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
   const [state, set] = useState<TableState>({ sort: "", search: "", columns: [] });
   const [failed, setFailed] = useState("");
   const editor = useRef<HTMLTextAreaElement>(null);
+  const running = useRef("");
+  const [since, setSince] = useState(0);
   useEffect(() => {
     if (asked) setText(asked);
   }, [asked]);
@@ -36,6 +38,24 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
     setTurn(turn + 1);
     go({ params: { q: text } });
   };
+  /** One window of the answer. Who no longer waits for it, because the page is left, ends the query. */
+  const answer = async (question: object, signal: AbortSignal) => {
+    const ticket = `${Date.now()}-${Math.random()}`;
+    const end = () => void api.post(`${path}/stop`, {}, { ticket }).catch(() => undefined);
+    running.current = ticket;
+    setSince(performance.now());
+    signal.addEventListener("abort", end, { once: true });
+    try {
+      return await tracked(api.post<Answer>(path, { ...select }, { ...question, ticket }, signal));
+    } finally {
+      signal.removeEventListener("abort", end);
+      if (running.current === ticket) {
+        running.current = "";
+        setSince(0);
+      }
+    }
+  };
+  const stop = () => void api.post(`${path}/stop`, {}, { ticket: running.current }).catch(() => undefined);
   const put = (word: string) => {
     const element = editor.current;
     if (!element) return;
@@ -73,6 +93,7 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
           <div class="row">
             <button class="button strong">Run</button>
             <span class="note">Ctrl-Enter</span>
+            {since > 0 && <Running since={since} stop={stop} />}
           </div>
         </form>
         <div class="sql-tables" aria-label="Tables">
@@ -104,14 +125,7 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
             source={{
               key: JSON.stringify([path, asked, select, turn, state.sort, state.search]),
               ask: (window, signal) =>
-                tracked(
-                  api.post<Answer>(
-                    path,
-                    { ...select },
-                    { query: asked, ...window, sort: state.sort, search: state.search },
-                    signal,
-                  ),
-                ),
+                answer({ query: asked, ...window, sort: state.sort, search: state.search }, signal),
             }}
             title="Answer"
             label="Answer"
@@ -132,5 +146,25 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
         </section>
       )}
     </article>
+  );
+}
+
+const SOON = 500;
+
+/** How long a query has been running, and the way to end it; nothing while it is quick. */
+function Running({ since, stop }: { since: number; stop: () => void }) {
+  const [now, set] = useState(since);
+  useEffect(() => {
+    const timer = setInterval(() => set(performance.now()), 250);
+    return () => clearInterval(timer);
+  }, [since]);
+  if (now - since < SOON) return null;
+  return (
+    <span class="running" role="status">
+      {`running for ${Math.floor((now - since) / 1000)} s `}
+      <button type="button" class="button" onClick={stop}>
+        Stop
+      </button>
+    </span>
   );
 }
