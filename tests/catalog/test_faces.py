@@ -290,17 +290,26 @@ def advice(faces: Faces) -> Facts:
 
 
 def timeline(faces: Faces) -> Facts:
-    """How busy devices are in each steady step, as the line above the picture has it."""
+    """How busy devices are in each steady step, as the line above the picture has it; and its ruler of steps."""
     busy: dict[str, float] = {}
+    rulers: dict[tuple[str, str], list[int]] = {}
     for row in faces.table("step_breakdown"):
         where = {"rank": str(row["rank"]), "cycle": str(row.get("cycle", 0))}
+        if (where["rank"], where["cycle"]) not in rulers:
+            (own,) = faces.get("runs", faces.id, "timeline", "lanes", **where)["ranks"]
+            ruler = [step["end"] - step["start"] for step in own["steps"] if step["steady"]]
+            rulers[where["rank"], where["cycle"]] = ruler
         time = f"{row['start']}-{row['start'] + row['duration']}"
         if not row["duration"]:
             continue
         answer = faces.get("runs", faces.id, "timeline", "range", time=time, **where)
         for share in answer["busy"].values():
             busy["all"] = busy.get("all", 0.0) + share * row["duration"]
-    return {"busy": busy.get("all")}
+    facts: Facts = {"busy": busy.get("all")}
+    lengths = [length for ruler in rulers.values() for length in ruler]
+    if lengths and all(rulers.values()):  # a recording without steps has no ruler
+        facts |= {"steps": len(lengths), "step": Fraction(sum(lengths), len(lengths))}
+    return facts
 
 
 def idle_page(faces: Faces) -> Facts:
