@@ -122,7 +122,7 @@ def _frame(view: Scope, waits: HostWaits, chosen: NDArray[np.int64], inside: NDA
     start, end = view.clipped(trace.start[rows], np.maximum(trace.end[rows], trace.start[rows]))
     own = of_all(waits.own, NOTHING)
     until = np.clip(work.end[of_all(waits.work)], start, end) if len(work) else start
-    waiting = np.where(of_all(waits.waited), until - start, 0)
+    waiting = np.minimum(np.where(of_all(waits.waited), until - start, 0), time[rows])
     begun = view.host[rows]
     names = {
         "call": trace.name[rows],
