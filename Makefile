@@ -45,7 +45,7 @@ fuzz: $(VENV)/.dev ## mutilated traces, put to every verb: 2,000, or `make fuzz 
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 .PHONY: chaos
-chaos: $(VENV)/.torch ## 200 recorded jobs to which things happen: signals, full disks, exceptions, forks
+chaos: $(VENV)/.torch ## 200 recorded jobs to which things happen, each beside a plain run (ARGS="500 SEED")
 	@$(BIN)/python -m tests.record.chaos $(ARGS)
 
 .PHONY: bench-recorder

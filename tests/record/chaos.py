@@ -1,11 +1,14 @@
 """Jobs that are recorded while all kinds of things go wrong: `python -m tests.record.chaos [RUNS] [FIRST_SEED]`.
 
-Each run trains a small model in a process of its own, recorded in one of our ways, and draws from its seed what happens
-to it: SIGTERM at some moment, an exception in a step, a disk that is full (a small tmpfs where one can be mounted, else
-a limit on the size of files), windows asked for by another thread while one runs, loaders that fork. One run in four is
-a Python that was started for it, the others are forks (see `processes`). What must hold: each loss is, bit for bit,
-that of the same job without us, as far as the run came; the process ends as it would have without us, in time; whatever
-has a final name is a whole valid trace that our reader reads; nothing half is left.
+`python -m tests.record.chaos 1 SEED` runs one seed again. Odd seeds are programs that do what programs do, recorded
+without a line of code (see `chaos_programs`); even ones are of this module.
+
+Each run of this module trains a small model in a process of its own, recorded in one of our ways, and draws from its
+seed what happens to it: SIGTERM at some moment, an exception in a step, a disk that is full (a small tmpfs where one
+can be mounted, else a limit on the size of files), windows asked for by another thread while one runs, loaders that
+fork. One run in eight is a Python that was started for it, the others are forks (see `processes`). What must hold: each
+loss is, bit for bit, that of the same job without us, as far as the run came; the process ends as it would have without
+us, in time; whatever has a final name is a whole valid trace that our reader reads; nothing half is left.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.record import processes
+from tests.record import chaos_programs, processes
 from tests.record.jobs import document, parts, sidecar, traces
 
 STEPS: Final = 40
@@ -124,7 +127,7 @@ def drawn(seed: int) -> Plan:
         limit=chance.randrange(1000, 300_000) if full and not small else 0,
         tmpfs=chance.randrange(1, 100) * 4096 if small else 0,
         stack=chance.random() < 0.3,
-        fresh=chance.random() < 0.25,
+        fresh=chance.random() < 0.125,
     )
 
 
@@ -175,14 +178,15 @@ def complaints(seed: int, *, read: bool = True) -> list[str]:
             wrong.append(f"it ended with {code} after {len(found)} steps")
         if "recording failed" in said:
             wrong.append("we failed")
-        wrong += [f"{path.name}: {why}" for path in traces(folder) if (why := _unfit(path, read=read))]
+        wrong += [f"{path.name}: {why}" for path in traces(folder) if (why := unfit(path, read=read))]
         # Who is killed while the rest is written leaves what the next run sweeps.
         if code != -signal.SIGTERM and parts(folder):
             wrong.append(f"left: {[path.name for path in parts(folder)]}")
         return [f"{plan}: {each}\n{said[-2000:]}" for each in wrong]
 
 
-def _unfit(path: Path, *, read: bool) -> str:
+def unfit(path: Path, *, read: bool) -> str:
+    """Why a trace with a final name is none; `read`: our reader is to read it, too."""
     try:
         events = document(path)["traceEvents"]
         if not any(each.get("cat") == "cpu_op" for each in events) and sidecar(path).get("last_step", 1) > 0:
@@ -217,16 +221,25 @@ def main() -> int:
     """Run so many, from a seed on; 0 if all held."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 30)
-    print(f"{count} runs from seed {first} on")
-    wrong = 0
+    print(f"{count} runs from seed {first} on; one of them again: python -m tests.record.chaos 1 SEED", flush=True)
+    wrong: list[int] = []
+    began = time.monotonic()
     with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
-        for number, said in enumerate(pool.map(complaints, range(first, first + count)), 1):
-            wrong += bool(said)
+        for number, said in enumerate(pool.map(run_of, range(first, first + count)), 1):
+            wrong += [first + number - 1] * bool(said)
             for each in said:
-                print(each)
-            if number % 20 == 0:
-                print(f"{number} runs, {wrong} went wrong", flush=True)
-    return int(wrong > 0)
+                print(each, flush=True)
+            if number % 20 == 0 or number == count:
+                print(f"{number} runs in {time.monotonic() - began:.0f} s, {len(wrong)} went wrong {wrong}", flush=True)
+    return int(bool(wrong))
+
+
+def run_of(seed: int) -> list[str]:
+    """What did not hold, in whichever of the two kinds of runs it is."""
+    try:
+        return chaos_programs.complaints(seed) if seed % 2 else complaints(seed)
+    except Exception as error:  # noqa: BLE001 - a fault of the test itself is one run's
+        return [f"seed {seed}: {type(error).__name__}: {error}"]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Twenty of the runs of `make chaos`, always the same."""
+"""Forty of the runs of `make chaos`, always the same."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
 
+from tests.record import chaos_programs
 from tests.record.chaos import complaints, drawn
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_job_to_which_things_happen_is_as_without_us(seed: int) -> None:
     assert complaints(seed) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_program_that_does_things_is_as_without_us(seed: int) -> None:
+    assert chaos_programs.complaints(seed) == []
 
 
 def test_the_twenty_see_a_bit_of_everything() -> None:
@@ -21,3 +27,8 @@ def test_the_twenty_see_a_bit_of_everything() -> None:
         assert any(getattr(plan, fact) for plan in plans), fact
     assert any(plan.killed_at >= 0 for plan in plans)
     assert any(plan.fails_at >= 0 for plan in plans)
+
+
+def test_the_twenty_do_a_bit_of_everything() -> None:
+    happenings = [chaos_programs.drawn(seed) for seed in range(20)]
+    assert len({happening.what for happening in happenings}) >= 8

@@ -224,3 +224,43 @@ def test_an_interrupt_while_a_window_ends_is_the_programs(script: Path, tmp_path
     assert done.returncode == 128 + signal.SIGINT
     assert [bool(each["truncated"]) for each in sidecars(tmp_path / "a")] == [True]
     assert until(lambda: not list((tmp_path / "a").glob("*.part")))
+
+
+@pytest.mark.parametrize("how", ["os._exit(9)", "os.kill(os.getpid(), signal.SIGKILL)", "os.abort()"])
+def test_a_program_that_dies_later_has_its_trace(script: Path, tmp_path: Path, how: str) -> None:
+    text = TRAIN.replace("    time.sleep(pause)", f"    if step == 5: {how}")
+    script.write_text("import os, signal\n" + text)
+    done = run(kinetoscope("record", "-o", tmp_path / "a", "--active", "2", "--", sys.executable, script))
+    assert done.returncode in {9, 128 + signal.SIGKILL, 128 + signal.SIGABRT}
+    assert len(traces(tmp_path / "a")) == 1, done.stderr
+    assert "1 trace in" in done.stderr
+    assert not list((tmp_path / "a").glob("*.part"))
+
+
+def test_a_program_that_dies_in_a_window_is_not_told_to_take_more_steps(script: Path, tmp_path: Path) -> None:
+    script.write_text("import os\n" + TRAIN.replace("    time.sleep(pause)", "    if step == 3: os._exit(9)"))
+    done = run(kinetoscope("record", "-o", tmp_path / "a", "--active", "9", "--", sys.executable, script))
+    assert done.returncode == 9
+    assert "nothing was recorded: the program ended in the midst of a window" in done.stderr
+
+
+def test_what_a_killed_program_left_is_finished_or_removed_and_said(tmp_path: Path) -> None:
+    from kinetoscope.record.options import place
+
+    name = f"{place().host}_4194303.rank0of1.step"
+    (tmp_path / f"{name}3.17.part").write_text(
+        '{"traceEvents": [{"ph": "i", "name": "x", "ts": 1, "pid": 1, "tid": 1}]}'
+    )
+    (tmp_path / f"{name}4.18.part").write_text('{"traceEvents": [')
+    done = run(kinetoscope("record", "-o", tmp_path, "--", "true"))
+    assert "of an earlier run, 1 trace of a process that was killed was finished" in done.stderr
+    assert "1 file of a process that was killed while it wrote was removed" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [f"{name}3.17.pt.trace.json.gz"]
+
+
+def test_windows_wait_for_the_traces_that_are_being_written(script: Path, tmp_path: Path) -> None:
+    command = ["--wait", "1", "--warmup", "0", "--active", "1", "--repeat", "0"]
+    done = run(kinetoscope("record", "-o", tmp_path / "a", *command, "--", sys.executable, script, "60"))
+    assert "could not" not in done.stderr
+    assert "skipped" not in done.stderr
+    assert f"{len(traces(tmp_path / 'a'))} traces in" in done.stderr

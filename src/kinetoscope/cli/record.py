@@ -27,11 +27,15 @@ from typing import Any
 import kinetoscope
 from kinetoscope.cli.options import Parser, count, positive, size, typed
 from kinetoscope.errors import InputError, UsageError
-from kinetoscope.record import notes
-from kinetoscope.record.options import DEFAULTS
+from kinetoscope.record import leftovers, notes
+from kinetoscope.record.options import DEFAULTS, place
 from kinetoscope.record.plan import ENVIRONMENT, Plan, control_of
+from kinetoscope.record.writing import Writer
 
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
+_SETTLING = 30.0
+"""Seconds that may go by until what a killed program left is finished."""
+
 _ANSWERED = 600.0
 """Seconds that notes outlast a job that was asked for something."""
 
@@ -46,9 +50,12 @@ def run(arguments: list[str]) -> int:
         raise UsageError("what is to be recorded? `kinetoscope record -- python train.py` runs and records it")
     plan = _plan(args, command)
     _prepare(plan)
+    for line in _salvaged(plan):
+        sys.stderr.write(f"kinetoscope: of an earlier run, {line}\n")
+    before = _traces(plan)
     code = _run(command, _environment(plan))
-    said = _outcome(plan)
-    sys.stderr.write(f"kinetoscope: {said}\n")
+    for line in (*_salvaged(plan), _outcome(plan, before)):
+        sys.stderr.write(f"kinetoscope: {line}\n")
     return code
 
 
@@ -222,21 +229,48 @@ def _forwarding(process: subprocess.Popen[Any]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _outcome(plan: Plan) -> str:
-    """What came of it, in one line."""
+def _traces(plan: Plan) -> set[str]:
+    """Those that lie in the folder; at a URL nobody looks."""
+    return set() if "://" in plan.dir else {str(path) for path in Path(plan.dir).glob("*.pt.trace.json.gz")}
+
+
+def _salvaged(plan: Plan) -> Iterator[str]:
+    """Finish or remove what killed processes left without a final name, and say so."""
+    writer = Writer(plan.dir, place().host)
+    leftovers.settle(writer.spool, place().host, _SETTLING)
+    finished, removed = writer.salvage()
+    writer.flush(_SETTLING)
+    if finished:
+        yield f"{_many(finished, 'trace')} of a process that was killed {_was(finished)} finished"
+    if removed:
+        yield f"{_many(removed, 'file')} of a process that was killed while it wrote {_was(removed)} removed"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _outcome(plan: Plan, before: set[str]) -> str:
+    """What came of it, in one line; `before` are the traces that were there already."""
     control = Path(plan.control)
     written = sorted(notes.read_all(control / "written").values(), key=lambda note: int(note.get("first_step", 0)))
-    traces = [path for note in written if (path := str(note.get("path") or "")) and _is_there(path)]
-    problems = [str(note["problem"]) for note in written if note.get("problem")]
+    told = {path for note in written if (path := str(note.get("path") or "")) and _is_there(path)}
+    traces = (_traces(plan) - before) | told
+    problems = [str(note["problem"]).rstrip(".") for note in written if note.get("problem")]
     ranks, yielded = notes.read_all(control / "ranks"), notes.read_all(control / "yielded")
+    opened = notes.read_all(control / "open")
     if not _someone_waits(notes.read(control / "request")):
         shutil.rmtree(control, ignore_errors=True)
     if traces:
-        what = f"{len(traces)} trace{'s' * (len(traces) != 1)} in {plan.dir}"
+        what = f"{_many(len(traces), 'trace')} in {plan.dir}"
         costs = [note["cost"] for note in written if isinstance(note.get("cost"), float)]
         if costs:
             what += f", which cost {costs[-1]:.2%} of the time"
-        also = f" ({len(problems)} could not be written: {problems[0]})" if problems else ""
+        also = f" (of {_many(len(problems), 'window')} more there is none: {problems[0]})" if problems else ""
         return f"{what}{also}; `kinetoscope summary {plan.dir}` says where the time goes"
     if problems:
         return f"no trace was written: {problems[0]}"
@@ -245,6 +279,8 @@ def _outcome(plan: Plan) -> str:
             "nothing was recorded: no process took a step with an optimizer of torch, or Python ran with -I, -E or -S; "
             "`with kinetoscope.profile(DIR) as prof` and prof.step() record any loop"
         )
+    if opened:
+        return "nothing was recorded: the program ended in the midst of a window, without a chance to write it"
     if yielded:
         return "nothing was recorded: a profiler of the program was at work whenever a window was due; it comes first"
     if plan.scheduled:

@@ -7,14 +7,17 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kinetoscope.record import guards
 from kinetoscope.record.guards import harmless
+from kinetoscope.record.leftovers import ends_whole, remove
 from kinetoscope.record.options import Place, place
 from kinetoscope.record.session import Exported, Session
 from kinetoscope.record.window import Run, Window
-from kinetoscope.record.writing import MOST_WAITING, Work, Writer, Written, ends_whole, remove
+from kinetoscope.record.writing import MOST_WAITING, Work, Writer, Written
+
+_BUSY: Final = f"{MOST_WAITING} traces were still being written"
 
 
 class Delivery:
@@ -32,10 +35,15 @@ class Delivery:
         self._tell = tell
         self._run = Run()
 
+    @property
+    def busy(self) -> bool:
+        """As many traces are being written as may be: a window has to wait."""
+        return self.writer.waiting >= MOST_WAITING
+
     def ready(self) -> str:
         """One more trace can be taken: "" or why not."""
-        if self.writer.waiting >= MOST_WAITING:
-            return f"{self.writer.waiting} traces are still being written"
+        if self.busy:
+            return _BUSY
         return self.writer.ready() or self._room(0)
 
     def name(self, where: Place, step: int) -> str:
@@ -94,7 +102,8 @@ class Delivery:
         self, why: str, on_done: list[Callable[[Written], None]], reason: str, known: Written | None = None
     ) -> None:
         """Nothing comes of a window: tell whoever waits for it."""
-        problem = f"The trace was not written: {why}." if known else f"Nothing was recorded: {why}."
+        nothing = "A window was skipped" if why == _BUSY else "Nothing was recorded"
+        problem = f"The trace was not written: {why}." if known else f"{nothing}: {why}."
         self._tell(problem[0].lower() + problem[1:].rstrip("."))
         written = replace(known or Written(None, reason=reason), problem=problem)
         for each in on_done:

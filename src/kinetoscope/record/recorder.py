@@ -90,6 +90,11 @@ class Recorder:
         return self._delivery.writer.waiting
 
     @property
+    def full(self) -> bool:
+        """So many traces are on their way that no window can begin now."""
+        return self._delivery.busy
+
+    @property
     def interruptible(self) -> bool:
         """The calling thread may end the window at this very moment."""
         return not self._critical.busy and threading.get_ident() == self._thread

@@ -135,7 +135,7 @@ class _Job:
         self._last = time.monotonic()
         self._seconds = 0.0
         self._recorder = Recorder(plan.dir, options, say=None if here.rank == 0 else _quiet)
-        self._yielded = False
+        self._yielded = self._told_open = False
         self._spans = Spans(self._recorder.poll)
         self._ends = Ends()
         self._next = max(plan.wait, 1)
@@ -167,6 +167,7 @@ class _Job:
             self._schedule()
         elif self._always is not None:
             self._sample(self._always, took, recorded=recorded)
+        self._tell_open()
         self._last = time.monotonic()
 
     def abandon(self) -> None:
@@ -184,10 +185,23 @@ class _Job:
             return
         if others.active():
             self._gave_way()
-        else:
+        elif not self._recorder.full:
             self._left -= 1
             self._next = self._ended + plan.warmup + plan.active + plan.wait
             self._open(Wish("", None, plan.active, plan.warmup, reason="schedule"))
+
+    def _tell_open(self) -> None:
+        """Should the process be killed now, it is known that a window was there."""
+        records = self._recorder.state == "recording"
+        if records and not self._told_open:
+            with contextlib.suppress(OSError):
+                notes.leave(self._note_of_open, {"step": self._ended})
+        self._told_open = records
+
+    @property
+    def _note_of_open(self) -> Path:
+        """It is there from the first step that is recorded until it is known what came of the window."""
+        return self._control / "open" / self.who.name
 
     def _gave_way(self) -> None:
         """A window was due while a profiler of the program was at work."""
@@ -244,6 +258,7 @@ class _Job:
                 self._left += 1  # the next step tries again
                 self._gave_way()
                 return
+            self._note_of_open.unlink(missing_ok=True)
             note = {
                 "rank": self.who.rank,
                 "path": found.path,

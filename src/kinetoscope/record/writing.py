@@ -12,28 +12,21 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import re
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from kinetoscope.record import meta
+from kinetoscope.record import leftovers, meta
 from kinetoscope.record.apart import Apart
 from kinetoscope.record.guards import described, tell, trim
+from kinetoscope.record.leftovers import remove
 from kinetoscope.record.session import Exported, Session
 
 MOST_WAITING: Final = 4
 """Traces not yet written, beyond which no window is started: each holds memory and disk."""
-
-_OURS: Final = re.compile(
-    r"(?P<host>[\w-]+)_(?P<pid>\d+)\.rank\d+of\d+\.step\d+\.\d+(?P<kind>(?:\.\w+)*\.part(?:\.tmp)?)\Z"
-)
-_STALE: Final = 120.0
-"""Seconds since a leftover was touched last, after which whoever wrote it is gone."""
 
 _SPOOL: Final = "kinetoscope-spool"
 
@@ -136,7 +129,7 @@ class Writer:
 
     def _run(self) -> None:
         if self._host:
-            self._sweep()
+            self.salvage(leftovers.STALE)
         while True:
             work = self._work.get()
             if work is None:
@@ -203,75 +196,29 @@ class Writer:
         }
         return self._apart.finish(task)
 
-    def _sweep(self) -> None:
-        """Finish or remove what processes of this host that are gone left in the folder, once."""
+    def salvage(self, stale: float = 0.0) -> tuple[int, int]:
+        """Finish what processes of this host that are gone left in the folder, or remove it: how many of each.
+
+        `stale` is how many seconds ago they must have touched it.
+        """
         host, self._host = self._host, ""
-        for path in _leftovers(self.spool, host):
-            if not _complete(path):
-                remove(path)
-                continue
+        rescued = removed = 0
+        for path in leftovers.of(self.spool, host, stale):
             name = path.name.removesuffix(".part") + ".pt.trace.json.gz"
             claimed = path.with_name(f"{path.name.removesuffix('.part')}.rescued{os.getpid()}.part")
             target = f"{self.folder.rstrip('/')}/{name}"
-            if "://" not in target and Path(target).exists():  # all was done but for this
+            done = "://" not in target and Path(target).exists()  # all was done but for this
+            if done or not leftovers.is_whole(path):
                 remove(path)
+                removed += not done
                 continue
             with contextlib.suppress(OSError):
                 path.rename(claimed)
                 facts = {"truncated": "its process ended before it was written"}
                 self.submit(Work(claimed, target, Written(None), facts, None, self._keep_free))
+                rescued += 1
+        return rescued, removed
 
 
 def _lost(work: Work, why: str) -> Written:
     return replace(work.written, path=None, problem=f"The trace was not written: {why}.")
-
-
-# --- leftovers ----------------------------------------------------------------------------------------------------
-
-
-def _leftovers(folder: Path, host: str) -> list[Path]:
-    now = time.time()
-    found = []
-    with contextlib.suppress(OSError):
-        for path in folder.iterdir():
-            name = _OURS.match(path.name)
-            if name is None or name["host"] != host or _alive(int(name["pid"])):
-                continue
-            if now - path.stat().st_mtime > _STALE:
-                found.append(path)
-    return found
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _complete(path: Path) -> bool:
-    """It may be a whole export: worth finishing."""
-    if re.search(r"\.step\d+\.\d+\.part\Z", path.name) is None:
-        return False
-    return ends_whole(path)
-
-
-def ends_whole(path: Path) -> bool:
-    """The file is there and ends as torch ends a trace."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(path.stat().st_size - 64, 0))
-            return file.read().rstrip().endswith(b"}")
-    except OSError:
-        return False
-
-
-def remove(*paths: Path) -> None:
-    """Remove files, and what torch may have left beside them."""
-    for path in paths:
-        for each in (path, path.with_name(path.name + ".tmp")):
-            with contextlib.suppress(OSError):
-                each.unlink()
