@@ -224,3 +224,24 @@ def test_everything_declared_is_told(mlp: Client) -> None:
     server = mlp.get("server")
     assert [page["name"] for page in server["pages"]] == list(PAGES)
     assert mlp.get(f"runs/{mlp.run()}/progress") == {"done": 0, "total": 0, "what": ""}
+
+
+def test_a_view_of_one_rank_asks_its_tables_for_that_rank(ranks: Client) -> None:
+    """What the page sends along with a table is what its sentence is about."""
+    path = f"runs/{ranks.run()}"
+    for query, wanted in (({}, 1), ({"rank": "1"}, 1), ({"ranks": "all"}, 2)):
+        page = ranks.get(f"{path}/pages/operators", query)
+        table = ranks.get(f"{path}/analyses/operators", page["select"])
+        assert table["ranks"] == wanted
+        assert ("sum over 2 ranks" in page["facts"]) == (wanted == 2)
+    for query, words in (({}, "on average over 2 ranks"), ({"rank": "1"}, "A step takes")):
+        page = ranks.get(f"{path}/pages/overview", query)
+        assert words in page["sentence"]
+        assert page["select"] == (query or {"ranks": "all"})
+
+
+def test_all_steps_are_asked_for_by_name(mlp: Client) -> None:
+    path = f"runs/{mlp.run()}/analyses/step_breakdown"
+    steady, every = (mlp.get(path, query)["rows"] for query in ({}, {"steps": "all"}))
+    assert steady == [row for row in every if row[-1]]
+    assert len(steady) < len(every)

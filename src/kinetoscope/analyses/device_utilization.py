@@ -75,7 +75,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     if not windows.length:
         note = "No device step takes any time in what was selected: there is no window."
         return Partial(RESULT.without("rank").empty(), (*view.notes, note))
-    notes = list(view.notes)
+    notes = [*view.warm_up, *view.notes]
     rows = []
     for device in devices:
         kernels = kernels_of(view, device)

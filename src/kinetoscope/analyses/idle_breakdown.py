@@ -125,7 +125,7 @@ class _Charges:
 
 def _of_trace(trace: Trace, select: Selection, *, by: By, launch_latency: int) -> Partial:
     view = scope(trace, select)
-    notes = list(view.notes) if select != ALL else []
+    notes = [*view.warm_up, *(view.notes if select != ALL else ())]
     if not counted(view).any():
         return Partial(RESULT.without("rank").empty(), (*notes, nothing_ran(view)))
     if by == "device" and select == ALL and any(lane.left_out for lane in lanes(view, by_stream=False)):

@@ -55,7 +55,7 @@ Row = tuple[int | None, str, int, float, int]
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     rows = [row for each in busy(view) for row in sorted(_rows(each), key=lambda row: (-row[2], row[1]))]
-    notes = [*(view.notes if select != ALL else ()), *([] if rows else [nothing_ran(view)])]
+    notes = [*view.warm_up, *(view.notes if select != ALL else ()), *([] if rows else [nothing_ran(view)])]
     return Partial(pl.DataFrame(rows, schema=RESULT.without("rank").empty().schema, orient="row"), tuple(notes))
 
 

@@ -101,7 +101,7 @@ class _Attributes:
 def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: bool) -> Partial:
     view = scope(trace, select)
     work = view.device_work
-    notes = list(view.notes) if select.steps is not None else []
+    notes = [*view.warm_up, *(view.notes if select.steps is not None else ())]
     begins, durations = _durations(view, work)
     listed = view.work if copies else view.work & work.of(WorkKind.COMPUTATION, WorkKind.COMMUNICATION)
     chosen = np.flatnonzero(listed)

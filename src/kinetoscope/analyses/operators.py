@@ -130,7 +130,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: boo
         **memory_costs("device_memory", view, found, groups, trace.of(device_allocations)),
     }
     asked = (select.steps, select.threads, select.annotation)
-    notes = list(view.notes) if any(each is not None for each in asked) else []
+    notes = [*view.warm_up, *(view.notes if any(each is not None for each in asked) else ())]
     frame = _frame(trace, groups, details, values)
     notes += [*_device_notes(view, groups, work.own), *_notes(view, frame, group_by, python)]
     return Partial(_sorted(view, found, frame), tuple(notes))

@@ -66,7 +66,7 @@ ANALYSIS = Analysis("Overlap", overlap, RESULT, chart=Bars("rank", "overlap_shar
 
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view = scope(trace, select)
-    notes = list(view.notes) if select != ALL else []
+    notes = [*view.warm_up, *(view.notes if select != ALL else ())]
     devices = busy(view)
     rows = list(_by_group(view, devices)) if by == "group" else [_by_device(each) for each in devices]
     silent = [each.device for each in devices if not each.communication.length]

@@ -100,7 +100,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         }
     )
     frame = pl.concat([calls.with_columns(mark=False, **who), marks.with_columns(mark=True, **who)], how="diagonal")
-    return Partial(frame, view.notes)
+    return Partial(frame, (*view.warm_up, *view.notes))
 
 
 def _finished(frame: pl.DataFrame) -> Partial:

@@ -120,7 +120,7 @@ def _of_trace(trace: Trace, select: Selection, *, order: Order) -> Partial:
             "steady": np.isin(chosen.places, trace.of(steady_places, select.steps_by)),
         }
     )
-    return Partial(frame, (*chosen.notes, *_notes(view, steps)))
+    return Partial(frame, (*chosen.warm_up, *chosen.notes, *_notes(view, steps)))
 
 
 def _classes(view: Scope, order: Order) -> dict[str, Intervals]:

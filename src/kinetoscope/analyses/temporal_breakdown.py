@@ -58,7 +58,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     devices = busy(view)
     rows = [_row(each) for each in devices]
-    notes = [*(view.notes if select != ALL else ()), *(() if rows else (nothing_ran(view),))]
+    notes = [*view.warm_up, *(view.notes if select != ALL else ()), *(() if rows else (nothing_ran(view),))]
     if select == ALL and any(len(each.window.start) > 1 for each in devices):  # work from before is what parts it
         notes += said(trace)
     return Partial(pl.DataFrame(rows, schema=RESULT.without("rank").empty().schema, orient="row"), tuple(notes))

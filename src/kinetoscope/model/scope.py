@@ -52,6 +52,18 @@ class Scope:
     notes: tuple[str, ...]
 
     @property
+    def warm_up(self) -> tuple[str, ...]:
+        """What to say of an answer over everything: that steps of the warm-up are in it, and how they are left out."""
+        if self.select.steps is not None or self.select.time is not None or self.steps.origin == "window":
+            return ()
+        steady = self.trace.of(steady_places, self.select.steps_by)
+        first = self.steps.number[: int(steady[0])].tolist() if len(steady) else []
+        if not first:
+            return ()
+        which = f"Step {listed(first)} warms" if len(first) == 1 else f"Steps {listed(first)} warm"
+        return (f"{which} up and count here; --steps steady leaves the warm-up out.",)
+
+    @property
     def device_work(self) -> DeviceWork:
         """All device work of the trace; `work` says which of it is selected."""
         return self.trace.of(device_work)

@@ -24,6 +24,9 @@ _STREAMS: Final = 6
 
 _BINS: Final = 40
 
+_SIDE_BY_SIDE: Final = 2
+"""Devices that have bars of their own; of more, those of a reason are one."""
+
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """Why nothing ran on the devices."""
@@ -81,10 +84,19 @@ def _blocks(job: Job, select: Selection, idle: Result, queues: Result, launches:
     yield Table("Waits of the host", "synchronizations")
 
 
+def _together(idle: pl.DataFrame) -> pl.DataFrame:
+    """The rows of many devices as one for each reason; where is that of the longest gap."""
+    longest = pl.all().sort_by("longest", descending=True).first()
+    ends = idle.group_by("reason", "detail", maintain_order=True).agg(longest).drop("time", "gaps")
+    sums = idle.group_by("reason", "detail").agg(pl.col("time", "gaps").sum())
+    return ends.join(sums, on=["reason", "detail"], nulls_equal=True)
+
+
 def _reasons(idle: Result) -> Bars:
-    rows = idle.frame.sort("time", descending=True)
+    many = idle.frame.n_unique(["rank", "device"]) > _SIDE_BY_SIDE
+    rows = (_together(idle.frame) if many else idle.frame).sort("time", descending=True)
     total = rows.get_column("time").sum() or 1
-    several = rows.n_unique(["rank", "device"]) > 1
+    several = not many and rows.n_unique(["rank", "device"]) > 1
     bars = []
     for row in rows.head(12).iter_rows(named=True):
         of = f" · GPU {row['device']}" if several else ""

@@ -26,6 +26,10 @@ _OVERLAP: Final = 1 << 16
 """Bytes that are searched again for the next element when there is more text: the end of the one was not there yet."""
 
 
+_ODDLY_LONG: Final = 16_384
+"""Bytes of a broken element from which on it was more than one."""
+
+
 @dataclass(slots=True)
 class Elements:
     """What the tokenizers have made so far.
@@ -102,7 +106,9 @@ def _mend(window: Window, elements: Elements) -> tuple[int, int]:
     mended = repair.repair_event(bytes(text)) if len(text) <= _LONGEST_MENDED else None
     if mended is not None and _keep(mended.json, elements):
         elements.repaired[mended.what] += 1
-        if "dropped" in mended.what:  # what else is shorter was only written otherwise
+        if len(text) > _ODDLY_LONG:  # others were swallowed by a text that did not end
+            elements.lost_bytes += len(text)
+        elif "dropped" in mended.what:  # what else is shorter was only written otherwise
             elements.lost_bytes += max(0, len(text) - len(mended.json))
     elif window.data[begin] != ord("{"):
         elements.rubbish += 1
