@@ -217,6 +217,21 @@ def test_what_is_drawn_of_calls_sums_to_the_bar(job: Job, measure: Measure) -> N
         assert drawn.get_column("time").sum() == of_name
 
 
+def test_the_ribbon_of_several_cycles_is_that_of_the_first(shared_traces: Path) -> None:
+    job = read(str(shared_traces / "resnet50_v100" / "num_workers_0"))
+    both, alone = (one(named("critical_path").page(each, ALL, {}), Ribbon) for each in (job, of(job, "critical_path")))
+    assert (both.start, both.end) == (alone.start, alone.end)
+    assert "the first cycle" in both.note
+
+
+@pytest.mark.parametrize("name", ["operators", "kernels"])
+def test_calls_of_several_cycles_lead_to_their_own(shared_traces: Path, name: str) -> None:
+    job = read(str(shared_traces / "resnet50_v100" / "num_workers_0"))
+    page = named(name).page(job, ALL, {})
+    rows = one(page, Chart, "Each call").spec["data"]["values"]
+    assert {row["link"]["cycle"] for row in rows} == {0, 1}
+
+
 def test_the_chosen_bar_is_marked_and_one_call_is_a_line(tmp_path: Path) -> None:
     events = [launch(10, 5, 1), launch(20, 5, 2), kernel("gemm", 30, 40, 1), kernel("gemm", 80, 50, 2)]
     job = drawn.job(tmp_path, drawn.op("aten::mm", 0, 28), drawn.op("aten::add", 90, 9), *events)

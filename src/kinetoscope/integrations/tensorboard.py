@@ -22,15 +22,37 @@ _LOOK_AGAIN: Final = 10.0
 """Seconds after which a folder without traces is looked through again."""
 
 _ENTRY: Final = b"""\
+// The state of the page is the hash of its frame. TensorBoard's own address keeps it, for a reload and for a link.
+const NAME = 'kinetoscope';
+const outer = () => new URL(window.parent.location.href);
 export async function render() {
   const page = document.createElement('iframe');
   page.title = 'Kinetoscope';
-  page.src = new URL('app/index.html', import.meta.url).href;
+  let kept = '';
+  try {
+    kept = outer().searchParams.get(NAME) ?? '';
+  } catch {
+    // TensorBoard stands in a page of another site: its address is not ours to read.
+  }
+  page.src = new URL('app/index.html', import.meta.url).href + (kept.startsWith('/') ? '#' + kept : '');
   page.style.cssText = 'position:fixed;inset:0;width:100%;height:100%;border:0';
+  page.onload = () => {
+    const inner = page.contentWindow;
+    const keep = () => {
+      try {
+        const address = outer();
+        address.searchParams.set(NAME, inner.location.hash.slice(1));
+        window.parent.history.replaceState(window.parent.history.state, '', address);
+      } catch {
+        // As above.
+      }
+    };
+    for (const change of ['hashchange', 'popstate']) inner.addEventListener(change, keep);
+  };
   document.body.replaceChildren(page);
 }
 """
-"""What TensorBoard runs in the tab: it opens the page in a frame of its own."""
+"""What TensorBoard runs in the tab: it opens the page in a frame of its own, and keeps the state in its address."""
 
 
 class Plugin(base_plugin.TBPlugin):  # type: ignore[misc,unused-ignore]
@@ -77,6 +99,7 @@ class Plugin(base_plugin.TBPlugin):  # type: ignore[misc,unused-ignore]
 
         if self._workspace is None:
             self._workspace = Workspace(self._paths)
+            self._workspace.watch()  # so that the page can say that code is being compiled, the first time
         return self._workspace
 
 

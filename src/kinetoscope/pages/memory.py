@@ -16,6 +16,7 @@ from kinetoscope.pages.blocks import Block, Chart, Controls, Page, Table
 from kinetoscope.pages.controls import choice, chosen
 from kinetoscope.pages.nothing import nothing, way_back
 from kinetoscope.pages.pictures import Axis, Line, curves
+from kinetoscope.pages.tables import first_cycle
 from kinetoscope.schema import Lines
 from kinetoscope.views import series
 from kinetoscope.views.numbers import shown
@@ -105,13 +106,14 @@ def _blocks(job: Job, curve: pl.DataFrame, device: str, devices: Sequence[str], 
 def _picture(job: Job, curve: pl.DataFrame, by: str) -> Chart:
     """Who owns what is in use, upon one another; what is reserved the tables tell."""
     first = curve.get_column("rank")[0]
-    curve = curve.filter(rank=first)
+    curve = first_cycle(curve.filter(rank=first))
     line = series.thinned(next(series.each(curve, Lines("time", "allocated"), 1)), _POINTS)
     kept = curve[line.rows]
     times = kept.get_column("time").to_numpy()
     in_use = kept.get_column("allocated").to_numpy().astype(np.float64)
     # Of the whole recording: what is in use may have been taken before what is selected.
     blocks = named("memory_events")(job).frame.filter(rank=first, device=curve.get_column("device")[0])
+    blocks = first_cycle(blocks)
     owned = _owned(blocks, times, int(np.argmax(in_use)), by)
     rest = in_use - sum((values for _, values in owned), np.zeros(len(times)))
     base = (_BEFORE if owned else "in use", np.maximum(rest, 0))

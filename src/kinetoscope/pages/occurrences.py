@@ -46,19 +46,22 @@ _WORDS: Final[dict[Measure, str]] = {
 
 def occurrences(job: Job, select: Selection, name: str, measure: Measure, *, kind: str) -> Chart | Note:
     """A dot for each time that `name` ran: when, and how long; a line of words where there is one such time."""
-    frame = job.map(_of_trace, _SCHEMA, select, name=name, measure=measure).frame.sort("start")
+    frame = job.map(_of_trace, _SCHEMA, select, name=name, measure=measure).frame
+    frame = frame.select(*_SCHEMA.names, "cycle" if "cycle" in frame.columns else pl.lit(None).alias("cycle"))
+    frame = frame.sort("cycle", "start")
     called, words = f"`{brief(printable(name), _NAME)}`", _WORDS[measure]
     title = f"Each call of {called}"
     if not frame.height:
         return Note(f"{called} has no call in what is selected.", title)
     if frame.height == 1:
-        rank, row, start, length, time = frame.row(0)
+        rank, row, start, length, time, cycle = frame.row(0)
         text = f"It ran once, {shown(start, 'ns')} after the first event: {words} {shown(time, 'ns')}."
-        link = _link(rank, row, start, length, "show on timeline")
+        link = _link(rank, cycle, row, start, length, "show on timeline")
         return Note(text, title, link)
     kept = _thinned(frame)
     dots = [
-        Dot(start, time, kind, "", _link(rank, row, start, length)) for rank, row, start, length, time in kept.rows()
+        Dot(start, time, kind, "", _link(rank, cycle, row, start, length))
+        for rank, row, start, length, time, cycle in kept.rows()
     ]
     note = f"{grouped(frame.height)} calls; a click shows one on the timeline."
     if kept.height < frame.height:
@@ -66,9 +69,10 @@ def occurrences(job: Job, select: Selection, name: str, measure: Measure, *, kin
     return points(title, dots, Axis("start", "ns", zero=False), Axis(words, "ns"), height=160, note=note)
 
 
-def _link(rank: int, row: int, start: int, length: int, text: str = "") -> Link:
+def _link(rank: int, cycle: int | None, row: int, start: int, length: int, text: str = "") -> Link:
     margin = max(_AROUND * length, 1_000)
-    return Link(text, view="timeline", rank=rank, row=row, time=(max(start - margin, 0), start + length + margin))
+    around = (max(start - margin, 0), start + length + margin)
+    return Link(text, view="timeline", rank=rank, cycle=cycle, row=row, time=around)
 
 
 def _thinned(frame: pl.DataFrame) -> pl.DataFrame:
@@ -78,7 +82,7 @@ def _thinned(frame: pl.DataFrame) -> pl.DataFrame:
     stretches = frame.with_columns(stretch=pl.int_range(pl.len()) * (POINTS // 2) // pl.len())
     of_each = stretches.group_by("stretch", maintain_order=True)
     ends = [of_each.agg(pl.all().sort_by("time").get(at)) for at in (0, -1)]
-    return pl.concat(ends).drop("stretch").unique(["rank", "row"]).select(frame.columns).sort("start", "row")
+    return pl.concat(ends).drop("stretch").unique(["rank", "cycle", "row"]).select(frame.columns).sort("start", "row")
 
 
 def _of_trace(trace: Trace, select: Selection, *, name: str, measure: Measure) -> Partial:

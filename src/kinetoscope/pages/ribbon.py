@@ -8,6 +8,7 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.pages.blocks import Ribbon
+from kinetoscope.pages.tables import first_cycle
 from kinetoscope.schema import Result
 from kinetoscope.views.grammar import short
 from kinetoscope.views.numbers import grouped, shown
@@ -25,8 +26,10 @@ def ribbon(events: Result, kinds: Mapping[str, str]) -> Ribbon:
     The lengths of the segments of each cause sum to the time of its pieces, exactly.
     """
     frame = events.frame.filter(pl.col("start").is_not_null() & (pl.col("rank") == pl.col("rank").first()))
+    cycles, frame = "cycle" in frame.columns and frame.n_unique("cycle") > 1, first_cycle(frame)
     frame = frame.sort("start", maintain_order=True).with_columns(pieces=pl.lit(1, pl.UInt32))
     note = events.schema["cause"].doc.replace("the columns of `critical_path`", "the parts of the bar above")
+    note += " It is the path of the first cycle." if cycles else ""
     if frame.height > _PIECES:
         first, last = frame.get_column("start")[0], (frame.get_column("start") + frame.get_column("time")).max()
         least = max((int(last) - int(first)) // _COLUMNS, 1)

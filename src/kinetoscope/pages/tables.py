@@ -12,6 +12,11 @@ from kinetoscope.views.names import short_names
 from kinetoscope.views.scales import scales
 
 
+def first_cycle(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the first cycle, of those of one rank: each cycle has a time axis of its own."""
+    return frame.filter(pl.col("cycle") == pl.col("cycle").min()) if "cycle" in frame.columns else frame
+
+
 def with_values(frame: pl.DataFrame, columns: Sequence[str], *, always: Sequence[str] = ()) -> tuple[str, ...]:
     """The columns in which some row has a value, and those that are shown `always`; all where there is no row."""
     known = {name for name in columns if not frame.height or name in always or _says_something(frame, name)}
