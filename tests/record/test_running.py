@@ -264,3 +264,19 @@ def test_windows_wait_for_the_traces_that_are_being_written(script: Path, tmp_pa
     assert "could not" not in done.stderr
     assert "skipped" not in done.stderr
     assert f"{len(traces(tmp_path / 'a'))} traces in" in done.stderr
+
+
+def test_a_url_that_cannot_be_written_is_refused_before_the_program_runs(tmp_path: Path) -> None:
+    for url in ("nosuch://bucket/a", "file:///proc/nowhere/a"):
+        done = run(kinetoscope("record", "-o", url, "--", *python("print('ran')")), cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (1, ""), done.stderr
+        assert url in done.stderr
+
+
+def test_what_a_store_does_not_take_is_kept_here(tmp_path: Path) -> None:
+    far = tmp_path / "far"
+    program = f"import os, shutil; shutil.rmtree({str(far)!r}); open({str(far)!r}, 'w').close()\n" + TRAIN
+    done = run(kinetoscope("record", "-o", f"file://{far}", "--", *python(program)), cwd=tmp_path)
+    assert done.returncode == 0
+    assert len(traces(tmp_path / "kinetoscope-unsent")) == 1, done.stderr
+    assert f"so the trace is in {tmp_path / 'kinetoscope-unsent'}" in done.stderr

@@ -27,7 +27,7 @@ from typing import Any
 import kinetoscope
 from kinetoscope.cli.options import Parser, count, positive, size, typed
 from kinetoscope.errors import InputError, UsageError
-from kinetoscope.record import leftovers, notes
+from kinetoscope.record import finishing, leftovers, notes
 from kinetoscope.record.options import DEFAULTS, place
 from kinetoscope.record.plan import ENVIRONMENT, Plan, control_of
 from kinetoscope.record.writing import Writer
@@ -171,6 +171,8 @@ def _prepare(plan: Plan) -> None:
     try:
         if "://" not in plan.dir:
             Path(plan.dir).mkdir(parents=True, exist_ok=True)
+        else:
+            finishing.try_out(plan.dir)
         _clear(control)
         control.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -260,18 +262,22 @@ def _outcome(plan: Plan, before: set[str]) -> str:
     written = sorted(notes.read_all(control / "written").values(), key=lambda note: int(note.get("first_step", 0)))
     told = {path for note in written if (path := str(note.get("path") or "")) and _is_there(path)}
     traces = (_traces(plan) - before) | told
-    problems = [str(note["problem"]).rstrip(".") for note in written if note.get("problem")]
+    problems = [str(note["problem"]).rstrip(".") for note in written if note.get("problem") and not note.get("path")]
+    remarks = [str(note["problem"]).rstrip(".") for note in written if note.get("problem") and note.get("path")]
     ranks, yielded = notes.read_all(control / "ranks"), notes.read_all(control / "yielded")
     opened = notes.read_all(control / "open")
     if not _someone_waits(notes.read(control / "request")):
         shutil.rmtree(control, ignore_errors=True)
     if traces:
-        what = f"{_many(len(traces), 'trace')} in {plan.dir}"
+        elsewhere = sorted(path for path in traces if not path.startswith(plan.dir))
+        folder = str(Path(elsewhere[0]).parent) if elsewhere else plan.dir
+        what = f"{_many(len(traces), 'trace')} in {folder}"
         costs = [note["cost"] for note in written if isinstance(note.get("cost"), float)]
         if costs:
             what += f", which cost {costs[-1]:.2%} of the time"
         also = f" (of {_many(len(problems), 'window')} more there is none: {problems[0]})" if problems else ""
-        return f"{what}{also}; `kinetoscope summary {plan.dir}` says where the time goes"
+        also += f" ({remarks[0]})" if remarks else ""
+        return f"{what}{also}; `kinetoscope summary {folder}` says where the time goes"
     if problems:
         return f"no trace was written: {problems[0]}"
     if not ranks:

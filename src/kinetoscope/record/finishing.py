@@ -150,6 +150,22 @@ def _in_store(target: str, act: Callable[[Any, str], None]) -> None:
         raise OSError(errno.EIO, f"{type(error).__name__}: {error}") from None
 
 
+def try_out(folder: str) -> None:
+    """Write an empty file to a store and remove it: who may write learns before there is something to lose.
+
+    Raises:
+        OSError: it cannot be written to.
+    """
+
+    def act(store: Any, path: str) -> None:
+        store.makedirs(path.rpartition("/")[0], exist_ok=True)
+        store.pipe_file(path, b"")
+        with contextlib.suppress(Exception):  # there are those who may write and not remove
+            store.rm_file(path)
+
+    _in_store(f"{folder.rstrip('/')}/.kinetoscope-{os.getpid()}", act)
+
+
 def _unpublish(target: str) -> None:
     """Remove a sidecar whose trace did not come."""
     if "://" in target:

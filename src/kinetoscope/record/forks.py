@@ -90,7 +90,7 @@ def drop(session: Any, *, stacks: bool, alone: bool = False) -> None:
         # Its callbacks: another profiler would be filled twice.
         toggle = getattr(torch.autograd, "_toggle_collection_dynamic", None)
         if alone:
-            torch._C._autograd._clear_callbacks()  # type: ignore[attr-defined]
+            torch._C._autograd._clear_callbacks()
         elif toggle is not None:
             toggle(False, {ProfilerActivity.CPU})
         if _native is not None and _native.current is not None:

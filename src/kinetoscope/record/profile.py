@@ -94,7 +94,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
             raise UsageError("wait, warmup, repeat, skip_first and step must be 0 or more, and active 1 or more")
         from dataclasses import replace
 
-        limits = {"max_memory": max_memory, "max_events": max_events, "max_step": max_step}
+        limits: dict[str, Any] = {"max_memory": max_memory, "max_events": max_events, "max_step": max_step}
         if any(each is not None and each < 0 for each in limits.values()):
             raise UsageError("max_memory, max_events and max_step must be 0 (no limit) or more")
         self._options = replace(

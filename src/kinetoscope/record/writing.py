@@ -28,6 +28,9 @@ from kinetoscope.record.session import Exported, Session
 MOST_WAITING: Final = 4
 """Traces not yet written, beyond which no window is started: each holds memory and disk."""
 
+UNSENT: Final = "kinetoscope-unsent"
+"""The folder, where the job runs, of traces that a store did not take."""
+
 _SPOOL: Final = "kinetoscope-spool"
 
 
@@ -165,7 +168,10 @@ class Writer:
         if answer["status"] == "invalid":
             how = "torch wrote invalid JSON; each event was mended or left out"
             answer = self._finish(work, work.plain, how, repair=True)
+        kept = self._keep_here(work, answer["message"]) if answer["status"] == "failed" else None
         remove(work.plain)
+        if kept is not None:
+            return kept
         if answer["status"] == "ok":
             lost = answer["lost"]
             return replace(
@@ -179,6 +185,28 @@ class Writer:
         if answer["status"] == "full":
             return _lost(work, "the disk is full")
         return _lost(work, answer["message"])
+
+    def _keep_here(self, work: Work, why: str) -> Written | None:
+        """What a store does not take is kept in a folder of the job's; None if that cannot be either."""
+        url, _, name = work.target.rpartition("/")
+        if "://" not in url:
+            return None
+        folder = Path(UNSENT).absolute()
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError:
+            return None
+        answer = self._finish(replace(work, target=str(folder / name)), repair=True)
+        if answer["status"] != "ok":
+            return None
+        return replace(
+            work.written,
+            path=str(folder / name),
+            meta=meta.beside(str(folder / name)) if work.about is not None else None,
+            events=answer["events"],
+            bytes=answer["bytes"],
+            problem=f"{url} could not be written to ({why}), so the trace is in {folder}.",
+        )
 
     def _finish(self, work: Work, plain: Path | None = None, how: str = "", *, repair: bool = False) -> dict[str, Any]:
         about = work.about() if work.about is not None else None
