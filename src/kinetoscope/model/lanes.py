@@ -54,7 +54,8 @@ def lanes(trace: Trace) -> tuple[Lane, ...]:
 
 def _tracks_with(trace: Trace, rows: NDArray[np.int32]) -> list[bool]:
     """On which tracks some of these events lie."""
-    return (np.bincount(trace.track[rows], minlength=len(trace.tracks)) > 0).tolist()
+    found: list[bool] = (np.bincount(trace.track[rows], minlength=len(trace.tracks)) > 0).tolist()
+    return found
 
 
 def _lane(pid: Any, tid: Any, process: dict[str, Any], thread: dict[str, Any], works: bool, calls: bool) -> Lane:
