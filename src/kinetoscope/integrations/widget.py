@@ -84,9 +84,10 @@ class Page(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
             " kinetoscope report PATH -o report.html"
         )
         line = f'<p data-kinetoscope="{self.name}">{escape(said)}</p>'
-        display({"text/plain": said, "text/html": line}, raw=True)
+        show: Any = display
+        show({"text/plain": said, "text/html": line}, raw=True)
         bundle = self._repr_mimebundle_()
-        display(bundle[0] if isinstance(bundle, tuple) else bundle, raw=True)
+        show(bundle[0] if isinstance(bundle, tuple) else bundle, raw=True)
 
     def _asked(self, _: Any, said: Any, __: Any) -> None:
         number = said.get("kinetoscope") if isinstance(said, dict) else None

@@ -53,7 +53,7 @@ def _lying(spec: Mapping[str, Any], rows: Sequence[Row]) -> tuple[list[str], flo
     room = _WIDTH - names - 90
     title = spec.get("title", {}).get("text", "")
     body = [_text(0, 14, title, weight=600)] if title else []
-    top = 24 if title else 4
+    top = 24.0 if title else 4.0
     if colours:
         key, top = _key(colours, top)
         body += key
