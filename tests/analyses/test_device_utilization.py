@@ -80,7 +80,7 @@ def test_numbers_of_one_device(tmp_path: Path) -> None:
     assert row["sm_efficiency"] == pytest.approx((20 * 0.5 + 20 * 1 + 20 * 0.75 + 50) / 300, rel=1e-12)
     assert row["occupancy"] == pytest.approx((40 * 0.5 + 40 * 0 + 50 * 1) / 130, rel=1e-12)
     assert row["matrix_unit_share"] == 50 / 130
-    assert result.notes == ()
+    assert result.notes == ("Step 0 warms up and counts here; --steps steady leaves the warm-up out.",)
 
 
 def test_kernels_before_and_after_the_steps_do_not_count(tmp_path: Path) -> None:

@@ -60,8 +60,10 @@ class Scope:
         first = self.steps.number[: int(steady[0])].tolist() if len(steady) else []
         if not first:
             return ()
-        which = f"Step {listed(first)} warms" if len(first) == 1 else f"Steps {listed(first)} warm"
-        return (f"{which} up and count here; --steps steady leaves the warm-up out.",)
+        which = (
+            f"Step {first[0]} warms up and counts" if len(first) == 1 else f"Steps {listed(first)} warm up and count"
+        )
+        return (f"{which} here; --steps steady leaves the warm-up out.",)
 
     @property
     def device_work(self) -> DeviceWork:

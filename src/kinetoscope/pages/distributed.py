@@ -33,6 +33,9 @@ _KINDS: Final = {
 }
 """Parts of a rank's step, each with its kind of time and its words."""
 
+_SAID: Final = "The others wait for"
+"""How a note begins that the sentence of the page has said: it is no limit."""
+
 _UNKNOWN: Final = "Communication and no computation; how much of it is waiting cannot be told from what is here."
 
 
@@ -48,7 +51,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
         _sentence(results, ranks),
         (f"{grouped(ranks)} rank{'s' * (ranks > 1)}", *_groups(results["collectives"])),
         tuple(_blocks(results)),
-        tuple(dict.fromkeys(note for result in results.values() for note in result.notes)),
+        tuple(dict.fromkeys(note for each in results.values() for note in each.notes if not note.startswith(_SAID))),
     )
 
 
