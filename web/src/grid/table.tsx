@@ -103,9 +103,13 @@ export function DataTable({
   );
 }
 
-/** Rows of several ranks say of which each is; those that are sums over ranks say of which in `ranks`. */
-const ranked = (columns: readonly string[], head: Answer | undefined): readonly string[] =>
-  (head?.ranks ?? 0) > 1 && !columns.includes("rank") && !columns.includes("ranks") ? ["rank", ...columns] : columns;
+/** Rows of several ranks, or cycles, say of which each is; those that are sums over ranks say of which in `ranks`. */
+function ranked(columns: readonly string[], head: Answer | undefined): readonly string[] {
+  const of = (head?.ranks ?? 0) > 1 && !columns.includes("rank") && !columns.includes("ranks") ? ["rank"] : [];
+  // An answer has the column where there are several.
+  if (head?.columns.some((column) => column.name === "cycle") && !columns.includes("cycle")) of.push("cycle");
+  return of.length ? [...of, ...columns] : columns;
+}
 
 const counted = (head: Answer): string =>
   head.total === head.all
