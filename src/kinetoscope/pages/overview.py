@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -27,7 +27,7 @@ from kinetoscope.pages.blocks import (
     Parts,
     Stack,
 )
-from kinetoscope.pages.digest import ACROSS, ASKED, LABELS, Digest, digest
+from kinetoscope.pages.digest import ACROSS, ASKED, Digest, digest
 from kinetoscope.pages.ranked import named_bars
 from kinetoscope.schema import Result, StackedBars
 from kinetoscope.views.palette import kind_of
@@ -65,11 +65,12 @@ def _blocks(job: Job, select: Selection, results: Mapping[str, Result], found: D
         if rows:
             bars = named_bars(rows, partial(_chosen, view))
             yield Bars(title, bars, cumulative=False, width="wide")
+    labels = {part.kind: part.label for part in found.parts}
     if len(job.ranks) > 1:
-        yield _ranks(steps)
+        yield _ranks(steps, labels)
     else:
         every = replace(select, steps=EVERY_STEP) if select.steps == STEADY else select
-        yield from _steps(named("step_breakdown")(job, select=every))
+        yield from _steps(named("step_breakdown")(job, select=every), labels)
     yield from _devices(job, select)
 
 
@@ -127,12 +128,14 @@ def _kinds(steps: Result) -> dict[str, pl.Expr]:
     }
 
 
-def _columns(title: str, kinds: Mapping[str, pl.Expr], stacks: Sequence[Stack], note: str = "") -> Columns:
-    parts = [Part(kind, LABELS.get(kind, kind).capitalize(), 0.0) for kind in kinds]
+def _columns(
+    title: str, labels: Mapping[str, str], kinds: Iterable[str], stacks: Sequence[Stack], note: str = ""
+) -> Columns:
+    parts = [Part(kind, labels.get(kind, kind).capitalize(), 0.0) for kind in kinds]
     return Columns(title, parts, stacks, note=note, width="narrow")
 
 
-def _steps(steps: Result) -> Iterator[Columns]:
+def _steps(steps: Result, labels: Mapping[str, str]) -> Iterator[Columns]:
     """Each step; what is not averaged is there, too, and marked."""
     if steps.frame.height < 2:
         return
@@ -150,10 +153,10 @@ def _steps(steps: Result) -> Iterator[Columns]:
     said = f"The first {_STEPS} steps; {more} more are in the analysis step_breakdown. " if more else ""
     if any(stack.apart for stack in stacks):
         said += "Hatched steps are not in the average: they warm up, or are empty."
-    yield _columns("Step by step", kinds, stacks, said.strip())
+    yield _columns("Step by step", labels, kinds, stacks, said.strip())
 
 
-def _ranks(steps: Result) -> Columns:
+def _ranks(steps: Result, labels: Mapping[str, str]) -> Columns:
     """The average step of each rank."""
     kinds = _kinds(steps)
     means = steps.frame.select("rank", *kinds.values()).group_by("rank").mean().sort("rank")
@@ -161,7 +164,9 @@ def _ranks(steps: Result) -> Columns:
         Stack(str(rank), times, Link(view="overview", rank=rank)) for rank, *times in means.head(_STEPS).iter_rows()
     ]
     more = means.height - len(stacks)
-    return _columns("Rank by rank", kinds, stacks, f"The first {_STEPS} ranks of {means.height}." if more else "")
+    return _columns(
+        "Rank by rank", labels, kinds, stacks, f"The first {_STEPS} ranks of {means.height}." if more else ""
+    )
 
 
 # --- devices
@@ -188,11 +193,22 @@ def _devices(job: Job, select: Selection) -> Iterator[Facts]:
         for name, label in _RATES.items()
     ]
     facts.extend(_memory(job, devices))
-    yield Facts("Devices" if len(devices) > 1 else "Device", facts, [f"GPU {device}" for device in devices])
+    yield Facts("Devices" if len(devices) > 1 else "Device", facts, _heads(used.frame))
 
 
 _SIDE_BY_SIDE = 4
 """Devices that have a column each; of more there are the mean and both ends."""
+
+
+def _heads(used: pl.DataFrame) -> list[str]:
+    """What each column of a device is called: with the rank and the cycle, where there are several."""
+    several = [name for name in ("rank", "cycle") if name in used.columns and used.n_unique(name) > 1]
+    return [
+        " · ".join(
+            [*(f"{name} {row[name]}" for name in several), "GPU" if row["device"] is None else f"GPU {row['device']}"]
+        )
+        for row in used.iter_rows(named=True)
+    ]
 
 
 def _of_many(used: Result) -> Facts:
