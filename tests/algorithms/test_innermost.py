@@ -20,7 +20,7 @@ def arrays(drawn: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, n
 @settings(deadline=None)  # the first example compiles
 def test_it_is_what_runs_on_the_track_at_each_instant(drawn: list[tuple[int, int, int]]) -> None:
     order, offsets, start, end = arrays(drawn)
-    parent, _, _ = tree.nest(start, end, order, offsets)
+    parent, _, end, _ = tree.nest(start, end, order, offsets)
     found = innermost.stretches(start, end, order, offsets)
     track, time = np.repeat(np.arange(3, dtype=np.int32), 23), np.tile(np.arange(-1, 22, dtype=np.int64), 3)
     place = innermost.at(found, track, time)

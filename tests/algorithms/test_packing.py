@@ -26,7 +26,7 @@ def drawn(
     order, offsets = track_order(tracks, start, end, tracks=3)
     parent = np.full(len(items), NO_ROW, np.int32)
     if nested:
-        parent, _, _ = tree.nest(start, end, order, offsets)
+        parent, _, end, _ = tree.nest(start, end, order, offsets)
     return start, end, tracks, parent, packed(start, end, order, offsets, parent, most=most)
 
 
@@ -50,7 +50,7 @@ def test_calls_that_nest_lie_at_their_depth(items: list[tuple[int, int, int]]) -
     track, start, length = (np.array([item[place] for item in items], np.int64) for place in range(3))
     start, end = start - start % 8, start - start % 8 + np.maximum(length // 4, 0)  # they nest, or lie apart
     order, offsets = track_order(track.astype(np.int32), start, end, tracks=3)
-    parent, depth, partial = tree.nest(start, end, order, offsets)
+    parent, depth, _, partial = tree.nest(start, end, order, offsets)
     if partial == 0:
         assert packed(start, end, order, offsets, parent, most=100).tolist() == depth.tolist()
 

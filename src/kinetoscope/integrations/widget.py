@@ -77,14 +77,14 @@ class Page(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
 
     def _ipython_display_(self) -> None:
         """The page, and before it a line for an exported notebook, where nothing answers; the page hides it."""
-        from IPython.display import display
+        import IPython.display
 
         said = (
             f"Here is the page about {self._path} while a kernel runs. As a file that needs none:"
             " kinetoscope report PATH -o report.html"
         )
         line = f'<p data-kinetoscope="{self.name}">{escape(said)}</p>'
-        show: Any = display
+        show: Any = IPython.display.display
         show({"text/plain": said, "text/html": line}, raw=True)
         bundle = self._repr_mimebundle_()
         show(bundle[0] if isinstance(bundle, tuple) else bundle, raw=True)

@@ -230,12 +230,14 @@ def value_of(text: str) -> Any:
 
     What is no JSON after all, or nested too deeply to be decoded, is its own text.
     """
-    for spelling in (lambda: text, lambda: _BARE_WORD.sub(_proper, text)):
-        try:
-            return json.loads(spelling(), strict=False)
-        except (ValueError, RecursionError):
-            continue
-    return text
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return json.loads(_BARE_WORD.sub(_proper, text), strict=False)
+    except (ValueError, RecursionError):
+        return text
 
 
 def number(text: str) -> int | float | str:

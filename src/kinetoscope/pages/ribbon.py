@@ -31,8 +31,7 @@ def ribbon(events: Result, kinds: Mapping[str, str]) -> Ribbon:
     note = events.schema["cause"].doc.replace("the columns of `critical_path`", "the parts of the bar above")
     note += " It is the path of the first cycle." if cycles else ""
     if frame.height > _PIECES:
-        ends = frame.select(first=pl.col("start").min(), last=(pl.col("start") + pl.col("time")).max())
-        first, last = ends.row(0)
+        first, last = frame.select(pl.col("start").min(), (pl.col("start") + pl.col("time")).max().alias("end")).row(0)
         least = max((last - first) // _COLUMNS, 1)
         pieces, frame = frame.height, _joined(frame, least)
         together = grouped(pieces - int((frame.get_column("pieces") == 1).sum()))

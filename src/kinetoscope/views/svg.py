@@ -49,7 +49,7 @@ def _lying(spec: Mapping[str, Any], rows: Sequence[Row]) -> tuple[list[str], flo
     bars = _by_label(rows)
     colours = _colours(spec)
     names = min(340.0, max(len(label) for label in bars) * _CHARACTER + 12)
-    most = max(max(_whole(of), *(row.get("high", 0) for row in of)) for of in bars.values())
+    most = max(max(_whole(of), *(float(row.get("high", 0)) for row in of)) for of in bars.values())
     room = _WIDTH - names - 90
     title = spec.get("title", {}).get("text", "")
     body = [_text(0, 14, title, weight=600)] if title else []
