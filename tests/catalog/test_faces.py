@@ -253,7 +253,7 @@ def reported(faces: Faces) -> Facts:
 def summary(faces: Faces) -> Facts:
     """What the screen says, a few digits of each."""
     text = faces.cli("summary", str(faces.path))
-    found = re.search(r"(?:A step takes|The whole window of) (\d[\d.\u202f]*\xa0\w+)", text)
+    found = re.search(r"(?:A step takes|The whole window of|the rest of) (\d[\d.\u202f]*\xa0\w+)", text)
     steps = re.search(r"· ([\d\u202f]+)(?: of [\d\u202f]+)? steps? ", text)
     return {"step shown": found[1] if found else None, "steps per rank": steps and steps[1]}
 

@@ -25,6 +25,9 @@ def test_the_headline_says_what_a_step_takes_and_what_the_device_does() -> None:
     assert headline(step, ranks=1, device=True, marked=False).startswith(
         "The whole window of 100\u00a0ms is one step, and"
     )
+    assert headline(step, ranks=1, device=True, marked=False, before=True).startswith(
+        "After work from before the recording, the rest of 100\u00a0ms is one step, and"
+    )
     assert "so this is the host's time" in headline(parts(host=40), ranks=1, device=False, marked=True)
     assert headline([], ranks=0, device=False, marked=True).startswith("There is no time to account for")
 

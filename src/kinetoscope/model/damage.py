@@ -95,7 +95,7 @@ def grid_of_times(trace: Trace) -> Iterator[Symptom]:
     if step % _MICROSECOND == 0 and step:
         work = trace.of(device_work)
         none = int(np.count_nonzero(work.duration == 0))
-        what = f"; {none:,} of {len(work):,} pieces of device work seem to take no time" if len(work) else ""
+        what = f"; {none:,} of {len(work):,} pieces of device work seem to take no time" if none else ""
         yield Symptom("WHOLE_MICROSECONDS", "note", f"Times are whole microseconds{what}.", len(start))
     elif step >= _COARSE:
         message = (

@@ -42,12 +42,26 @@ _HOST = _DEVICE | {
 _STACKS = {"idle": "the host runs Python outside of operators, or waits"}
 
 
-def headline(parts: Sequence[Share], *, ranks: int, device: bool, marked: bool) -> str:
-    """Where the average step goes, in one sentence."""
+def headline(parts: Sequence[Share], *, ranks: int, device: bool, marked: bool, before: bool = False) -> str:
+    """Where the average step goes, in one sentence.
+
+    Args:
+        parts: the average step.
+        ranks: how many ranks it is the mean of.
+        device: whether device work was recorded.
+        marked: whether there are steps, marked or proposed; if not, the whole window is one.
+        before: whether work from before the recording was left out.
+    """
     total = sum(part.time for part in parts)
     if not total:
         return "There is no time to account for: the trace has neither steps nor work."
-    step = f"A step takes {shown(total, 'ns')}" if marked else f"The whole window of {shown(total, 'ns')} is one step"
+    time = shown(total, "ns")
+    if marked:
+        step = f"A step takes {time}"
+    elif before:
+        step = f"After work from before the recording, the rest of {time} is one step"
+    else:
+        step = f"The whole window of {time} is one step"
     across = f" on average over {ranks} ranks" if ranks > 1 else ""
     if not device:
         return f"{step}{across}; no device work was recorded, so this is the host's time."

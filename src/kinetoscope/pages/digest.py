@@ -128,7 +128,13 @@ def digest(path: str, results: Mapping[str, Result], found: Advice | None = None
     return Digest(
         name=recorded.name(info, path),
         facts=recorded.facts(info, steps.frame),
-        headline=headline(parts, ranks=ranks, device=device, marked=recorded.has_steps(info)),
+        headline=headline(
+            parts,
+            ranks=ranks,
+            device=device,
+            marked=recorded.has_steps(info),
+            before=recorded.has_work_before(info),
+        ),
         loss=largest_loss(parts, device=device, stacks=stacks),
         first=found.headline if found is not None else _NOT_ASKED,
         changes=found.notable[:_FEW] if found is not None else (),

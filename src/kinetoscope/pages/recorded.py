@@ -99,3 +99,8 @@ def has_stacks(info: pl.DataFrame) -> bool:
 def has_steps(info: pl.DataFrame) -> bool:
     """Are there steps, marked or proposed; if not, the whole window is one."""
     return not any("none marked" in value for value in values(info, "time", "steps"))
+
+
+def has_work_before(info: pl.DataFrame) -> bool:
+    """Was a device busy with work from before the recording."""
+    return info.filter((pl.col("topic") == "health") & pl.col("item").str.ends_with("WORK_BEFORE")).height > 0
