@@ -306,7 +306,7 @@ def test_a_comparison_explains_the_whole_change(shared_traces: Path) -> None:
     assert sum(bar.before for bar in bars.bars) == pytest.approx(means[0], abs=1)
     assert sum(bar.value for bar in bars.bars) == pytest.approx(means[1], abs=1)
     for table in (block for block in page.blocks if isinstance(block, Rows)):
-        assert {table.scales[head.name] for head in table.columns if head.unit == "ns"} == {("ms", 1e6)}
+        assert len({table.scales[head.name] for head in table.columns if head.unit == "ns"}) == 1
     calls = [block for block in page.blocks if isinstance(block, Rows)][1]
     change = [head.name for head in calls.columns].index("change")
     assert sum(row[change] for row in calls.rows) == pytest.approx(means[1] - means[0], abs=1)

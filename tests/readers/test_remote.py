@@ -267,5 +267,5 @@ def test_a_missing_extra_says_what_to_install(
     monkeypatch.setitem(sys.modules, module, None)
     registry = importlib.import_module("fsspec.registry")  # fsspec.registry itself is something else
     monkeypatch.delitem(registry._registry, url.partition(":")[0], raising=False)
-    with pytest.raises(MissingExtraError, match=rf"pip install 'kinetoscope\[{extra}\]'"):
+    with pytest.raises(MissingExtraError, match=rf"pip install '\.\[{extra}\]'"):
         read(url)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from kinetoscope.analyses import named
+from kinetoscope.model.selection import Selection
 from kinetoscope.reading import read
 from kinetoscope.views.numbers import scale
 from tests.conftest import OURS
 from tests.web.conftest import Served, Tab
 
 MLP = OURS / "mlp.pt.trace.json.gz"
+STEADY = Selection(steps="steady")
 
 
 def cells(tab: Tab, label: str) -> list[list[str]]:
@@ -26,7 +28,9 @@ def cells(tab: Tab, label: str) -> list[list[str]]:
 def test_a_table_shows_the_rows_of_the_library(at_ours: Tab, ours: Served) -> None:
     at_ours.open(ours.run("mlp"), "operators")
     rows = cells(at_ours, "All operators")
-    frame = named("operators")(read(str(MLP))).frame.sort("host_self", descending=True, maintain_order=True)
+    frame = named("operators")(read(str(MLP)), select=STEADY).frame.sort(
+        "host_self", descending=True, maintain_order=True
+    )
     unit = scale(frame.get_column("host_self").to_list(), "ns")
     assert len(rows) >= 10
     for row, (calls, own) in zip(rows, frame.select("calls", "host_self").iter_rows(), strict=False):
@@ -36,7 +40,7 @@ def test_a_table_shows_the_rows_of_the_library(at_ours: Tab, ours: Served) -> No
 
 def test_the_bar_of_the_average_step(at_ours: Tab, ours: Served) -> None:
     at_ours.open(ours.run("mlp"), "overview")
-    steps = named("step_breakdown")(read(str(MLP))).frame
+    steps = named("step_breakdown")(read(str(MLP)), select=STEADY).frame
     mean = steps.get_column("duration").mean()
     assert isinstance(mean, float)
     assert scale([mean], "ns").with_unit(mean) in at_ours.sentence

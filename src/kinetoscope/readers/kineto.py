@@ -74,7 +74,7 @@ def read(source: Source, text: Text, *, sizes: Sizes = SIZES) -> Trace:
         more = not document.is_list and next_events(window, document)
     if not document.lists and document.is_object and not document.complete:
         raise BrokenTraceError(
-            f"{source.url}: cut after {text.length:,} bytes, before its events: whoever wrote it was killed, or had no "
+            f"{source.url}: cut at byte {text.length:,}, before its events: whoever wrote it was killed, or had no "
             "space left; copy it again, or record it again"
         )
     if not document.lists:
