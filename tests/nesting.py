@@ -14,17 +14,18 @@ def around(events: Sequence[dict[str, Any]], *, whole: bool = False) -> list[int
     for event in events:
         start = round(event["ts"] * 1000)
         spans.append((start, start + round(event["dur"] * 1000)))
+    order = sorted(range(len(spans)), key=lambda k: (spans[k][0], -spans[k][1]))  # of what was recorded, for all
     if whole:
-        return _nested(spans, cuts_earlier=lambda outside, common: True)[0]
-    frames = [k for k, event in enumerate(events) if event["cat"] == "python_function"]
-    ends = _nested([spans[k] for k in frames], cuts_earlier=lambda outside, common: False)[1]
-    for k, end in zip(frames, ends, strict=True):
-        spans[k] = spans[k][0], end
-    return _nested(spans, cuts_earlier=lambda outside, common: outside > common)[0]
+        return _nested(spans, order, cuts_earlier=lambda outside, common: True)[0]
+    frames = [k for k in order if events[k]["cat"] == "python_function"]
+    ends = _nested(spans, frames, cuts_earlier=lambda outside, common: False)[1]
+    spans = [(start, end) for (start, _), end in zip(spans, ends, strict=True)]
+    return _nested(spans, order, cuts_earlier=lambda outside, common: outside > common)[0]
 
 
-def _nested(spans: Spans, cuts_earlier: Callable[[int, int], bool]) -> tuple[list[int], list[int]]:
-    order = sorted(range(len(spans)), key=lambda k: (spans[k][0], -spans[k][1]))
+def _nested(
+    spans: Spans, order: Sequence[int], cuts_earlier: Callable[[int, int], bool]
+) -> tuple[list[int], list[int]]:
     parents, until = [-1] * len(spans), [end for _, end in spans]
     for place, k in enumerate(order):
         start, end = spans[k]

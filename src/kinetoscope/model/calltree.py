@@ -40,7 +40,8 @@ class CallTree:
 
     Attributes:
         member: bool [events], which events take part.
-        order: int32 [members], their rows by track, start, and the longer first; offsets: int64 [tracks + 1].
+        order: int32 [members], their rows by track, start, and the one recorded longer first.
+        offsets: int64 [tracks + 1], where the rows of each track begin in it.
         parent: int32 [events], row of the call around it, −1 for outermost calls and events that take no part.
         depth: int32 [events], 0 for outermost calls, −1 for events that take no part.
         until: int64 [events], until when each call is open in the tree: its end, or where an overlap cuts it.
