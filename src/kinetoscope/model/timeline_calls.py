@@ -17,7 +17,7 @@ from kinetoscope.model.autograd import backward_links
 from kinetoscope.model.calltree import MODULE, call_tree
 from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.stacks import DEEPEST, SEPARATOR
+from kinetoscope.model.stacks import DEEPEST, SEPARATOR, frame_text, recorded_stack
 from kinetoscope.model.trace import Trace
 
 _FRAME: Final = re.compile(r"(.+)\((\d{1,9})\): (.*)", re.DOTALL)
@@ -113,10 +113,10 @@ def _stack(trace: Trace, chain: list[int]) -> tuple[Frame, ...]:
     spelled = arguments.codes(trace, "call_stack", np.array(chain, np.int32)).tolist()
     frames: list[str] = []
     for row, code in zip(chain, spelled, strict=True):
-        if not frames and code >= 0 and (text := trace.strings.label(code)).strip("; "):
-            return tuple(_frame(part.strip()) for part in reversed(text.split(SEPARATOR)) if part.strip())
+        if not frames and code >= 0 and (text := recorded_stack(trace.strings.label(code))):
+            return tuple(_frame(part) for part in text.split(SEPARATOR))
         if trace.kind[row] == EventKind.PYTHON and row != chain[0]:
-            frames.append(trace.strings.label(int(trace.name[row])))
+            frames.append(frame_text(trace.strings.label(int(trace.name[row]))))
     return tuple(_frame(name) for name in reversed(frames))
 
 
