@@ -122,9 +122,9 @@ def _calls(view: Scope, name: str, measure: Measure) -> tuple[NDArray[np.int32],
         length = view.clipped(work.start[view.work], work.end[view.work])
         charged, of = length.end - length.start, own
     else:
-        inside = np.flatnonzero(found.shown & (found.parent >= 0)).astype(np.int32)
+        inside = np.flatnonzero(found.shown & (found.whole_parent >= 0)).astype(np.int32)
         length = view.clipped(trace.start[inside], trace.end[inside])
-        charged, of = length.end - length.start, found.parent[inside]
+        charged, of = length.end - length.start, found.whole_parent[inside]
     sums = np.zeros(len(trace), np.int64)
     np.add.at(sums, of[of >= 0], np.maximum(charged[of >= 0], 0))
     if measure == "device_self":
