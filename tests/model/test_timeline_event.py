@@ -220,6 +220,13 @@ def test_of_a_range_what_was_recorded_counts(trace: Trace) -> None:
     assert in_range(trace, -20, -10).length == 0
 
 
+def test_self_times_of_a_range_are_those_of_its_calls(tmp_path: Path) -> None:
+    trace = job(tmp_path, op("a", 0, 100), op("b", 10, 20), op("c", 80, 30), launch(90, 5, 1)).trace()
+    host_top = in_range(trace, 0, 200).host_top
+    assert [(top.row, top.time) for top in host_top] == [(0, 80), (2, 25), (1, 20), (3, 5)]
+    assert all(details(trace, top.row).own == top.time for top in host_top)
+
+
 def test_self_times_of_a_range_sum_to_the_time_of_threads(shared_traces: Path) -> None:
     trace = read(shared_traces / "mi250_train").trace()
     found = in_range(trace, 0, trace.of(timeline).end)

@@ -16,7 +16,7 @@ from kinetoscope.model import arguments
 from kinetoscope.model.autograd import backward_links
 from kinetoscope.model.busy import busy
 from kinetoscope.model.calls import call_names
-from kinetoscope.model.calltree import STEP, call_tree, main_thread
+from kinetoscope.model.calltree import STEP, call_tree, main_thread, whole_parent
 from kinetoscope.model.device import device_work
 from kinetoscope.model.kinds import EventKind
 from kinetoscope.model.loading import is_data_loading
@@ -207,16 +207,16 @@ def _device_top(trace: Trace, window: Intervals) -> tuple[Top, ...]:
 
 
 def _host_top(trace: Trace, window: Intervals) -> tuple[Top, ...]:
-    """By self time, what of a call no call inside it covers; on the threads that launch work."""
-    calls = trace.of(call_tree)
+    """By self time, durations less those of the calls directly inside; on the threads that launch work."""
+    around = trace.of(whole_parent)
     parts = [_calls_within(trace, track, window) for track in sorted(trace.of(_threads))]
     rows = np.concatenate([np.empty(0, np.int32), *parts])
     time = np.clip(trace.end[rows], *window) - np.clip(trace.start[rows], *window)
     rows, time = rows[time > 0], time[time > 0]
     own = np.zeros(len(trace), np.int64)  # nothing of it is touched but what is in the window
     own[rows] = time
-    inside = calls.parent[rows] >= 0
-    np.subtract.at(own, calls.parent[rows[inside]], time[inside])
+    inside = around[rows] >= 0
+    np.subtract.at(own, around[rows[inside]], time[inside])
     rows = rows[~trace.of(_marks)[rows]]
     return _top(trace, rows, own[rows])
 
