@@ -81,9 +81,11 @@ def test_capturing_a_graph_is_a_reason_of_its_own(tmp_path: Path) -> None:
     begin, end = (
         drawn.launch(t, 10, 8, name=f"cudaStream{what}Capture") for t, what in ((1100, "Begin"), (1500, "End"))
     )
-    host = [begin, end, drawn.op("aten::mm", 1200, 100), drawn.launch(1250, 10, 9), drawn.launch(1600, 10, 1)]
+    malloc = drawn.launch(1400, 30, 10, name="cudaMalloc")  # while a graph is captured, but not captured itself
+    host = [begin, end, drawn.op("aten::mm", 1200, 100), drawn.launch(1250, 10, 9), malloc, drawn.launch(1600, 10, 1)]
     assert reasons(tmp_path, BUSY, *host, drawn.kernel("gemm", 1610, 10, 1)) == {
-        ("launch late", "nothing recorded"): 480,
+        ("launch late", "nothing recorded"): 450,
+        ("launch late", "allocating call"): 30,
         ("launch late", "graph capture"): 120,
         ("launch late", "launch call"): 10,
     }

@@ -29,10 +29,12 @@ RUNTIME = {"cuda_runtime", "cuda_driver", "runtime"}
 OPERATOR = {"cpu_op", "operator"}
 PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm"}
 LATENCY = 30_000
+LONG = 1_000_000
 ACTIVITIES = (
     "data loading",
     "synchronizing call",
     "allocating call",
+    "graph capture",
     "other runtime call",
     "host operator",
     "Python",
@@ -173,10 +175,12 @@ def kinds_of_work(twin: Twin) -> Iterator[tuple[str, object, object]]:
                 edges += [(each.start, 1, each.kind), (each.end, -1, each.kind)]
         running: Counter[str] = Counter()
         edges.sort()
+        before = _before(twin, device)
         for (time, change, kind), (after, _, _) in zip(edges, [*edges[1:], (edges[-1][0], 0, "")], strict=True):
             running[kind] += change
             kinds = [name for name in ("computation", "communication", "memory") if running[name]]
-            found[device, "+".join(kinds)] += after - time
+            if kinds or after > before:
+                found[device, "+".join(kinds)] += after - time
         idle[device] = found.pop((device, ""), 0)
     yield "kernel_kinds", rows, {key: time for key, time in found.items() if time}
     for row in twin.ask("temporal_breakdown"):
@@ -185,31 +189,91 @@ def kinds_of_work(twin: Twin) -> Iterator[tuple[str, object, object]]:
         yield "exposed", row["exposed_communication"], alone
 
 
+def _before(twin: Twin, device: int) -> int:
+    """Until when a device did work from before the recording: until the last first work of a stream that was held.
+
+    It was held if it was in the queue for over 1 ms and the greater part of the recording so far, and nothing that was
+    recorded ran just before it. A device's first work without a launch is none here: no window begins before it.
+    """
+    begin = min((call.start for call in twin.calls), default=0)
+    pieces = sorted((each for each in twin.work if each.device == device), key=lambda each: (each.start, each.end))
+    streams, ran, found = set(), begin, begin
+    for piece in pieces:
+        if piece.stream not in streams and piece.launch and piece.start - ran > LATENCY:
+            queued = piece.start - max(piece.launch.end, begin)
+            if queued > LONG and 2 * queued >= piece.start - begin:
+                found = piece.start
+        streams.add(piece.stream)
+        ran = max(ran, piece.end)
+    return found
+
+
+def _gaps(pieces: list[Work], before: int = 0) -> Iterator[tuple[int, list[Work]]]:
+    """Since when nothing ran, and the work that ends that: several pieces if they start at once.
+
+    None that end before work from before the recording does.
+    """
+    pieces = sorted((each for each in pieces if each.end > each.start), key=lambda each: each.start)
+    until = pieces[0].end if pieces else 0
+    for place, piece in enumerate(pieces):
+        if piece.start > max(until, before):
+            yield until, [each for each in pieces[place:] if each.start == piece.start]
+        until = max(until, piece.end)
+
+
+def _is_late(until: int, piece: Work) -> bool:
+    return piece.launch is not None and piece.launch.start > until
+
+
+def _late(piece: Work) -> dict[str, int]:
+    """What passes from a late launch on: its call, of it the wait for a copy; then the launch; then nobody knows."""
+    assert piece.launch
+    start = min(piece.launch.start, piece.start)
+    called = max(start, min(piece.launch.end, piece.start))
+    launched = min(called, start + LATENCY) if _waits(piece.launch) else called
+    begun = min(called + LATENCY, piece.start)
+    return {
+        "launch call": launched - start,
+        "synchronizing call": called - launched,
+        "launch to start": begun - called,
+        "waiting": piece.start - begun,
+    }
+
+
+def _waits(call: Call) -> bool:
+    """Does the host wait in it? In a copy by its name; or for pageable memory, or nobody knows which, by the times."""
+    if "Memcpy" not in call.name:
+        return "Synchronize" in call.name
+    if "Async" not in call.name:
+        return True
+    for copy in call.work:
+        if "ageable" in copy.name:
+            blocks = copy.start < call.end
+        elif re.search("inned|Device -> Device|DtoD", copy.name):
+            blocks = False
+        else:
+            blocks = call.end - call.start > LATENCY and call.end >= copy.end
+        if blocks:
+            return True
+    return False
+
+
 @check
 def reasons_of_idle_time(twin: Twin) -> Iterator[tuple[str, object, object]]:
     for by in ("device", "stream"):
         lanes = defaultdict(list)
         for each in twin.work:
-            if each.end > each.start:
-                lanes[each.device, each.stream if by == "stream" else None].append(each)
+            lanes[each.device, each.stream if by == "stream" else None].append(each)
         found: Counter[Any] = Counter()
         launching: Counter[Any] = Counter()
         ambiguous = False
         for lane, pieces in lanes.items():
-            pieces.sort(key=lambda each: each.start)
-            until = pieces[0].end
-            for place, piece in enumerate(pieces):
-                gap = piece.start - until
-                if gap > 0:
-                    same = [each for each in pieces[place:] if each.start == piece.start]
-                    reasons = {_reason(by, until, each, pieces) for each in same}
-                    ambiguous |= len(reasons) > 1 or len({each.launch and each.launch.start for each in same}) > 1
-                    found[lane, _reason(by, until, piece, pieces)] += gap
-                    if piece.launch and piece.launch.start > until:
-                        called = min(max(piece.launch.end, piece.launch.start), piece.start)
-                        launching[lane, "launch call"] += called - min(piece.launch.start, piece.start)
-                        launching[lane, "launch to start"] += piece.start - called
-                until = max(until, piece.end)
+            for until, ends in _gaps(pieces, _before(twin, lane[0]) if by == "device" else 0):
+                charged = [_charged(by, until, each) for each in ends]
+                late = [_late(each) if _is_late(until, each) else {} for each in ends]
+                ambiguous |= any(each != charged[0] for each in charged) or any(each != late[0] for each in late)
+                found.update({(lane, reason): time for reason, time in charged[0].items()})
+                launching.update({(lane, part): late[0].get(part, 0) for part in ("launch call", "launch to start")})
         if ambiguous:
             continue
         rows: Counter[Any] = Counter()
@@ -218,47 +282,51 @@ def reasons_of_idle_time(twin: Twin) -> Iterator[tuple[str, object, object]]:
             rows[(row["device"], row["stream"]), row["reason"]] += row["time"]
             if row["detail"].startswith("launch ") and row["detail"] != "launch not recorded":
                 details[(row["device"], row["stream"]), row["detail"]] += row["time"]
-        yield f"reasons by {by}", dict(rows), dict(found)
+        yield f"reasons by {by}", dict(rows), {key: time for key, time in found.items() if time}
         if by == "device":
             yield "late launches", dict(details), {key: time for key, time in launching.items() if time}
 
 
-def _reason(by: str, until: int, piece: Work, pieces: list[Work]) -> str:
+def _charged(by: str, until: int, piece: Work) -> dict[str, int]:
+    """The reasons of a gap, and the time of each: the host is late until its launch should have arrived."""
+    gap = piece.start - until
     if piece.launch is None:
-        return "unknown"
-    if piece.launch.start > until:
-        return "launch late" if by == "device" else "host wait"
+        return {"unknown": gap}
     if by == "stream":
-        return "kernel wait" if piece.start - until < LATENCY else "other"
-    return "launch latency" if piece.start - piece.launch.start < LATENCY else "waiting"
+        short = "kernel wait" if gap < LATENCY else "other"
+        return {"host wait" if _is_late(until, piece) else short: gap}
+    if _is_late(until, piece):
+        waiting = _late(piece)["waiting"]
+        return {"launch late": gap - waiting, "waiting": waiting}
+    return {"launch latency" if piece.start - piece.launch.start < LATENCY else "waiting": gap}
 
 
 @check
 def what_threads_did_in_gaps(twin: Twin) -> Iterator[tuple[str, object, object]]:
     """Late launches: each instant until the launch belongs to the first kind of call that its thread is in."""
     threads: dict[Any, list[tuple[int, int, int]]] = defaultdict(list)
+    captures = _captures(twin)
     for call in twin.calls:
-        if (rank := _activity(call)) is not None:
-            threads[call.thread].append((call.start, call.end, rank))
+        captured = any(start <= call.start < end for start, end in captures)
+        if (name := _activity(call, captured)) is not None:
+            threads[call.thread].append((call.start, call.end, ACTIVITIES.index(name)))
     for thread in threads.values():
         thread.sort()
     found: Counter[str] = Counter()
     for device in twin.devices:
-        pieces = sorted((each for each in twin.work if each.device == device), key=lambda each: each.start)
-        pieces = [each for each in pieces if each.end > each.start]
-        until = pieces[0].end if pieces else 0
-        for piece in pieces:
-            if piece.launch and until < piece.launch.start and until < piece.start:
+        pieces = [each for each in twin.work if each.device == device]
+        for until, [piece, *_] in _gaps(pieces, _before(twin, device)):
+            if piece.launch and _is_late(until, piece):
                 end = min(piece.launch.start, piece.start)
                 taken: list[tuple[int, int]] = []
                 thread = threads[piece.launch.thread]
                 inside = [each for each in thread[: bisect_left(thread, (end,))] if each[1] > until]
                 for rank, name in enumerate(ACTIVITIES):
-                    before = length(taken)
+                    longer = length(taken)
                     taken += [(max(low, until), min(high, end)) for low, high, kind in inside if kind == rank]
-                    found[name] += length(taken) - before
+                    found[name] += length(taken) - longer
                 found["nothing recorded"] += end - until - length(taken)
-            until = max(until, piece.end)
+                found["synchronizing call"] += _late(piece)["synchronizing call"]
     rows = {row["detail"]: 0 for row in twin.ask("idle_breakdown")}
     for row in twin.ask("idle_breakdown"):
         rows[row["detail"]] += row["time"]
@@ -266,17 +334,31 @@ def what_threads_did_in_gaps(twin: Twin) -> Iterator[tuple[str, object, object]]
     yield "activities", {name: rows.get(name, 0) for name in names}, {name: found[name] for name in names}
 
 
-def _activity(call: Call) -> int | None:
-    if call.category in RUNTIME:
-        if "Synchronize" in call.name or ("Memcpy" in call.name and not re.search("Async|WithStream", call.name)):
-            return ACTIVITIES.index("synchronizing call")
-        allocates = re.search("^(cuda|hip)(Malloc|Free|HostAlloc|HostMalloc)", call.name)
-        return ACTIVITIES.index("allocating call" if allocates else "other runtime call")
+def _captures(twin: Twin) -> list[tuple[int, int]]:
+    """When a graph is captured: until the thread that began that ends it, or until the recording is over."""
+    found = []
+    for call in twin.calls:
+        if "StreamBeginCapture" in call.name:
+            ends = [each.end for each in twin.calls if each.thread == call.thread and "StreamEndCapture" in each.name]
+            found.append((call.start, min((end for end in ends if end >= call.start), default=1 << 63)))
+    return found
+
+
+def _activity(call: Call, captured: bool) -> str | None:
     if call.name.startswith(("enumerate(DataLoader)#", "enumerate(DataPipe)#")):
-        return ACTIVITIES.index("data loading")
-    if call.category in OPERATOR and not call.name.startswith("ProfilerStep#"):
-        return ACTIVITIES.index("host operator")
-    return ACTIVITIES.index("Python") if call.category == "python_function" else None
+        return "data loading"
+    kind = None
+    if call.category in RUNTIME:
+        if _waits(call):
+            return "synchronizing call"
+        if re.search("^(cuda|hip)(Malloc|Free|HostAlloc|HostMalloc)", call.name):
+            return "allocating call"
+        kind = "other runtime call"
+    elif call.category in OPERATOR and not call.name.startswith("ProfilerStep#"):
+        kind = "host operator"
+    elif call.category == "python_function":
+        kind = "Python"
+    return "graph capture" if kind and captured else kind
 
 
 @check
@@ -552,7 +634,7 @@ def use_of_memory(twin: Twin) -> Iterator[tuple[str, object, object]]:
         for device in {row["device"] for row in rows}
     }
     for (kind, number), changes in by_device.items():
-        device = "cpu" if kind == 0 else f"cuda:{number}"
+        device = "cpu" if kind == 0 else f"{'hip' if kind == 6 else 'cuda'}:{number}"
         said = [each["Total Allocated"] for each in changes if "Total Allocated" in each]
         if kind and len(said) == len(changes):
             yield f"peak of {device}", peaks[device], max(*said, said[0] - changes[0]["Bytes"])
@@ -644,6 +726,11 @@ def sequences_of_kernels(twin: Twin) -> Iterator[tuple[str, object, object]]:
 
 # --- all checks over some traces
 
+SERVING = SHARED.parent / "samples" / "serving"
+"""Work from before the recording, and the capture of a graph."""
+
+CAPTURE = SERVING / "vllm_decode_full" / "capture_traces" / "graph_capture_rank_0.1773709742341309550.pt.trace.json.gz"
+
 FILES = [
     pytest.param(SHARED / "ddp_nccl_a100" / "nccl_data.json.gz", id="ddp_nccl_a100"),
     pytest.param(SHARED / "dlrm_ddp_v100_8rank" / "worker1_step_12.1694128201556.pt.trace.json.gz", id="dlrm1"),
@@ -653,6 +740,9 @@ FILES = [
     pytest.param(SHARED / "resnet_ddp_mi300", id="resnet_ddp_mi300"),
     pytest.param(SHARED / "sampled_2rank" / "sampled_rank-1.json.gz", id="sampled"),
     pytest.param(SHARED / "torch_2_13_cpu" / "transformer.pt.trace.json.gz", id="transformer_cpu"),
+    pytest.param(SERVING / "vllm_decode_full" / "graph_execution.json.gz", id="vllm_decode"),
+    pytest.param(SERVING / "sglang_prefilldecode" / "sglang_Qwen3-8B_prefilldecode.json.gz", id="sglang"),
+    pytest.param(CAPTURE, id="vllm_capture"),
     pytest.param(BUNDLED / "mlp.pt.trace.json.gz", id="mlp"),
     pytest.param(BUNDLED / "conv.pt.trace.json.gz", id="conv"),
 ]

@@ -166,8 +166,8 @@ def _activities(trace: Trace) -> NDArray[np.int8]:
     found[kind == EventKind.PYTHON] = place["Python"]
     found[(kind == EventKind.HOST_OP) & ~marks] = place["host operator"]
     found[kind == EventKind.RUNTIME] = place["other runtime call"]
-    found[np.isin(call, (CallKind.ALLOCATE, CallKind.FREE))] = place["allocating call"]
     found[(found >= 0) & while_capturing(trace)] = place["graph capture"]
+    found[np.isin(call, (CallKind.ALLOCATE, CallKind.FREE))] = place["allocating call"]
     found[np.isin(call, WAITS)] = place["synchronizing call"]
     found[trace.of(is_data_loading)] = place["data loading"]
     return found
