@@ -48,12 +48,7 @@ def query(body: bytes) -> Query:
     Raises:
         AbsurdError: it is no such JSON.
     """
-    try:
-        asked: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        asked = None
-    if not isinstance(asked, dict) or not isinstance(asked.get("query"), str):
-        raise AbsurdError('the body is JSON with a text "query"')
+    asked = _asked(body, "query")
     text = asked["query"]
     if not text.strip():
         raise AbsurdError("the query is empty", "SELECT name, sum(duration) FROM kernels GROUP BY name")
@@ -74,13 +69,18 @@ def stopped(body: bytes) -> str:
     Raises:
         AbsurdError: it is no such JSON.
     """
+    return ticket(_asked(body, "ticket"))
+
+
+def _asked(body: bytes, key: str) -> dict[str, Any]:
+    """The object in a body, which has a text under this key."""
     try:
         asked: Any = json.loads(body)
     except (ValueError, RecursionError):
         asked = None
-    if not isinstance(asked, dict) or not ticket(asked):
-        raise AbsurdError('the body is JSON with a text "ticket"')
-    return ticket(asked)
+    if not isinstance(asked, dict) or not isinstance(asked.get(key), str):
+        raise AbsurdError(f'the body is JSON with a text "{key}"')
+    return asked
 
 
 def _options(asked: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
