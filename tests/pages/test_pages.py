@@ -360,3 +360,8 @@ def test_the_ledger_has_a_row_for_each_run_that_has_steps(shared_traces: Path, t
     for each in (page, ledger(runs[0], ALL, {})):
         plain = to_plain(each)
         assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+
+
+def test_the_devices_of_several_cycles_are_counted_once(shared_traces: Path) -> None:
+    found = named("overview").page(read(str(shared_traces / "resnet50_v100" / "num_workers_0")), ALL, {})
+    assert found.facts[:2] == ("num_workers_0", "Tesla V100-DGXS-32GB")

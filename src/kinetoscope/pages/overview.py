@@ -46,7 +46,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
         name="overview",
         title="Overview",
         sentence=f"{found.headline} {found.ranks}".strip(),
-        facts=(found.name, *found.facts),
+        facts=(found.name.rstrip("/").rpartition("/")[2] or found.name, *found.facts),
         blocks=tuple(_blocks(job, select, results, found)),
         cannot=tuple(dict.fromkeys(words for _, words in found.health)),
     )
