@@ -52,8 +52,8 @@ chaos: $(VENV)/.torch ## 200 recorded jobs to which things happen, each beside a
 bench-recorder: $(VENV)/.torch ## what recording costs a job, beside torch.profiler
 	@$(BIN)/python -m benchmarks.recorder $(ARGS)
 
-.PHONY: check lint types imports pages bundle news
-check: lint types imports pages bundle news ## lint, format, types, who imports whom, generated pages and bundle, news fragments
+.PHONY: check lint types imports pages bundle
+check: lint types imports pages bundle ## lint, format, types, who imports whom, generated pages and bundle
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -70,9 +70,6 @@ pages: $(VENV)/.dev
 
 bundle: $(VENV)/.dev
 	$(BIN)/python web/generate.py --check
-
-news: $(VENV)/.dev
-	@said=$$($(BIN)/towncrier build --draft --version next 2>&1) || { echo "$$said"; exit 1; }
 
 .PHONY: format
 format: $(VENV)/.dev ## rewrite the code as `make check` wants it, and the generated pages
