@@ -27,9 +27,9 @@ def nothing() -> None:
 def kinetoscope(path: str) -> Iterator[Named]:
     """Ours. Before each sample everything that the trace has derived is forgotten: a first answer is measured."""
     import kinetoscope as ours
-    from kinetoscope.model.calltree import call_tree
-    from kinetoscope.model.device import device_work
-    from kinetoscope.model.steps import steps
+    from kinetoscope.model.execution.call_tree import call_tree
+    from kinetoscope.model.execution.device_work import device_work
+    from kinetoscope.model.steps.steps import steps
 
     job = ours.read(path, jobs=1)
     trace = job.trace()

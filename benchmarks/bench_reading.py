@@ -43,12 +43,12 @@ class Reading:
         return data.json_size(file(case))
 
     def setup(self, case: str) -> None:
-        from kinetoscope.model.source import Options, Source
+        from kinetoscope.model.trace.source import Options, Source
 
         self.source = Source(str(file(case)), options=Options(threads=_CASES[case][2]))
 
     def time_load(self) -> None:
-        from kinetoscope.readers import kineto
+        from kinetoscope.readers.json import kineto
 
         kineto.load(self.source)
 

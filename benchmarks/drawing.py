@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.compare.noise import Side
+from kinetoscope.compare.statistics.noise import Side
 
 Floats = NDArray[np.float64]
 Pair = tuple[Side, Side]

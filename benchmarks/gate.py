@@ -23,7 +23,7 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks.drawing import BETWEEN_RUNS, NOISES, Pair, Shape, pairs
-from kinetoscope.compare.noise import LIMIT, Word, changes
+from kinetoscope.compare.statistics.noise import LIMIT, Word, changes
 
 Judge = Callable[[Sequence[Pair]], list[Word]]
 

@@ -52,10 +52,10 @@ def job(width: int = 256, layers: int = 12) -> Callable[[], None]:
 
 def idle(folder: str, steps: int = 20_000) -> float:
     """Microseconds of thread CPU time a step: a recorder, a `profile` whose cycles are over, `record --idle`."""
-    from kinetoscope.record.plan import Plan, control_of
+    from kinetoscope.record.always_on.running import Running
     from kinetoscope.record.profile import profile
-    from kinetoscope.record.recorder import Recorder
-    from kinetoscope.record.running import Running
+    from kinetoscope.record.session.child_config import Plan, control_of
+    from kinetoscope.record.session.recorder import Recorder
 
     recorder = Recorder(folder)
     costs = [_each(recorder.step, steps)]
@@ -110,8 +110,8 @@ def recording(folder: str, pairs: int = 300, steps: int = 10) -> tuple[float, fl
 
 
 def _ours(step: Callable[[], None], steps: int, folder: str) -> float:
-    from kinetoscope.record.options import Options
-    from kinetoscope.record.recorder import Recorder
+    from kinetoscope.record.session.options import Options
+    from kinetoscope.record.session.recorder import Recorder
 
     recorder = Recorder(folder, Options(**_OPTIONS), say=lambda _: None)
     recorder.start_window(0, steps + 1)
@@ -148,9 +148,9 @@ def stall(folder: str, steps: int, rounds: int = 3) -> tuple[float, float, float
     """Megabytes of JSON; ms of torch's stop, our stall, torch's export to .gz (the least of each)."""
     import torch
 
-    from kinetoscope.record.options import Options
-    from kinetoscope.record.recorder import Recorder
-    from kinetoscope.record.writing import Written
+    from kinetoscope.record.output.writing import Written
+    from kinetoscope.record.session.options import Options
+    from kinetoscope.record.session.recorder import Recorder
 
     step = job(width=16)
     target = Path(folder) / "theirs.json.gz"

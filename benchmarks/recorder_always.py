@@ -25,8 +25,8 @@ EVERY: Final = 50
 def steps(seconds: float, budget: float, folder: str) -> tuple[list[tuple[float, float, bool]], int, float]:
     """CPU and clock seconds of each step, and whether recording was at work in it; windows; the recorder's estimate."""
     from benchmarks.recorder import job
-    from kinetoscope.record import running
-    from kinetoscope.record.plan import Plan, control_of
+    from kinetoscope.record.always_on import running
+    from kinetoscope.record.session.child_config import Plan, control_of
 
     step = job()
     plan = Plan(dir=folder, control=str(control_of(folder)), every=EVERY, budget=budget, signal=False)

@@ -19,12 +19,12 @@ import polars as pl
 
 import kinetoscope
 from kinetoscope.engines.threads import Threads
-from kinetoscope.model.collective_calls import CALLS
+from kinetoscope.model.collectives.calls import CALLS
+from kinetoscope.model.collectives.process_groups import ranks_text
 from kinetoscope.model.job import Failure, Job, Partial, Task
-from kinetoscope.model.matching import match
-from kinetoscope.model.process_groups import ranks_text
-from kinetoscope.model.source import Source
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.matching.match import match
+from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.reading import read
 from tests.simulator import Fault, Model, happened, simulate
 

@@ -81,14 +81,14 @@ def _once(name: str, call: Callable[[], Any], remark: Callable[[Any], str] = lam
 
 def work(path: str) -> list[Row]:
     """All of it, in this process."""
-    from kinetoscope.model.calltree import call_tree
-    from kinetoscope.model.device import device_work
-    from kinetoscope.model.steps import steps
-    from kinetoscope.model.timeline import timeline
-    from kinetoscope.model.trace import Trace
+    from kinetoscope.model.execution.call_tree import call_tree
+    from kinetoscope.model.execution.device_work import device_work
+    from kinetoscope.model.steps.steps import steps
+    from kinetoscope.model.timeline.layout import timeline
+    from kinetoscope.model.trace.trace import Trace
     from kinetoscope.reading import read
-    from kinetoscope.server.timeline_lanes import lanes_answer, named
-    from kinetoscope.server.timeline_tile import tile
+    from kinetoscope.server.timeline.lanes import lanes_answer, named
+    from kinetoscope.server.timeline.tile import tile
 
     def known(trace: Trace) -> None:
         for derive in (call_tree, device_work, steps):
@@ -119,7 +119,7 @@ def _bytes(found: Any) -> int:
 
 
 def _tiles(trace: Any, end: int, top: int, lanes: Any, counters: Any) -> list[Row]:
-    from kinetoscope.server.timeline_tile import tile
+    from kinetoscope.server.timeline.tile import tile
 
     chance = random.Random(0)
     rows, every = [], _Clock()
@@ -136,9 +136,9 @@ def _tiles(trace: Any, end: int, top: int, lanes: Any, counters: Any) -> list[Ro
 
 
 def _questions(trace: Any, end: int) -> list[Row]:
-    from kinetoscope.server.timeline_event import event_answer
-    from kinetoscope.server.timeline_range import range_answer
-    from kinetoscope.server.timeline_search import search_answer
+    from kinetoscope.server.timeline.event import event_answer
+    from kinetoscope.server.timeline.range import range_answer
+    from kinetoscope.server.timeline.search import search_answer
 
     first, search, following, event, part = _Clock(), _Clock(), _Clock(), _Clock(), _Clock()
     first(lambda: search_answer(trace, "first", None, "next", None, None))
@@ -149,7 +149,7 @@ def _questions(trace: Any, end: int) -> list[Row]:
             answer = following(lambda word=word, row=row: search_answer(trace, word, row, "next", None, None))  # type: ignore[misc]
             row = answer["row"]
     chance = random.Random(1)
-    from kinetoscope.model.timeline import timeline
+    from kinetoscope.model.timeline.layout import timeline
 
     drawn = trace.of(timeline).pyramid.order
     one = _once("first event", lambda: event_answer(trace, int(drawn[0])))[0]

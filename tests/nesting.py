@@ -1,4 +1,4 @@
-"""The tree that `model.calltree` makes of the calls of a thread, the slow and plain way, for the twins of analyses."""
+"""The tree of the calls of a thread, the slow and plain way, for the twins of analyses."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from kinetoscope.model import arguments
-from kinetoscope.model.device import DeviceWork, device_work
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.job import Job
-from kinetoscope.model.kinds import WorkKind
-from kinetoscope.model.steps import steps
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.steps.steps import steps
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import WorkKind
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.reading import read
 from tests.simulator import CAUSES, DIALECTS, Fault, Model, Truth, happened, simulate
 from tests.simulator.cases import drawn, noisy

@@ -80,8 +80,8 @@ def _read(path: Path) -> str:
 
 
 def blocks() -> str:
-    """pages/blocks.py as TypeScript: an interface for each dataclass, a union of all blocks."""
-    from kinetoscope.pages import blocks as module
+    """pages/parts/blocks.py as TypeScript: an interface for each dataclass, a union of all blocks."""
+    from kinetoscope.pages.parts import blocks as module
     from kinetoscope.schema import Unit
 
     union = typing.get_args(module.Block)
@@ -131,8 +131,8 @@ def _typed(hint: Any) -> str:
 
 
 def kinds() -> str:
-    """views/palette.py as TypeScript."""
-    from kinetoscope.views import palette
+    """views/charts/palette.py as TypeScript."""
+    from kinetoscope.views.charts import palette
 
     colours = {name: {"light": ink.light, "dark": ink.dark} for name, ink in palette.KINDS.items()}
     owners = [{"light": ink.light, "dark": ink.dark} for ink in palette.OWNERS]

@@ -57,39 +57,39 @@ if TYPE_CHECKING:
     from kinetoscope.analyses.temporal_breakdown import temporal_breakdown
     from kinetoscope.analyses.trace_info import trace_info
     from kinetoscope.compare.delivery import delivery
-    from kinetoscope.compare.diff import diff
-    from kinetoscope.compare.gate import gate
-    from kinetoscope.compare.ledger import ledger
+    from kinetoscope.compare.diff.diff import diff
+    from kinetoscope.compare.gate.gate import gate
+    from kinetoscope.compare.ledger.ledger import ledger
     from kinetoscope.errors import KinetoscopeError
     from kinetoscope.integrations.notebook import view
     from kinetoscope.model.job import Job
-    from kinetoscope.model.selection import ALL, Selection
-    from kinetoscope.model.trace import Trace
+    from kinetoscope.model.steps.selection import ALL, Selection
+    from kinetoscope.model.trace.trace import Trace
     from kinetoscope.reading import read
-    from kinetoscope.record.handler import trace_handler
     from kinetoscope.record.profile import profile
     from kinetoscope.record.ranges import range  # noqa: A004 - the name that users look for
+    from kinetoscope.record.trace_handler import trace_handler
     from kinetoscope.schema import Result
 
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
-    "ALL": "model.selection",
+    "ALL": "model.steps.selection",
     "ANALYSES": "analyses",
     "Job": "model.job",
     "KinetoscopeError": "errors",
     "Result": "schema",
-    "Selection": "model.selection",
-    "Trace": "model.trace",
+    "Selection": "model.steps.selection",
+    "Trace": "model.trace.trace",
     "advise": "advisor.advice",
     "delivery": "compare.delivery",
-    "diff": "compare.diff",
-    "gate": "compare.gate",
-    "ledger": "compare.ledger",
+    "diff": "compare.diff.diff",
+    "gate": "compare.gate.gate",
+    "ledger": "compare.ledger.ledger",
     "profile": "record.profile",
     "range": "record.ranges",
     "read": "reading",
-    "trace_handler": "record.handler",
+    "trace_handler": "record.trace_handler",
     "view": "integrations.notebook",
 }
 """Where names come from; an analysis is the function of its module."""

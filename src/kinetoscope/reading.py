@@ -13,16 +13,17 @@ from kinetoscope.engines.threads import Threads
 from kinetoscope.engines.worker import Files
 from kinetoscope.errors import NotATraceError, UsageError
 from kinetoscope.model.job import Engine, Job
-from kinetoscope.model.naming import listed
-from kinetoscope.model.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, Options, Source
-from kinetoscope.model.trace import Trace
-from kinetoscope.readers import kineto, parquet
-from kinetoscope.readers.cache import Cache
-from kinetoscope.readers.discovery import Found, found_at, named
-from kinetoscope.readers.looking import look_into
-from kinetoscope.readers.ranks import Place, assigned, shortened
-from kinetoscope.readers.stamp import stamp
-from kinetoscope.readers.stream import Progress, cache_for, is_url
+from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, Options, Source
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.readers import parquet
+from kinetoscope.readers.files.cache import Cache
+from kinetoscope.readers.files.stream import Progress, cache_for, is_url
+from kinetoscope.readers.job.discovery import Found, found_at, named
+from kinetoscope.readers.job.fingerprint import stamp
+from kinetoscope.readers.job.probe import look_into
+from kinetoscope.readers.job.ranks import Place, assigned, shortened
+from kinetoscope.readers.json import kineto
 
 READERS: Final[dict[str, Callable[..., Trace]]] = {kineto.NAME: kineto.load, parquet.NAME: parquet.load}
 """Readers by name: each loads a Source."""
@@ -127,7 +128,7 @@ def load(source: Source, *, progress: Progress | None = None) -> Trace:
 
 
 def assign(path: str, files: Sequence[Found], cache: Cache | None = None) -> tuple[list[Source], list[str]]:
-    """Give each trace among the files its rank and cycle, and say what that rests on; see `readers.ranks`.
+    """Give each trace among the files its rank and cycle, and say what that rests on; see `readers.job.ranks`.
 
     Raises:
         NotFoundError: the only file cannot be read.

@@ -222,12 +222,12 @@ class Result:
 
     def chart(self) -> dict[str, Any]:
         """The Vega-Lite specification that draws this result, its data included."""
-        from kinetoscope.views.chart import specification
+        from kinetoscope.views.charts.chart import specification
 
         return specification(self)
 
     def __str__(self) -> str:
-        from kinetoscope.views.terminal import to_text
+        from kinetoscope.views.terminal.screen import to_text
 
         return to_text(self)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.rules import rules
-from kinetoscope.model.selection import Selection
+from kinetoscope.model.steps.selection import Selection
 from tests.drawn import Event, annotation, job
 
 STEP = 1_000_000

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinetoscope.advisor.fetching import FROM_WORKERS, IN_PROCESS, range_of_mean, starts
+from kinetoscope.advisor.evidence.data_loader import FROM_WORKERS, IN_PROCESS, range_of_mean, starts
 from kinetoscope.advisor.finding import NOTHING
 from tests.advisor.looks import STEP, claims, look, steps
 from tests.drawn import Event, annotation, event, kernel, launch, op, python

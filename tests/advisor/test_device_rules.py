@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinetoscope.advisor.attention import unfused_attention as find_attention
+from kinetoscope.advisor.evidence.attention import unfused_attention as find_attention
 from kinetoscope.advisor.finding import Claim, Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.rules.idle_device import idle_device
@@ -18,9 +18,9 @@ from kinetoscope.advisor.rules.layout_transposes import layout_transposes
 from kinetoscope.advisor.rules.matrix_units_unused import matrix_units_unused
 from kinetoscope.advisor.rules.shapes_beside_the_matrix_units import _alignment, shapes_beside_the_matrix_units
 from kinetoscope.advisor.rules.unfused_attention import unfused_attention
-from kinetoscope.advisor.survey import ranked
-from kinetoscope.algorithms.intervals import Intervals
-from kinetoscope.model.selection import ALL
+from kinetoscope.advisor.run_rules import ranked
+from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.model.steps.selection import ALL
 from tests.drawn import Event, annotation, job, kernel, launch, op
 
 Find = Callable[[RankView], Iterator[Claim]]

@@ -9,7 +9,7 @@ import pytest
 from kinetoscope.advisor.advice import Advice, advise
 from kinetoscope.advisor.finding import Confidence, Finding, Stake, first_sentence, severity
 from kinetoscope.cli import main
-from kinetoscope.model.selection import ALL
+from kinetoscope.model.steps.selection import ALL
 from kinetoscope.pages.findings import page
 from kinetoscope.reading import read
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinetoscope.advisor.elementwise import is_elementwise
+from kinetoscope.advisor.evidence.elementwise import is_elementwise
+from kinetoscope.advisor.evidence.source_location import spot
 from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.rules.compiling_in_the_loop import compiling_in_the_loop
@@ -19,10 +20,9 @@ from kinetoscope.advisor.rules.optimizer_by_parameter import optimizer_by_parame
 from kinetoscope.advisor.rules.small_elementwise_operators import small_elementwise_operators
 from kinetoscope.advisor.rules.unexplained_host_time import unexplained_host_time
 from kinetoscope.advisor.rules.waiting_for_the_device import waiting_for_the_device
-from kinetoscope.advisor.spots import spot
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.naming import rows_named
-from kinetoscope.model.selection import ALL
+from kinetoscope.model.steps.selection import ALL
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
 from kinetoscope.reading import read
 from tests.drawn import Event, annotation, job, kernel, launch, op, python
 from tests.faults.host import Body

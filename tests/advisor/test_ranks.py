@@ -12,12 +12,12 @@ import pytest
 
 import kinetoscope
 from kinetoscope.advisor.advice import Advice, advise
-from kinetoscope.advisor.exchange import COLLECTIVES, Exchange, Late, exchange
+from kinetoscope.advisor.evidence.communication import COLLECTIVES, Exchange, Late, exchange
 from kinetoscope.advisor.finding import Claim, Finding
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.rules import rules
 from kinetoscope.advisor.rules.straggling_rank import _stake
-from kinetoscope.model.selection import ALL, settled
+from kinetoscope.model.steps.selection import ALL, settled
 from tests.faults.cases.ranks import CASES, _data_parallel
 from tests.simulator import Fault, Model, simulate
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms import compiled, grouping, intervals
+from kinetoscope.algorithms import compiled, grouping
+from kinetoscope.algorithms.intervals import intervals
 
 KERNEL = """
 import numpy as np
@@ -96,7 +97,9 @@ def test_full_disk_costs_the_cache_and_not_the_run(folder: Path) -> None:
 
 
 def test_numba_is_loaded_with_the_first_compiled_module_only(folder: Path) -> None:
-    code = "import sys, kinetoscope.algorithms, kinetoscope.algorithms.intervals; print('numba' in sys.modules)"
+    code = (
+        "import sys, kinetoscope.algorithms, kinetoscope.algorithms.intervals.intervals; print('numba' in sys.modules)"
+    )
     assert run(code, folder) == ["False"]
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from kinetoscope import Selection, collectives, read
 from kinetoscope.analyses.collectives import RESULT, _Finish
-from kinetoscope.model.collectives import BUS_FACTORS, POINT_TO_POINT
+from kinetoscope.model.collectives.attributes import BUS_FACTORS, POINT_TO_POINT
 from kinetoscope.model.job import Job, Partial
 from tests import drawn
 from tests.catalog.samples import BUNDLED, SHARED, required
-from tests.model.test_matching import calls_of
+from tests.model.matching.test_match import calls_of
 from tests.simulator import Fault, Model, simulate
 
 NCCL = "ncclDevKernel_AllReduce"

@@ -8,10 +8,10 @@ import pytest
 
 from kinetoscope import Selection, critical_path, critical_path_events, read
 from kinetoscope.errors import UsageError
-from kinetoscope.model.critical_path import CAUSES
-from kinetoscope.model.scope import origin_of_time
-from kinetoscope.model.unrecorded import unrecorded
-from kinetoscope.model.what_if import rules, what_if
+from kinetoscope.model.critical_path.path import CAUSES
+from kinetoscope.model.critical_path.what_if import rules, what_if
+from kinetoscope.model.steps.scope import origin_of_time
+from kinetoscope.model.trace.unrecorded import unrecorded
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kinetoscope import Selection, device_utilization, read
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required

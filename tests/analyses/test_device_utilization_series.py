@@ -11,7 +11,7 @@ import pytest
 
 from kinetoscope import Selection, device_utilization, device_utilization_series, read
 from kinetoscope.errors import UsageError
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.trace.unrecorded import unrecorded
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
 

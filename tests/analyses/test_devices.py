@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kinetoscope import Selection, devices, read
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.trace.unrecorded import unrecorded
 from tests import drawn
 
 H100 = {"id": 1, "name": "H100", "totalGlobalMem": 85 << 30, "computeMajor": 9, "computeMinor": 0, "numSms": 132}

@@ -12,12 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, read
-from kinetoscope.algorithms.intervals import length
+from kinetoscope.algorithms.intervals.intervals import length
 from kinetoscope.analyses.flame import flame
-from kinetoscope.model.calltree import call_tree
-from kinetoscope.model.device import device_work
-from kinetoscope.model.unrecorded import unrecorded
-from kinetoscope.views.files import to_folded
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.views.exports.files import to_folded
 from tests import drawn
 from tests.catalog.samples import BUNDLED, SHARED, required
 from tests.nesting import around

@@ -9,10 +9,10 @@ import pytest
 
 from kinetoscope import Selection, flops, read
 from kinetoscope.errors import UsageError
-from kinetoscope.model.device import device_work
-from kinetoscope.model.flop_counts import flop_counts
-from kinetoscope.model.kinds import WorkKind
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.flops.counts import flop_counts
+from kinetoscope.model.trace.event_kinds import WorkKind
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import BUNDLED, GOLDEN, SHARED, required

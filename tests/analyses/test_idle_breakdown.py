@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, idle_breakdown, read, temporal_breakdown
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.trace.unrecorded import unrecorded
 from tests import conftest, drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from kinetoscope import Selection, kernel_sequences, read
 from kinetoscope.errors import UsageError
-from kinetoscope.model.device import device_work
-from kinetoscope.model.steps import steps
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.steps.steps import steps
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required

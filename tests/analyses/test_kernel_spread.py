@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kinetoscope import Selection, kernel_spread, kernels, read
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.trace.unrecorded import unrecorded
 from tests import drawn
 
 FACTS = {"backend": "nccl", "world_size": 3}

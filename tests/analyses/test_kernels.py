@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinetoscope.analyses.kernels import ANALYSIS, RESULT, kernels
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.unrecorded import unrecorded
 from tests.drawn import Event, annotation, job, kernel, launch, op
 
 Row = dict[str, Any]

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from kinetoscope import Selection, launch_statistics, launches, read
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.trace.unrecorded import unrecorded
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
 

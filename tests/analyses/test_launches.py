@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, launches, read
-from kinetoscope.model.device import device_work
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.trace.unrecorded import unrecorded
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from kinetoscope import Selection, memory_bandwidth, read
-from kinetoscope.model import arguments
-from kinetoscope.model.copies import copies
-from kinetoscope.model.device import device_work
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.device.copies import copies
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import SHARED, required

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from kinetoscope import Selection, memory_bandwidth, memory_bandwidth_series, read
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.trace.unrecorded import unrecorded
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 

@@ -10,7 +10,7 @@ import pytest
 
 from kinetoscope import Selection, read
 from kinetoscope.analyses.memory_by_operator import memory_by_operator
-from kinetoscope.model.memory import memory_instants
+from kinetoscope.model.memory.allocator import memory_instants
 from tests.analyses.memory_traces import with_memory
 from tests.catalog.samples import GOLDEN, SHARED, required
 from tests.drawn import Event, annotation, job, memory, op, python

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from kinetoscope import Selection, read
 from kinetoscope.analyses.modules import modules
-from kinetoscope.model.device import device_work
-from kinetoscope.model.modules import modules as modules_of
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.operators.modules import modules as modules_of
 from tests import drawn
 from tests.catalog.samples import BUNDLED, GOLDEN, SHARED, required
 from tests.nesting import around

@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from kinetoscope import Selection, operator_launch_delay, read
-from kinetoscope.model.calltree import enclosing_op
-from kinetoscope.model.device import device_work
-from kinetoscope.model.scope import origin_of_time
-from kinetoscope.model.steps import steps
+from kinetoscope.model.execution.call_tree import enclosing_op
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.steps.scope import origin_of_time
+from kinetoscope.model.steps.steps import steps
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
 

@@ -13,7 +13,7 @@ import pytest
 from kinetoscope import Selection, operators, read
 from kinetoscope.analyses.operator_stacks import operator_stacks
 from kinetoscope.errors import UsageError
-from kinetoscope.model.stacks import recorded_stack
+from kinetoscope.model.execution.call_stacks import recorded_stack
 from tests import drawn
 from tests.catalog.samples import BUNDLED, GOLDEN, SHARED, required
 

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinetoscope.analyses.operators import operators
-from kinetoscope.model.device import device_work
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.reading import read
 from kinetoscope.schema import Result
 from tests.drawn import Event, annotation, event, job, kernel, launch, memory, op, python

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kinetoscope import Selection, overlap, read
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.trace.unrecorded import unrecorded
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
 

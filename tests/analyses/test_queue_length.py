@@ -7,7 +7,7 @@ import pytest
 
 from kinetoscope import Selection, queue_length, read
 from kinetoscope.errors import UsageError
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import SHARED, required

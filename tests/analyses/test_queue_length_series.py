@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from kinetoscope import Selection, queue_length, queue_length_series, read
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.trace.unrecorded import unrecorded
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kinetoscope import Selection, read, temporal_breakdown
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.trace.unrecorded import unrecorded
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from benchmarks import scale, scale_work
-from kinetoscope.model.collective_calls import CALLS
-from kinetoscope.model.matching import match
+from kinetoscope.model.collectives.calls import CALLS
+from kinetoscope.model.matching.match import match
 
 
 def test_drawn_calls_are_those_of_a_job() -> None:

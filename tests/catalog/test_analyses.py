@@ -17,9 +17,9 @@ import kinetoscope
 from kinetoscope import ANALYSES, Job, Result, Trace, read
 from kinetoscope.analyses.step_breakdown import CATEGORIES
 from kinetoscope.engines.threads import Threads
-from kinetoscope.model.critical_path import CAUSES
+from kinetoscope.model.critical_path.path import CAUSES
 from kinetoscope.model.job import Combine, Failure, Partial, Task
-from kinetoscope.model.source import Source
+from kinetoscope.model.trace.source import Source
 from kinetoscope.reading import load
 from kinetoscope.schema import Analysis, Param, Unit
 from tests.catalog.samples import BUNDLED, ROOT, SHARED, everywhere, required

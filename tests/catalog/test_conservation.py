@@ -11,14 +11,14 @@ import polars as pl
 import pytest
 
 from kinetoscope import ANALYSES, Selection, read
-from kinetoscope.algorithms.intervals import union
+from kinetoscope.algorithms.intervals.intervals import union
 from kinetoscope.errors import UsageError
-from kinetoscope.model.calltree import call_tree, enclosing_op
-from kinetoscope.model.device import DeviceWork, device_work
-from kinetoscope.model.kinds import HOST_KINDS, EventKind
-from kinetoscope.model.scope import origin_of_time
-from kinetoscope.model.selection import ALL
-from kinetoscope.model.steps import steps
+from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.steps.scope import origin_of_time
+from kinetoscope.model.steps.selection import ALL
+from kinetoscope.model.steps.steps import steps
+from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
 from tests.catalog.random_job import RandomJob
 from tests.catalog.samples import everywhere
 

@@ -23,14 +23,14 @@ import kinetoscope
 from kinetoscope.advisor.advice import advise
 from kinetoscope.analyses import named
 from kinetoscope.cli import main
-from kinetoscope.compare.diff import diff
+from kinetoscope.compare.diff.diff import diff
 from kinetoscope.integrations.assistant.runs import Folders
 from kinetoscope.integrations.assistant.tools import call
-from kinetoscope.model.selection import Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.server.app import Server, application
-from kinetoscope.server.inside import Inside, address
+from kinetoscope.server.http.in_process_client import Inside, address
 from kinetoscope.server.report import report
-from kinetoscope.server.workspace import Workspace
+from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.views.numbers import shown
 from tests.catalog.samples import BUNDLED, SHARED
 

@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 
 from kinetoscope import ANALYSES, Job, read
-from kinetoscope.model.device import device_work
-from kinetoscope.model.kinds import EventKind, WorkKind
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.schema import Analysis, Result
 from tests import drawn
 from tests.catalog.samples import SHARED, required

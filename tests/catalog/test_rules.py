@@ -14,7 +14,7 @@ from kinetoscope.advisor.rule import HEADINGS, Rule
 from kinetoscope.advisor.rules import FAMILIES, families, rules
 from kinetoscope.analyses import NAMES
 from kinetoscope.model.job import Job
-from kinetoscope.model.scope import origin_of_time
+from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.reading import read
 from tests.catalog.samples import everywhere
 

@@ -13,11 +13,11 @@ from polars.testing import assert_frame_equal
 from kinetoscope.analyses.collectives import collectives
 from kinetoscope.analyses.rank_balance import rank_balance
 from kinetoscope.analyses.stragglers import stragglers
-from kinetoscope.model.clocks import aligned, clocks
-from kinetoscope.model.collective_calls import for_matching
+from kinetoscope.model.collectives.calls import for_matching
 from kinetoscope.model.job import Job
-from kinetoscope.model.matching import Matched, match
-from kinetoscope.model.selection import ALL
+from kinetoscope.model.matching.clocks import aligned, clocks
+from kinetoscope.model.matching.match import Matched, match
+from kinetoscope.model.steps.selection import ALL
 from kinetoscope.reading import read
 from tests.simulator import DIALECTS, Fault, Model, Truth, simulate
 from tests.simulator.cases import KINDS, drawn

@@ -13,8 +13,8 @@ from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.finding import NOTHING, Evidence, Finding, Stake
 from kinetoscope.advisor.rules import rules
 from kinetoscope.cli import main
-from kinetoscope.cli.advice_screen import FINDINGS, WIDEST, lines
-from kinetoscope.views.lines import with_colour, without_colour
+from kinetoscope.cli.screens.advice import FINDINGS, WIDEST, lines
+from kinetoscope.views.terminal.lines import with_colour, without_colour
 from kinetoscope.views.text import cells
 from tests.cli.run import MLP, TRACES
 

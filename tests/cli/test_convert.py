@@ -14,7 +14,7 @@ import pytest
 from kinetoscope import read
 from kinetoscope.cli import main
 from kinetoscope.errors import NotFoundError
-from kinetoscope.model.tables import TABLES
+from kinetoscope.model.tables.tables import TABLES
 from tests import drawn
 from tests.cli.run import MLP, RANKS
 from tests.drawn import kernel, launch, op

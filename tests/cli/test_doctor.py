@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kinetoscope.cli.doctor import Found, as_result, report
-from kinetoscope.model.health import Symptom
-from kinetoscope.views.lines import without_colour
+from kinetoscope.model.trace.symptoms import Symptom
+from kinetoscope.views.terminal.lines import without_colour
 
 LOST = Symptom("TRUNCATED", "error", "The file ends in the middle of an event.", 1)
 ODD = Symptom("NO_STACKS", "note", "No stacks \x1b[31mwere recorded.", 1)

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from kinetoscope.cli import main
-from kinetoscope.model.tables import TABLES
+from kinetoscope.model.tables.tables import TABLES
 from tests.cli.run import MLP, RANKS
 
 LONGEST = "SELECT rank, name, max(duration) AS duration FROM ops GROUP BY rank, name ORDER BY duration DESC, name"

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinetoscope.engines.cluster import BLOCK, TRIES, _Waiting, _width
-from kinetoscope.engines.tree import Tree
+from kinetoscope.engines.fold_tree import Tree
 from kinetoscope.model.job import Partial
-from kinetoscope.model.source import Source
+from kinetoscope.model.trace.source import Source
 
 WORKERS = {"a": 2, "b": 2}
 

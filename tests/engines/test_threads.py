@@ -13,7 +13,7 @@ from kinetoscope import ALL, Selection, Trace
 from kinetoscope.engines.threads import Threads
 from kinetoscope.errors import NotFoundError, UsageError
 from kinetoscope.model.job import Failure, Partial, Task
-from kinetoscope.model.source import Source
+from kinetoscope.model.trace.source import Source
 from kinetoscope.reading import load
 from tests import drawn
 

@@ -20,12 +20,13 @@ from kinetoscope.errors import KinetoscopeError
 from kinetoscope.pages import PAGES
 from kinetoscope.server import report
 from kinetoscope.server.app import Server, application
-from kinetoscope.server.inside import Inside, address
-from kinetoscope.server.run import Reading
-from kinetoscope.server.source import Sources
-from kinetoscope.server.workspace import Workspace
-from kinetoscope.views import files, terminal
-from kinetoscope.views.lines import without_colour
+from kinetoscope.server.http.in_process_client import Inside, address
+from kinetoscope.server.runs.run import Reading
+from kinetoscope.server.runs.workspace import Workspace
+from kinetoscope.server.source_code import Sources
+from kinetoscope.views.exports import files
+from kinetoscope.views.terminal import screen
+from kinetoscope.views.terminal.lines import without_colour
 from tests.conftest import OURS
 
 SOUND: Final = OURS / "no_steps.pt.trace.json.gz"
@@ -124,7 +125,7 @@ def _analyses(file: Path) -> Iterator[str]:
         json.loads(files.to_json(result))
         files.to_csv(result)
         files.to_parquet(result)
-        without_colour(terminal.lines(result, width=100, limit=10))
+        without_colour(screen.lines(result, width=100, limit=10))
 
 
 def _lines(name: str, messages: Sequence[str]) -> Iterator[str]:

@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope import Job, Trace, read
-from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.engines.threads import Threads
-from kinetoscope.model import arguments
-from kinetoscope.model.calltree import STEP
-from kinetoscope.model.device import DeviceWork, device_work
-from kinetoscope.model.kinds import EventKind, WorkKind
-from kinetoscope.model.naming import rows_named
-from kinetoscope.model.proposed_steps import MARKS
-from kinetoscope.model.source import Source
+from kinetoscope.model.execution.call_tree import STEP
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.steps.proposed_steps import MARKS
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.source import Source
 from tests.catalog.samples import GOLDEN, SHARED
 
 NAME: Final = "HTA"

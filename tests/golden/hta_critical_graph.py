@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope import Trace
-from kinetoscope.model import arguments
-from kinetoscope.model.device import DeviceWork, device_work
-from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind
 from tests.golden.hta import CALLS
 
 BLOCKING: Final = (

@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope import Job, Trace, read
-from kinetoscope.algorithms.intervals import Intervals, union
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.naming import rows_named
+from kinetoscope.algorithms.intervals.intervals import Intervals, union
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
 from tests.catalog.samples import GOLDEN, SHARED
 
 NAME: Final = "the plugin"

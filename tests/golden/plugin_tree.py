@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope import Trace
-from kinetoscope.algorithms.tree import ancestor
-from kinetoscope.model import arguments
-from kinetoscope.model.autograd import backward_links
-from kinetoscope.model.calltree import OWN_MARKS, STEP, call_tree, enclosing_module
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.naming import rows_named
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.autograd import backward_links
+from kinetoscope.model.execution.call_tree import OWN_MARKS, STEP, call_tree, enclosing_module
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
 
 ENGINE = "autograd::engine::evaluate_function: "
 OPTIMIZER = "Optimizer.step"

@@ -51,7 +51,7 @@ def test_a_job_that_is_open_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -
     job = kinetoscope.read(MLP)
     job.trace()
     page = kinetoscope.view(job)
-    monkeypatch.setattr("kinetoscope.readers.kineto.load", lambda *_, **__: pytest.fail("read again"))
+    monkeypatch.setattr("kinetoscope.readers.json.kineto.load", lambda *_, **__: pytest.fail("read again"))
     heard = Heard()
     page.send = heard
     page._asked(page, {"kinetoscope": 1, "method": "GET", "path": f"runs/{run_id_of(page)}/pages/operators?rank=0"}, [])

@@ -10,7 +10,7 @@ import pytest
 
 from kinetoscope import operators, read
 from kinetoscope.cli import main
-from kinetoscope.model.health import DAMAGED, Health, Symptom
+from kinetoscope.model.trace.symptoms import DAMAGED, Health, Symptom
 from tests.drawn import annotation, kernel, launch, op
 from tests.server.serving import serving
 

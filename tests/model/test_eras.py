@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from kinetoscope import Trace, read, step_breakdown, temporal_breakdown
-from kinetoscope.model import arguments
-from kinetoscope.model.calltree import main_thread
-from kinetoscope.model.device import DeviceWork, device_work
-from kinetoscope.model.kinds import EventKind, WorkKind
-from kinetoscope.model.steps import steps
+from kinetoscope.model.execution.call_tree import main_thread
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.steps.steps import steps
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.readers.ranks import Look, Place, assigned, distributed, in_collectives, natural
+from kinetoscope.readers.job.ranks import Look, Place, assigned, distributed, in_collectives, natural
 
 LOOKS = st.lists(
     st.builds(

@@ -9,7 +9,7 @@ import polars as pl
 
 from kinetoscope import Selection, Trace
 from kinetoscope.model.job import Combine, Failure, Job, Partial, Task
-from kinetoscope.model.source import Source
+from kinetoscope.model.trace.source import Source
 from kinetoscope.schema import Column, Schema
 
 COUNT = Schema(Column("rank", pl.Int64, "Rank."), Column("events", pl.Int64, "How many there are."))

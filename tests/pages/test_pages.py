@@ -18,9 +18,9 @@ from kinetoscope.analyses import NAMES
 from kinetoscope.analyses import named as analysis_named
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job
-from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.pages import PAGES, named
-from kinetoscope.pages.blocks import (
+from kinetoscope.pages.parts.blocks import (
     Bars,
     Chart,
     Columns,
@@ -34,10 +34,10 @@ from kinetoscope.pages.blocks import (
     Table,
     to_plain,
 )
-from kinetoscope.pages.occurrences import Measure, _of_trace
+from kinetoscope.pages.parts.occurrences import Measure, _of_trace
 from kinetoscope.reading import read
 from kinetoscope.schema import Result
-from kinetoscope.views.palette import KINDS
+from kinetoscope.views.charts.palette import KINDS
 from tests import drawn
 from tests.catalog.samples import everywhere
 from tests.conftest import OURS

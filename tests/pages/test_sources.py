@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kinetoscope.model.selection import ALL
+from kinetoscope.model.steps.selection import ALL
 from kinetoscope.pages import sources
-from kinetoscope.pages.blocks import Bars, Page, Table
+from kinetoscope.pages.parts.blocks import Bars, Page, Table
 from tests import drawn
 
 MODULE = [

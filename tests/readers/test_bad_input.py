@@ -14,12 +14,13 @@ import pytest
 from backports import zstd
 
 from kinetoscope.errors import BrokenTraceError, InputError, LimitError, NotATraceError, NotFoundError
-from kinetoscope.model.source import Options, Source
-from kinetoscope.model.trace import Trace
-from kinetoscope.readers import kineto, pieces, stream
-from kinetoscope.readers.columns import Columns
-from kinetoscope.readers.kineto import load
-from kinetoscope.views import trace_json
+from kinetoscope.model.trace.source import Options, Source
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.readers.files import stream
+from kinetoscope.readers.json import kineto, parallel
+from kinetoscope.readers.json.columns import Columns
+from kinetoscope.readers.json.kineto import load
+from kinetoscope.views.exports import trace_json
 from tests.conftest import DEMO
 from tests.readers.texts import read_text
 
@@ -242,7 +243,7 @@ def test_an_error_in_the_thread_that_inflates_surfaces() -> None:
 
 
 def test_an_error_in_a_thread_that_parses_surfaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "_parse", _fail)
+    monkeypatch.setattr(parallel, "_parse", _fail)
     with pytest.raises(ZeroDivisionError, match="on purpose"):
         read_text(EVENTS, block=500, threads=2)
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kinetoscope.errors import BrokenTraceError, NotATraceError
-from kinetoscope.model.source import Options, Source
-from kinetoscope.model.trace import Trace
-from kinetoscope.readers.kineto import load
+from kinetoscope.model.trace.source import Options, Source
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.readers.json.kineto import load
 from tests.conftest import OURS
 from tests.readers.texts import read_text
 

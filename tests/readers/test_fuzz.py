@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from kinetoscope.errors import InputError
-from kinetoscope.model.trace import Trace
-from kinetoscope.readers.columns import SIZES
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.readers.json.columns import SIZES
 from tests.conftest import OURS
 from tests.readers.texts import TINY, read_text
 

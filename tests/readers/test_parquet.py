@@ -17,12 +17,12 @@ import pytest
 
 from kinetoscope import ANALYSES, Trace, read
 from kinetoscope.errors import BrokenTraceError, LimitError, NotFoundError
-from kinetoscope.model import stored
-from kinetoscope.model.tables import TABLES
-from kinetoscope.readers.kineto import load as load_json
+from kinetoscope.model.tables import parquet
+from kinetoscope.model.tables.tables import TABLES
+from kinetoscope.readers.json.kineto import load as load_json
 from kinetoscope.readers.parquet import load
 from kinetoscope.reading import READERS
-from kinetoscope.views import trace_json, trace_parquet
+from kinetoscope.views.exports import trace_json, trace_parquet
 from tests import drawn
 from tests.catalog.samples import BUNDLED, SHARED, bundled, required
 
@@ -96,7 +96,7 @@ def test_it_can_be_stored_twice_in_the_same_place(tmp_path: Path) -> None:
 def test_the_tables_say_what_their_columns_mean(tmp_path: Path) -> None:
     trace_parquet.write(read(SMALL).trace(), tmp_path)
     for name, declared in TABLES.items():
-        meanings = json.loads(pl.read_parquet_metadata(tmp_path / f"{name}.parquet")[stored.COLUMNS])
+        meanings = json.loads(pl.read_parquet_metadata(tmp_path / f"{name}.parquet")[parquet.COLUMNS])
         assert meanings["doc"] == declared.doc
         assert list(meanings["columns"]) == pl.read_parquet(tmp_path / f"{name}.parquet").columns
         assert all(set(each) == {"unit", "doc"} for each in meanings["columns"].values())
@@ -165,9 +165,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def harmed(whole: Path, folder: Path, name: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Path:
     shutil.copytree(whole, folder / "out")
-    file = folder / "out" / stored.FOLDER / f"{name}.parquet"
+    file = folder / "out" / parquet.FOLDER / f"{name}.parquet"
     metadata = pl.read_parquet_metadata(file)
-    kept = {stored.MANIFEST: metadata[stored.MANIFEST]} if stored.MANIFEST in metadata else None
+    kept = {parquet.MANIFEST: metadata[parquet.MANIFEST]} if parquet.MANIFEST in metadata else None
     change(pl.read_parquet(file)).write_parquet(file, metadata=kept)
     return folder / "out"
 
@@ -253,19 +253,19 @@ def test_what_cannot_be_is_refused(
 )
 def test_so_is_a_manifest_that_is_none(whole: Path, tmp_path: Path, manifest: str | dict[str, Any]) -> None:
     shutil.copytree(whole, tmp_path / "out")
-    file = tmp_path / "out" / stored.FOLDER / "events.parquet"
+    file = tmp_path / "out" / parquet.FOLDER / "events.parquet"
     if isinstance(manifest, dict):
-        manifest = json.dumps(json.loads(pl.read_parquet_metadata(file)[stored.MANIFEST]) | manifest)
-    pl.read_parquet(file).write_parquet(file, metadata={stored.MANIFEST: manifest})
+        manifest = json.dumps(json.loads(pl.read_parquet_metadata(file)[parquet.MANIFEST]) | manifest)
+    pl.read_parquet(file).write_parquet(file, metadata={parquet.MANIFEST: manifest})
     with pytest.raises(BrokenTraceError, match="damaged: "):
         read(tmp_path / "out").trace()
 
 
-@pytest.mark.parametrize("name", list(stored.FILES))
+@pytest.mark.parametrize("name", list(parquet.FILES))
 @pytest.mark.parametrize("kept", [0, 4, 100, -30])
 def test_files_that_are_cut_are_refused(whole: Path, tmp_path: Path, name: str, kept: int) -> None:
     shutil.copytree(whole, tmp_path / "out")
-    file = tmp_path / "out" / stored.FOLDER / f"{name}.parquet"
+    file = tmp_path / "out" / parquet.FOLDER / f"{name}.parquet"
     file.write_bytes(file.read_bytes()[:kept])
     with pytest.raises(BrokenTraceError, match="damaged: "):
         read(tmp_path / "out").trace()
@@ -273,7 +273,7 @@ def test_files_that_are_cut_are_refused(whole: Path, tmp_path: Path, name: str, 
 
 def test_a_file_that_is_not_there_is_said(whole: Path, tmp_path: Path) -> None:
     shutil.copytree(whole, tmp_path / "out")
-    (tmp_path / "out" / stored.FOLDER / "values.parquet").unlink()
+    (tmp_path / "out" / parquet.FOLDER / "values.parquet").unlink()
     with pytest.raises(NotFoundError, match=r"values\.parquet: no such file"):
         read(tmp_path / "out").trace()
 
@@ -294,7 +294,7 @@ def test_bytes_changed_at_random_never_do_worse_than_an_error(whole: Path, tmp_p
     chance = np.random.default_rng(7)
     shutil.copytree(whole, tmp_path / "out")
     for name in ("arena", "strings", "shapes", "values"):
-        file = tmp_path / "out" / stored.FOLDER / f"{name}.parquet"
+        file = tmp_path / "out" / parquet.FOLDER / f"{name}.parquet"
         content = file.read_bytes()
         for _ in range(10):
             changed = bytearray(content)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kinetoscope.errors import NotATraceError
-from kinetoscope.model.source import Options, Source
-from kinetoscope.model.trace import Trace
-from kinetoscope.readers.kineto import load
+from kinetoscope.model.trace.source import Options, Source
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.readers.json.kineto import load
 from tests.conftest import DEMO, OURS
 
 # file under ../shared/traces, events, codes of what reading has to say

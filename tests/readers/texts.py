@@ -4,10 +4,10 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from kinetoscope.model.source import Options, Source
-from kinetoscope.model.trace import Trace
-from kinetoscope.readers.columns import SIZES, Sizes
-from kinetoscope.readers.kineto import read
+from kinetoscope.model.trace.source import Options, Source
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.readers.json.columns import SIZES, Sizes
+from kinetoscope.readers.json.kineto import read
 
 TINY: Final = Sizes(rows=2, values=2, strings=2, arena=16, shapes=2, items=256, tracks=2)
 """Tables that are too small for anything, so that each of them has to grow."""

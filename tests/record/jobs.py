@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kinetoscope.record.plan import Plan
+from kinetoscope.record.session.child_config import Plan
 from tests.record import processes
 
 PREAMBLE = """
@@ -63,7 +63,7 @@ def run(script: str, folder: Path, *arguments: str, seconds: float = 400) -> Don
     return _done(PREAMBLE + script, [str(folder), *arguments], seconds)
 
 
-_BEGIN = "import sys\nfrom kinetoscope.record.running import begin\nbegin(sys.argv.pop(1))\n"
+_BEGIN = "import sys\nfrom kinetoscope.record.always_on.running import begin\nbegin(sys.argv.pop(1))\n"
 
 
 def recorded(program: str, folder: Path | None, *, seconds: float = 400, fresh: bool = False, **plan: Any) -> Done:

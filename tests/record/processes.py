@@ -30,7 +30,7 @@ _MARK: Final = "TESTED_BY_KINETOSCOPE"
 _SERVER: Final = """
 import atexit, gc, json, os, signal, socket, sys, threading
 def serve():
-    import torch, torch._dynamo, torch.utils.data, kinetoscope.record.handler, kinetoscope.record.profile
+    import torch, torch._dynamo, torch.utils.data, kinetoscope.record.trace_handler, kinetoscope.record.profile
     channel = socket.socket(fileno=int(sys.argv[1]))
     fit = len(os.listdir("/proc/self/task")) == 1 and not torch.cuda.is_available()
     channel.send(b"fit" if fit else b"unfit")

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from kinetoscope.record import notes
-from kinetoscope.record.idle import Watch, Who, wish_of
+from kinetoscope.record.always_on import mailbox
+from kinetoscope.record.always_on.idle import Watch, Who, wish_of
 from tests.record.processes import ended_here, environment, run
 from tests.record.programs import TRAIN, kinetoscope, names, python, sidecars, steps, traces, until
 
@@ -68,17 +68,17 @@ class Ranks:
             thread.join()
 
 
-def answers(folder: Path, number: str, count: int) -> dict[str, notes.Note]:
+def answers(folder: Path, number: str, count: int) -> dict[str, mailbox.Note]:
     """What so many ranks said came of a request."""
     control = folder / ".kinetoscope"
-    until(lambda: len(notes.read_all(control / number, "done.")) == count)
-    return notes.read_all(control / number, "done.")
+    until(lambda: len(mailbox.read_all(control / number, "done.")) == count)
+    return mailbox.read_all(control / number, "done.")
 
 
 def test_all_ranks_begin_at_the_same_step(tmp_path: Path) -> None:
     with Ranks(tmp_path, [0.01, 0.01, 0.011, 0.01]) as ranks:
         for _ in range(2):
-            done = answers(tmp_path, notes.ask(tmp_path / ".kinetoscope", {"steps": 2}), 4)
+            done = answers(tmp_path, mailbox.ask(tmp_path / ".kinetoscope", {"steps": 2}), 4)
             assert [note.get("problem") for note in done.values()] == [None] * 4
         first, *others = ranks.began
         assert len(first) == 2
@@ -90,8 +90,8 @@ def test_a_rank_that_has_gone_too_far_says_so(tmp_path: Path) -> None:
     control = tmp_path / ".kinetoscope"
     with Ranks(tmp_path, [0.02, 0.02]) as ranks:
         until(lambda: min(ranks.ended) > 2)
-        number = notes.ask(control, {})
-        until(lambda: len(notes.read_all(control / number, "seen.")) == 2)
+        number = mailbox.ask(control, {})
+        until(lambda: len(mailbox.read_all(control / number, "seen.")) == 2)
         while ranks.ended[1] < 1000:
             ranks.ended[1] += 1000
         done = answers(tmp_path, number, 2)
@@ -100,8 +100,8 @@ def test_a_rank_that_has_gone_too_far_says_so(tmp_path: Path) -> None:
 
 def test_a_request_of_before_this_process_is_nothing_to_it(tmp_path: Path) -> None:
     control = tmp_path / ".kinetoscope"
-    number = notes.ask(control, {})
-    notes.leave(control / number / "start", {"step": 10**6, "ranks": [0, 1]})
+    number = mailbox.ask(control, {})
+    mailbox.leave(control / number / "start", {"step": 10**6, "ranks": [0, 1]})
     with Ranks(tmp_path, [0.01, 0.01]) as ranks:
         time.sleep(1)
     assert ranks.began == [[], []]
@@ -115,8 +115,8 @@ def test_odd_notes_do_no_harm(tmp_path: Path, text: str) -> None:
     with Ranks(tmp_path, [0.01]) as ranks:
         time.sleep(0.5)
         (control / "request").unlink()
-        number = notes.ask(control, {"steps": 1})
-        until(lambda: notes.read_all(control / number, "done."))
+        number = mailbox.ask(control, {"steps": 1})
+        until(lambda: mailbox.read_all(control / number, "done."))
     assert len(ranks.began[0]) in (1, 2)
     assert not (tmp_path.parent / "x").exists()
 
@@ -143,7 +143,7 @@ def job(folder: Path, command: list[str], *options: str) -> Iterator[subprocess.
         process = subprocess.Popen(full, env=given, text=True, start_new_session=True, stdout=nowhere, stderr=nowhere)
         stack.callback(process.wait)
         stack.callback(process.kill)
-        until(lambda: notes.read_all(folder / ".kinetoscope" / "ranks"))
+        until(lambda: mailbox.read_all(folder / ".kinetoscope" / "ranks"))
         yield process
 
 
@@ -161,7 +161,7 @@ def test_a_job_is_asked_by_command_file_and_signal(tmp_path: Path) -> None:
         assert by_process.returncode == 0, by_process.stderr
         (folder / "trigger").touch()
         until(lambda: len(traces(folder)) == 3)
-        (about,) = notes.read_all(folder / ".kinetoscope" / "ranks").values()
+        (about,) = mailbox.read_all(folder / ".kinetoscope" / "ranks").values()
         os.kill(about["pid"], signal.SIGUSR2)
         until(lambda: len(traces(folder)) == 4)
         assert process.poll() is None

@@ -16,10 +16,10 @@ from urllib.parse import urlencode
 
 import uvicorn
 
-from kinetoscope.server.access import Rules
 from kinetoscope.server.app import Server, application
-from kinetoscope.server.source import Sources
-from kinetoscope.server.workspace import Workspace
+from kinetoscope.server.http.access import Rules
+from kinetoscope.server.runs.workspace import Workspace
+from kinetoscope.server.source_code import Sources
 
 Query = Mapping[str, Any] | Sequence[tuple[str, str]]
 

@@ -9,7 +9,7 @@ import pytest
 
 from kinetoscope.analyses import NAMES
 from kinetoscope.pages import PAGES
-from kinetoscope.server.access import CONTENT_SECURITY
+from kinetoscope.server.http.access import CONTENT_SECURITY
 from tests.conftest import OURS
 from tests.drawn import Event, annotation, kernel, launch, op, python, written
 from tests.server.serving import Client, serving

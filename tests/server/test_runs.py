@@ -15,10 +15,10 @@ import numba
 import pytest
 
 from kinetoscope.algorithms.compiled import on_compile
-from kinetoscope.server.finding import Finder
-from kinetoscope.server.progress import Progress, Read
-from kinetoscope.server.run import Reading, state_of
-from kinetoscope.server.workspace import COMPILING, Workspace
+from kinetoscope.server.runs.progress import Progress, Read
+from kinetoscope.server.runs.run import Reading, state_of
+from kinetoscope.server.runs.scan_runs import Finder
+from kinetoscope.server.runs.workspace import COMPILING, Workspace
 from tests.conftest import DEMO
 from tests.drawn import annotation, op, written
 from tests.server.conftest import MLP, RANKS
@@ -110,7 +110,7 @@ def test_a_run_keeps_its_id_when_another_comes_beside_it(tmp_path: Path) -> None
 
 def test_a_folder_of_parquet_is_a_run(tmp_path: Path) -> None:
     from kinetoscope.reading import read
-    from kinetoscope.views import trace_parquet
+    from kinetoscope.views.exports import trace_parquet
 
     trace_parquet.write(read(MLP).trace(), tmp_path / "copy")
     with serving(tmp_path / "copy") as client:

@@ -12,8 +12,8 @@ import pytest
 from kinetoscope.cli import main
 from tests.conftest import OURS
 from tests.readers import servers
+from tests.readers.files.test_remote import connected
 from tests.readers.servers import Store
-from tests.readers.test_remote import connected
 from tests.server.serving import serving
 
 MLP = OURS / "mlp.pt.trace.json.gz"

@@ -11,8 +11,8 @@ import pytest
 
 from kinetoscope import diff, kernel_spread, read
 from kinetoscope.schema import Result
+from kinetoscope.views.charts.palette import KINDS
 from kinetoscope.views.notebook import mimebundle, to_html
-from kinetoscope.views.palette import KINDS
 from tests import drawn
 from tests.conftest import OURS
 from tests.views.results import BARS, kernels, steps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kinetoscope.analyses import named
-from kinetoscope.model.selection import Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.reading import read
 from kinetoscope.views.numbers import scale
 from tests.conftest import OURS

@@ -11,8 +11,8 @@ import pytest
 
 from kinetoscope.analyses import named
 from kinetoscope.reading import read
-from kinetoscope.server.access import Rules
-from kinetoscope.server.source import Sources
+from kinetoscope.server.http.access import Rules
+from kinetoscope.server.source_code import Sources
 from tests.conftest import OURS
 from tests.server.serving import serving
 from tests.web.conftest import Served, Tab

@@ -14,11 +14,11 @@ import polars as pl
 from kinetoscope.advisor.finding import SEVERITIES, WARNING, Finding, Stake, severity
 from kinetoscope.advisor.rule import JobView
 from kinetoscope.advisor.rules import rules
-from kinetoscope.advisor.survey import CLAIMS, asked, ranked, survey, unpacked
+from kinetoscope.advisor.run_rules import CLAIMS, asked, ranked, survey, unpacked
+from kinetoscope.model.execution.program import ProgramKind
 from kinetoscope.model.job import Job
-from kinetoscope.model.naming import listed
-from kinetoscope.model.program import ProgramKind
-from kinetoscope.model.selection import ALL, Selection, settled
+from kinetoscope.model.steps.selection import ALL, Selection, settled
+from kinetoscope.model.trace.names import listed
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import shown
 from kinetoscope.views.text import printable

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:  # the command line asks for the severities before it loads anything large
-    from kinetoscope.algorithms.intervals import Intervals
+    from kinetoscope.algorithms.intervals.intervals import Intervals
 
 Severity = Literal["note", "warning", "critical"]
 Confidence = Literal["low", "medium", "high"]

@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.advisor.finding import NOTHING, Claim, Stake
-from kinetoscope.algorithms.intervals import Intervals, covered, difference, intersection, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.analyses import named
-from kinetoscope.model.device import DeviceWork, device_work
+from kinetoscope.model.critical_path.what_if import Factors, replayed
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.execution.program import ProgramKind, Use, program_kind, used
 from kinetoscope.model.job import Combine, Failure, Job, Partial, Task
-from kinetoscope.model.program import ProgramKind, Use, program_kind, used
-from kinetoscope.model.scope import Scope, origin_of_time, scope
-from kinetoscope.model.selection import Selection
-from kinetoscope.model.source import Source
-from kinetoscope.model.steps import steps as find_steps
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.what_if import Factors, replayed
+from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.steps.steps import steps as find_steps
+from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Result
 
 T = TypeVar("T")
@@ -153,9 +153,9 @@ class RankView:
         return Factors.all_one(self.trace)
 
     def gains(self, factors: Factors) -> NDArray[np.float64]:
-        """How much shorter each selected step would be with other times, ns: float64 [steps]; see `model.what_if`.
+        """How much shorter each selected step would be with other times, ns: float64 [steps].
 
-        It may be negative in single steps, where the step before it ends so much sooner.
+        See `model.critical_path.what_if`. Negative in a step whose predecessor ends so much sooner.
         """
         places = self.view.places
         new, _ = replayed(self.trace, factors, self.select.steps_by)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kinetoscope.model.program import ProgramKind
+from kinetoscope.model.execution.program import ProgramKind
 
 
 @dataclass(frozen=True, slots=True)

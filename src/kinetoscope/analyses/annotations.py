@@ -8,18 +8,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.charging import charge
 from kinetoscope.algorithms.grouping import reduce_by, sum_by
-from kinetoscope.algorithms.intervals import length
-from kinetoscope.model import arrays
-from kinetoscope.model.annotations import Annotations, named_ranges, shadowed
-from kinetoscope.model.busy import nothing_ran
-from kinetoscope.model.calls import launching_calls
-from kinetoscope.model.costs import Groups, Launched, device_costs, host_costs
+from kinetoscope.algorithms.intervals.intervals import length
+from kinetoscope.algorithms.intervals.priority_sweep import charge
+from kinetoscope.model.device.busy import nothing_ran
+from kinetoscope.model.execution.calls import launching_calls
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.scope import Scope, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.operators.annotations import Annotations, named_ranges, shadowed
+from kinetoscope.model.operators.costs import Groups, Launched, device_costs, host_costs
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -164,7 +164,7 @@ def _statistics(what: str, trace: Trace, found: Annotations, rows: NDArray[np.si
     there, calls = reduced.rows > 0, np.maximum(reduced.rows, 1)
     mean = (2 * reduced.total + calls) // (2 * calls)
     parts = (("mean", mean), ("min", reduced.least), ("max", reduced.greatest))
-    return {f"{what}_{part}": arrays.column(numbers, there) for part, numbers in parts}
+    return {f"{what}_{part}": polars_columns.column(numbers, there) for part, numbers in parts}
 
 
 def _selected(view: Scope, found: Annotations) -> Bools:

@@ -9,20 +9,20 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.grouping import sum_by
-from kinetoscope.model.critical_graph import Tie, critical_graph
-from kinetoscope.model.critical_path import CAUSES, Cause, CriticalPath, run_path
-from kinetoscope.model.critical_path import critical_path as find_paths
-from kinetoscope.model.health import many
+from kinetoscope.model.critical_path.graph import Tie, critical_graph
+from kinetoscope.model.critical_path.path import CAUSES, Cause, CriticalPath, run_path
+from kinetoscope.model.critical_path.path import critical_path as find_paths
+from kinetoscope.model.critical_path.what_if import WhatIf, rules
+from kinetoscope.model.critical_path.what_if import what_if as scaled
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.scope import Scope, origin_of_time, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.steps import Steps
-from kinetoscope.model.steps import steps as find_steps
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.unrecorded import unrecorded
-from kinetoscope.model.what_if import WhatIf, rules
-from kinetoscope.model.what_if import what_if as scaled
+from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.steps import Steps
+from kinetoscope.model.steps.steps import steps as find_steps
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.symptoms import many
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Column, Param, Result, Schema, StackedBars
 
 PathOf = Literal["step", "run"]

@@ -9,14 +9,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.model import arrays
-from kinetoscope.model.calls import call_names, names_of_calls
-from kinetoscope.model.critical_path import CAUSES, CriticalPath, critical_path, run_path
+from kinetoscope.model.critical_path.path import CAUSES, CriticalPath, critical_path, run_path
+from kinetoscope.model.execution.calls import call_names, names_of_calls
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.scope import Scope, origin_of_time, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.steps import steps
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.steps import steps
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 GroupBy = Literal["name", "event"]
@@ -119,17 +119,17 @@ def _by_event(
     numbers = trace.of(steps, view.select.steps_by).number
     return pl.DataFrame(
         {
-            "cause": arrays.labelled(path.cause[chosen], CAUSES.__getitem__).cast(pl.String),
-            "name": arrays.texts(trace.strings, np.where(row >= 0, trace.name[row], -1) if len(trace) else row).cast(
-                pl.String
-            ),
+            "cause": polars_columns.labelled(path.cause[chosen], CAUSES.__getitem__).cast(pl.String),
+            "name": polars_columns.texts(
+                trace.strings, np.where(row >= 0, trace.name[row], -1) if len(trace) else row
+            ).cast(pl.String),
             "pieces": np.ones(len(row), np.int64),
             "time": time,
             "step": numbers[path.step[chosen]],
             "start": start[chosen] - trace.of(origin_of_time),
-            "event": arrays.rows(row.astype(np.int64)),
-            "thread": arrays.column(thread.astype(np.int64), (row >= 0) & ~on_device),
-            "device": arrays.column(device, on_device & (device >= 0)),
-            "stream": arrays.column(stream, on_device & (stream >= 0)),
+            "event": polars_columns.rows(row.astype(np.int64)),
+            "thread": polars_columns.column(thread.astype(np.int64), (row >= 0) & ~on_device),
+            "device": polars_columns.column(device, on_device & (device >= 0)),
+            "stream": polars_columns.column(stream, on_device & (stream >= 0)),
         }
     )

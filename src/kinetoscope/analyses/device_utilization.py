@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.intervals import Intervals, union
-from kinetoscope.model.busy import counted, nothing_ran
+from kinetoscope.algorithms.intervals.intervals import Intervals, union
+from kinetoscope.model.device.busy import counted, nothing_ran
+from kinetoscope.model.device.utilization import Kernels, kernels_of, said_of_fillings, use_of
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.scope import Scope, origin_of_time, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.steps import step_of
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.utilization import Kernels, kernels_of, said_of_fillings, use_of
+from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
 RESULT = Schema(

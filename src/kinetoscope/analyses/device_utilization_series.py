@@ -8,16 +8,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.errors import UsageError
-from kinetoscope.model import arrays
-from kinetoscope.model.busy import counted, nothing_ran
+from kinetoscope.model.device.busy import counted, nothing_ran
+from kinetoscope.model.device.utilization import Kernels, kernels_of, said_of_fillings, use_of
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import DEVICE_WORK, HOST_KINDS
-from kinetoscope.model.scope import Scope, origin_of_time, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.utilization import Kernels, kernels_of, said_of_fillings, use_of
+from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.event_kinds import DEVICE_WORK, HOST_KINDS
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Lines, Param, Result, Schema
 
 RESULT = Schema(
@@ -126,7 +126,7 @@ def _of_device(trace: Trace, kernels: Kernels, device: int, buckets: Intervals) 
     filled = use.filled if not len(kernels) or not np.isnan(kernels.blocks).all() else np.full(len(length), np.nan)
     return pl.DataFrame(
         {
-            "device": arrays.rows(np.full(len(length), device, np.int64)),
+            "device": polars_columns.rows(np.full(len(length), device, np.int64)),
             "time": buckets.start - trace.of(origin_of_time),
             "duration": length,
             "utilization": _shares(use.busy, length),
@@ -138,4 +138,4 @@ def _of_device(trace: Trace, kernels: Kernels, device: int, buckets: Intervals) 
 
 
 def _shares(part: NDArray[np.int64] | NDArray[np.float64], whole: NDArray[np.int64]) -> pl.Series:
-    return arrays.numbers(part / np.where(whole > 0, whole, np.nan))
+    return polars_columns.numbers(part / np.where(whole > 0, whole, np.nan))

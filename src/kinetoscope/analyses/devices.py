@@ -8,15 +8,15 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.model.calltree import main_thread
-from kinetoscope.model.device import device_work
-from kinetoscope.model.devices import Device
-from kinetoscope.model.devices import devices as listed_devices
+from kinetoscope.model.device.hardware import Device
+from kinetoscope.model.device.hardware import devices as listed_devices
+from kinetoscope.model.execution.call_tree import main_thread
+from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.scope import scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Column, Result, Schema
 
 RESULT = Schema(

@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.prefixes import NO_NODE, Prefixes, prefix_tree
-from kinetoscope.model.autograd import belongs_to, by_start
-from kinetoscope.model.busy import nothing_ran
-from kinetoscope.model.calls import call_name, call_names
-from kinetoscope.model.calltree import MODULE, call_tree, owned_times
+from kinetoscope.model.device.busy import nothing_ran
+from kinetoscope.model.execution.autograd import belongs_to, by_start
+from kinetoscope.model.execution.call_stacks import DEEPEST, SEPARATOR, frame_text
+from kinetoscope.model.execution.call_tree import MODULE, call_tree, owned_times
+from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.naming import rows_named
-from kinetoscope.model.scope import Scope, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.stacks import DEEPEST, SEPARATOR, frame_text
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(

@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.errors import UsageError
-from kinetoscope.model import arguments, arrays
-from kinetoscope.model.calls import call_name
-from kinetoscope.model.device_peaks import PRECISIONS
-from kinetoscope.model.flop_rates import FlopRates, flop_rates, is_host_only, known_peaks
+from kinetoscope.model.device.kernel_units import YES, kernel_units
+from kinetoscope.model.device.peaks import PRECISIONS
+from kinetoscope.model.execution.calls import call_name
+from kinetoscope.model.flops.rates import FlopRates, flop_rates, is_host_only, known_peaks
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kernel_units import YES, kernel_units
-from kinetoscope.model.kinds import EventKind, WorkKind
-from kinetoscope.model.modules import modules
-from kinetoscope.model.scope import Scope, scope, whole
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.steps import Steps, step_of
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.operators.modules import modules
+from kinetoscope.model.steps.scope import Scope, scope, whole
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.steps import Steps, step_of
+from kinetoscope.model.trace import arguments, polars_columns
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -165,7 +165,7 @@ def _by_step(trace: Trace, rates: FlopRates, steps: Steps) -> pl.DataFrame:
     found: Values = {
         "step": steps.number,
         "duration": duration,
-        "mfu": arrays.numbers(np.where(ran, ideal, np.nan) / _positive(duration * rates.devices)),
+        "mfu": polars_columns.numbers(np.where(ran, ideal, np.nan) / _positive(duration * rates.devices)),
     }
     if _shapes_missing(trace, rates):
         found |= dict.fromkeys(("calls", "flop", "host_time"), [None] * len(steps))
@@ -194,12 +194,14 @@ def _frame(trace: Trace, rates: FlopRates, codes: NDArray[np.int32], groups: int
         "precision": _precision(codes, groups, rates),
         "calls": np.bincount(codes[kept], minlength=groups),
         "flop": flop,
-        "device_time": arrays.column(device, ran),
+        "device_time": polars_columns.column(device, ran),
         "host_time": host,
-        "rate": arrays.numbers((flop if on_host else on_device) / _positive(host if on_host else device) * 1e9),
+        "rate": polars_columns.numbers((flop if on_host else on_device) / _positive(host if on_host else device) * 1e9),
         "peak": _common_peak(codes, groups, rates),
-        "peak_share": arrays.numbers(total(rates.ideal) / _positive(device)),
-        "intensity": arrays.numbers(flop / _positive(total(nbytes[rates.variant] if len(nbytes) else rates.flop))),
+        "peak_share": polars_columns.numbers(total(rates.ideal) / _positive(device)),
+        "intensity": polars_columns.numbers(
+            flop / _positive(total(nbytes[rates.variant] if len(nbytes) else rates.flop))
+        ),
     }
     every = {name: found.get(name, values.get(name, [None] * groups)) for name in _SCHEMA}
     return pl.DataFrame(every, schema=_SCHEMA)
@@ -221,7 +223,7 @@ def _common_peak(codes: NDArray[np.int32], groups: int, rates: FlopRates) -> pl.
     known = np.nan_to_num(rates.peak, nan=-1.0)
     found = reduce_by(np.where(rates.ran, codes, -1).astype(np.int32), groups, known.astype(np.int64))
     same = (found.rows > 0) & (found.least == found.greatest) & (found.least > 0)
-    return arrays.numbers(np.where(same, found.least.astype(np.float64), np.nan))
+    return polars_columns.numbers(np.where(same, found.least.astype(np.float64), np.nan))
 
 
 def _possible(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:

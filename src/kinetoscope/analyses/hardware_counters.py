@@ -11,18 +11,18 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.model import arrays
-from kinetoscope.model.calls import call_name, call_names
-from kinetoscope.model.calltree import call_tree, enclosing_op
-from kinetoscope.model.counters import counters
+from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
+from kinetoscope.model.execution.calls import call_name, call_names
+from kinetoscope.model.execution.outermost import outermost_op
+from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.outermost import outermost_op
-from kinetoscope.model.runtime_calls import CallKind, call_kinds
-from kinetoscope.model.scope import Scope, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.counters import counters
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -157,13 +157,13 @@ def _frame(view: Scope, samples: _Samples, by: By) -> pl.DataFrame:
         {
             "outer_operator": _operators(trace, outer[first]),
             "operator": _operators(trace, inner[first]),
-            "kernel": arrays.texts(trace.strings, one).cast(pl.String),
+            "kernel": polars_columns.texts(trace.strings, one).cast(pl.String),
             "counter": counter,
             "calls": calls,
-            "total": arrays.numbers(np.where(summed, total, np.nan)),
-            "mean": arrays.numbers(np.where(np.isfinite(total), total / np.maximum(calls, 1), np.nan)),
-            "min": arrays.numbers(least),
-            "max": arrays.numbers(greatest),
+            "total": polars_columns.numbers(np.where(summed, total, np.nan)),
+            "mean": polars_columns.numbers(np.where(np.isfinite(total), total / np.maximum(calls, 1), np.nan)),
+            "min": polars_columns.numbers(least),
+            "max": polars_columns.numbers(greatest),
         },
         schema=RESULT.without("rank").empty().schema,
     )

@@ -11,15 +11,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, reduce_by
-from kinetoscope.algorithms.intervals import Intervals
-from kinetoscope.model.busy import counted, nothing_ran
-from kinetoscope.model.idle import ACTIVITIES, Gaps, activity, gaps, lanes
+from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.model.device.busy import counted, nothing_ran
+from kinetoscope.model.device.gaps import ACTIVITIES, Gaps, activity, gaps, lanes
+from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.work_before import LAUNCH_LATENCY, said
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.runtime_calls import CallKind, call_kinds
-from kinetoscope.model.scope import Scope, origin_of_time, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.work_before import LAUNCH_LATENCY, said
+from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 By = Literal["device", "stream"]

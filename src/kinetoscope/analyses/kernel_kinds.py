@@ -7,12 +7,12 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.algorithms.intervals import Intervals, intersection
-from kinetoscope.model.busy import Busy, busy, nothing_ran
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection
+from kinetoscope.model.device.busy import Busy, busy, nothing_ran
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.scope import scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
 RESULT = Schema(

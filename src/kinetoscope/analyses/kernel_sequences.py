@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.sequences import distinct_sequences
-from kinetoscope.algorithms.tree import ancestor
+from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.errors import UsageError
-from kinetoscope.model.busy import nothing_ran
-from kinetoscope.model.calls import call_name, call_names, is_repeat
-from kinetoscope.model.calltree import call_tree
+from kinetoscope.model.device.busy import nothing_ran
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.calls import call_name, call_names, is_repeat
+from kinetoscope.model.execution.outermost import outermost_ops
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.naming import rows_named
-from kinetoscope.model.outermost import outermost_ops
-from kinetoscope.model.scope import Scope, scope, whole
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.steps.scope import Scope, scope, whole
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(

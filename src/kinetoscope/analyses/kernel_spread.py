@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.grouping import group, reduce_by
-from kinetoscope.model import arrays
-from kinetoscope.model.busy import nothing_ran
+from kinetoscope.model.device.busy import nothing_ran
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import WorkKind
-from kinetoscope.model.scope import scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.event_kinds import WorkKind
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -83,8 +83,10 @@ def _of_trace(trace: Trace, select: Selection, *, kernel: str) -> Partial:
     frame = pl.DataFrame(
         {
             "rank": pl.Series([trace.source.rank], dtype=pl.Int64).new_from_index(0, len(first)),
-            "name": arrays.texts(trace.strings, trace.name[rows[first]]).cast(pl.String),
-            "kind": arrays.labelled(work.kind[chosen[first]], lambda k: WorkKind(k).name.lower()).cast(pl.String),
+            "name": polars_columns.texts(trace.strings, trace.name[rows[first]]).cast(pl.String),
+            "kind": polars_columns.labelled(work.kind[chosen[first]], lambda k: WorkKind(k).name.lower()).cast(
+                pl.String
+            ),
             "calls": found.rows,
             "total": found.total,
             "mean": (2 * found.total + found.rows) // (2 * found.rows),

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.algorithms.quantiles import MEDIAN, P99, nearest_rank
-from kinetoscope.model import arguments, arrays
-from kinetoscope.model.device import DeviceWork
+from kinetoscope.model.device.kernel_units import ANSWERS, kernel_units
+from kinetoscope.model.execution.device_work import DeviceWork
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kernel_units import ANSWERS, kernel_units
-from kinetoscope.model.kinds import WorkKind
-from kinetoscope.model.scope import Scope, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import arguments, polars_columns
+from kinetoscope.model.trace.event_kinds import WorkKind
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -114,13 +114,15 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
     codes, first = group(*keys)
     frame = pl.DataFrame(
         {
-            "name": arrays.texts(trace.strings, trace.name[rows[first]]).cast(pl.String),
-            "kind": arrays.labelled(kind[first], lambda code: WorkKind(code).name.lower()).cast(pl.String),
+            "name": polars_columns.texts(trace.strings, trace.name[rows[first]]).cast(pl.String),
+            "kind": polars_columns.labelled(kind[first], lambda code: WorkKind(code).name.lower()).cast(pl.String),
             **_statistics(codes, len(first), work.duration[chosen], begins[chosen]),
             "total": sum_by(codes, len(first), time),
             "blocks_per_sm": _mean(codes, len(first), fillings["blocks_per_sm"], time),
             "occupancy": _mean(codes, len(first), fillings["occupancy"] / 100, time),
-            "matrix_unit": arrays.labelled(trace.of(kernel_units)[chosen[first]], ANSWERS.__getitem__).cast(pl.String),
+            "matrix_unit": polars_columns.labelled(trace.of(kernel_units)[chosen[first]], ANSWERS.__getitem__).cast(
+                pl.String
+            ),
             **_common(trace, attributes, codes, len(first)),
         }
     )
@@ -161,12 +163,12 @@ def _statistics(
     median, p99 = nearest_rank(codes, groups, duration, MEDIAN, P99)
     calls = np.maximum(found.rows, 1)
     return {
-        "calls": arrays.column(found.rows),
-        "mean": arrays.column((2 * found.total + calls) // (2 * calls), there),
-        "median": arrays.column(median, there),
-        "min": arrays.column(found.least, there),
-        "max": arrays.column(found.greatest, there),
-        "p99": arrays.column(p99, there),
+        "calls": polars_columns.column(found.rows),
+        "mean": polars_columns.column((2 * found.total + calls) // (2 * calls), there),
+        "median": polars_columns.column(median, there),
+        "min": polars_columns.column(found.least, there),
+        "max": polars_columns.column(found.greatest, there),
+        "p99": polars_columns.column(p99, there),
     }
 
 
@@ -176,7 +178,7 @@ def _mean(codes: NDArray[np.int32], groups: int, values: NDArray[np.float64], du
     codes, values, weight = codes[there], values[there], duration[there].astype(np.float64)
     weight[np.bincount(codes, weight, groups)[codes] == 0] = 1.0
     total = np.bincount(codes, weight, groups)
-    return arrays.numbers(np.bincount(codes, values * weight, groups) / np.where(total > 0, total, np.nan))
+    return polars_columns.numbers(np.bincount(codes, values * weight, groups) / np.where(total > 0, total, np.nan))
 
 
 def _common(trace: Trace, attributes: _Attributes, codes: NDArray[np.int32], groups: int) -> dict[str, pl.Series]:
@@ -187,17 +189,17 @@ def _common(trace: Trace, attributes: _Attributes, codes: NDArray[np.int32], gro
         agreed.append(np.where(found.least == found.greatest, found.least, -1))
     operator, grid, block, registers, shared_memory = agreed
     return {
-        "operator": arrays.texts(trace.strings, operator).cast(pl.String),
+        "operator": polars_columns.texts(trace.strings, operator).cast(pl.String),
         "grid": _sizes(trace, grid),
         "block": _sizes(trace, block),
-        "registers": arrays.rows(registers),
-        "shared_memory": arrays.rows(shared_memory),
+        "registers": polars_columns.rows(registers),
+        "shared_memory": polars_columns.rows(shared_memory),
     }
 
 
 def _sizes(trace: Trace, codes: NDArray[np.int64]) -> pl.Series:
     """`[8, 1, 1]`, however the file spells it."""
-    return arrays.labelled(codes, lambda code: json.dumps(trace.strings.nested(code))).cast(pl.String)
+    return polars_columns.labelled(codes, lambda code: json.dumps(trace.strings.nested(code))).cast(pl.String)
 
 
 def _sorted(frame: pl.DataFrame) -> pl.DataFrame:

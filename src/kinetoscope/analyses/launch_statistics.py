@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.algorithms.quantiles import MEDIAN, P99, nearest_rank
-from kinetoscope.model import arrays
+from kinetoscope.model.device.launches import launches, said_of, selected
+from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.launching import launches, said_of, selected
-from kinetoscope.model.runtime_calls import CallKind, call_kinds
-from kinetoscope.model.scope import scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -117,7 +117,7 @@ def _statistics(
 
     def sums(which: NDArray[np.bool_], values: NDArray[np.int64], known: NDArray[np.bool_]) -> tuple[pl.Series, ...]:
         reduced = reduce_by(np.where(which, codes, np.int32(-1)), groups, values)
-        return arrays.column(reduced.rows, known), arrays.column(reduced.total, known)
+        return polars_columns.column(reduced.rows, known), polars_columns.column(reduced.total, known)
 
     of_linked = np.where(linked, codes, np.int32(-1))
     told = reduce_by(of_linked, groups, delay).rows > 0
@@ -143,11 +143,11 @@ def _spread(prefix: str, codes: NDArray[np.int32], groups: int, values: NDArray[
     there, calls = found.rows > 0, np.maximum(found.rows, 1)
     median, p99 = nearest_rank(codes, groups, values, MEDIAN, P99)
     columns = {
-        "calls": arrays.column(found.rows),
-        "total": arrays.column(found.total, there),
-        "mean": arrays.column((2 * found.total + calls) // (2 * calls), there),
-        "median": arrays.column(median, there),
-        "p99": arrays.column(p99, there),
-        "max": arrays.column(found.greatest, there),
+        "calls": polars_columns.column(found.rows),
+        "total": polars_columns.column(found.total, there),
+        "mean": polars_columns.column((2 * found.total + calls) // (2 * calls), there),
+        "median": polars_columns.column(median, there),
+        "p99": polars_columns.column(p99, there),
+        "max": polars_columns.column(found.greatest, there),
     }
     return {prefix + name: values for name, values in columns.items()}

@@ -6,16 +6,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.model import arguments, arrays
-from kinetoscope.model.calls import names_of_calls
-from kinetoscope.model.calltree import enclosing_op
+from kinetoscope.model.device.launches import Launches, said_of, selected
+from kinetoscope.model.device.launches import launches as find_launches
+from kinetoscope.model.execution.call_tree import enclosing_op
+from kinetoscope.model.execution.calls import names_of_calls
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import WorkKind
-from kinetoscope.model.launching import Launches, said_of, selected
-from kinetoscope.model.launching import launches as find_launches
-from kinetoscope.model.scope import Scope, origin_of_time, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import arguments, polars_columns
+from kinetoscope.model.trace.event_kinds import WorkKind
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema
 
 RESULT = Schema(
@@ -74,26 +74,26 @@ def _frame(view: Scope, found: Launches, chosen: NDArray[np.int64]) -> pl.DataFr
     there = first >= 0
 
     def of_work(values: NDArray[np.int64]) -> pl.Series:
-        return arrays.rows(np.where(there, values[first], -1) if len(values) else first)
+        return polars_columns.rows(np.where(there, values[first], -1) if len(values) else first)
 
     return pl.DataFrame(
         {
             "start": trace.start[rows] - trace.of(origin_of_time),
-            "name": arrays.texts(trace.strings, trace.name[rows]),
+            "name": polars_columns.texts(trace.strings, trace.name[rows]),
             "duration": np.maximum(trace.end[rows] - trace.start[rows], 0),
-            "delay": arrays.column(found.delay[chosen], there),
-            "work_duration": arrays.column(found.busy[chosen], there),
-            "work_name": arrays.texts(
+            "delay": polars_columns.column(found.delay[chosen], there),
+            "work_duration": polars_columns.column(found.busy[chosen], there),
+            "work_name": polars_columns.texts(
                 trace.strings, np.where(there, trace.name[work.rows[first]], -1) if len(work) else first
             ),
-            "kind": arrays.labelled(
+            "kind": polars_columns.labelled(
                 np.where(there, work.kind[first], -1) if len(work) else first, lambda code: WorkKind(code).name.lower()
             ),
             "work": found.pieces[chosen],
             "device": of_work(work.device),
             "stream": of_work(work.stream),
-            "thread": arrays.rows(trace.tracks.integer_tids()[trace.track[rows]]),
+            "thread": polars_columns.rows(trace.tracks.integer_tids()[trace.track[rows]]),
             "operator": names_of_calls(trace, trace.of(enclosing_op)[rows]),
-            "correlation": arrays.rows(arguments.integers(trace, "correlation", rows)),
+            "correlation": polars_columns.rows(arguments.integers(trace, "correlation", rows)),
         }
     )

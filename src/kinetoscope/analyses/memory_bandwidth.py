@@ -7,14 +7,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import sum_by
-from kinetoscope.algorithms.intervals import Intervals, intersection, union
-from kinetoscope.algorithms.sweeps import greatest
-from kinetoscope.model import arrays
-from kinetoscope.model.copies import Transfers, transfers
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
+from kinetoscope.algorithms.intervals.sweeps import greatest
+from kinetoscope.model.device.copies import Transfers, transfers
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.scope import Scope, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
 RESULT = Schema(
@@ -75,17 +75,17 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     of_known = sum_by(found.group, groups, sized.astype(np.int64))
     frame = pl.DataFrame(
         {
-            "device": arrays.rows(found.device),
+            "device": polars_columns.rows(found.device),
             "direction": found.direction,
             "calls": calls,
             "unsized": calls - of_known,
-            "bytes": arrays.column(sum_by(found.group[sized], groups, found.bytes[sized]), of_known > 0),
+            "bytes": polars_columns.column(sum_by(found.group[sized], groups, found.bytes[sized]), of_known > 0),
             "total": sum_by(found.group, groups, duration),
             "busy": [each.length for each in every],
             "busy_share": [_share(view, each, device) for each, device in zip(every, found.device, strict=True)],
             "copy_bandwidth": _rate(moved, measured),
             "bandwidth": _rate(moved, busy_measured),
-            "max_bandwidth": arrays.column(greatest(found.bandwidth, groups), measured > 0),
+            "max_bandwidth": polars_columns.column(greatest(found.bandwidth, groups), measured > 0),
         },
         schema_overrides={"busy_share": pl.Float64},
     )
@@ -111,4 +111,4 @@ def _share(view: Scope, busy: Intervals, device: int) -> float | None:
 
 
 def _rate(moved: NDArray[np.float64], time: NDArray[np.int64]) -> pl.Series:
-    return arrays.numbers(moved / np.where(time > 0, time / 1e9, np.nan))
+    return polars_columns.numbers(moved / np.where(time > 0, time / 1e9, np.nan))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from kinetoscope.model import arrays
-from kinetoscope.model.copies import transfers
+from kinetoscope.model.device.copies import transfers
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.scope import origin_of_time, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.steps.scope import origin_of_time, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Lines, Result, Schema
 
 RESULT = Schema(
@@ -51,8 +51,8 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     curve = found.bandwidth
     frame = pl.DataFrame(
         {
-            "device": arrays.rows(found.device[curve.group]),
-            "direction": arrays.labelled(curve.group, lambda group: found.direction[group]),
+            "device": polars_columns.rows(found.device[curve.group]),
+            "direction": polars_columns.labelled(curve.group, lambda group: found.direction[group]),
             "time": curve.time - trace.of(origin_of_time),
             "bandwidth": curve.level,
         }

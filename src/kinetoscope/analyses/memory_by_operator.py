@@ -11,12 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.algorithms.tree import subtree_sum
-from kinetoscope.model.calls import Calls, call_names, calls, names_of_calls
-from kinetoscope.model.calltree import call_tree
+from kinetoscope.algorithms.trees.tree import subtree_sum
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.calls import Calls, call_names, calls, names_of_calls
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import MEMORY_NAME, EventKind
-from kinetoscope.model.memory import (
+from kinetoscope.model.memory.allocator import (
     CALL_KINDS,
     IN_NO_CALL,
     NONE_SELECTED,
@@ -26,9 +25,10 @@ from kinetoscope.model.memory import (
     instants_in,
     memory_instants,
 )
-from kinetoscope.model.scope import Scope, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
 Int32s = NDArray[np.int32]

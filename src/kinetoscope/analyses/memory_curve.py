@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from kinetoscope.model import arrays
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.memory import (
+from kinetoscope.model.memory.allocator import (
     NONE_SELECTED,
     NOT_RECORDED,
     Instants,
@@ -17,9 +16,10 @@ from kinetoscope.model.memory import (
     memory_instants,
     out_of_memory,
 )
-from kinetoscope.model.scope import Scope, origin_of_time, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Lines, Result, Schema
 
 RESULT = Schema(
@@ -68,10 +68,10 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     rows = rows[np.argsort(found.device[rows], kind="stable")]
     frame = pl.DataFrame(
         {
-            "device": arrays.labelled(found.device[rows], found.device_name),
+            "device": polars_columns.labelled(found.device[rows], found.device_name),
             "time": found.time[rows] - trace.of(origin_of_time),
             "allocated": found.allocated[rows],
-            "reserved": arrays.rows(found.reserved[rows]),
+            "reserved": polars_columns.rows(found.reserved[rows]),
             "change": found.size[rows],
         }
     )

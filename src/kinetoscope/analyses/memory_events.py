@@ -8,13 +8,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.tree import NO_ROW
-from kinetoscope.model import arrays
-from kinetoscope.model.calls import calls, names_of_calls
-from kinetoscope.model.calltree import enclosing_frame, enclosing_module, enclosing_op
+from kinetoscope.algorithms.trees.tree import NO_ROW
+from kinetoscope.model.execution.call_tree import enclosing_frame, enclosing_module, enclosing_op
+from kinetoscope.model.execution.calls import calls, names_of_calls
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.memory import (
+from kinetoscope.model.memory.allocator import (
     NO_ADDRESS,
     NONE_SELECTED,
     NOT_RECORDED,
@@ -24,13 +22,15 @@ from kinetoscope.model.memory import (
     memory_instants,
     names_of_modules,
 )
-from kinetoscope.model.memory_blocks import Blocks, memory_blocks
-from kinetoscope.model.memory_uses import USES, uses
-from kinetoscope.model.scope import origin_of_time, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.steps import step_of, steps
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.memory.blocks import Blocks, memory_blocks
+from kinetoscope.model.memory.uses import USES, uses
+from kinetoscope.model.steps.scope import origin_of_time, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.steps import step_of, steps
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Column, Result, Schema
 
 Int64s = NDArray[np.int64]
@@ -99,13 +99,13 @@ def _times(trace: Trace, blocks: Blocks, chosen: Int64s, select: Selection) -> d
     windows = trace.of(steps, select.steps_by)
     step = np.where(known, step_of(windows.host, found.time[taken]), -1)
     return {
-        "device": arrays.labelled(found.device[shown], found.device_name),
-        "size": arrays.column(blocks.size[chosen]),
-        "allocated_at": arrays.column(found.time[taken] - origin, known),
-        "released_at": arrays.column(found.time[released] - origin, ended),
-        "duration": arrays.column(found.time[released] - found.time[taken], known & ended),
-        "step": arrays.column(windows.number[step], step >= 0),
-        "thread": arrays.rows(trace.tracks.integer_tids()[trace.track[found.rows[shown]]]),
+        "device": polars_columns.labelled(found.device[shown], found.device_name),
+        "size": polars_columns.column(blocks.size[chosen]),
+        "allocated_at": polars_columns.column(found.time[taken] - origin, known),
+        "released_at": polars_columns.column(found.time[released] - origin, ended),
+        "duration": polars_columns.column(found.time[released] - found.time[taken], known & ended),
+        "step": polars_columns.column(windows.number[step], step >= 0),
+        "thread": polars_columns.rows(trace.tracks.integer_tids()[trace.track[found.rows[shown]]]),
     }
 
 
@@ -119,7 +119,7 @@ def _callers(trace: Trace, blocks: Blocks, chosen: Int64s) -> dict[str, pl.Serie
         "parent": names_of_calls(trace, above(nested.parent, above(nested.around, op))),
         "module": names_of_modules(trace, above(trace.of(enclosing_module), row)),
         "python": names_of_calls(trace, above(trace.of(enclosing_frame), row)),
-        "use": arrays.labelled(trace.of(uses)[chosen], lambda use: USES[use]),
+        "use": polars_columns.labelled(trace.of(uses)[chosen], lambda use: USES[use]),
     }
 
 

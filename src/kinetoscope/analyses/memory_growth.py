@@ -11,15 +11,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.algorithms.intervals import Intervals
+from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.memory import NO_ADDRESS, NOT_RECORDED, Instants, memory_instants
-from kinetoscope.model.memory_blocks import grouped, memory_blocks
-from kinetoscope.model.scope import scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.steps import Steps, step_of
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.memory.allocator import NO_ADDRESS, NOT_RECORDED, Instants, memory_instants
+from kinetoscope.model.memory.blocks import grouped, memory_blocks
+from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.steps import Steps, step_of
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.memory import (
+from kinetoscope.model.memory.allocator import (
     NO_ADDRESS,
     NONE_SELECTED,
     NOT_RECORDED,
@@ -20,11 +20,11 @@ from kinetoscope.model.memory import (
     instants_in,
     memory_instants,
 )
-from kinetoscope.model.memory_blocks import block_keys, grouped, memory_blocks
-from kinetoscope.model.memory_uses import USES, uses
-from kinetoscope.model.scope import Scope, origin_of_time, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.memory.blocks import block_keys, grouped, memory_blocks
+from kinetoscope.model.memory.uses import USES, uses
+from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 Bools = NDArray[np.bool_]

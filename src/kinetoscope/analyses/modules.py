@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.prefixes import node_totals, preorder
-from kinetoscope.algorithms.tree import ancestor
-from kinetoscope.model.busy import nothing_ran
-from kinetoscope.model.calltree import call_tree, owned_times
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.device.busy import nothing_ran
+from kinetoscope.model.execution.call_tree import call_tree, owned_times
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.modules import Modules
-from kinetoscope.model.modules import modules as modules_of
-from kinetoscope.model.scope import Scope, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.operators.modules import Modules
+from kinetoscope.model.operators.modules import modules as modules_of
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
 Int64s = NDArray[np.int64]

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.sequences import distinct_sequences
-from kinetoscope.algorithms.tree import ancestor
-from kinetoscope.model import arrays
-from kinetoscope.model.calls import call_name, call_names
-from kinetoscope.model.calltree import call_tree
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.device.launches import Launches, launches, said_of, selected
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import EventKind, WorkKind
-from kinetoscope.model.launching import Launches, launches, said_of, selected
-from kinetoscope.model.naming import rows_named
-from kinetoscope.model.scope import Scope, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -152,7 +152,7 @@ def _frame(view: Scope, found: Launches, calls: _OpCalls) -> pl.DataFrame:
     to_work = sum_by(codes, groups, np.maximum(begun - launched, 0))
     frame = pl.DataFrame(
         {
-            "operator": arrays.labelled(operator[first], label),
+            "operator": polars_columns.labelled(operator[first], label),
             "kernels": np.diff(calls.offsets)[first],
             "calls": count,
             "operator_delay": to_launch,
@@ -172,7 +172,7 @@ def _sequences(trace: Trace, calls: _OpCalls, names: NDArray[np.int32], chosen: 
     length = np.minimum(calls.offsets[chosen + 1] - low, _LONGEST)
     until = np.cumsum(length)
     within = np.arange(until[-1]) - np.repeat(until - length, length)
-    flat = arrays.texts(trace.strings, names[np.repeat(low, length) + within]).cast(pl.String)
+    flat = polars_columns.texts(trace.strings, names[np.repeat(low, length) + within]).cast(pl.String)
     call = np.repeat(np.arange(len(chosen)), length)
     return pl.DataFrame({"call": call, "name": flat}).group_by("call", maintain_order=True).agg("name")["name"]
 

@@ -9,8 +9,10 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.errors import UsageError
-from kinetoscope.model.calls import call_name, calls
-from kinetoscope.model.costs import (
+from kinetoscope.model.execution.call_stacks import CallStacks, Source, call_stacks, module_class, user_source
+from kinetoscope.model.execution.calls import call_name, calls
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.operators.costs import (
     Bools,
     Details,
     Groups,
@@ -21,14 +23,12 @@ from kinetoscope.model.costs import (
     launched_by_python,
     texts,
 )
-from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.naming import rows_named
-from kinetoscope.model.scope import scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.stacks import CallStacks, Source, call_stacks, module_class, user_source
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(

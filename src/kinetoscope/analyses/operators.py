@@ -7,10 +7,12 @@ from typing import Annotated, Any, Final, Literal
 
 import polars as pl
 
-from kinetoscope.model.allocations import device_allocations, host_allocations
-from kinetoscope.model.busy import nothing_ran
-from kinetoscope.model.calls import Calls, calls, is_outside_calls
-from kinetoscope.model.costs import (
+from kinetoscope.model.device.busy import nothing_ran
+from kinetoscope.model.execution.call_stacks import call_stacks
+from kinetoscope.model.execution.calls import Calls, calls, is_outside_calls
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.memory.allocations import device_allocations, host_allocations
+from kinetoscope.model.operators.costs import (
     KINDS,
     Bools,
     Details,
@@ -24,13 +26,11 @@ from kinetoscope.model.costs import (
     memory_costs,
     texts,
 )
-from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import MEMORY_NAME, EventKind
-from kinetoscope.model.scope import Scope, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.stacks import call_stacks
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 GroupBy = Literal["name", "shapes", "stack"]

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 import polars as pl
 
-from kinetoscope.algorithms.intervals import Intervals, intersection, union
-from kinetoscope.model.busy import Busy, busy, nothing_ran
-from kinetoscope.model.collective_calls import base_of, computation, selected_calls
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
+from kinetoscope.model.collectives.calls import base_of, computation, selected_calls
+from kinetoscope.model.device.busy import Busy, busy, nothing_ran
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.naming import listed
-from kinetoscope.model.scope import Scope, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 By = Literal["device", "group"]

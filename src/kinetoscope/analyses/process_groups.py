@@ -6,13 +6,13 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.model.collective_calls import CALLS, for_matching
-from kinetoscope.model.collective_costs import alone, bandwidths, collectives_of, incomplete, with_costs
+from kinetoscope.model.collectives.bandwidth import alone, bandwidths, collectives_of, incomplete, with_costs
+from kinetoscope.model.collectives.calls import CALLS, for_matching
+from kinetoscope.model.collectives.process_groups import configured
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.matching import join, match
-from kinetoscope.model.process_groups import configured
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.matching.match import join, match
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
 RESULT = Schema(

@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.grouping import sum_by
-from kinetoscope.algorithms.sweeps import count_open, greatest, time_at_least
+from kinetoscope.algorithms.intervals.sweeps import count_open, greatest, time_at_least
 from kinetoscope.errors import UsageError
-from kinetoscope.model import arrays
+from kinetoscope.model.device.queues import Queues, queues
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.queues import Queues, queues
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -78,16 +78,16 @@ def _of_trace(trace: Trace, select: Selection, *, full_at: int) -> Partial:
     whole = window if window else np.nan
     frame = pl.DataFrame(
         {
-            "device": arrays.rows(found.device),
-            "stream": arrays.rows(found.stream),
+            "device": polars_columns.rows(found.device),
+            "stream": polars_columns.rows(found.stream),
             "calls": sum_by(found.queue, len(found), _begins(found)),
             "window": np.full(len(found), window, np.int64),
-            "mean": arrays.numbers(waited / whole),
+            "mean": polars_columns.numbers(waited / whole),
             "max": greatest(curve, len(found)),
             "queued": queued,
-            "queued_share": arrays.numbers(queued / whole),
+            "queued_share": polars_columns.numbers(queued / whole),
             "full": full,
-            "full_share": arrays.numbers(full / whole),
+            "full_share": polars_columns.numbers(full / whole),
         }
     )
     return Partial(frame, found.notes)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from kinetoscope.algorithms.sweeps import count_open
-from kinetoscope.model import arrays
+from kinetoscope.algorithms.intervals.sweeps import count_open
+from kinetoscope.model.device.queues import queues
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.queues import queues
-from kinetoscope.model.scope import origin_of_time
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.steps.scope import origin_of_time
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Lines, Result, Schema
 
 RESULT = Schema(
@@ -53,8 +53,8 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     curve = count_open(found.queue, start, end)
     frame = pl.DataFrame(
         {
-            "device": arrays.rows(found.device[curve.group]),
-            "stream": arrays.rows(found.stream[curve.group]),
+            "device": polars_columns.rows(found.device[curve.group]),
+            "stream": polars_columns.rows(found.stream[curve.group]),
             "time": curve.time - trace.of(origin_of_time),
             "length": curve.level,
         }

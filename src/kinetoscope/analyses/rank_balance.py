@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.intervals import Intervals, covered, exclusive, intersection
-from kinetoscope.model.before_collectives import ACTIVITIES, COVERED, before_collectives, doings
-from kinetoscope.model.clocks import aligned
-from kinetoscope.model.collective_calls import base_of, selected_calls
-from kinetoscope.model.exposed_waiting import waiting
-from kinetoscope.model.histories import parts_of, rows_of
+from kinetoscope.algorithms.intervals.intervals import Intervals, covered, exclusive, intersection
+from kinetoscope.model.collectives.calls import base_of, selected_calls
+from kinetoscope.model.collectives.process_groups import host_of
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.joined_ranks import Joined, joined
-from kinetoscope.model.matching import join
-from kinetoscope.model.naming import listed
-from kinetoscope.model.process_groups import host_of
-from kinetoscope.model.scope import scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.matching.clocks import aligned
+from kinetoscope.model.matching.joined_ranks import Joined, joined
+from kinetoscope.model.matching.match import join
+from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.stragglers.arrivals import parts_of, rows_of
+from kinetoscope.model.stragglers.exposed_waiting import waiting
+from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED, before_collectives, doings
+from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
 
 PARTS = ("computation", "overlap", "exposed_transfer", "exposed_waiting", "exposed_memory", "other")

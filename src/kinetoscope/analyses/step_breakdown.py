@@ -10,17 +10,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.intervals import Intervals, exclusive, merge, union
-from kinetoscope.model.calltree import STEP, is_asynchronous
+from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, merge, union
+from kinetoscope.model.execution.call_tree import STEP, is_asynchronous
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import EventKind, WorkKind
-from kinetoscope.model.loading import is_data_loading, step_gaps
-from kinetoscope.model.naming import listed, rows_named
-from kinetoscope.model.scope import Scope, origin_of_time, scope, steady_places
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.steps import Steps
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.unrecorded import unrecorded
+from kinetoscope.model.steps.data_loading import is_data_loading, step_gaps
+from kinetoscope.model.steps.scope import Scope, origin_of_time, scope, steady_places
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.steps import Steps
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.names import listed, rows_named
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Column, Param, Result, Schema, StackedBars
 
 Order = Literal["default", "plugin"]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import polars as pl
 
-from kinetoscope.model.clocks import aligned
-from kinetoscope.model.collective_calls import base_of, selected_calls
+from kinetoscope.model.collectives.calls import base_of, selected_calls
+from kinetoscope.model.collectives.process_groups import host_of
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.joined_ranks import joined
-from kinetoscope.model.matching import join
-from kinetoscope.model.process_groups import host_of
-from kinetoscope.model.scope import scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.matching.clocks import aligned
+from kinetoscope.model.matching.joined_ranks import joined
+from kinetoscope.model.matching.match import join
+from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
 RESULT = Schema(

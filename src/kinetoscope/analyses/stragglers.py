@@ -9,24 +9,24 @@ from typing import Annotated, Final, Literal
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.consistency import SEVERAL
-from kinetoscope.model.before_collectives import ACTIVITIES, COVERED, before_collectives
-from kinetoscope.model.charges import CAUSES, Charges, charge
-from kinetoscope.model.collective_calls import selected_calls
-from kinetoscope.model.histories import Rows, rows_of
+from kinetoscope.algorithms.outliers import SEVERAL
+from kinetoscope.model.collectives.calls import selected_calls
+from kinetoscope.model.collectives.process_groups import host_of
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.joined_ranks import joined
-from kinetoscope.model.late_launches import HELD, held_lists
-from kinetoscope.model.naming import listed
-from kinetoscope.model.own_time import COLUMNS, IN_COLLECTIVES, OwnTime, own_steps, own_time
-from kinetoscope.model.process_groups import host_of
-from kinetoscope.model.rank_costs import OWN_CAUSES, held_time, rank_costs
-from kinetoscope.model.scope import scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.stages import launched_before, stages
-from kinetoscope.model.step_costs import step_costs
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.verdicts import judged
+from kinetoscope.model.matching.joined_ranks import joined
+from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.stragglers.arrivals import Rows, rows_of
+from kinetoscope.model.stragglers.blame import CAUSES, Charges, charge
+from kinetoscope.model.stragglers.delay_by_rank import OWN_CAUSES, held_time, rank_costs
+from kinetoscope.model.stragglers.delay_by_step import step_costs
+from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED, before_collectives
+from kinetoscope.model.stragglers.late_launches import HELD, held_lists
+from kinetoscope.model.stragglers.own_time import COLUMNS, IN_COLLECTIVES, OwnTime, own_steps, own_time
+from kinetoscope.model.stragglers.pipeline_stages import launched_before, stages
+from kinetoscope.model.stragglers.verdicts import judged
+from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 By = Literal["rank", "step", "collective"]

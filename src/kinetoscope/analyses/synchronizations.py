@@ -10,21 +10,21 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.algorithms.tree import NO_ROW, ancestor
-from kinetoscope.model import arrays
-from kinetoscope.model.calls import call_name, call_names
-from kinetoscope.model.calltree import STEP, call_tree, enclosing_op, owned_times
+from kinetoscope.algorithms.trees.tree import NO_ROW, ancestor
+from kinetoscope.model.execution.call_tree import STEP, call_tree, enclosing_op, owned_times
+from kinetoscope.model.execution.calls import call_name, call_names
+from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.streams import NOTHING
+from kinetoscope.model.execution.synchronization import HostWaits, host_waits
+from kinetoscope.model.execution.synchronization_cost import idle_after
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.naming import rows_named
-from kinetoscope.model.runtime_calls import CallKind, call_kinds
-from kinetoscope.model.scope import Scope, scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.stream_order import NOTHING
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.unrecorded import unrecorded
-from kinetoscope.model.waiting import HostWaits, host_waits
-from kinetoscope.model.waiting_cost import idle_after
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
 RESULT = Schema(
@@ -153,7 +153,7 @@ def _frame(view: Scope, waits: HostWaits, chosen: NDArray[np.int64], inside: NDA
 
 def _texts(trace: Trace, what: str, codes: NDArray[np.int32]) -> pl.Series:
     kind = EventKind.HOST_OP if what.endswith("operator") else EventKind.OTHER
-    return arrays.labelled(codes, lambda code: call_name(trace.strings.label(code), kind)).cast(pl.String)
+    return polars_columns.labelled(codes, lambda code: call_name(trace.strings.label(code), kind)).cast(pl.String)
 
 
 def _names(trace: Trace, row: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from kinetoscope.algorithms.intervals import difference, merge
-from kinetoscope.model.busy import Busy, busy, nothing_ran
+from kinetoscope.algorithms.intervals.intervals import difference, merge
+from kinetoscope.model.device.busy import Busy, busy, nothing_ran
+from kinetoscope.model.execution.work_before import said
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.scope import scope
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.work_before import said
+from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
 
 RESULT = Schema(

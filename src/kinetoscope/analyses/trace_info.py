@@ -9,19 +9,18 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.model.device import device_work
-from kinetoscope.model.devices import devices
-from kinetoscope.model.examination import damage_of
-from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.kinds import EventKind, WorkKind
-from kinetoscope.model.naming import listed
-from kinetoscope.model.program import program_kind, used
-from kinetoscope.model.scope import origin_of_time
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.steps import steps
-from kinetoscope.model.throughput import throughput
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.unrecorded import recorded_options
+from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.program import program_kind, used
+from kinetoscope.model.job import Job, Partial, damage_of
+from kinetoscope.model.steps.scope import origin_of_time
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.steps import steps
+from kinetoscope.model.steps.throughput import throughput
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import recorded_options
 from kinetoscope.schema import Analysis, Column, Result, Schema
 
 RESULT = Schema(

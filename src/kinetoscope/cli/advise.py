@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kinetoscope.advisor.finding import SEVERITIES
-from kinetoscope.cli.opening import opened, selection
-from kinetoscope.cli.options import PATHS, Parser, add_engine, add_output, add_reading, add_selection
+from kinetoscope.cli.shared.open_job import opened, selection
+from kinetoscope.cli.shared.options import PATHS, Parser, add_engine, add_output, add_reading, add_selection
 from kinetoscope.errors import UsageError
-from kinetoscope.readers.discovery import named
+from kinetoscope.readers.job.discovery import named
 
 if TYPE_CHECKING:
-    from kinetoscope.views.lines import Line
+    from kinetoscope.views.terminal.lines import Line
 
 
 def run(arguments: list[str]) -> int:
@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> int:
     args = _parser().parse_args(arguments)
     args.where = args.sort = ""
     if args.explain is not None:
-        from kinetoscope.cli.output import write_lines
+        from kinetoscope.cli.shared.output import write_lines
 
         write_lines(_explained(args.explain), args.output)
         return 0
@@ -37,8 +37,8 @@ def run(arguments: list[str]) -> int:
         ranks = len(job.ranks)
     wanted = SEVERITIES[SEVERITIES.index(args.min_severity) :]
     found = dataclasses.replace(found, findings=found.of(*wanted))
-    from kinetoscope.cli.advice_screen import lines
-    from kinetoscope.cli.output import deliver, form_of, width_of, write_lines
+    from kinetoscope.cli.screens.advice import lines
+    from kinetoscope.cli.shared.output import deliver, form_of, width_of, write_lines
 
     if form_of(args) == "table":
         seen = lines(found, path=named(args.path), ranks=ranks, width=width_of(args.output), limit=args.limit)
@@ -65,8 +65,8 @@ def _explained(code: str) -> Iterator[Line]:
     """The documentation of one rule; of `all`, the list of them."""
     from kinetoscope.advisor.rule import HEADINGS
     from kinetoscope.advisor.rules import families, rules
-    from kinetoscope.cli.output import width
-    from kinetoscope.views.lines import plain
+    from kinetoscope.cli.shared.output import width
+    from kinetoscope.views.terminal.lines import plain
     from kinetoscope.views.text import nearest, wrapped
 
     known = {rule.code: rule for rule in rules()}

@@ -25,21 +25,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kinetoscope.cli.opening import opened
-from kinetoscope.cli.options import Parser, add_reading, typed
-from kinetoscope.cli.output import destination
-from kinetoscope.cli.sharding import Shard, run_and_folder, shard
+from kinetoscope.cli.shared.open_job import opened
+from kinetoscope.cli.shared.options import Parser, add_reading, typed
+from kinetoscope.cli.shared.output import destination
+from kinetoscope.cli.shared.sharding import Shard, run_and_folder, shard
 from kinetoscope.errors import InputError, UsageError
-from kinetoscope.readers.stream import is_url
+from kinetoscope.readers.files.stream import is_url
 from kinetoscope.views.text import printable
 
 if TYPE_CHECKING:
     import argparse
 
-    from kinetoscope.cli.progress import Meter
+    from kinetoscope.cli.shared.progress import Meter
     from kinetoscope.model.job import Job
-    from kinetoscope.model.source import Source
-    from kinetoscope.views.perfetto import Written
+    from kinetoscope.model.trace.source import Source
+    from kinetoscope.views.exports.perfetto import Written
 
 ENDINGS = {"json": ".json", "parquet": "", "perfetto": ".perfetto.json.gz"}
 """The forms, and how the names of files end that nobody named."""
@@ -84,8 +84,8 @@ def run(arguments: list[str]) -> int:
 
 def _convert_shard(args: argparse.Namespace, share: Shard) -> int:
     """Write the traces of one share; 1 if one of them cannot be read."""
-    from kinetoscope.cli.sharding import convert
-    from kinetoscope.model.health import many
+    from kinetoscope.cli.shared.sharding import convert
+    from kinetoscope.model.trace.symptoms import many
 
     with opened(args) as (job, meter):
         targets = list(_targets(job, args.output, args.to, always_folder=True))
@@ -105,7 +105,7 @@ def _convert_shard(args: argparse.Namespace, share: Shard) -> int:
 
 
 def _parquet(job: Job, target: Path) -> None:
-    from kinetoscope.views import trace_parquet
+    from kinetoscope.views.exports import trace_parquet
 
     trace_parquet.write(job.trace(), target)
 
@@ -161,17 +161,17 @@ def _write(job: Job, target: Path, args: argparse.Namespace, name: str) -> str:
     trace = job.engine.trace(job.sources[0])
     target.parent.mkdir(parents=True, exist_ok=True)
     if args.to == "json":
-        from kinetoscope.views import trace_json
+        from kinetoscope.views.exports import trace_json
 
         trace_json.write(trace, target)
         return ""
     if args.to == "parquet":
-        from kinetoscope.views import trace_parquet
+        from kinetoscope.views.exports import trace_parquet
 
         trace_parquet.write(trace, target)
         return ""
-    from kinetoscope.cli.overlay import critical_path, series
-    from kinetoscope.views import perfetto
+    from kinetoscope.cli.shared.perfetto_overlay import critical_path, series
+    from kinetoscope.views.exports import perfetto
 
     marked = critical_path(job) if args.critical_path else None
     written = perfetto.write(trace, target, series=series(job), marked=marked)
@@ -179,7 +179,7 @@ def _write(job: Job, target: Path, args: argparse.Namespace, name: str) -> str:
 
 
 def _summary(target: str, events: int, written: Written, *, marked: bool) -> str:
-    from kinetoscope.model.health import many
+    from kinetoscope.model.trace.symptoms import many
 
     parts = [many(events, "event"), many(written.counters, "counter track")]
     if written.moved:

@@ -20,11 +20,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kinetoscope.cli.options import Parser, count, positive, time_of, typed
+from kinetoscope.cli.shared.options import Parser, count, positive, time_of, typed
 from kinetoscope.errors import InputError
-from kinetoscope.record import notes
-from kinetoscope.record.daemon import Daemon, Order, rank_of
-from kinetoscope.record.plan import control_of, daemon_note
+from kinetoscope.record.always_on import mailbox
+from kinetoscope.record.daemon.daemon import Daemon, Order, rank_of
+from kinetoscope.record.session.child_config import control_of, daemon_note
 from kinetoscope.views.text import printable
 
 _FRESH = 16.0
@@ -106,8 +106,8 @@ def _noted(folder: Path) -> Iterator[Path]:
     control = control_of(str(folder))
     shutil.rmtree(control, ignore_errors=True)
     try:
-        notes.leave(control / "daemon", {"pid": os.getpid()})
-        notes.leave(daemon_note(), {"control": str(control)})
+        mailbox.leave(control / "daemon", {"pid": os.getpid()})
+        mailbox.leave(daemon_note(), {"control": str(control)})
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror or error}; -o DIR names another place for traces") from error
     try:
@@ -125,9 +125,9 @@ def _serve(daemon: Daemon, control: Path, order: Order) -> None:
         now = time.time()
         for process in daemon.seen.keys() - told:
             told.add(process)
-            notes.leave(control / "ranks" / _name(process), _about(process))
+            mailbox.leave(control / "ranks" / _name(process), _about(process))
             _say(f"process {process} can be recorded")
-        note = notes.read(control / "request")
+        note = mailbox.read(control / "request")
         if note is not None and note.get("id") != known and isinstance(note.get("id"), str):
             known = note["id"]
             fresh = {process for process, last in daemon.seen.items() if now - last < _FRESH}
@@ -136,10 +136,10 @@ def _serve(daemon: Daemon, control: Path, order: Order) -> None:
         for path in daemon.arrived():
             _say(f"{path}")
             process = int(path.name.rpartition(".rank")[0].rpartition("_")[2])
-            notes.leave(control / known / f"done.{_name(process)}", {**_about(process), "path": str(path)})
+            mailbox.leave(control / known / f"done.{_name(process)}", {**_about(process), "path": str(path)})
         for process in daemon.gone():
             about = {**_about(process), "problem": "it ended before its trace was there"}
-            notes.leave(control / known / f"done.{_name(process)}", about)
+            mailbox.leave(control / known / f"done.{_name(process)}", about)
 
 
 def _name(process: int) -> str:
@@ -151,7 +151,7 @@ def _about(process: int) -> dict[str, Any]:
     return {"rank": rank, "world": world, "pid": process, "host": socket.gethostname()}
 
 
-def _ordered(note: notes.Note, order: Order) -> Order:
+def _ordered(note: mailbox.Note, order: Order) -> Order:
     """What `kinetoscope trigger` asks for, and the rest as the daemon was told."""
     steps = note.get("steps")
     return replace(

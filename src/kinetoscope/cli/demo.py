@@ -10,8 +10,8 @@ import sys
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from kinetoscope.cli.options import Parser
 from kinetoscope.cli.record import run as record
+from kinetoscope.cli.shared.options import Parser
 from kinetoscope.cli.summary import run as summarize
 
 TRACE = "training.pt.trace.json.gz"

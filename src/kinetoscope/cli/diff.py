@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from kinetoscope.cli.opening import opened_at, selection
-from kinetoscope.cli.options import Parser, add_engine, add_reading, add_selection, add_table
+from kinetoscope.cli.shared.open_job import opened_at, selection
+from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, add_selection, add_table
 
 _TABLES = ("rows", "waterfall", "promises")
 
@@ -19,11 +19,11 @@ def run(arguments: list[str]) -> int:
     """Read both runs, one after the other, and write what changed."""
     args = _parser().parse_args(arguments)
     from kinetoscope.advisor.advice import advise
-    from kinetoscope.cli.output import deliver, is_screen, width, write_lines
+    from kinetoscope.cli.shared.output import deliver, is_screen, width, write_lines
     from kinetoscope.compare.delivery import of_advice
-    from kinetoscope.compare.diff import between
-    from kinetoscope.compare.sides import side
-    from kinetoscope.model.selection import ALL
+    from kinetoscope.compare.diff.diff import between
+    from kinetoscope.compare.diff.run_profile import side
+    from kinetoscope.model.steps.selection import ALL
 
     select = selection(args).get("select", ALL)
     screen = is_screen(args)
@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> int:
     found = between(*sides)
     kept = of_advice([args.base, args.new], advice) if promised else None
     if screen:
-        from kinetoscope.cli.difference import lines
+        from kinetoscope.cli.screens.diff import lines
 
         frame = None if kept is None else kept.frame
         write_lines(lines(found, frame, width=width(), limit=args.limit), args.output)

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kinetoscope.cli.opening import opened
-from kinetoscope.cli.options import Parser, add_engine, add_reading, add_table
+from kinetoscope.cli.shared.open_job import opened
+from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, add_table
 from kinetoscope.errors import InputError
 
 if TYPE_CHECKING:
-    from kinetoscope.model.health import Symptom
     from kinetoscope.model.job import Job, Partial
-    from kinetoscope.model.selection import Selection
-    from kinetoscope.model.trace import Trace
+    from kinetoscope.model.steps.selection import Selection
+    from kinetoscope.model.trace.symptoms import Symptom
+    from kinetoscope.model.trace.trace import Trace
     from kinetoscope.schema import Result
-    from kinetoscope.views.lines import Line
+    from kinetoscope.views.terminal.lines import Line
 
 Found = tuple[int, str, "Symptom"]
 """A rank, the name of its file, and one thing that is odd about it."""
@@ -26,7 +26,7 @@ Found = tuple[int, str, "Symptom"]
 
 def run(arguments: list[str]) -> int:
     """Read every trace and print what was found."""
-    from kinetoscope.cli.output import deliver, width, write_lines
+    from kinetoscope.cli.shared.output import deliver, width, write_lines
 
     if arguments == ["--recorder"]:
         from kinetoscope.cli.selftest import run as test_recorder
@@ -49,9 +49,9 @@ def run(arguments: list[str]) -> int:
 
 def _found(job: Job) -> Iterator[Found]:
     """What is odd about each trace; of many, one that cannot be read is a finding too."""
-    from kinetoscope.model.health import Symptom
     from kinetoscope.model.job import Failure, Task
-    from kinetoscope.model.selection import ALL
+    from kinetoscope.model.steps.selection import ALL
+    from kinetoscope.model.trace.symptoms import Symptom
 
     answers = dict(job.engine.map(job.sources, Task(_symptoms, ALL, {})))
     for source in job.sources:
@@ -97,7 +97,7 @@ def as_result(found: Sequence[Found]) -> Result:
 
 def report(found: Sequence[Found], remarks: Sequence[str] = (), *, traces: int, width: int) -> Iterator[Line]:
     """Each finding once, with the ranks that have it, the worst first; then remarks on the files as a whole."""
-    from kinetoscope.views.lines import plain
+    from kinetoscope.views.terminal.lines import plain
     from kinetoscope.views.text import printable, wrapped
 
     what = f"{traces} trace{'s' * (traces != 1)} read"

@@ -16,13 +16,13 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kinetoscope.cli.opening import opened_at, selection
-from kinetoscope.cli.options import Parser, add_engine, add_output, add_reading, add_selection
+from kinetoscope.cli.shared.open_job import opened_at, selection
+from kinetoscope.cli.shared.options import Parser, add_engine, add_output, add_reading, add_selection
 from kinetoscope.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from kinetoscope.compare.gate import Gate
-    from kinetoscope.compare.numbers import Numbers
+    from kinetoscope.compare.gate.gate import Gate
+    from kinetoscope.compare.statistics.numbers import Numbers
     from kinetoscope.model.job import Job
 
 FAILED = 3
@@ -35,13 +35,13 @@ def run(arguments: list[str]) -> int:
     args = _parser().parse_args(arguments)
     args.where = args.sort = ""
     base, new = _sides(args)
-    from kinetoscope.compare.limits import assumed_of, limits_of
+    from kinetoscope.compare.gate.limits import assumed_of, limits_of
 
     limits, _ = limits_of(args.max_regression), assumed_of(args.noise)  # what is wrong with them is said at once
     if args.write_baseline:
         return _write(args, new, limits)
-    from kinetoscope.compare.baseline import load
-    from kinetoscope.compare.gate import gate
+    from kinetoscope.compare.gate.baseline import load
+    from kinetoscope.compare.gate.gate import gate
 
     before = list(load(args.baseline)) if args.baseline else _measured(args, base)
     found = gate(
@@ -112,7 +112,7 @@ def _sides(args: Namespace) -> tuple[list[str], list[str]]:
 
 
 def _measured(args: Namespace, paths: list[str]) -> list[Numbers]:
-    from kinetoscope.compare.numbers import numbers
+    from kinetoscope.compare.statistics.numbers import numbers
 
     found = []
     for path in paths:
@@ -122,9 +122,9 @@ def _measured(args: Namespace, paths: list[str]) -> list[Numbers]:
 
 
 def _write(args: Namespace, paths: list[str], limits: tuple[Any, ...]) -> int:
-    from kinetoscope.cli.output import write_lines
-    from kinetoscope.compare.baseline import save
-    from kinetoscope.views.lines import plain
+    from kinetoscope.cli.shared.output import write_lines
+    from kinetoscope.compare.gate.baseline import save
+    from kinetoscope.views.terminal.lines import plain
     from kinetoscope.views.text import printable
 
     runs = _measured(args, paths)
@@ -142,9 +142,9 @@ def _write(args: Namespace, paths: list[str], limits: tuple[Any, ...]) -> int:
 
 
 def _say(args: Namespace, found: Gate) -> None:
-    from kinetoscope.cli.output import deliver, form_of, width_of, write_lines
-    from kinetoscope.compare.gate_screen import lines
-    from kinetoscope.compare.gate_summary import markdown
+    from kinetoscope.cli.shared.output import deliver, form_of, width_of, write_lines
+    from kinetoscope.compare.gate.screen import lines
+    from kinetoscope.compare.gate.summary import markdown
 
     files = [*filter(None, (args.summary, os.environ.get(_SUMMARY)))]
     shown = form_of(args) == "table"
@@ -158,7 +158,7 @@ def _say(args: Namespace, found: Gate) -> None:
 
 
 def _causes(args: Namespace, found: Gate) -> tuple[Any, ...]:
-    from kinetoscope.compare.causes import causes
+    from kinetoscope.compare.gate.causes import causes
 
     def open_(path: str) -> Job:
         from kinetoscope.reading import read

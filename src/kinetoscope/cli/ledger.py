@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import argparse
 
-from kinetoscope.cli.opening import opened_at, selection
-from kinetoscope.cli.options import Parser, add_engine, add_reading, add_selection, add_table, typed
+from kinetoscope.cli.shared.open_job import opened_at, selection
+from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, add_selection, add_table, typed
 
 
 def run(arguments: list[str]) -> int:
     """Read the runs, one after the other, and write a row for each."""
     args = _parser().parse_args(arguments)
     from kinetoscope.advisor.advice import advise
-    from kinetoscope.cli.output import deliver, is_screen, width, write_lines
+    from kinetoscope.cli.shared.output import deliver, is_screen, width, write_lines
     from kinetoscope.compare.delivery import of_advice
-    from kinetoscope.compare.ledger import entry, of_entries
-    from kinetoscope.model.selection import ALL
+    from kinetoscope.compare.ledger.ledger import entry, of_entries
+    from kinetoscope.model.steps.selection import ALL
 
     select = selection(args).get("select", ALL)
     screen = is_screen(args)
@@ -32,7 +32,7 @@ def run(arguments: list[str]) -> int:
     found = of_entries(entries)
     kept = of_advice([each.path for each in entries], advice) if promised else None
     if screen:
-        from kinetoscope.cli.book import lines
+        from kinetoscope.cli.screens.ledger import lines
 
         write_lines(lines(found, None if kept is None else kept.frame, width=width()), args.output)
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 
-from kinetoscope.cli.options import Parser
+from kinetoscope.cli.shared.options import Parser
 from kinetoscope.errors import MissingExtraError
 
 

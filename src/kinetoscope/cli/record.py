@@ -25,12 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import kinetoscope
-from kinetoscope.cli.options import Parser, count, positive, size, typed
+from kinetoscope.cli.shared.options import Parser, count, positive, size, typed
 from kinetoscope.errors import InputError, UsageError
-from kinetoscope.record import finishing, leftovers, notes
-from kinetoscope.record.options import DEFAULTS, place
-from kinetoscope.record.plan import ENVIRONMENT, Plan, control_of
-from kinetoscope.record.writing import Writer
+from kinetoscope.record.always_on import mailbox
+from kinetoscope.record.output import finishing, leftovers
+from kinetoscope.record.output.writing import Writer
+from kinetoscope.record.session.child_config import ENVIRONMENT, Plan, control_of
+from kinetoscope.record.session.options import DEFAULTS, place
 
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
 _SETTLING = 30.0
@@ -181,7 +182,7 @@ def _prepare(plan: Plan) -> None:
 
 def _clear(control: Path) -> None:
     """Remove the notes of earlier runs; not those of ranks that this run has on other machines already."""
-    for name, note in notes.read_all(control / "ranks").items():
+    for name, note in mailbox.read_all(control / "ranks").items():
         if note.get("host") == socket.gethostname():
             (control / "ranks" / name).unlink(missing_ok=True)
     for each in control.iterdir() if control.is_dir() else ():
@@ -259,14 +260,14 @@ def _was(count: int) -> str:
 def _outcome(plan: Plan, before: set[str]) -> str:
     """What came of it, in one line; `before` are the traces that were there already."""
     control = Path(plan.control)
-    written = sorted(notes.read_all(control / "written").values(), key=lambda note: int(note.get("first_step", 0)))
+    written = sorted(mailbox.read_all(control / "written").values(), key=lambda note: int(note.get("first_step", 0)))
     told = {path for note in written if (path := str(note.get("path") or "")) and _is_there(path)}
     traces = (_traces(plan) - before) | told
     problems = [str(note["problem"]).rstrip(".") for note in written if note.get("problem") and not note.get("path")]
     remarks = [str(note["problem"]).rstrip(".") for note in written if note.get("problem") and note.get("path")]
-    ranks, yielded = notes.read_all(control / "ranks"), notes.read_all(control / "yielded")
-    opened = notes.read_all(control / "open")
-    if not _someone_waits(notes.read(control / "request")):
+    ranks, yielded = mailbox.read_all(control / "ranks"), mailbox.read_all(control / "yielded")
+    opened = mailbox.read_all(control / "open")
+    if not _someone_waits(mailbox.read(control / "request")):
         shutil.rmtree(control, ignore_errors=True)
     if traces:
         elsewhere = sorted(path for path in traces if not path.startswith(plan.dir))
@@ -302,7 +303,7 @@ def _is_there(path: str) -> bool:
     return "://" in path or Path(path).exists()
 
 
-def _someone_waits(request: notes.Note | None) -> bool:
+def _someone_waits(request: mailbox.Note | None) -> bool:
     """Whoever asked lately by `kinetoscope trigger` may still read what came of it."""
     asked = (request or {}).get("time")
     return isinstance(asked, float) and "reason" not in (request or {}) and time.time() - asked < _ANSWERED

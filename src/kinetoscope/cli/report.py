@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kinetoscope.cli.options import Parser, add_path, add_reading, integers, typed
-from kinetoscope.cli.output import write_file
+from kinetoscope.cli.shared.options import Parser, add_path, add_reading, integers, typed
+from kinetoscope.cli.shared.output import write_file
 from kinetoscope.errors import InputError, UsageError
-from kinetoscope.readers.stream import is_url
+from kinetoscope.readers.files.stream import is_url
 from kinetoscope.views.text import nearest
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ def run(arguments: list[str]) -> int:
         raise InputError(f"{Path(args.output).parent} is no folder; make it first, or write elsewhere")
     from kinetoscope.server.app import Server
     from kinetoscope.server.report import report
-    from kinetoscope.server.run import Reading
-    from kinetoscope.server.source import Sources
-    from kinetoscope.server.workspace import Workspace
+    from kinetoscope.server.runs.run import Reading
+    from kinetoscope.server.runs.workspace import Workspace
+    from kinetoscope.server.source_code import Sources
 
     limits = {"max_size": args.max_size, "max_event": args.max_event}
     copies = {"cache": args.cache, "cache_size": args.cache_size}

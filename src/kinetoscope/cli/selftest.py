@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kinetoscope.errors import InputError
 
 if TYPE_CHECKING:
-    from kinetoscope.views.lines import Line
+    from kinetoscope.views.terminal.lines import Line
 
 _PATIENCE = 300.0
 _MARKS = {"yes": ("✓", "computation"), "no": ("✗", "warn"), "absent": ("–", "dim")}
@@ -20,7 +20,7 @@ _MARKS = {"yes": ("✓", "computation"), "no": ("✗", "warn"), "absent": ("–"
 
 def run() -> int:
     """Test in a process of its own; the exit code is 1 where something cannot be recorded."""
-    from kinetoscope.cli.output import write_lines
+    from kinetoscope.cli.shared.output import write_lines
 
     found = _found()
     write_lines(_report(found))
@@ -47,7 +47,7 @@ def _found() -> list[dict[str, str]]:
 
 
 def _report(found: Sequence[dict[str, str]]) -> Iterator[Line]:
-    from kinetoscope.views.lines import plain
+    from kinetoscope.views.terminal.lines import plain
     from kinetoscope.views.text import printable
 
     wide = max(len(each["what"]) for each in found)

@@ -8,9 +8,8 @@ import typing
 from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
-from kinetoscope.cli.finding import found
-from kinetoscope.cli.opening import opened, selection
-from kinetoscope.cli.options import (
+from kinetoscope.cli.shared.open_job import opened, selection
+from kinetoscope.cli.shared.options import (
     Parser,
     add_engine,
     add_path,
@@ -21,10 +20,11 @@ from kinetoscope.cli.options import (
     time_of,
     typed,
 )
-from kinetoscope.cli.output import deliver, width, write_lines
+from kinetoscope.cli.shared.output import deliver, width, write_lines
+from kinetoscope.cli.shared.resolve_analysis import found
 from kinetoscope.errors import UsageError
 from kinetoscope.schema import Analysis, Parameter
-from kinetoscope.views.lines import Line, plain
+from kinetoscope.views.terminal.lines import Line, plain
 from kinetoscope.views.text import wrapped
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from glob import glob
 
-from kinetoscope.cli.opening import opened
-from kinetoscope.cli.options import PATHS, Parser, add_engine, add_output, add_reading
-from kinetoscope.cli.output import deliver, width, write_lines
+from kinetoscope.cli.shared.open_job import opened
+from kinetoscope.cli.shared.options import PATHS, Parser, add_engine, add_output, add_reading
+from kinetoscope.cli.shared.output import deliver, width, write_lines
 from kinetoscope.errors import UsageError
-from kinetoscope.views.lines import Line, plain
+from kinetoscope.views.terminal.lines import Line, plain
 from kinetoscope.views.text import wrapped
 
 _QUERIES = ("select ", "with ")
@@ -43,8 +43,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _tables() -> Iterator[Line]:
-    from kinetoscope.model.sql import schema_of
-    from kinetoscope.model.tables import TABLES
+    from kinetoscope.model.tables.sql import schema_of
+    from kinetoscope.model.tables.tables import TABLES
 
     schemas = {name: schema_of(name) for name in TABLES}
     room = max(len(column.name) for schema in schemas.values() for column in schema)

@@ -6,15 +6,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from kinetoscope.cli.opening import chosen, opened, stored
-from kinetoscope.cli.options import Parser, add_engine, add_reading, add_selection
-from kinetoscope.readers.discovery import named
+from kinetoscope.cli.shared.open_job import chosen, opened, stored
+from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, add_selection
+from kinetoscope.readers.job.discovery import named
 
 if TYPE_CHECKING:
     from kinetoscope.advisor.advice import Advice
-    from kinetoscope.cli.progress import Meter
+    from kinetoscope.cli.shared.progress import Meter
     from kinetoscope.model.job import Job
-    from kinetoscope.model.selection import Selection
+    from kinetoscope.model.steps.selection import Selection
     from kinetoscope.schema import Result
 
 _LARGEST: Final = 300_000_000
@@ -32,15 +32,15 @@ def run(arguments: list[str]) -> int:
     add_selection(parser)
     args = parser.parse_args(arguments)
     with opened(args) as (job, meter):
-        from kinetoscope.model.selection import settled
-        from kinetoscope.pages.digest import digest
+        from kinetoscope.model.steps.selection import settled
+        from kinetoscope.pages.parts.digest import digest
 
         small = _text_bytes(job) <= _LARGEST
         answers = _all_of if small else _one_by_one
         results, advice = answers(job, meter, settled(chosen(args)), args.jobs)
         found = digest(named(args.path), results, advice)
-    from kinetoscope.cli.output import width, write_lines
-    from kinetoscope.cli.screen import lines
+    from kinetoscope.cli.screens.summary import lines
+    from kinetoscope.cli.shared.output import width, write_lines
 
     write_lines(lines(found, width=width()))
     return 0
@@ -55,7 +55,7 @@ def _all_of(job: Job, meter: Meter, select: Selection, jobs: int | None) -> Answ
     from kinetoscope.advisor.advice import advise
     from kinetoscope.analyses import named
     from kinetoscope.engines.threads import Threads
-    from kinetoscope.pages.digest import ACROSS, ASKED
+    from kinetoscope.pages.parts.digest import ACROSS, ASKED
     from kinetoscope.reading import load
 
     if isinstance(job.engine, Threads):
@@ -68,8 +68,8 @@ def _all_of(job: Job, meter: Meter, select: Selection, jobs: int | None) -> Answ
 
 def _one_by_one(job: Job, meter: Meter, select: Selection, jobs: int | None) -> Answers:
     """What can be asked with the traces of a few ranks in memory at a time."""
-    from kinetoscope.cli.asking import ask
-    from kinetoscope.pages.digest import ASKED
+    from kinetoscope.cli.shared.asking import ask
+    from kinetoscope.pages.parts.digest import ASKED
 
     return ask(job, ASKED, meter, jobs=jobs, select=select), None
 

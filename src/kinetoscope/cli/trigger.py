@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kinetoscope.cli.options import Parser, count, positive, typed
+from kinetoscope.cli.shared.options import Parser, count, positive, typed
 from kinetoscope.errors import InputError, NotFoundError
-from kinetoscope.record import notes
-from kinetoscope.record.plan import ENVIRONMENT, Plan, control_of, daemon_note
-from kinetoscope.record.processes import descendants, environment_of, is_alive
+from kinetoscope.record.always_on import mailbox
+from kinetoscope.record.daemon.processes import descendants, environment_of, is_alive
+from kinetoscope.record.session.child_config import ENVIRONMENT, Plan, control_of, daemon_note
 from kinetoscope.views.text import printable
 
 _PAUSE = 0.1
@@ -40,7 +40,7 @@ def run(arguments: list[str]) -> int:
     if args.job.isdecimal():
         wish["pid"] = int(args.job)
     try:
-        number = notes.ask(control, wish)
+        number = mailbox.ask(control, wish)
     except OSError as error:
         raise InputError(f"{control}: {error.strerror or error}; the job's user has to ask") from error
     if args.no_wait:
@@ -61,7 +61,7 @@ def _control(job: str) -> Path:
         given = environment_of(process)
         if ENVIRONMENT in given:
             return Path(Plan.from_text(given[ENVIRONMENT]).control)
-        if "KINETO_USE_DAEMON" in given and (note := notes.read(daemon_note())) is not None:
+        if "KINETO_USE_DAEMON" in given and (note := mailbox.read(daemon_note())) is not None:
             return Path(str(note.get("control")))
     if not is_alive(int(job)):
         raise NotFoundError(f"there is no process {job}")
@@ -76,9 +76,9 @@ def _wait(control: Path, number: str, timeout: float) -> int:
     until = time.monotonic() + timeout
     told = False
     while True:
-        done = notes.read_all(control / number, "done.")
-        start = notes.read(control / number / "start")
-        ranks = notes.read_all(control / "ranks")
+        done = mailbox.read_all(control / number, "done.")
+        start = mailbox.read(control / number / "start")
+        ranks = mailbox.read_all(control / "ranks")
         if start is not None and not told and start.get("step") is not None:
             told = True
             _say(f"{len(start.get('ranks', ()))} ranks begin at step {start['step']}")
@@ -93,7 +93,7 @@ def _wait(control: Path, number: str, timeout: float) -> int:
         time.sleep(_PAUSE)
 
 
-def _awaited(ranks: Mapping[str, notes.Note], start: notes.Note | None, done: Mapping[str, Any]) -> set[str]:
+def _awaited(ranks: Mapping[str, mailbox.Note], start: mailbox.Note | None, done: Mapping[str, Any]) -> set[str]:
     """Which processes have not answered: of those that agreed on a step, else of all."""
     answered = {name.partition(".")[2] for name in done}
     chosen = set(start.get("ranks", ())) if start is not None else None
@@ -110,7 +110,7 @@ def _lives(note: Mapping[str, Any]) -> bool:
     return note.get("host") != socket.gethostname() or not isinstance(process, int) or is_alive(process)
 
 
-def _report(done: Mapping[str, notes.Note], problem: str = "") -> int:
+def _report(done: Mapping[str, mailbox.Note], problem: str = "") -> int:
     for line in _lines(done):
         sys.stdout.write(printable(line) + "\n")
     sys.stdout.flush()
@@ -123,11 +123,11 @@ def _report(done: Mapping[str, notes.Note], problem: str = "") -> int:
     return 0 if done and not said and not problem else 1
 
 
-def _lines(done: Mapping[str, notes.Note]) -> Iterator[str]:
+def _lines(done: Mapping[str, mailbox.Note]) -> Iterator[str]:
     return (str(note["path"]) for note in _by_rank(done) if note.get("path"))
 
 
-def _by_rank(done: Mapping[str, notes.Note]) -> list[notes.Note]:
+def _by_rank(done: Mapping[str, mailbox.Note]) -> list[mailbox.Note]:
     return sorted(done.values(), key=lambda note: (str(note.get("rank")).zfill(9), str(note.get("path"))))
 
 

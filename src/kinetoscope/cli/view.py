@@ -20,12 +20,12 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kinetoscope.cli.options import Parser, add_engine, add_reading, typed
+from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, typed
 from kinetoscope.errors import InputError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from kinetoscope.server.app import Server
-    from kinetoscope.server.workspace import Workspace
+    from kinetoscope.server.runs.workspace import Workspace
 
 PORT: Final = 7007
 """Tried first, so that a bookmark works; then those after it."""
@@ -166,8 +166,8 @@ def _serve(args: argparse.Namespace, listening: socket.socket, token: str) -> No
     ).start()
     import uvicorn
 
-    from kinetoscope.server.access import Rules
-    from kinetoscope.server.front import front
+    from kinetoscope.server.http.access import Rules
+    from kinetoscope.server.http.application import front
 
     config = uvicorn.Config(
         front(answering.result, Rules(args.host, token, frozenset(args.allow_host))),
@@ -190,8 +190,8 @@ def _serve(args: argparse.Namespace, listening: socket.socket, token: str) -> No
 
 def _begin(args: argparse.Namespace, auth: bool, answering: Future[Any], workspaces: list[Workspace]) -> None:
     try:
-        from kinetoscope.server.run import Reading
-        from kinetoscope.server.workspace import Workspace
+        from kinetoscope.server.runs.run import Reading
+        from kinetoscope.server.runs.workspace import Workspace
 
         reading = Reading(
             ranks=args.ranks,
@@ -208,7 +208,7 @@ def _begin(args: argparse.Namespace, auth: bool, answering: Future[Any], workspa
         # The first run is read while the rest of the server is imported.
         threading.Thread(target=workspaces[0].begin, name="kinetoscope-first", daemon=True).start()
         from kinetoscope.server.app import Server, api
-        from kinetoscope.server.source import Sources
+        from kinetoscope.server.source_code import Sources
 
         server = Server(workspaces[0], Sources.of(args.source, args.map), args.editor, auth)
         answering.set_result(api(server))
@@ -220,8 +220,8 @@ def _begin(args: argparse.Namespace, auth: bool, answering: Future[Any], workspa
 
 def _prepare(server: Server) -> None:
     """Answer what the page asks first before it asks; then, when nobody waits, compile what nobody has used yet."""
-    from kinetoscope.cli.progress import Meter
-    from kinetoscope.cli.warm import compile_all
+    from kinetoscope.cli.shared.progress import Meter
+    from kinetoscope.cli.shared.warm import compile_all
 
     server.prepare()
 

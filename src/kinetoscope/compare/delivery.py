@@ -12,7 +12,7 @@ import polars as pl
 from kinetoscope.advisor.advice import Advice, advise
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.model.job import Job
-from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.schema import Column, Result, Schema
 
 Outcome = Literal["as promised", "more", "less"]

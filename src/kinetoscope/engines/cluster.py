@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
-from kinetoscope.engines.kept import Kept
-from kinetoscope.engines.tree import Tree
+from kinetoscope.engines.fold_tree import Tree
+from kinetoscope.engines.trace_cache import Kept
 from kinetoscope.engines.worker import Answer, Files, packed, unpacked
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Combine, Failure, Partial, Task
-from kinetoscope.model.source import Source
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.trace import Trace
 
 TRIES: Final = 2
 """How often a rank is asked about again along with others when its worker died."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from kinetoscope.engines.heap import keep_freed_memory
-from kinetoscope.engines.kept import Kept
-from kinetoscope.engines.tree import folded
+from kinetoscope.engines.fold_tree import folded
+from kinetoscope.engines.malloc import keep_freed_memory
+from kinetoscope.engines.trace_cache import Kept
 from kinetoscope.engines.worker import ask
 from kinetoscope.model.job import Combine, Failure, Partial, Task
-from kinetoscope.model.source import Source
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.trace import Trace
 
 Load = Callable[[Source], Trace]
 

@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from kinetoscope.engines.kept import Kept
-from kinetoscope.engines.tree import Tree
+from kinetoscope.engines.fold_tree import Tree
+from kinetoscope.engines.trace_cache import Kept
 from kinetoscope.errors import KinetoscopeError, NotFoundError, UsageError
 from kinetoscope.model.job import Combine, Failure, Partial, Task
-from kinetoscope.model.source import Source
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.trace import Trace
 
 SHARE: Final = 0.4
 """Of the memory of a worker, for traces that it keeps. The rest is for those being read and asked."""

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pytest
 
 if TYPE_CHECKING:
-    from kinetoscope.compare.gate import Gate
-    from kinetoscope.compare.limits import Limit
-    from kinetoscope.compare.numbers import Numbers
+    from kinetoscope.compare.gate.gate import Gate
+    from kinetoscope.compare.gate.limits import Limit
+    from kinetoscope.compare.statistics.numbers import Numbers
     from kinetoscope.model.job import Job
 
 _OPTION: Final = "--kinetoscope-update-baseline"
@@ -79,9 +79,9 @@ def perf_gate(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         any_device: bool = False,
     ) -> Gate | None:
         __tracebackhide__ = True
-        from kinetoscope.compare.baseline import load, save
-        from kinetoscope.compare.gate import gate
-        from kinetoscope.compare.limits import limits_of
+        from kinetoscope.compare.gate.baseline import load, save
+        from kinetoscope.compare.gate.gate import gate
+        from kinetoscope.compare.gate.limits import limits_of
         from kinetoscope.errors import KinetoscopeError
 
         file = request.path.parent / baseline
@@ -130,7 +130,7 @@ def _several(runs: Any) -> Sequence[Any]:
 
 
 def _measured(run: Any, folders: pytest.TempPathFactory) -> Numbers:
-    from kinetoscope.compare.numbers import Numbers, numbers
+    from kinetoscope.compare.statistics.numbers import Numbers, numbers
 
     return run if isinstance(run, Numbers) else numbers(_job(run, folders))
 
@@ -173,13 +173,13 @@ def _short(file: Path, request: pytest.FixtureRequest) -> str:
 
 
 def _sentence(found: Gate) -> str:
-    from kinetoscope.compare.gate_summary import sentence
+    from kinetoscope.compare.gate.summary import sentence
 
     return sentence(found)
 
 
 def _told(found: Gate) -> str:
-    from kinetoscope.compare.causes import causes
-    from kinetoscope.compare.gate_screen import text
+    from kinetoscope.compare.gate.causes import causes
+    from kinetoscope.compare.gate.screen import text
 
     return text(found, causes(found))

@@ -95,7 +95,7 @@ class Plugin(base_plugin.TBPlugin):  # type: ignore[misc,unused-ignore]
         return self._adapted({**environ, "SCRIPT_NAME": prefix, "PATH_INFO": f"/{rest}"}, start)
 
     def _runs(self) -> Any:
-        from kinetoscope.server.workspace import Workspace
+        from kinetoscope.server.runs.workspace import Workspace
 
         if self._workspace is None:
             self._workspace = Workspace(self._paths)
@@ -112,7 +112,7 @@ def _folders(logdir: str, spec: str) -> tuple[str, ...]:
 
 
 def _entry(environ: Environ, start: Start) -> Iterable[bytes]:
-    from kinetoscope.server.access import HEADERS
+    from kinetoscope.server.http.access import HEADERS
 
     del environ
     start("200 OK", [("Content-Type", "text/javascript; charset=utf-8"), *HEADERS.items()])
@@ -123,8 +123,8 @@ def _adapted(workspace: Any) -> Wsgi:
     """The server as WSGI, with the headers of all its answers; who may ask is TensorBoard's to say."""
     from a2wsgi import ASGIMiddleware
 
-    from kinetoscope.server.access import HEADERS
     from kinetoscope.server.app import Server, application
+    from kinetoscope.server.http.access import HEADERS
 
     served: Any = application(Server(workspace), None)
     app: Any = ASGIMiddleware(served)

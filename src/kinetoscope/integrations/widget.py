@@ -16,9 +16,9 @@ import traitlets
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
 from kinetoscope.server.app import Server, application
-from kinetoscope.server.inside import Answer, Inside, address
+from kinetoscope.server.http.in_process_client import Answer, Inside, address
 from kinetoscope.server.report import standing_alone
-from kinetoscope.server.workspace import Workspace
+from kinetoscope.server.runs.workspace import Workspace
 
 _LONGEST: Final = 4000
 """Characters of a question."""

@@ -12,11 +12,12 @@ from typing import Any, Final, Protocol
 import polars as pl
 
 from kinetoscope.errors import InputError, UsageError
-from kinetoscope.model.examination import damage_of
-from kinetoscope.model.naming import listed
-from kinetoscope.model.selection import ALL, Selection
-from kinetoscope.model.source import Source
-from kinetoscope.model.trace import Trace
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.symptoms import Health
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Result, Schema
 
 RANK = "rank"
@@ -43,6 +44,14 @@ class Failure:
 
     message: str
     usage: bool = False
+
+
+def damage_of(trace: Trace) -> str:
+    """That data was lost, and what may be missing because of that; "" where none was. Ask by `trace.of`."""
+    damage = Health(trace.reading).damage
+    if damage and not len(trace.of(device_work)):
+        return f"{damage} That no device work is seen may be because of that."
+    return damage
 
 
 OfTrace = Callable[..., Partial]
@@ -130,7 +139,7 @@ class Job:
         raise UsageError(f"there is no rank {rank}, cycle {cycle} in {self.path}; ranks: {listed(self.ranks)}")
 
     def sql(self, query: str) -> Result:
-        """The answer to an SQL query over the declared tables (`kernels`, `ops`, …; see `model.tables`) of all ranks.
+        """The answer to an SQL query over the declared tables (`kernels`, `ops`, …) of all ranks.
 
         Each table has a column `rank`. The SQL is that of Polars, and may read files that the query names.
 
@@ -138,7 +147,7 @@ class Job:
             UsageError: the query is wrong.
             InputError: no rank can be read.
         """
-        from kinetoscope.model.sql import sql
+        from kinetoscope.model.tables.sql import sql
 
         return sql(self, query)
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol, cast
 
 from kinetoscope.model.job import Job
-from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Page
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.parts.blocks import Page
 
 __all__ = ["PAGES", "View", "named"]
 

@@ -8,17 +8,17 @@ from typing import Any, Final
 
 import polars as pl
 
-from kinetoscope.compare.diff import ROWS, Diff, diff
-from kinetoscope.compare.naming import told_apart
-from kinetoscope.compare.waterfall import LABELS
+from kinetoscope.compare.diff.diff import ROWS, Diff, diff
+from kinetoscope.compare.diff.waterfall import LABELS
+from kinetoscope.compare.ledger.naming import told_apart
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
-from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Bar, Bars, Block, Chart, Page, Rows
-from kinetoscope.pages.pictures import waterfall
-from kinetoscope.pages.tables import table
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.parts.blocks import Bar, Bars, Block, Chart, Page, Rows
+from kinetoscope.pages.parts.pictures import waterfall
+from kinetoscope.pages.parts.tables import table
 from kinetoscope.schema import Column, Schema
-from kinetoscope.views.palette import kind_of
+from kinetoscope.views.charts.palette import kind_of
 
 _MOST: Final = 2000
 """Rows of the table; further ones hardly changed, and stand in what `kinetoscope diff --format csv` writes."""

@@ -10,8 +10,8 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job
-from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import (
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.parts.blocks import (
     Block,
     Cell,
     Control,
@@ -23,8 +23,8 @@ from kinetoscope.pages.blocks import (
     Parts,
     Table,
 )
-from kinetoscope.pages.nothing import nothing, way_back
-from kinetoscope.pages.ribbon import ribbon
+from kinetoscope.pages.parts.empty import nothing, way_back
+from kinetoscope.pages.parts.ribbon import ribbon
 from kinetoscope.schema import Result, Unit
 from kinetoscope.views.numbers import shown
 

@@ -9,12 +9,12 @@ import polars as pl
 
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
-from kinetoscope.model.naming import listed
-from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Block, Chart, Columns, Link, Note, Page, Part, Stack, Table
-from kinetoscope.pages.pictures import POINTS, Axis, Dot, heat, points
-from kinetoscope.pages.tables import with_values
-from kinetoscope.pages.waiting import who_waits
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.trace.names import listed
+from kinetoscope.pages.parts.blocks import Block, Chart, Columns, Link, Note, Page, Part, Stack, Table
+from kinetoscope.pages.parts.pictures import POINTS, Axis, Dot, heat, points
+from kinetoscope.pages.parts.tables import with_values
+from kinetoscope.pages.parts.waiting import who_waits
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.text import printable

@@ -7,9 +7,9 @@ from typing import Final
 
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
-from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Icicle
-from kinetoscope.pages.layers import Node, Path, joined
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.parts.blocks import Icicle
+from kinetoscope.pages.parts.layers import Node, Path, joined
 
 _NARROWEST: Final = 1 / 2000
 """Of the whole: what is narrower cannot be seen, and is left out."""

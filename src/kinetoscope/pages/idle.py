@@ -10,12 +10,12 @@ import polars as pl
 
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
-from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Bar, Bars, Block, Chart, Link, Page, Table
-from kinetoscope.pages.nothing import nothing, way_back
-from kinetoscope.pages.pictures import Axis, Line, bins, curves
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.parts.blocks import Bar, Bars, Block, Chart, Link, Page, Table
+from kinetoscope.pages.parts.empty import nothing, way_back
+from kinetoscope.pages.parts.pictures import Axis, Line, bins, curves
 from kinetoscope.schema import Lines, Result
-from kinetoscope.views import series
+from kinetoscope.views.charts import series
 from kinetoscope.views.numbers import grouped, shown
 
 _POINTS: Final = 400

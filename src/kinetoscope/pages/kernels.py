@@ -8,13 +8,13 @@ import polars as pl
 
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
-from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Block, Controls, Link, Page, Table
-from kinetoscope.pages.controls import choice, chosen
-from kinetoscope.pages.nothing import way_back
-from kinetoscope.pages.occurrences import occurrences
-from kinetoscope.pages.ranked import few, ranked, summed
-from kinetoscope.pages.tables import with_values
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.parts.blocks import Block, Controls, Link, Page, Table
+from kinetoscope.pages.parts.controls import choice, chosen
+from kinetoscope.pages.parts.empty import way_back
+from kinetoscope.pages.parts.occurrences import occurrences
+from kinetoscope.pages.parts.ranked import few, ranked, summed
+from kinetoscope.pages.parts.tables import with_values
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import shown
 

@@ -7,14 +7,14 @@ from typing import Final
 
 from kinetoscope.advisor.advice import advise
 from kinetoscope.compare.delivery import of_advice
-from kinetoscope.compare.ledger import Entry, entry, of_entries
-from kinetoscope.compare.programs import Program, program
+from kinetoscope.compare.diff.programs import Program, program
+from kinetoscope.compare.ledger.ledger import Entry, entry, of_entries
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
-from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Bar, Bars, Block, Control, Controls, Note, Page, Rows
-from kinetoscope.pages.controls import choice, chosen
-from kinetoscope.pages.tables import table
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.parts.blocks import Bar, Bars, Block, Control, Controls, Note, Page, Rows
+from kinetoscope.pages.parts.controls import choice, chosen
+from kinetoscope.pages.parts.tables import table
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown, significant
 

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
-from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Block, Chart, Controls, Page, Table
-from kinetoscope.pages.controls import choice, chosen
-from kinetoscope.pages.nothing import nothing, way_back
-from kinetoscope.pages.pictures import Axis, Line, curves
-from kinetoscope.pages.tables import first_cycle
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.parts.blocks import Block, Chart, Controls, Page, Table
+from kinetoscope.pages.parts.controls import choice, chosen
+from kinetoscope.pages.parts.empty import nothing, way_back
+from kinetoscope.pages.parts.pictures import Axis, Line, curves
+from kinetoscope.pages.parts.tables import first_cycle
 from kinetoscope.schema import Lines
-from kinetoscope.views import series
+from kinetoscope.views.charts import series
 from kinetoscope.views.numbers import shown
 from kinetoscope.views.text import brief, printable
 

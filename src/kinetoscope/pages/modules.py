@@ -8,13 +8,13 @@ import polars as pl
 
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
-from kinetoscope.model.selection import Selection
-from kinetoscope.pages.blocks import Block, Controls, Icicle, Page, Table
-from kinetoscope.pages.controls import choice, chosen
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.flame import flame
-from kinetoscope.pages.layers import Path, joined
-from kinetoscope.pages.nothing import nothing
-from kinetoscope.pages.tables import with_values
+from kinetoscope.pages.parts.blocks import Block, Controls, Icicle, Page, Table
+from kinetoscope.pages.parts.controls import choice, chosen
+from kinetoscope.pages.parts.empty import nothing
+from kinetoscope.pages.parts.layers import Path, joined
+from kinetoscope.pages.parts.tables import with_values
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.text import brief, printable

@@ -10,9 +10,9 @@ import polars as pl
 
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
-from kinetoscope.model.selection import EVERY_STEP, Selection
-from kinetoscope.model.steps import STEADY
-from kinetoscope.pages.blocks import (
+from kinetoscope.model.steps.selection import EVERY_STEP, Selection
+from kinetoscope.model.steps.steps import STEADY
+from kinetoscope.pages.parts.blocks import (
     Bars,
     Block,
     Cell,
@@ -27,10 +27,10 @@ from kinetoscope.pages.blocks import (
     Parts,
     Stack,
 )
-from kinetoscope.pages.digest import ACROSS, ASKED, Digest, digest
-from kinetoscope.pages.ranked import named_bars
+from kinetoscope.pages.parts.digest import ACROSS, ASKED, Digest, digest
+from kinetoscope.pages.parts.ranked import named_bars
 from kinetoscope.schema import Result, StackedBars
-from kinetoscope.views.palette import kind_of
+from kinetoscope.views.charts.palette import kind_of
 
 _STEPS = 120
 """Columns of steps; more are no longer told apart."""

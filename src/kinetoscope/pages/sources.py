@@ -9,11 +9,11 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.analyses import named
+from kinetoscope.model.execution.call_stacks import user_sources
 from kinetoscope.model.job import Job
-from kinetoscope.model.selection import Selection
-from kinetoscope.model.stacks import user_sources
-from kinetoscope.pages.blocks import Bar, Bars, Block, Controls, Link, Page, Source, SourceLine, Table
-from kinetoscope.pages.controls import choice, chosen
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.parts.blocks import Bar, Bars, Block, Controls, Link, Page, Source, SourceLine, Table
+from kinetoscope.pages.parts.controls import choice, chosen
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.text import brief, printable

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.compiled import Int32s, Int64s, compiled, frozen
 from kinetoscope.errors import BrokenTraceError, LimitError
-from kinetoscope.model import stored
-from kinetoscope.model.shapes import (
+from kinetoscope.model.tables import parquet
+from kinetoscope.model.tables.parquet import Manifest
+from kinetoscope.model.trace.shapes import (
     ARGS,
     CAT,
     DUR,
@@ -42,17 +43,16 @@ from kinetoscope.model.shapes import (
     Shapes,
     unpack,
 )
-from kinetoscope.model.shapes import NAME as NAME_KEY
-from kinetoscope.model.source import DEFAULT_MAX_SIZE, Source
-from kinetoscope.model.stored import Manifest
-from kinetoscope.model.strings import Strings
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.tracks import Tracks
-from kinetoscope.readers.cache import Cache
-from kinetoscope.readers.columns import slots_of
-from kinetoscope.readers.ranks import TEXT, Look
-from kinetoscope.readers.stream import MAX_RATIO, UNSUSPICIOUS, cache_for, is_url, open_file
-from kinetoscope.readers.tokenizer import LONGEST_TIME
+from kinetoscope.model.trace.shapes import NAME as NAME_KEY
+from kinetoscope.model.trace.source import DEFAULT_MAX_SIZE, Source
+from kinetoscope.model.trace.strings import Strings
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.tracks import Tracks
+from kinetoscope.readers.files.cache import Cache
+from kinetoscope.readers.files.stream import MAX_RATIO, UNSUSPICIOUS, cache_for, is_url, open_file
+from kinetoscope.readers.job.ranks import TEXT, Look
+from kinetoscope.readers.json.columns import slots_of
+from kinetoscope.readers.json.tokenizer import LONGEST_TIME
 
 NAME: Final = "parquet"
 
@@ -100,7 +100,7 @@ def _blamed(folder: str) -> Iterator[None]:
 
 
 def _path(folder: str, name: str) -> str:
-    return f"{folder.rstrip('/')}/{stored.FOLDER}/{name}.parquet"
+    return f"{folder.rstrip('/')}/{parquet.FOLDER}/{name}.parquet"
 
 
 def _opened(folder: str, name: str, cache: Cache | None) -> tuple[Any, int]:
@@ -115,8 +115,8 @@ def _opened(folder: str, name: str, cache: Cache | None) -> tuple[Any, int]:
 
 
 def _manifest(folder: str, cache: Cache | None) -> Manifest:
-    file, _ = _opened(folder, stored.EVENTS, cache)
-    text = pl.read_parquet_metadata(file).get(stored.MANIFEST)
+    file, _ = _opened(folder, parquet.EVENTS, cache)
+    text = pl.read_parquet_metadata(file).get(parquet.MANIFEST)
     if text is None:
         raise ValueError("it has no manifest")
     try:
@@ -143,8 +143,8 @@ class _Folder:
         strings = self._strings(manifest)
         shapes, packed = self._shapes(strings)
         tracks = self._tracks()
-        events = self._arrays(stored.EVENTS)
-        values = self._arrays(stored.VALUES)["value"]
+        events = self._arrays(parquet.EVENTS)
+        values = self._arrays(parquet.VALUES)["value"]
         _check_events(events, strings, shapes, tracks)
         _check_values(events["shape"], values, shapes, packed, strings)
         members = self._members()
@@ -166,7 +166,7 @@ class _Folder:
 
     def _frame(self, name: str) -> pl.DataFrame:
         """The columns of a file, of the types that they must have, without nulls."""
-        wanted = stored.FILES[name]
+        wanted = parquet.FILES[name]
         file, size = _opened(self.source.url, name, self.cache)
         scan = pl.scan_parquet(file, glob=False)
         found = dict(scan.collect_schema())
@@ -194,12 +194,12 @@ class _Folder:
         return {column.name: np.ascontiguousarray(column.to_numpy()) for column in self._frame(name)}
 
     def _strings(self, manifest: Manifest) -> Strings:
-        pieces = self._frame(stored.ARENA)["bytes"]
+        pieces = self._frame(parquet.ARENA)["bytes"]
         used = int(pieces.bin.size().sum())
         _require(used <= manifest.arena_bytes <= max(4 * used, UNSUSPICIOUS), "the arena has an impossible size")
         arena = np.zeros(manifest.arena_bytes, np.uint8)
         arena[:used] = np.frombuffer(b"".join(pieces.to_list()), np.uint8)
-        columns = self._arrays(stored.STRINGS)
+        columns = self._arrays(parquet.STRINGS)
         _check_strings(arena, used, columns["offset"])
         strings = Strings(arena, columns["offset"], columns["oddities"])
         special = tuple(strings.raw(code) for code in range(min(len(strings), len(SPECIAL_KEYS))))
@@ -207,7 +207,7 @@ class _Folder:
         return strings
 
     def _shapes(self, strings: Strings) -> tuple[Shapes, list[NDArray[np.int64]]]:
-        column = self._frame(stored.SHAPES)["items"]
+        column = self._frame(parquet.SHAPES)["items"]
         _require(int(column.list.len().sum() or 0) <= _MOST_ITEMS, "too many items in shapes")
         _require(not column.explode().has_nulls() or not column.len(), "shapes have missing values")
         packed = [np.array(items, np.int64) for items in column.to_list()]
@@ -216,7 +216,7 @@ class _Folder:
         return Shapes(packed), packed
 
     def _tracks(self) -> Tracks:
-        frame = self._frame(stored.TRACKS)
+        frame = self._frame(parquet.TRACKS)
         try:
             pids, tids = ([json.loads(text) for text in frame[name].to_list()] for name in ("pid", "tid"))
         except RecursionError as error:
@@ -224,7 +224,7 @@ class _Folder:
         return Tracks.of_values(pids, tids)
 
     def _members(self) -> tuple[tuple[str, str], ...]:
-        rows = self._frame(stored.MEMBERS).rows()
+        rows = self._frame(parquet.MEMBERS).rows()
         return tuple(
             (key.decode("utf-8", "surrogatepass"), text.decode("utf-8", "surrogatepass")) for key, text in rows
         )

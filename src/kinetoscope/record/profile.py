@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import Any, Final
 
 from kinetoscope.errors import UsageError
-from kinetoscope.record.guards import harmless, tell
-from kinetoscope.record.options import Options
-from kinetoscope.record.recorder import Recorder
-from kinetoscope.record.writing import Written
+from kinetoscope.record.output.guards import harmless, tell
+from kinetoscope.record.output.writing import Written
+from kinetoscope.record.session.options import Options
+from kinetoscope.record.session.recorder import Recorder
 
 _NONE: Final = "NONE"
 _WARMUP: Final = "WARMUP"
@@ -53,7 +53,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         max_memory: bytes that the process may grow by while it records a cycle, and when torch stops (1 GB).
         max_events: how many events a cycle may have, about (10 million).
         max_step: how many times as long as the longest step before it a step may take, beyond 5 s (10).
-        options: further limits; see `kinetoscope.record.options.Options`.
+        options: further limits; see `kinetoscope.record.session.options.Options`.
 
     Example:
         >>> with kinetoscope.profile("runs/baseline", wait=1, warmup=1, active=3) as prof:

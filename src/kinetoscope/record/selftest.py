@@ -55,8 +55,8 @@ def _device(torch: Any) -> str:
 
 def _record(torch: Any, folder: Path, device: str, *, with_stack: bool, all_threads: bool) -> str:
     """Record three steps; "" or why there is no trace."""
-    from kinetoscope.record.options import Options
-    from kinetoscope.record.recorder import Recorder
+    from kinetoscope.record.session.options import Options
+    from kinetoscope.record.session.recorder import Recorder
 
     problems: list[str] = []
     options = Options(with_stack=with_stack, all_threads=all_threads)

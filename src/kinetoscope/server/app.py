@@ -18,22 +18,24 @@ from starlette.types import ASGIApp
 from kinetoscope import pages
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
-from kinetoscope.model.selection import settled
+from kinetoscope.model.steps.selection import settled
 from kinetoscope.pages import View
-from kinetoscope.pages.blocks import to_plain
-from kinetoscope.server import facts, perfetto, sql
-from kinetoscope.server.access import Rules
-from kinetoscope.server.apart import stop
-from kinetoscope.server.asking import Part, integer, own, part
-from kinetoscope.server.endpoint import Asked, Work, endpoint, json_response
-from kinetoscope.server.front import front
-from kinetoscope.server.plain import to_json
-from kinetoscope.server.refusals import AbsurdError, MissingError
-from kinetoscope.server.replies import JSON, refused
-from kinetoscope.server.results import Results
-from kinetoscope.server.run import Run
-from kinetoscope.server.source import Sources
-from kinetoscope.server.workspace import Workspace
+from kinetoscope.pages.parts.blocks import to_plain
+from kinetoscope.server.errors import AbsurdError, MissingError
+from kinetoscope.server.http import perfetto
+from kinetoscope.server.http.access import Rules
+from kinetoscope.server.http.application import front
+from kinetoscope.server.http.endpoint import Asked, Work, endpoint, json_response
+from kinetoscope.server.http.responses import JSON, refused
+from kinetoscope.server.json_encoding import to_json
+from kinetoscope.server.query import Part, integer, own, part
+from kinetoscope.server.results import metadata as facts
+from kinetoscope.server.results.routes import Results
+from kinetoscope.server.runs.run import Run
+from kinetoscope.server.runs.workspace import Workspace
+from kinetoscope.server.source_code import Sources
+from kinetoscope.server.sql import routes as sql
+from kinetoscope.server.sql.process import stop
 from kinetoscope.views.text import nearest
 
 _MOST: Final = 20
@@ -247,7 +249,7 @@ async def _no_such_route(_: Request, error: Exception) -> Response:
 
 def _timeline(workspace: Workspace) -> list[Route]:
     try:
-        from kinetoscope.server.timeline import timeline_routes  # type: ignore[import-not-found,unused-ignore]
+        from kinetoscope.server.timeline.routes import timeline_routes  # type: ignore[import-not-found,unused-ignore]
     except ModuleNotFoundError:  # not written yet
         return []
     found: list[Route] = timeline_routes(workspace)

@@ -19,7 +19,7 @@ from typing import Any, Final
 from kinetoscope.errors import InputError
 from kinetoscope.pages import PAGES
 from kinetoscope.server.app import Server, application
-from kinetoscope.server.inside import Inside, address
+from kinetoscope.server.http.in_process_client import Inside, address
 
 STATIC: Final = Path(__file__).with_name("static")
 

@@ -12,12 +12,12 @@ from typing import Any
 import polars as pl
 
 from kinetoscope.schema import Column, Lines, Result, Schema, StackedBars
-from kinetoscope.views.chart import specification
-from kinetoscope.views.columns import Formatted, formatted
+from kinetoscope.views.charts.chart import specification
+from kinetoscope.views.charts.svg import svg
 from kinetoscope.views.names import shortened
 from kinetoscope.views.numbers import grouped
-from kinetoscope.views.svg import svg
-from kinetoscope.views.terminal import to_text
+from kinetoscope.views.terminal.columns import Formatted, formatted
+from kinetoscope.views.terminal.screen import to_text
 from kinetoscope.views.text import printable
 
 ROWS = 50

@@ -9,9 +9,9 @@ import numpy as np
 
 from kinetoscope import Trace
 from kinetoscope.analyses.annotations import ANALYSIS as RANGES
-from kinetoscope.model.calltree import STEP
-from kinetoscope.model.device import device_work
-from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.execution.call_tree import STEP
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.trace.event_kinds import EventKind
 from tests.golden.comparison import fewest
 from tests.golden.hta import Case
 from tests.golden.outcome import Outcome

@@ -8,7 +8,7 @@ import numpy as np
 
 from kinetoscope import Trace
 from kinetoscope.analyses.idle_breakdown import idle_breakdown
-from kinetoscope.model.device import device_work
+from kinetoscope.model.execution.device_work import device_work
 from tests.golden.comparison import fewest
 from tests.golden.hta import Case
 from tests.golden.outcome import Outcome

@@ -9,8 +9,8 @@ import numpy as np
 
 from kinetoscope import Trace
 from kinetoscope.analyses.kernel_kinds import kernel_kinds
-from kinetoscope.model.device import device_work
-from kinetoscope.model.kinds import WorkKind
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.trace.event_kinds import WorkKind
 from tests.golden.comparison import fewest
 from tests.golden.hta import KINDS, Case, merged
 from tests.golden.outcome import Outcome

@@ -9,8 +9,8 @@ import numpy as np
 
 from kinetoscope import Trace
 from kinetoscope.analyses.kernel_sequences import kernel_sequences
-from kinetoscope.model.calltree import call_tree
-from kinetoscope.model.device import device_work
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.device_work import device_work
 from tests.golden.comparison import fewest
 from tests.golden.hta import Case, results
 from tests.golden.outcome import Outcome

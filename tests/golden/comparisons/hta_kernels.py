@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kinetoscope import Trace, kernels
-from kinetoscope.model.device import device_work
+from kinetoscope.model.execution.device_work import device_work
 from tests.golden.comparison import fewest
 from tests.golden.hta import KINDS, Case, work_kind
 from tests.golden.outcome import Outcome

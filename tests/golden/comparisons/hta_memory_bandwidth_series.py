@@ -9,8 +9,8 @@ import numpy as np
 
 from kinetoscope import Job, Trace
 from kinetoscope.analyses.memory_bandwidth_series import memory_bandwidth_series
-from kinetoscope.model import arguments
-from kinetoscope.model.device import device_work
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.trace import arguments
 from tests.golden.comparison import fewest
 from tests.golden.hta import Case
 from tests.golden.outcome import Outcome

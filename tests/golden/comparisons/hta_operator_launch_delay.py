@@ -8,9 +8,9 @@ import numpy as np
 
 from kinetoscope import Trace
 from kinetoscope.analyses.operator_launch_delay import operator_launch_delay
-from kinetoscope.model.device import device_work
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.naming import rows_named
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
 from tests.golden.comparison import fewest
 from tests.golden.hta import Case
 from tests.golden.outcome import Outcome

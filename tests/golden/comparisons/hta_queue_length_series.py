@@ -8,8 +8,8 @@ import numpy as np
 
 from kinetoscope import Job, Trace
 from kinetoscope.analyses.queue_length_series import queue_length_series
-from kinetoscope.model.device import device_work
-from kinetoscope.model.scope import origin_of_time
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.steps.scope import origin_of_time
 from tests.golden.comparison import fewest
 from tests.golden.hta import Case, results
 from tests.golden.outcome import Outcome

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kinetoscope import Trace, temporal_breakdown
-from kinetoscope.model.device import device_work
-from kinetoscope.model.kinds import WorkKind
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.trace.event_kinds import WorkKind
 from tests.golden.comparison import fewest
 from tests.golden.hta import Case, merged
 from tests.golden.outcome import Outcome

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from kinetoscope import ALL, Selection, collectives
-from kinetoscope.algorithms.intervals import Intervals, intersection, union
-from kinetoscope.model.collective_calls import for_matching
-from kinetoscope.model.steps import steps
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
+from kinetoscope.model.collectives.calls import for_matching
+from kinetoscope.model.steps.steps import steps
 from tests.golden.comparison import fewest
 from tests.golden.outcome import Outcome
 from tests.golden.plugin import HOST_CALLS, Case, host_calls

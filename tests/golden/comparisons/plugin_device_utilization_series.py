@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from kinetoscope import device_utilization_series
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.scope import origin_of_time
+from kinetoscope.model.steps.scope import origin_of_time
+from kinetoscope.model.trace.event_kinds import EventKind
 from tests.golden.comparison import fewest
 from tests.golden.outcome import Outcome
 from tests.golden.plugin import Case

@@ -9,8 +9,8 @@ import numpy as np
 
 from kinetoscope import Trace
 from kinetoscope.analyses.memory_by_operator import memory_by_operator
-from kinetoscope.model import arguments
-from kinetoscope.model.kinds import EventKind
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind
 from tests.golden.comparison import fewest
 from tests.golden.comparisons.plugin_memory_curve import device_name
 from tests.golden.comparisons.plugin_operators import MODULES, NO_OPERATORS, OVERLOADS, plain, summed, tree

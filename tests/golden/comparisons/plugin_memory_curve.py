@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kinetoscope.analyses.memory_curve import memory_curve
-from kinetoscope.model import arguments
-from kinetoscope.model.scope import origin_of_time
+from kinetoscope.model.steps.scope import origin_of_time
+from kinetoscope.model.trace import arguments
 from tests.golden.comparison import fewest
 from tests.golden.outcome import Outcome
 from tests.golden.plugin import Case

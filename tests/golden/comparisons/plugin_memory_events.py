@@ -7,8 +7,8 @@ from collections import Counter
 from typing import Any
 
 from kinetoscope.analyses.memory_events import memory_events
-from kinetoscope.model import arguments
-from kinetoscope.model.scope import origin_of_time
+from kinetoscope.model.steps.scope import origin_of_time
+from kinetoscope.model.trace import arguments
 from tests.golden.comparison import fewest
 from tests.golden.comparisons.plugin_memory_curve import ADDRESSES, device_name
 from tests.golden.comparisons.plugin_operators import plain

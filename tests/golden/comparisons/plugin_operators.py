@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from kinetoscope import Trace, operators
-from kinetoscope.model import arguments
+from kinetoscope.model.trace import arguments
 from tests.golden import plugin_tree
 from tests.golden.comparison import fewest
 from tests.golden.outcome import Outcome

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kinetoscope import rank_balance
-from kinetoscope.algorithms.intervals import Intervals, intersection, union
-from kinetoscope.model.device import device_work
-from kinetoscope.model.kinds import WorkKind
-from kinetoscope.model.steps import steps
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.steps.steps import steps
+from kinetoscope.model.trace.event_kinds import WorkKind
 from tests.golden.comparison import fewest
 from tests.golden.outcome import Outcome
 from tests.golden.plugin import HOST_CALLS, Case, host_calls

@@ -4,7 +4,7 @@ import type { Column } from "../api/types";
 import { grouped, inScale, instant, MISSING, significant, type Scale } from "../base/numbers";
 import { anything } from "../base/text";
 
-/** Numbers that name something are not grouped: thread 12345 is not 12 345 of anything. As views/columns.py. */
+/** Numbers that name something are not grouped: thread 12345 is not 12 345 of anything. As views/terminal/columns.py. */
 const NAMES_SOMETHING = new Set([
   "rank",
   "device",

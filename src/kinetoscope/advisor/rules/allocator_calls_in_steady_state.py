@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.fetching import range_of_mean
+from kinetoscope.advisor.evidence.data_loader import range_of_mean
+from kinetoscope.advisor.evidence.memory import allocator_calls, in_steady_state
+from kinetoscope.advisor.evidence.phrases import each_step, quoted
+from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import Claim, Stake
-from kinetoscope.advisor.memory_use import allocator_calls, in_steady_state
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.where import seen
-from kinetoscope.advisor.words import each_step, quoted
 from kinetoscope.views.numbers import shown
 
 _SURE: Final = 0.8

@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
+from kinetoscope.advisor.evidence.phrases import each_step
+from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import Claim, Stake
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.where import seen
-from kinetoscope.advisor.words import each_step
-from kinetoscope.algorithms.intervals import difference, intersection, union
-from kinetoscope.model.collective_calls import base_of, computation, selected_calls
+from kinetoscope.algorithms.intervals.intervals import difference, intersection, union
+from kinetoscope.model.collectives.calls import base_of, computation, selected_calls
 from kinetoscope.views.numbers import shown
 
 _LEAST: Final = 0.03

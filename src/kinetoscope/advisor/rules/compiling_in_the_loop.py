@@ -9,18 +9,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.advisor.evidence.phrases import each_step, joined
+from kinetoscope.advisor.evidence.source_location import Spot, spot
+from kinetoscope.advisor.evidence.stakes import is_worth_it, stake_seen
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.spots import Spot, spot
-from kinetoscope.advisor.words import each_step, joined
-from kinetoscope.advisor.worth import is_worth_it, stake_seen
-from kinetoscope.algorithms.intervals import Intervals, union
-from kinetoscope.model.calltree import main_thread
-from kinetoscope.model.health import many
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.naming import rows_named
-from kinetoscope.model.steps import step_of
-from kinetoscope.model.trace import Trace
+from kinetoscope.algorithms.intervals.intervals import Intervals, union
+from kinetoscope.model.execution.call_tree import main_thread
+from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.symptoms import many
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.numbers import shown
 
 _TIMED: Final = " (dynamo_timed)"

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.copies_to_device import (
+from kinetoscope.advisor.evidence.copies_to_device import (
     LARGE,
     at_rate,
     copies_to_device,
@@ -17,11 +17,11 @@ from kinetoscope.advisor.copies_to_device import (
     selected,
     waited,
 )
+from kinetoscope.advisor.evidence.phrases import each_step
+from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.where import seen
-from kinetoscope.advisor.words import each_step
-from kinetoscope.algorithms.intervals import merge
+from kinetoscope.algorithms.intervals.intervals import merge
 from kinetoscope.views.numbers import shown
 
 _SURE: Final = 0.9

@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
+from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.where import seen
-from kinetoscope.algorithms.intervals import Intervals, difference, intersection, union
-from kinetoscope.model.health import many
-from kinetoscope.model.kinds import EventKind, WorkKind
-from kinetoscope.model.naming import rows_named
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.symptoms import many
 from kinetoscope.views.numbers import shown
 
 _SPAN: Final = "DataParallel.forward"

@@ -9,10 +9,10 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.exchange import EARLY, Exchange, exchange
+from kinetoscope.advisor.evidence.communication import EARLY, Exchange, exchange
+from kinetoscope.advisor.evidence.phrases import each_step, quoted, share
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import JobView, Rule
-from kinetoscope.advisor.words import each_step, quoted, share
 from kinetoscope.views.numbers import shown
 
 _BUCKET: Final = 25e6

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kinetoscope.advisor.evidence.memory import allocator_calls, in_steady_state, memory_use
+from kinetoscope.advisor.evidence.phrases import share
+from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import NOTHING, Claim
-from kinetoscope.advisor.memory_use import allocator_calls, in_steady_state, memory_use
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.where import seen
-from kinetoscope.advisor.words import share
 from kinetoscope.views.numbers import shown
 
 _HELD: Final = 0.3

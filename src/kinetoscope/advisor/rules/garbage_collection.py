@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
+from kinetoscope.advisor.evidence.phrases import each_step
+from kinetoscope.advisor.evidence.stakes import is_worth_it, stake_seen
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it, stake_seen
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.naming import rows_named
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
 from kinetoscope.views.numbers import shown
 
 _NAME: Final = "Python GC"

@@ -7,10 +7,10 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.exchange import exchange
+from kinetoscope.advisor.evidence.communication import exchange
+from kinetoscope.advisor.evidence.phrases import each_step
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import JobView, Rule
-from kinetoscope.advisor.words import each_step
 from kinetoscope.views.numbers import shown
 
 _RATE: Final = 4e9

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import polars as pl
 
+from kinetoscope.advisor.evidence.memory import memory_use
+from kinetoscope.advisor.evidence.phrases import quoted
 from kinetoscope.advisor.finding import NOTHING, Claim, Evidence
-from kinetoscope.advisor.memory_use import memory_use
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.words import quoted
 from kinetoscope.views.numbers import shown
 
 _LEAST: Final = 4096

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from kinetoscope.advisor.evidence.phrases import joined, share
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.words import joined, share
 
 _IDLE: Final = 0.1
 """Share of the step, under which a device is not idle."""

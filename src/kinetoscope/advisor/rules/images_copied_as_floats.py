@@ -8,12 +8,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.advisor.copies_to_device import LARGE, ToDevice, copies_to_device, running, selected
+from kinetoscope.advisor.evidence.copies_to_device import LARGE, ToDevice, copies_to_device, running, selected
+from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.where import seen
-from kinetoscope.model import arguments
-from kinetoscope.model.element_types import element_type
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.element_types import element_type
 from kinetoscope.views.numbers import shown
 
 _COLORS: Final = 3

@@ -9,16 +9,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.advisor.evidence.phrases import each_step, quoted, share
+from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, stake_over
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import wording
-from kinetoscope.advisor.words import each_step, quoted, share
-from kinetoscope.advisor.worth import is_worth_it, nothing_changes, stake_over
-from kinetoscope.algorithms.intervals import intersection, union
-from kinetoscope.model import arguments
-from kinetoscope.model.devices import devices
-from kinetoscope.model.kernel_units import YES, kernel_units
-from kinetoscope.model.kinds import WorkKind
+from kinetoscope.algorithms.intervals.intervals import intersection, union
+from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.device.kernel_units import YES, kernel_units
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.views.numbers import shown
 
 Floats = NDArray[np.float64]

@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
+from kinetoscope.advisor.evidence.launch_time import launching_time
+from kinetoscope.advisor.evidence.phrases import each_step, share
+from kinetoscope.advisor.evidence.stakes import is_worth_it, stake_over
 from kinetoscope.advisor.finding import Claim, Evidence
-from kinetoscope.advisor.launching_time import launching_time
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.words import each_step, share
-from kinetoscope.advisor.worth import is_worth_it, stake_over
-from kinetoscope.algorithms.intervals import merge
-from kinetoscope.model.launching import launches
+from kinetoscope.algorithms.intervals.intervals import merge
+from kinetoscope.model.device.launches import launches
 from kinetoscope.views.numbers import shown
 
 _SURE: Final = 0.9

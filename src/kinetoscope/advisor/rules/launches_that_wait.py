@@ -7,16 +7,16 @@ from typing import Final
 
 import numpy as np
 
+from kinetoscope.advisor.evidence.launch_time import launching_time
+from kinetoscope.advisor.evidence.phrases import each_step, share
+from kinetoscope.advisor.evidence.stakes import is_worth_it, stake_over
+from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import Claim
-from kinetoscope.advisor.launching_time import launching_time
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.where import seen
-from kinetoscope.advisor.words import each_step, share
-from kinetoscope.advisor.worth import is_worth_it, stake_over
-from kinetoscope.algorithms.intervals import merge
-from kinetoscope.model.device import device_work
-from kinetoscope.model.kinds import WorkKind
-from kinetoscope.model.runtime_calls import CallKind, call_kinds
+from kinetoscope.algorithms.intervals.intervals import merge
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.views.numbers import shown
 
 _FEWEST: Final = 20

@@ -8,13 +8,13 @@ from typing import Final
 
 import numpy as np
 
+from kinetoscope.advisor.evidence.phrases import each_step, quoted
+from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, stake_over, without
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.words import each_step, quoted
-from kinetoscope.advisor.worth import is_worth_it, nothing_changes, stake_over, without
-from kinetoscope.algorithms.intervals import intersection, union
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.naming import rows_named
+from kinetoscope.algorithms.intervals.intervals import intersection, union
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
 from kinetoscope.views.numbers import shown
 
 _WORDS: Final = ("chwToN", "hwcToN", "batched_transpose_", "nchw2nhwc", "nhwc2nchw")

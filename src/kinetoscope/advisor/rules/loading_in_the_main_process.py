@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.fetching import IN_PROCESS, WORTH, confidence, fetches, gains_without, sure
+from kinetoscope.advisor.evidence.data_loader import IN_PROCESS, WORTH, confidence, fetches, gains_without, sure
+from kinetoscope.advisor.evidence.phrases import share
+from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.where import seen
 from kinetoscope.advisor.wording import wording
-from kinetoscope.advisor.words import share
 from kinetoscope.views.numbers import shown
 
 _FEWEST: Final = 2

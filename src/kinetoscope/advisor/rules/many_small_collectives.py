@@ -8,10 +8,10 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.exchange import EARLY, exchange
+from kinetoscope.advisor.evidence.communication import EARLY, exchange
+from kinetoscope.advisor.evidence.phrases import each_step, quoted
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import JobView, Rule
-from kinetoscope.advisor.words import each_step, quoted
 from kinetoscope.views.numbers import shown
 
 _SMALL: Final = 1 << 20

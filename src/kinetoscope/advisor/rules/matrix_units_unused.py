@@ -8,19 +8,19 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.advisor.evidence.optimizers import optimizer_steps
+from kinetoscope.advisor.evidence.phrases import quoted, share
+from kinetoscope.advisor.evidence.source_location import launched_in
+from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, stake_over
 from kinetoscope.advisor.finding import Claim, Evidence
-from kinetoscope.advisor.optimizers import optimizer_steps
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.spots import launched_in
-from kinetoscope.advisor.words import quoted, share
-from kinetoscope.advisor.worth import is_worth_it, nothing_changes, stake_over
-from kinetoscope.algorithms.intervals import intersection, union
-from kinetoscope.model.device_peaks import Peak
-from kinetoscope.model.devices import devices
-from kinetoscope.model.flop_precisions import FP32
-from kinetoscope.model.flop_rates import FlopRates, flop_rates, known_peaks
-from kinetoscope.model.kinds import EventKind, WorkKind
-from kinetoscope.model.naming import rows_named
+from kinetoscope.algorithms.intervals.intervals import intersection, union
+from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.device.peaks import Peak
+from kinetoscope.model.flops.precision import FP32
+from kinetoscope.model.flops.rates import FlopRates, flop_rates, known_peaks
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_named
 
 _CAPABLE: Final = (7, 0)
 """Compute capability from which on NVIDIA's devices have tensor cores."""

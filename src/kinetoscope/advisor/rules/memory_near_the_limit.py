@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kinetoscope.advisor.evidence.memory import memory_use
+from kinetoscope.advisor.evidence.phrases import share
+from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import NOTHING, Claim
-from kinetoscope.advisor.memory_use import memory_use
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.where import seen
-from kinetoscope.advisor.words import share
-from kinetoscope.model.health import many
-from kinetoscope.model.memory import out_of_memory
+from kinetoscope.model.memory.allocator import out_of_memory
+from kinetoscope.model.trace.symptoms import many
 from kinetoscope.views.numbers import shown
 
 _NEAR: Final = 0.9

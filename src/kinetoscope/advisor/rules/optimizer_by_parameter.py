@@ -8,17 +8,17 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.advisor.evidence.optimizers import optimizer_steps, works_on_all
+from kinetoscope.advisor.evidence.phrases import each_step
+from kinetoscope.advisor.evidence.source_location import launched_in
+from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, says_who_computes, stake_over, without
 from kinetoscope.advisor.finding import Claim, Evidence
-from kinetoscope.advisor.optimizers import optimizer_steps, works_on_all
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.spots import launched_in
-from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it, nothing_changes, says_who_computes, stake_over, without
-from kinetoscope.algorithms.intervals import Intervals, intersection, merge, union
-from kinetoscope.model.calltree import call_tree
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.outermost import outermost_ops
-from kinetoscope.model.what_if import Factors
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
+from kinetoscope.model.critical_path.what_if import Factors
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.outermost import outermost_ops
+from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.views.numbers import shown
 
 _FEWEST: Final = 20

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kinetoscope.advisor.evidence.phrases import joined
 from kinetoscope.advisor.finding import NOTHING, Claim
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.words import joined
-from kinetoscope.model.devices import devices
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.unrecorded import recorded_options
+from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.unrecorded import recorded_options
 
 _IDLE: Final = 0.1
 """Share of the steps in which the devices are idle from which on more would help."""

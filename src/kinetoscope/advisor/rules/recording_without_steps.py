@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kinetoscope.advisor.evidence.phrases import joined
 from kinetoscope.advisor.finding import NOTHING, Claim
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import wording
-from kinetoscope.advisor.words import joined
-from kinetoscope.model.calltree import call_tree
-from kinetoscope.model.health import many
-from kinetoscope.model.recording import recording
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.trace.recording import recording
+from kinetoscope.model.trace.symptoms import many
 
 _FEWEST: Final = 3
 """Steps from which on what varies between them shows."""

@@ -8,17 +8,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.advisor.attention import unfused_attention
+from kinetoscope.advisor.evidence.attention import unfused_attention
+from kinetoscope.advisor.evidence.phrases import each_step, share
+from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, stake_over
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.words import each_step, share
-from kinetoscope.advisor.worth import is_worth_it, nothing_changes, stake_over
-from kinetoscope.algorithms.intervals import intersection, union
-from kinetoscope.model import arguments
-from kinetoscope.model.device_peaks import PRECISIONS
-from kinetoscope.model.flop_rates import FlopRates, flop_rates
-from kinetoscope.model.kernel_units import NO, kernel_units
-from kinetoscope.model.kinds import WorkKind
+from kinetoscope.algorithms.intervals.intervals import intersection, union
+from kinetoscope.model.device.kernel_units import NO, kernel_units
+from kinetoscope.model.device.peaks import PRECISIONS
+from kinetoscope.model.flops.rates import FlopRates, flop_rates
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import WorkKind
 
 _ALIGNED: Final = 8
 """Elements of 16 bits in 16 bytes, the unit that matrices are loaded in."""

@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.fetching import FROM_WORKERS, WORTH, fetches, first_fetches, gains_without, starts
+from kinetoscope.advisor.evidence.data_loader import FROM_WORKERS, WORTH, fetches, first_fetches, gains_without, starts
+from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import NOTHING, Claim, Stake
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.where import seen
-from kinetoscope.algorithms.intervals import merge, union
-from kinetoscope.model.health import many
+from kinetoscope.algorithms.intervals.intervals import merge, union
+from kinetoscope.model.trace.symptoms import many
 from kinetoscope.views.numbers import shown
 
 _SURE: Final = 0.8

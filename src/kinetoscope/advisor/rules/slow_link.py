@@ -7,11 +7,11 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.exchange import PAIRWISE, exchange
+from kinetoscope.advisor.evidence.communication import PAIRWISE, exchange
+from kinetoscope.advisor.evidence.phrases import quoted
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import JobView, Rule
-from kinetoscope.advisor.words import quoted
-from kinetoscope.model.process_groups import ranks_of
+from kinetoscope.model.collectives.process_groups import ranks_of
 from kinetoscope.views.numbers import shown
 
 _SLOWER: Final = 1.4

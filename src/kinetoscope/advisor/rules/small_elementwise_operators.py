@@ -9,17 +9,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.advisor.elementwise import changes_nothing, elementwise_ops
+from kinetoscope.advisor.evidence.elementwise import changes_nothing, elementwise_ops
+from kinetoscope.advisor.evidence.optimizers import optimizer_steps, zero_grads
+from kinetoscope.advisor.evidence.phrases import each_step
+from kinetoscope.advisor.evidence.source_location import inside, launched_in, spot
+from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, says_who_computes, stake_over, without
 from kinetoscope.advisor.finding import Claim, Evidence
-from kinetoscope.advisor.optimizers import optimizer_steps, zero_grads
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.spots import inside, launched_in, spot
-from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it, nothing_changes, says_who_computes, stake_over, without
 from kinetoscope.algorithms.grouping import sum_by
-from kinetoscope.algorithms.intervals import Intervals, difference, intersection, merge, union
-from kinetoscope.model.outermost import outermost_op, outermost_ops
-from kinetoscope.model.what_if import Factors
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
+from kinetoscope.model.critical_path.what_if import Factors
+from kinetoscope.model.execution.outermost import outermost_op, outermost_ops
 from kinetoscope.views.numbers import shown
 
 _RUN: Final = 3

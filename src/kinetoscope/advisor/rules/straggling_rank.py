@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from kinetoscope.advisor.exchange import Exchange, Late, exchange
+from kinetoscope.advisor.evidence.communication import Exchange, Late, exchange
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import Wording, wording

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.fetching import (
+from kinetoscope.advisor.evidence.data_loader import (
     FROM_WORKERS,
     WORTH,
     confidence,
@@ -18,12 +18,12 @@ from kinetoscope.advisor.fetching import (
     range_of_mean,
     sure,
 )
+from kinetoscope.advisor.evidence.phrases import share
+from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import Claim, Stake
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.where import seen
 from kinetoscope.advisor.wording import wording
-from kinetoscope.advisor.words import share
-from kinetoscope.algorithms.intervals import union
+from kinetoscope.algorithms.intervals.intervals import union
 from kinetoscope.views.numbers import shown
 
 _ROOM: Final = 1.25

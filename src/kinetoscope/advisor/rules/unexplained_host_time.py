@@ -8,22 +8,22 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.advisor.evidence.periodicity import is_regular
+from kinetoscope.advisor.evidence.phrases import each_step, quoted
+from kinetoscope.advisor.evidence.source_location import Spot, spot
+from kinetoscope.advisor.evidence.stakes import is_worth_it, says_who_computes, stake_over, stake_seen
 from kinetoscope.advisor.finding import Claim, Evidence
-from kinetoscope.advisor.regular import is_regular
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.spots import Spot, spot
-from kinetoscope.advisor.words import each_step, quoted
-from kinetoscope.advisor.worth import is_worth_it, says_who_computes, stake_over, stake_seen
-from kinetoscope.algorithms.intervals import Intervals, difference, intersection, union
-from kinetoscope.algorithms.tree import enclosing
-from kinetoscope.model.calls import call_name
-from kinetoscope.model.calltree import STEP, call_tree, main_thread
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.loading import is_data_loading
-from kinetoscope.model.naming import rows_named
-from kinetoscope.model.steps import step_of
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.unrecorded import recorded_options, unrecorded
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
+from kinetoscope.algorithms.trees.tree import enclosing
+from kinetoscope.model.execution.call_tree import STEP, call_tree, main_thread
+from kinetoscope.model.execution.calls import call_name
+from kinetoscope.model.steps.data_loading import is_data_loading
+from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import recorded_options, unrecorded
 from kinetoscope.views.numbers import shown
 
 _SURE: Final = 0.85

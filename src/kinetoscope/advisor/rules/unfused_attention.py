@@ -8,15 +8,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.advisor.attention import Attention
-from kinetoscope.advisor.attention import unfused_attention as find
+from kinetoscope.advisor.evidence.attention import Attention
+from kinetoscope.advisor.evidence.attention import unfused_attention as find
+from kinetoscope.advisor.evidence.phrases import each_step
+from kinetoscope.advisor.evidence.source_location import launched_in, spot
+from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, says_who_computes, stake_over, without
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.spots import launched_in, spot
-from kinetoscope.advisor.words import each_step
-from kinetoscope.advisor.worth import is_worth_it, nothing_changes, says_who_computes, stake_over, without
-from kinetoscope.algorithms.intervals import Intervals, intersection, merge, union
-from kinetoscope.model.what_if import Factors
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
+from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.views.numbers import shown
 
 _AT_MOST: Final = (0.1, 0.85)

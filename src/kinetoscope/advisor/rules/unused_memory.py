@@ -8,20 +8,20 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.advisor.fetching import FROM_WORKERS, IN_PROCESS, fetches, loader_time
+from kinetoscope.advisor.evidence.data_loader import FROM_WORKERS, IN_PROCESS, fetches, loader_time
+from kinetoscope.advisor.evidence.memory import Use, memory_use
+from kinetoscope.advisor.evidence.phrases import share
+from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import Claim
-from kinetoscope.advisor.memory_use import Use, memory_use
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.where import seen
 from kinetoscope.advisor.wording import wording
-from kinetoscope.advisor.words import share
-from kinetoscope.algorithms.intervals import Intervals, difference, merge
-from kinetoscope.algorithms.tree import ancestor
-from kinetoscope.model import arguments
-from kinetoscope.model.calltree import call_tree
-from kinetoscope.model.kinds import EventKind, WorkKind
-from kinetoscope.model.naming import rows_named
-from kinetoscope.model.runtime_calls import WAITS, CallKind, call_kinds
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, merge
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.runtime_calls import WAITS, CallKind, call_kinds
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_named
 from kinetoscope.views.numbers import shown
 
 _USED: Final = 0.5

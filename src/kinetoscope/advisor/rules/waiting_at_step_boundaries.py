@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.advisor.exchange import exchange
+from kinetoscope.advisor.evidence.communication import exchange
+from kinetoscope.advisor.evidence.periodicity import is_regular
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
-from kinetoscope.advisor.regular import is_regular
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import wording
-from kinetoscope.model.naming import listed
+from kinetoscope.model.trace.names import listed
 from kinetoscope.views.numbers import shown
 
 _LATE: Final = 0.05

@@ -10,21 +10,21 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.advisor.copies_to_device import copies_to_device
-from kinetoscope.advisor.fetching import SURE, WORTH, confidence, gains_without, loader_time
+from kinetoscope.advisor.evidence.copies_to_device import copies_to_device
+from kinetoscope.advisor.evidence.data_loader import SURE, WORTH, confidence, gains_without, loader_time
+from kinetoscope.advisor.evidence.phrases import quoted, share
+from kinetoscope.advisor.evidence.source_location import source_of
+from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import Claim, Confidence, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.spots import source_of
-from kinetoscope.advisor.where import seen
 from kinetoscope.advisor.wording import wording
-from kinetoscope.advisor.words import quoted, share
-from kinetoscope.algorithms.intervals import Intervals, covered, difference, intersection, union
-from kinetoscope.algorithms.tree import ancestor
-from kinetoscope.model.calltree import STEP, call_tree, main_thread
-from kinetoscope.model.kinds import EventKind
-from kinetoscope.model.loading import gap_spans, waits_for_data
-from kinetoscope.model.naming import rows_named
-from kinetoscope.model.trace import Trace
+from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.call_tree import STEP, call_tree, main_thread
+from kinetoscope.model.steps.data_loading import gap_spans, waits_for_data
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.numbers import shown
 
 _READERS: Final = (

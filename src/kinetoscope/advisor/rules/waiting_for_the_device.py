@@ -9,27 +9,27 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.advisor.evidence.phrases import each_step, quoted
+from kinetoscope.advisor.evidence.source_location import frame_of, inside, spot
+from kinetoscope.advisor.evidence.stakes import is_worth_it, stake_over
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.spots import frame_of, inside, spot
-from kinetoscope.advisor.words import each_step, quoted
-from kinetoscope.advisor.worth import is_worth_it, stake_over
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.algorithms.intervals import Intervals, intersection, union
-from kinetoscope.model.calls import call_name
-from kinetoscope.model.calltree import enclosing_op
-from kinetoscope.model.copies import direction
-from kinetoscope.model.device import device_work
-from kinetoscope.model.kinds import EventKind, WorkKind
-from kinetoscope.model.loading import is_data_loading
-from kinetoscope.model.naming import rows_named
-from kinetoscope.model.outermost import outermost_op
-from kinetoscope.model.runtime_calls import CallKind, call_kinds
-from kinetoscope.model.stream_order import launch_times
-from kinetoscope.model.trace import Trace
-from kinetoscope.model.waiting import host_waits
-from kinetoscope.model.waiting_cost import idle_after
-from kinetoscope.model.what_if import Factors
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
+from kinetoscope.model.critical_path.what_if import Factors
+from kinetoscope.model.device.copies import direction
+from kinetoscope.model.execution.call_tree import enclosing_op
+from kinetoscope.model.execution.calls import call_name
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.outermost import outermost_op
+from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.streams import launch_times
+from kinetoscope.model.execution.synchronization import host_waits
+from kinetoscope.model.execution.synchronization_cost import idle_after
+from kinetoscope.model.steps.data_loading import is_data_loading
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.numbers import shown
 
 _SURE: Final = 0.8

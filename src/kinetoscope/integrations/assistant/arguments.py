@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 
 from kinetoscope.errors import UsageError
 from kinetoscope.integrations.assistant.wording import brief
-from kinetoscope.server.asking import selection as of_query
+from kinetoscope.server.query import selection as of_query
 from kinetoscope.views.text import nearest
 
 LONGEST_ASKED: Final = 20_000

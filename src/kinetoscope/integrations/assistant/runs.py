@@ -10,7 +10,7 @@ from typing import Any, Final
 from kinetoscope.errors import NotFoundError, UsageError
 from kinetoscope.integrations.assistant.wording import brief
 from kinetoscope.model.job import Job
-from kinetoscope.server.workspace import Workspace
+from kinetoscope.server.runs.workspace import Workspace
 
 _FEW: Final = 4
 """Runs that are not in the list and stay open."""
@@ -37,7 +37,7 @@ class Folders:
         Raises:
             KinetoscopeError: there is none of this name, it lies elsewhere, or it cannot be read.
         """
-        from kinetoscope.server.asking import integers
+        from kinetoscope.server.query import integers
 
         run = self._found(given[name])
         ranks = integers("ranks", given["ranks"]) if given.get("ranks") else None

@@ -24,7 +24,7 @@ from kinetoscope.integrations.assistant.wording import (
     notes,
     table,
 )
-from kinetoscope.server.refusals import ForbiddenError
+from kinetoscope.server.errors import ForbiddenError
 from kinetoscope.views.text import nearest
 
 
@@ -94,8 +94,8 @@ def _analysis(name: str) -> Any:
 
 def _run_analysis(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
     from kinetoscope.analyses import RECORDED
-    from kinetoscope.model.selection import settled
-    from kinetoscope.server.asking import parameters
+    from kinetoscope.model.steps.selection import settled
+    from kinetoscope.server.query import parameters
 
     analysis = _analysis(given["name"])
     asked = QueryParams([(f"p.{name}", _text(value)) for name, value in given.get("params", {}).items()])
@@ -170,7 +170,7 @@ def _explain(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _diff(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
-    from kinetoscope.compare.diff import diff
+    from kinetoscope.compare.diff.diff import diff
 
     found = diff(folders.job(given, "base"), folders.job(given, "new"), select=selection(given))
     waterfall, rows = table(found.waterfall, {"limit": MOST_ROWS}, "waterfall"), table(found.rows, given)
@@ -185,7 +185,7 @@ def _diff(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sql(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
-    from kinetoscope.server.sql import answered, require_harmless
+    from kinetoscope.server.sql.routes import answered, require_harmless
 
     try:
         require_harmless(given["query"])
@@ -196,8 +196,8 @@ def _sql(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _list_tables(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
     del folders
-    from kinetoscope.model.sql import schema_of
-    from kinetoscope.model.tables import TABLES
+    from kinetoscope.model.tables.sql import schema_of
+    from kinetoscope.model.tables.tables import TABLES
 
     names = [given["table"]] if given.get("table") else list(TABLES)
     for name in names:
@@ -213,7 +213,7 @@ def _list_tables(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _list_runs(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
-    from kinetoscope.server.run import state_of
+    from kinetoscope.server.runs.run import state_of
 
     runs = folders.runs()
     offset, limit = given.get("offset", 0), given.get("limit", ROWS)

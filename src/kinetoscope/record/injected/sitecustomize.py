@@ -50,7 +50,7 @@ class _WhenTorchIsImported:
     def begin(self) -> None:
         try:
             _find_package(self.package)
-            from kinetoscope.record.running import begin
+            from kinetoscope.record.always_on.running import begin
 
             begin(self.plan)
         except Exception as error:  # noqa: BLE001 - the program must run, whatever happens here

@@ -1,0 +1,1 @@
+"""What rules ask a trace for."""

@@ -1,0 +1,264 @@
+"""What the collectives of a job cost, and where the time goes that nothing hides: asked once for all rules about ranks.
+
+Exposed communication of the average step is laid out on an axis of its own, transfer first, waiting after it. Rules
+claim stretches of that axis, so that two of them do not count the same time.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.advisor.rule import JobView
+from kinetoscope.algorithms.intervals.intervals import Intervals, covered
+from kinetoscope.model.collectives.bandwidth import collectives_of, with_costs
+from kinetoscope.model.collectives.calls import base_of, computation, for_matching
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.job import Partial
+from kinetoscope.model.matching.match import join, match
+from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Column, Schema
+
+COLLECTIVES = Schema(
+    Column("rank", pl.Int64, "The lowest rank that took part."),
+    Column("group", pl.String, "The process group; null where nothing tells."),
+    Column("group_size", pl.Int64, "Ranks in it."),
+    Column("group_ranks", pl.String, "Which they are."),
+    Column("hosts", pl.Int64, "Machines that they are on; null where the files do not say."),
+    Column("kind", pl.String, "all_reduce, all_gather, …"),
+    Column("dtype", pl.String, "Type of the elements."),
+    Column("bytes", pl.Int64, "Size as nccl-tests counts it.", "bytes"),
+    Column("on_host", pl.Boolean, "Do they run on hosts although there is work on devices?"),
+    Column("by_host", pl.Boolean, "Do hosts carry them out, whether there is work on devices or not?"),
+    Column("calls", pl.Float64, "In an average step of a rank that takes part."),
+    Column("members", pl.Float64, "Share of all ranks and steps that take part."),
+    Column("transfer", pl.Float64, "The least that one took on any of its ranks: the middle of them.", "ns"),
+    Column("fastest", pl.Float64, "The same: of the quickest tenth.", "ns"),
+    Column(
+        "exposed_transfer", pl.Float64, "Transfer that no computation hides, in an average step of all ranks.", "ns"
+    ),
+    Column("exposed", pl.Float64, "The same with waiting for late ranks.", "ns"),
+    Column("before", pl.Float64, "Share of the step's computation done before the first of them: the middle."),
+    Column("factor", pl.Float64, "Bus / algorithm bandwidth."),
+    Column("computation", pl.Float64, "Computation of an average step of all ranks.", "ns"),
+)
+"""What `exchange` knows of collectives: a row for each group, kind, type and size."""
+
+_ALIKE: Final = ("group", "kind", "dtype", "bytes", "on_host")
+
+
+@dataclass(frozen=True)
+class Late:
+    """A rank that the others wait for.
+
+    Attributes:
+        rank: which.
+        cause: as the analysis says.
+        cost: what it costs each of the others in an average step, ns.
+        ahead: how much less communication it has in the open than the others; what is late in collectives of its own
+            is not: so it tells, of a single straggler, what it costs, more exactly.
+        waiting: the cost on average over all ranks, itself among them; place: where that is on the axis, ns.
+    """
+
+    rank: int
+    cause: str
+    cost: float
+    ahead: float
+    waiting: float
+    place: float
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Exposed communication of the average step of a job.
+
+    Attributes:
+        collectives: rows of `COLLECTIVES`.
+        ranks: how many.
+        steps: steps of a rank, on average.
+        step: the average step, ns.
+        transfer, waiting: of it, not hidden, on average over all ranks, ns.
+        late: those that are stragglers in most steps, the costliest first.
+        pipeline: do ranks wait for others that send to them, or receive?
+        balance: of each rank and step, as the analysis `rank_balance` says.
+    """
+
+    collectives: pl.DataFrame
+    ranks: int
+    steps: float
+    step: float
+    transfer: float
+    waiting: float
+    late: tuple[Late, ...]
+    pipeline: bool
+    balance: pl.DataFrame
+
+    @property
+    def rest(self) -> float:
+        """Waiting that no straggler is charged with, ns."""
+        return max(self.waiting - sum(each.waiting for each in self.late), 0.0)
+
+    def of_transfer(self, length: float, place: float = 0.0) -> Intervals:
+        """A stretch of the axis that is transfer."""
+        return _stretch(min(place, self.transfer), min(place + length, self.transfer))
+
+    def of_rest(self, length: float) -> Intervals:
+        """A stretch that is waiting for no straggler."""
+        until = self.transfer + self.waiting
+        return _stretch(until - min(length, self.rest), until)
+
+    def of_late(self, late: Late) -> Intervals:
+        """The stretch that is waiting for a straggler."""
+        return _stretch(self.transfer + late.place, self.transfer + late.place + late.waiting)
+
+
+def exchange(look: JobView) -> Exchange:
+    """Asked by `look.of(exchange)`."""
+    balance = look.ask("rank_balance").frame
+    ranks = max(balance["rank"].n_unique(), 1)
+    exposed = _mean(balance["exposed_communication"])
+    waiting = _mean(balance["exposed_waiting"])
+    step = _mean(balance["duration"])
+    # Where next to nothing is exposed no rule has anything to say, and nothing more is asked.
+    quiet = exposed < _QUIET * step or ranks < 2
+    found = COLLECTIVES.empty()
+    if not quiet:
+        found = look.job.reduce(_of_trace, join, _finished, COLLECTIVES, look.select).frame
+        found = _limited(found, exposed - waiting)
+    late = tuple(_late(look, balance)) if waiting >= _QUIET * step and not quiet else ()
+    sends = float(found.filter(pl.col("kind").is_in(PAIRWISE))["exposed"].sum())
+    pipeline = sends > _PIPELINE * float(found["exposed"].sum())
+    return Exchange(found, ranks, len(balance) / ranks, step, exposed - waiting, waiting, late, pipeline, balance)
+
+
+EARLY: Final = 0.12
+"""Share of the computation after which gradients may be reduced; what is reduced before is needed at once."""
+
+PAIRWISE: Final = ("send", "recv", "send_recv")
+
+_PIPELINE: Final = 0.1
+"""Share of the exposed communication that is sending and receiving, from which on stages of a pipeline are supposed."""
+
+_QUIET: Final = 0.005
+"""Share of a step that is not worth a word."""
+
+_SEVERAL: Final = 4
+_MUCH, _SELDOM = 0.25, 0.5
+"""What costs a quarter of the worst step or more in half of the steps at most happens now and then."""
+
+
+def _mean(values: pl.Series) -> float:
+    mean = values.mean()
+    return float(mean) if isinstance(mean, (int, float)) else 0.0
+
+
+def _stretch(start: float, end: float) -> Intervals:
+    whole = np.array([[round(start)], [round(end)]], np.int64)
+    return Intervals(*whole) if whole[1, 0] > whole[0, 0] else Intervals(whole[0, :0], whole[1, :0])
+
+
+def _late(look: JobView, balance: pl.DataFrame) -> Iterator[Late]:
+    """The stragglers, the costliest first, one behind the other on the axis."""
+    table = look.ask("stragglers").frame.filter("straggler").sort("lost", "rank", descending=[True, False])
+    ranks = balance["rank"].n_unique()
+    steps = len(balance) / ranks
+    often = [row for row in table.iter_rows(named=True) if not _is_seldom(look, row["rank"], steps)]
+    exposed: dict[int, float] = dict(balance.group_by("rank").agg(pl.col("exposed_communication").mean()).iter_rows())
+    named = {row["rank"] for row in often}
+    others = [each for rank, each in exposed.items() if rank not in named]
+    usual = statistics.median(others) if others else 0.0
+    place = 0.0
+    for row in often:
+        cost = row["lost"] / ((ranks - 1) * steps)
+        waiting = cost * (ranks - 1) / ranks
+        yield Late(row["rank"], row["cause"] or "unknown", cost, usual - exposed[row["rank"]], waiting, place)
+        place += waiting
+
+
+def _is_seldom(look: JobView, rank: int, steps: float) -> bool:
+    """Does a straggler cost much in few steps and little in the others?"""
+    each = look.ask("stragglers", by="step").frame.filter(pl.col("rank") == rank)["lost"]
+    worst = each.max()
+    if steps < _SEVERAL or not isinstance(worst, int):
+        return False
+    return int((each > _MUCH * worst).sum()) <= _SELDOM * steps
+
+
+def _limited(found: pl.DataFrame, transfer: float) -> pl.DataFrame:
+    """Collectives of several groups run at the same time: together they expose no more than is exposed."""
+    total = float(found["exposed_transfer"].sum())
+    times = min(1.0, transfer / total) if total > 0 else 1.0
+    return found.with_columns(pl.col("exposed_transfer") * times)
+
+
+# --- where the traces are, and where their answers meet
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    """The calls of a rank, and a row for each of its steps, in `computing` the computation in it."""
+    view = scope(trace, select)
+    answer = for_matching(trace, select)
+    windows = view.clipped(*view.steps.device)
+    does = trace.of(computation)
+    computing = covered(windows, does)
+    calls = answer.frame
+    start = calls["start"].to_numpy() - base_of(trace)
+    place = np.searchsorted(windows.start, start, side="right") - 1
+    inside = place >= 0
+    before = np.full(len(calls), np.nan)
+    begins = windows.start[place[inside]]
+    done = covered(Intervals(begins, np.maximum(start[inside], begins)), does) if inside.any() else np.zeros(0)
+    before[inside] = done / np.maximum(computing[place[inside]], 1)
+    has_device = len(trace.of(device_work)) > 0
+    calls = calls.with_columns(
+        before=pl.Series(before, nan_to_null=True),
+        place=pl.Series(place, dtype=pl.Int64),
+        on_host=pl.col("on_host") & has_device,
+        by_host=pl.col("on_host"),
+        computing=pl.lit(None, pl.Int64),
+    )
+    marks = pl.DataFrame({"place": np.arange(len(computing)), "computing": computing}).with_columns(
+        rank=pl.lit(trace.source.rank, pl.Int64), cycle=pl.lit(trace.source.cycle, pl.Int64)
+    )
+    return Partial(pl.concat([calls, marks], how="diagonal"), answer.notes)
+
+
+def _finished(frame: pl.DataFrame) -> pl.DataFrame:
+    marks = frame.filter(pl.col("computing").is_not_null())
+    calls = frame.filter(pl.col("computing").is_null())
+    if not len(calls) or not len(marks):
+        return COLLECTIVES.empty()
+    costs = with_costs(match(calls.drop("computing")).frame)
+    factors = collectives_of(costs).drop_nulls("call").select("call", "factor", size="bytes")
+    costs = costs.join(factors, left_on="match", right_on="call", how="left", maintain_order="left")
+    costs = costs.with_columns(bytes=pl.coalesce("size", "bytes"))
+    here = pl.struct("rank", "cycle", "place")
+    hosts = costs.group_by("group").agg(hosts=pl.when(pl.col("host").null_count() == 0).then(pl.col("host").n_unique()))
+    exposed = pl.min_horizontal("exposed", "transfer").fill_null(0)
+    first: Any = costs.group_by(*_ALIKE, "rank", "cycle", "place").agg(pl.col("before").min())
+    first = first.group_by(*_ALIKE).agg(pl.col("before").median())
+    steps = len(marks)
+    table = costs.group_by(*_ALIKE).agg(
+        pl.col("rank").min(),
+        pl.col("group_size").drop_nulls().first(),
+        pl.col("group_ranks").drop_nulls().first(),
+        pl.col("factor").drop_nulls().first(),
+        pl.col("by_host").first(),
+        calls=pl.len() / here.n_unique(),
+        members=here.n_unique() / steps,
+        transfer=pl.col("transfer").median(),
+        fastest=pl.col("transfer").quantile(0.1),
+        exposed_transfer=exposed.sum() / steps,
+        exposed=pl.col("exposed").sum() / steps,
+    )
+    table = table.join(hosts, on="group", how="left", nulls_equal=True)
+    table = table.join(first, on=_ALIKE, how="left", nulls_equal=True)
+    table = table.with_columns(computation=pl.lit(_mean(marks["computing"])))
+    return table.sort("exposed_transfer", *_ALIKE, descending=[True, *[False] * len(_ALIKE)], nulls_last=True)

@@ -1,0 +1,157 @@
+"""Copies from the host's memory to a device's: how the host asked for each, and whether it waited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.rule import RankView
+from kinetoscope.algorithms.intervals.intervals import Intervals, union
+from kinetoscope.algorithms.joining import match_first
+from kinetoscope.model.critical_path.what_if import Factors
+from kinetoscope.model.device.copies import copies
+from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.execution.call_tree import enclosing_op
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+LARGE: Final = 1 << 16
+"""Bytes from which on a copy from pageable memory is made by the device itself, while the host waits. What is smaller
+the driver takes into the queue."""
+
+_TO_DEVICE: Final = "HtoD"
+
+_QUEUEING: Final = 6_000
+"""ns that a call takes that only queues a copy."""
+
+
+@dataclass(frozen=True)
+class ToDevice:
+    """The copies of the whole trace from the host to devices whose call was recorded, in file order.
+
+    Attributes:
+        work: int32 [copies], place in `device_work` of each.
+        call: int32 [copies], row of the call that queued it.
+        op: int32 [copies], row of the operator around that, −1 for none.
+        wait: int32 [copies], row of the call in which the host then waits for it: the next one in the same operator
+            that waits for a stream, or the call itself if it waits; −1 for none.
+        bytes: int64 [copies], −1 where the trace does not say.
+        pageable, pinned: bool [copies], what the trace says of the host's memory; neither where it says nothing (ROCm).
+    """
+
+    work: NDArray[np.int32]
+    call: NDArray[np.int32]
+    op: NDArray[np.int32]
+    wait: NDArray[np.int32]
+    bytes: NDArray[np.int64]
+    pageable: NDArray[np.bool_]
+    pinned: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.work)
+
+
+def copies_to_device(trace: Trace) -> ToDevice:
+    """Find them. Ask by `trace.of`."""
+    every, work = trace.of(copies), trace.of(device_work)
+    wanted = every.directions.index(_TO_DEVICE) if _TO_DEVICE in every.directions else -1
+    mine = (every.direction == wanted) & (work.launch[every.work] >= 0)
+    place, size = every.work[mine], every.bytes[mine]
+    call = work.launch[place]
+    op = trace.of(enclosing_op)[call]
+    pageable, pinned = (_named(trace, word)[work.rows[place]] for word in ("ageable", "inned"))
+    wait = _waits(trace, call, op)
+    return ToDevice(place, call, op, wait, size, pageable, pinned)
+
+
+def _waits(trace: Trace, call: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.int32]:
+    kinds = trace.of(call_kinds)
+    streams = np.flatnonzero(np.isin(kinds, (CallKind.WAIT_FOR_STREAM, CallKind.WAIT_FOR_DEVICE))).astype(np.int32)
+    streams = streams[np.argsort(trace.start[streams], kind="stable")]
+    around = trace.of(enclosing_op)[streams]
+    streams, around = streams[around >= 0], around[around >= 0]
+    found = np.full(len(call), -1, np.int32)
+    if len(streams) and len(call):
+        place = match_first(op.astype(np.int64), around.astype(np.int64))
+        later = (place >= 0) & (op >= 0) & (trace.start[streams[place]] >= trace.start[call])
+        found[later] = streams[place[later]]
+    itself = kinds[call] == CallKind.COPY_AND_WAIT
+    return np.where((found < 0) & itself, call, found).astype(np.int32)
+
+
+def _named(trace: Trace, word: str) -> NDArray[np.bool_]:
+    return rows_named(trace, lambda name: word in name, EventKind.MEMCPY, holding=(word,))
+
+
+def selected(look: RankView, found: ToDevice) -> NDArray[np.bool_]:
+    """Which of them are of the selected steps: bool [copies]."""
+    return np.asarray(look.view.work[found.work])
+
+
+def no_waiting(look: RankView, factors: Factors, found: ToDevice, which: NDArray[np.int64]) -> None:
+    """The host no longer waits for these copies: their calls only queue them, and what waits for them goes."""
+    trace = look.trace
+    call, wait = found.call[which], found.wait[which]
+    took = np.maximum(trace.end[call] - trace.start[call], 1)
+    factors.free[call] = factors.free[wait[wait >= 0]] = True
+    factors.host[wait[wait >= 0]] = 0.0
+    factors.host[call] = np.minimum(_QUEUEING / took, 1.0)
+
+
+def waited(look: RankView, found: ToDevice, which: NDArray[np.int64]) -> Intervals:
+    """When the host is in the calls of these copies, or in those that wait for them: a union, ns."""
+    wait = found.wait[which]
+    return look.spans(np.union1d(found.call[which], wait[wait >= 0]))
+
+
+def running(
+    look: RankView, found: ToDevice, which: NDArray[np.int64], share: float | NDArray[np.float64] = 1.0
+) -> Intervals:
+    """When these copies run on the device, or the first part of each, such a share of it: a union, ns."""
+    place = found.work[which]
+    start, end = look.work.start[place], look.work.end[place]
+    return union(start, start + np.rint((end - start) * share).astype(np.int64))
+
+
+# --- how fast they could be
+
+
+def at_rate(look: RankView, factors: Factors, found: ToDevice, which: NDArray[np.int64], rate: float) -> None:
+    """These copies take as long as their bytes do at a rate, bytes a ns, if that is shorter than now."""
+    place = found.work[which]
+    took = np.maximum(look.work.end[place] - look.work.start[place], 1)
+    factors.work[place] = np.where(found.bytes[which] > 0, np.clip(found.bytes[which] / rate / took, 0.0, 1.0), 1.0)
+
+
+_LINKS: Final = (
+    (("GH200", "GB200", "GB300"), 380.0),
+    (("B200", "B300", "B100", "H100", "H200", "H20", "H800", "MI300", "MI325", "MI350", "MI355", "RTX 50"), 57.0),
+    (("A100", "A800", "A10", "A30", "A40", "A2", "A6000", "L4", "RTX 30", "RTX 40", "6000 Ada", "MI2"), 26.5),
+    (("V100", "T4", "P100", "P40", "RTX 20", "TITAN", "GTX", "MI50", "MI60", "MI100"), 13.2),
+)
+"""What a copy from pinned memory reaches at most, bytes a ns, by the generation of the link that devices have."""
+
+SLOWEST_LINK: Final = 11.0
+"""What a copy from pinned memory reaches at least in a machine that has such a device: PCI Express 3.0, 16 lanes."""
+
+
+def link_rate(look: RankView, found: ToDevice) -> tuple[float, float]:
+    """What copies from pinned memory reach on this machine, at least and at most: bytes a ns.
+
+    Where the trace has large copies from pinned memory they say it, give or take a fifth; else the devices' names do.
+    """
+    work = look.work
+    took = (work.end - work.start)[found.work]
+    shown = found.pinned & (found.bytes >= 1 << 20) & (took > 0)
+    if shown.sum() >= 3:
+        rate = float(np.median(found.bytes[shown] / took[shown]))
+        return 0.8 * rate, 1.2 * rate
+    names = [device.name for device in look.trace.of(devices)]
+    rates = [rate for words, rate in _LINKS for name in names if any(word in name for word in words)]
+    return SLOWEST_LINK, max(rates[:1] or [60.0])

@@ -1,0 +1,168 @@
+"""Spans of torch's data loader on the thread that trains, as the rules about data see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.finding import Confidence
+from kinetoscope.advisor.rule import RankView
+from kinetoscope.algorithms.intervals.intervals import Intervals, union
+from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.execution.call_tree import STEP, main_thread
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+_LOADER: Final = "enumerate(DataLoader)#"
+
+_MAKER: Final = ": _get_iterator"
+"""How the name of torch's Python call ends that starts the workers."""
+
+_SEED: Final = "aten::random_"
+_DRAWING: Final = (
+    _SEED, "aten::empty", "aten::item", "aten::_local_scalar_dense", "aten::randperm", "aten::resize_", "aten::zero_",
+    "aten::scalar_tensor", "aten::to", "aten::_to_copy", "aten::empty_strided", "aten::copy_", "aten::fill_",
+)  # fmt: skip
+"""Operators with which torch's loader begins an epoch: seeds, and the order of the samples."""
+
+_PROCESSES: Final = 4_000_000
+"""ns from which on something may have started processes; to wake up workers that are there takes less."""
+
+IN_PROCESS: Final = f"{_LOADER}_SingleProcessDataLoaderIter.__next__"
+"""The span in which the training thread makes a batch itself."""
+
+FROM_WORKERS: Final = f"{_LOADER}_MultiProcessingDataLoaderIter.__next__"
+"""The span in which it takes a batch from workers, and waits for it if none is ready."""
+
+SURE: Final = 0.75
+"""Of what is at stake, what workers surely bring: they share memory and the way to the disk with the training, and a
+batch that is ready has still to be taken."""
+
+SURE_ON_HOST: Final = 0.5
+"""The same where the training itself runs on the host's cores."""
+
+WORTH: Final = 0.01
+"""Share of a step from which on waiting for data is worth a word."""
+
+
+def fetches(trace: Trace, name: str) -> NDArray[np.int64]:
+    """Rows of the spans of a name on the main thread, in order of time."""
+    rows = np.flatnonzero(
+        rows_named(trace, name.__eq__, EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_LOADER,))
+        & (trace.track == trace.of(main_thread))
+    )
+    return rows[np.argsort(trace.start[rows], kind="stable")]
+
+
+def loader_time(trace: Trace) -> Intervals:
+    """When the main thread is in torch's data loader, with or without workers."""
+    rows = np.concatenate([fetches(trace, IN_PROCESS), fetches(trace, FROM_WORKERS)])
+    return union(trace.start[rows], trace.end[rows])
+
+
+def gains_without(look: RankView, time: Intervals) -> NDArray[np.float64]:
+    """How much shorter each selected step would be if the main thread had no such time, ns: float64 [steps]."""
+    factors = look.factors()
+    factors.cut[look.trace.of(main_thread)] = time
+    return look.gains(factors)
+
+
+def sure(look: RankView) -> float:
+    """What share of what is at stake more workers surely bring."""
+    return SURE if look.has_device else SURE_ON_HOST
+
+
+def confidence(look: RankView, known: Confidence) -> Confidence:
+    """How sure a claim about data is: low where there is a device whose work, which may hide it, was not recorded."""
+    unseen = not look.has_device and (look.trace.of(devices) or len(look.trace.rows(EventKind.RUNTIME)))
+    return "low" if unseen else known
+
+
+def range_of_mean(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Between which the mean lies, of values that come and go in turns: the means of all beginnings and ends of them.
+
+    Batches come in bursts, as many as there are workers: the spread of single steps says little about their mean. Of
+    each beginning, and each end, at least half of the values are taken.
+    """
+    count = len(values)
+    if not count:
+        return 0.0, 0.0
+    sizes = np.arange(1, count + 1)
+    means = np.concatenate([np.cumsum(values) / sizes, np.cumsum(values[::-1]) / sizes])
+    means = means[np.concatenate([sizes, sizes]) * 2 >= count]
+    return float(means.min()), float(means.max())
+
+
+# --- where workers are started
+
+
+@dataclass(frozen=True)
+class Starts:
+    """When workers were started, in order of time.
+
+    Attributes:
+        start, end: int64 [starts], from when torch draws the seed for the workers to the first fetch, ns.
+        first: int64 [starts], row of the first fetch afterwards.
+        last: int64 [starts], row of the fetch that found the epoch before at its end, and ended its workers; −1 where
+            that is not in the recording.
+    """
+
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def first_fetches(trace: Trace) -> NDArray[np.int64]:
+    """Rows of the first fetch of each epoch, and of those that only find an epoch at its end."""
+    rows, over = fetches(trace, FROM_WORKERS), np.flatnonzero(trace.of(_ends_of_epochs))
+    return np.unique(np.concatenate([trace.of(starts).first, rows[over], rows[over + 1]]))
+
+
+def _ends_of_epochs(trace: Trace) -> NDArray[np.bool_]:
+    """Which fetches gave no batch: another one follows, and between them only seeds are drawn: bool [fetches]."""
+    rows = fetches(trace, FROM_WORKERS)
+    marks = rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
+    drawing = np.isin(trace.name, trace.strings.codes(_DRAWING))
+    ops = (trace.kind == EventKind.HOST_OP) & (trace.track == trace.of(main_thread)) & ~marks & ~drawing
+    ops[rows] = False
+    begun = np.sort(trace.start[ops])
+    over = np.zeros(len(rows), np.bool_)
+    if len(rows) > 1:
+        until = trace.start[rows[1:]]
+        over[:-1] = np.searchsorted(begun, until) == np.searchsorted(begun, trace.end[rows[:-1]])
+    return over
+
+
+def starts(trace: Trace) -> Starts:
+    """Find them. Ask by `trace.of`.
+
+    For new workers torch draws a seed: that tells them from workers that live on, if it takes as long as processes do.
+    Where Python calls were recorded, the one that starts the workers tells.
+    """
+    rows, over = fetches(trace, FROM_WORKERS), np.flatnonzero(trace.of(_ends_of_epochs))
+    on_main = trace.track == trace.of(main_thread)
+    seeds = np.sort(trace.start[on_main & (trace.name == trace.strings.code(_SEED)) & (trace.name >= 0)])
+    place = np.searchsorted(seeds, trace.end[rows[over]])
+    drawn = np.append(seeds, np.iinfo(np.int64).max)[place]
+    found = (drawn < trace.start[rows[over + 1]]) & (trace.start[rows[over + 1]] - drawn >= _PROCESSES)
+    over, drawn = over[found], drawn[found]
+    calls = rows_named(
+        trace, lambda name: name.endswith(_MAKER) and "dataloader" in name, EventKind.PYTHON, holding=("_get_iterator",)
+    )
+    made = np.flatnonzero(calls & on_main)
+    after = np.searchsorted(trace.start[rows], trace.end[made])
+    extra = (after < len(rows)) & ~np.isin(after, over + 1)  # before the first epoch of the recording
+    made, after = made[extra], after[extra]
+    first = np.concatenate([rows[over + 1], rows[after]])
+    last = np.concatenate([rows[over], np.full(len(made), -1)])
+    start = np.concatenate([drawn, trace.start[made]])
+    order = np.argsort(start, kind="stable")
+    return Starts(start[order], trace.start[first][order], first[order], last[order])

@@ -1,0 +1,72 @@
+"""When the threads that launch device work are busy with launching it, and with nothing else that has a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.rule import RankView
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
+from kinetoscope.model.device.launches import capturing, launches
+from kinetoscope.model.execution.call_tree import STEP, call_tree, self_times
+from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.synchronization import host_waits
+from kinetoscope.model.steps.data_loading import is_data_loading
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+
+_PAUSE: Final = 50_000
+"""Between two operators, ns: so much Python is part of asking for the next one; more has another reason."""
+
+
+_MARKS: Final = (STEP, "[pl][", "Optimizer.")
+"""How operators begin that are marks around operators."""
+
+_SLOW: Final = 5_000_000
+"""ns that a call takes for itself only when it does something once: load a library, compile a kernel, open a device."""
+
+
+@dataclass(frozen=True)
+class LaunchingTime:
+    """Of the selected launch calls.
+
+    Attributes:
+        calls: int32 [calls], their rows.
+        stretches: by track, the time of operators and launch calls and the short pauses between them, without waiting,
+            allocating, data loading and the capture of graphs.
+    """
+
+    calls: NDArray[np.int32]
+    stretches: dict[int, Intervals]
+
+    @property
+    def length(self) -> int:
+        """Of all stretches, ns."""
+        return sum(stretch.length for stretch in self.stretches.values())
+
+
+def launching_time(look: RankView) -> LaunchingTime:
+    """Find it for the selected steps."""
+    trace, found = look.trace, look.trace.of(launches)
+    calls = found.rows[look.view.host[found.rows]]
+    tree, waits = trace.of(call_tree), trace.of(host_waits)
+    asking = tree.member & np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)) & ~trace.of(is_data_loading)
+    asking &= ~rows_named(trace, lambda name: name.startswith(_MARKS), EventKind.HOST_OP, holding=_MARKS)
+    other = np.isin(trace.of(call_kinds), (CallKind.ALLOCATE, CallKind.FREE))
+    other[waits.call] = True
+    other |= trace.of(is_data_loading) | (asking & (trace.of(self_times) > _SLOW))
+    stretches = {}
+    for track in np.unique(trace.track[calls]).tolist():
+        here = trace.track == track
+        rows = np.flatnonzero(asking & here)
+        spans = union(trace.start[rows], trace.end[rows])
+        pauses = Intervals(spans.end[:-1], spans.start[1:])
+        short = pauses.end - pauses.start <= _PAUSE
+        bridged = merge(spans, Intervals(pauses.start[short], pauses.end[short]))
+        others = np.flatnonzero(other & here)
+        without = merge(union(trace.start[others], trace.end[others]), trace.of(capturing))
+        stretches[track] = intersection(difference(bridged, without), look.inside)
+    return LaunchingTime(calls, stretches)

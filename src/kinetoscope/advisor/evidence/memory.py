@@ -1,0 +1,86 @@
+"""How much of a device's memory a rank uses, as the rules about memory see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.rule import RankView
+from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.memory.allocator import HOST, memory_instants
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """The memory of one device, in bytes, over the whole recording.
+
+    Attributes:
+        device: as torch names it, `cuda:0`.
+        total: what the device has; 0 where the file does not say.
+        peak: most that was allocated; reserved: what the allocator held then, −1 where the file does not say.
+        most_reserved: most that the allocator held; −1 where the file does not say.
+        floor: what is allocated between steps: weights, the optimizer's state.
+        row: the event after which the peak was reached.
+    """
+
+    device: str
+    total: int
+    peak: int
+    reserved: int
+    most_reserved: int
+    floor: int
+    row: int
+
+
+def memory_use(look: RankView) -> list[Use]:
+    """Of each device whose allocator said how much was in use; not of the host."""
+    trace, found = look.trace, look.trace.of(memory_instants)
+    total = {device.number: device.memory or 0 for device in trace.of(devices)}
+    ends = look.view.steps.host.end
+    uses = []
+    for device, (kind, number) in enumerate(found.devices):
+        here = found.of_device(device)
+        if kind == HOST or found.counted[device] or not len(here):
+            continue
+        level, time = found.allocated[here], found.time[here]
+        highest = int(level.argmax())
+        last = np.searchsorted(time, ends, side="left") - 1
+        between = level[last[last >= 0]]
+        uses.append(
+            Use(
+                device=found.device_name(device),
+                total=total.get(number, 0),
+                peak=int(level[highest]),
+                reserved=int(found.reserved[here[highest]]),
+                most_reserved=int(found.reserved[here].max()),
+                floor=int(min(between.min(initial=level[highest]), level.min())),
+                row=int(found.rows[here[highest]]),
+            )
+        )
+    return uses
+
+
+def allocator_calls(trace: Trace) -> NDArray[np.int64]:
+    """Rows of calls that take memory of a device, or pinned memory, from the driver or give it back.
+
+    Those that take it from a pool of the driver's own (`cudaMallocAsync`) are cheap, and left out.
+    """
+    allocating = np.isin(trace.of(call_kinds), (CallKind.ALLOCATE, CallKind.FREE))
+    pooled = rows_named(trace, lambda name: "Async" in name, EventKind.RUNTIME, holding=("Async",))
+    return np.flatnonzero(allocating & ~pooled)
+
+
+def in_steady_state(look: RankView, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of the selected steps, if they occur in the later half of them: at the beginning, pools only fill up."""
+    rows = rows[look.view.host[rows]]
+    begins = look.view.steps.host.start
+    later = rows[look.trace.start[rows] >= begins[len(begins) // 2]] if len(begins) else rows[:0]
+    steps = np.unique(np.searchsorted(begins, look.trace.start[later], side="right"))
+    enough = len(begins) > 1 and len(steps) >= max(1, (len(begins) - len(begins) // 2) // 4)
+    return rows if enough else rows[:0]

@@ -1,0 +1,68 @@
+"""The spans that torch records of its optimizers, and which operators they call."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.evidence.source_location import inside
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+_STEP: Final = re.compile(r"Optimizer\.step#(\w+)\.step")
+_ZERO: Final = re.compile(r"Optimizer\.zero_grad#(\w+)\.zero_grad")
+
+_MANY: Final = ("aten::_foreach_", "aten::_fused_", "aten::_amp_foreach")
+"""How operators begin that work on all parameters at once."""
+
+_ZEROS: Final = ("aten::zero_", "aten::_foreach_zero_")
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Spans of one kind.
+
+    Attributes:
+        rows: bool [events], the spans.
+        inside: bool [events], they and all that lies in them.
+        name: class of the optimizer, of several the most frequent one.
+    """
+
+    rows: NDArray[np.bool_]
+    inside: NDArray[np.bool_]
+    name: str
+
+
+def optimizer_steps(trace: Trace) -> Spans:
+    """Those of `Optimizer.step`. Ask by `trace.of`."""
+    return _spans(trace, _STEP)
+
+
+def zero_grads(trace: Trace) -> Spans:
+    """Those of `Optimizer.zero_grad`. Ask by `trace.of`."""
+    return _spans(trace, _ZERO)
+
+
+def works_on_all(trace: Trace) -> NDArray[np.bool_]:
+    """Which operators work on many parameters at once: bool [events]. Ask by `trace.of`."""
+    return rows_named(trace, lambda name: name.startswith(_MANY), EventKind.HOST_OP, holding=_MANY)
+
+
+def zeroes(trace: Trace) -> NDArray[np.bool_]:
+    """Which operators set a tensor to zero: bool [events]. Ask by `trace.of`."""
+    return rows_named(trace, _ZEROS.__contains__, EventKind.HOST_OP, holding=("zero_",))
+
+
+def _spans(trace: Trace, pattern: re.Pattern[str]) -> Spans:
+    rows = rows_named(
+        trace, lambda name: pattern.fullmatch(name) is not None, EventKind.ANNOTATION, EventKind.HOST_OP,
+        holding=("Optimizer.",),
+    )  # fmt: skip
+    codes, counts = np.unique(trace.name[rows], return_counts=True)
+    match = pattern.fullmatch(trace.strings.label(int(codes[counts.argmax()]))) if len(codes) else None
+    return Spans(rows, inside(trace, rows), match[1] if match else "")

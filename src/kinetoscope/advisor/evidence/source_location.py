@@ -1,0 +1,85 @@
+"""Where in the user's source something was called, and what lies inside some calls."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.evidence.phrases import place
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.autograd import belongs_to
+from kinetoscope.model.execution.call_stacks import DEEPEST, Source, frame_text, recorded_stack, user_source
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+_PYTHON = ".py("
+
+
+class Spot(NamedTuple):
+    """A function of the user's; empty where Python calls were not recorded."""
+
+    file: str = ""
+    line: int = 0
+    function: str = ""
+
+    @property
+    def text(self) -> str:
+        """` in `train.py:12``, to follow what is said of it; "" where it is not known."""
+        return f" in {place(self.file, self.line)}" if self.file else ""
+
+
+def user_frames(trace: Trace) -> NDArray[np.bool_]:
+    """Which events are Python calls of functions that are the user's own: bool [events]. Ask by `trace.of`."""
+    return rows_named(
+        trace, lambda name: user_source(frame_text(name)).file is not None, EventKind.PYTHON, holding=(_PYTHON,)
+    )
+
+
+def frame_of(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The user's function that each call was made from, of the backward pass the forward one: int32, −1 unknown."""
+    return ancestor(trace.of(belongs_to), trace.of(user_frames))[rows]
+
+
+def spot(trace: Trace, row: int) -> Spot:
+    """The user's function that a call was made from; of the backward pass the one that called forward."""
+    frame = int(frame_of(trace, np.array([row], np.int32))[0]) if row >= 0 else -1
+    file, line, function = source_of(trace, frame if frame >= 0 else row)
+    return Spot(file or "", line or 0, function or "")
+
+
+def source_of(trace: Trace, row: int) -> Source:
+    """The line of the user's own code that an event of the host was called from; nothing where that is not known.
+
+    Found by climbing from the one event, where `model.execution.call_stacks.call_stacks` puts together those of all.
+    """
+    parent = trace.of(call_tree).parent
+    for _ in range(DEEPEST):
+        if row < 0:
+            break
+        if trace.kind[row] == EventKind.PYTHON:
+            stack = frame_text(trace.strings.label(int(trace.name[row])))
+        else:
+            code = int(arguments.codes(trace, "call_stack", np.array([row], np.int32))[0])
+            stack = recorded_stack(trace.strings.label(code)) if code >= 0 else ""
+        if stack and (source := user_source(stack)).file is not None:
+            return source
+        row = int(parent[row])
+    return Source(None, None, None)
+
+
+def inside(trace: Trace, calls: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which events are some calls, or lie in them: bool [events]."""
+    return np.asarray(ancestor(trace.of(call_tree).parent, calls) >= 0)
+
+
+def launched_in(trace: Trace, calls: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which device work was launched by events of these (`inside`): bool [work]."""
+    work = trace.of(device_work)
+    event = np.where(work.launch >= 0, work.launch, work.op)
+    return np.asarray((event >= 0) & calls[event]) if len(trace) else np.zeros(0, np.bool_)

@@ -1,0 +1,1 @@
+"""Sets of intervals, and sweeps over them."""

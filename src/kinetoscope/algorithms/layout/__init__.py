@@ -1,0 +1,1 @@
+"""Placement of intervals in lanes, at each resolution."""

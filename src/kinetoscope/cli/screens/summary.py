@@ -1,0 +1,191 @@
+"""The summary as lines: one sentence, one bar, small steps, two short tables, what is odd, what to type next.
+
+Draws what `digest` found and computes nothing but lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from kinetoscope.cli.screens.advice import LOOKS, stake_of
+from kinetoscope.pages.parts.digest import Digest, Part, Top
+from kinetoscope.views.charts.palette import KINDS
+from kinetoscope.views.numbers import grouped, scale, shown
+from kinetoscope.views.terminal.bars import bar, sparkline
+from kinetoscope.views.terminal.lines import FILL, MARK, Line, Piece, plain, width_of
+from kinetoscope.views.terminal.screen import stack
+from kinetoscope.views.text import brief, cells, middle, padded, printable, wrapped
+
+WIDEST = 100
+"""Cells; longer lines are hard to read."""
+
+_SAID = 3  # remarks on health that are shown; doctor shows all
+_SEEN = 0.001  # share of the step under which a kind of time is not in the legend
+_LABELLED = 4, 16  # cells of a step, and how many steps have their number below
+
+
+def lines(digest: Digest, *, width: int) -> Iterator[Line]:
+    """The whole screen, in at most `width` cells."""
+    width = min(width, WIDEST)
+    sections = (_head, _words, _changes, _step, _spread, _tops, _health, _next)
+    begun = False
+    for section in sections:
+        drawn = list(section(digest, width))
+        if drawn and begun:
+            yield plain()
+        yield from drawn
+        begun = begun or bool(drawn)
+
+
+def _head(digest: Digest, width: int) -> Iterator[Line]:
+    yield plain(middle(printable(digest.name), width), "bold")
+    if digest.facts:
+        yield from (plain(line, "dim") for line in wrapped(printable(" · ".join(digest.facts)), width))
+
+
+def _words(digest: Digest, width: int) -> Iterator[Line]:
+    yield from (plain(line, "bold") for line in wrapped(printable(digest.headline), width))
+    for said in digest.damage:
+        yield from (plain(line, "warn") for line in wrapped(f"! {printable(said)}", width, indent="  "))
+    if digest.ranks:
+        yield from (plain(line) for line in wrapped(printable(digest.ranks), width))
+    if digest.loss and not digest.changes:
+        yield from (plain(line) for line in wrapped(printable(digest.loss), width))
+
+
+def _changes(digest: Digest, width: int) -> Iterator[Line]:
+    """The headline of the findings; then the next ones: severity, time at stake, what is wrong, the rule's code.
+
+    `advise` says it in full.
+    """
+    said = digest.first + "".join(f" ({each.severity}, {each.code})" for each in digest.changes[:1])
+    if said:
+        yield from (plain(line, "bold") for line in wrapped(f"What to change: {printable(said)}", width))
+    others = digest.changes[1:]
+    stakes = _right([stake_of(change) for change in others])
+    marks = [f"{change.severity}, {change.certainty}" for change in others]
+    wide = max(map(cells, marks), default=0)
+    for stake, mark, change in zip(stakes, marks, others, strict=True):
+        room = width - wide - cells(stake) - cells(change.code) - 7
+        title = printable(change.title)
+        shortened = title if cells(title) <= room else f"{wrapped(title, room - 1)[0]}…"
+        label: Piece = (padded(mark, wide), LOOKS[change.severity])
+        yield (label, (f"  {stake}   ", "waiting"), (shortened, ""), (f"  {change.code}", "dim"))
+
+
+def _step(digest: Digest, width: int) -> Iterator[Line]:
+    """One bar for the average step, and under it what its colours mean, the largest first."""
+    parts = [part for part in digest.parts if part.time > 0]
+    if parts:
+        yield stack([part.kind for part in parts], [part.time for part in parts], width, form=FILL)
+        total = sum(part.time for part in parts)
+        seen = [part for part in parts if part.time >= _SEEN * total]
+        yield from _legend(sorted(seen, key=lambda part: -part.time), total, width)
+
+
+def _legend(parts: Sequence[Part], total: float, width: int) -> Iterator[Line]:
+    """What each colour means, in as many columns as fit, each as wide as it needs."""
+    for across in range(len(parts), 0, -1):
+        down = -(-len(parts) // across)
+        columns = [_entries(parts[start : start + down], parts, total) for start in range(0, len(parts), down)]
+        if sum(width_of(column[0]) + 4 for column in columns) - 4 <= width:
+            break
+    for row in zip_longest(*columns, fillvalue=()):
+        yield [piece for entry in row for piece in (*entry, ("    ", ""))]
+
+
+def _entries(parts: Sequence[Part], legend: Sequence[Part], total: float) -> list[Line]:
+    """One column of the legend."""
+    unit = scale([part.time for part in legend], "ns")
+    times = _right([unit.with_unit(part.time) for part in parts])
+    shares = _right([_share(part.time / total) for part in parts])
+    label = max(cells(part.label) for part in parts)
+    return [
+        [_mark(part), (f" {padded(part.label, label)}  {time}  ", ""), (share, "dim")]
+        for part, time, share in zip(parts, times, shares, strict=True)
+    ]
+
+
+def _mark(part: Part) -> Piece:
+    return KINDS[part.kind].glyph, f"{MARK} {part.kind}"
+
+
+def _spread(digest: Digest, width: int) -> Iterator[Line]:
+    """Steps or ranks as columns of one line, from zero, so that an uneven one is seen; few have their numbers below."""
+    spread = digest.spread
+    if spread is None:
+        return
+    cell, most = _LABELLED
+    title: Piece = padded(spread.title, 8), "bold"
+    times = [column.time for column in spread.columns]
+    words = middle(spread.words, width - 10 - min(len(times), 30))
+    if len(times) <= min(most, (width - 10 - cells(words)) // cell):
+        columns = "".join(each * (cell - 1) + " " for each in sparkline(times))
+        yield (title, (columns, spread.kind), (f" {words}", ""))
+        labels = [f"{middle(column.label, cell - 1):^{cell - 1}} " for column in spread.columns]
+        yield plain(" " * 8 + "".join(labels), "dim")
+        return
+    columns = sparkline(_thinned(times, width - cells(words) - 10))
+    yield (title, (columns, spread.kind), (f"  {words}", ""))
+
+
+def _thinned(values: Sequence[float], room: int) -> list[float]:
+    """At most `room` values, each the largest of those it stands for: a slow step must not get lost."""
+    size = -(-len(values) // room)
+    return [max(values[start : start + size]) for start in range(0, len(values), size)]
+
+
+def _tops(digest: Digest, width: int) -> Iterator[Line]:
+    begun = False
+    for title, rows in digest.tops:
+        if rows and begun:
+            yield plain()
+        if rows:
+            yield from _top(title, rows, width)
+            begun = True
+
+
+def _top(title: str, rows: Sequence[Top], width: int) -> Iterator[Line]:
+    unit = scale([row.time for row in rows], "ns")
+    calls = _right(["calls", *(grouped(row.calls) for row in rows)])
+    times = _right(["time", *(unit.with_unit(row.time) for row in rows)])
+    shares = _right(["share", *(_share(row.share) for row in rows)])
+    picture = width // 6
+    name = width - picture - cells(calls[0]) - cells(times[0]) - cells(shares[0]) - 8
+    numbers = [f"  {call}  {time}  {share}  " for call, time, share in zip(calls, times, shares, strict=True)]
+    largest = max(row.share for row in rows)
+    yield ((padded(middle(printable(title), name), name), "bold"), (numbers[0], "dim"))
+    for row, number in zip(rows, numbers[1:], strict=True):
+        text = padded(brief(printable(row.name), name), name) + number
+        yield ((text, ""), (bar(row.share, largest, picture), row.kind))
+
+
+def _health(digest: Digest, width: int) -> Iterator[Line]:
+    said = _SAID - bool(digest.ranks)  # of several ranks there is more to say above
+    for severity, message in digest.health[:said]:
+        first, *rest = wrapped(printable(message), width - 3)
+        mark: Piece = ("! ", "warn") if severity in ("error", "warning") else ("· ", "dim")
+        yield (mark, (first, ""))
+        if rest:
+            yield plain(f"  {rest[0]}{'…' if rest[1:] else ''}")
+    if len(digest.health) > said:
+        yield plain(f"· {len(digest.health) - said} more: see kinetoscope doctor", "dim")
+
+
+def _next(digest: Digest, width: int) -> Iterator[Line]:
+    commands = [(printable(command), why) for command, why in digest.commands]
+    room = max(cells(command) for command, _ in commands)
+    for command, why in commands:
+        text = middle(padded(command, room), width)
+        yield ((text, ""), (middle("   " + why, width - cells(text)), "dim"))
+
+
+def _share(share: float) -> str:
+    return shown(share, "fraction") if share >= _SEEN or share == 0 else "<0.1%"
+
+
+def _right(texts: Sequence[str]) -> list[str]:
+    """The texts, as wide as the widest, at the right."""
+    size = max(map(cells, texts), default=0)
+    return [padded(text, size, right=True) for text in texts]

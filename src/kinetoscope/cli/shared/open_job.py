@@ -1,0 +1,91 @@
+"""From the options of the command line to an open Job and a Selection; the wait for it is shown."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kinetoscope.cli.shared.progress import Meter, shown
+
+if TYPE_CHECKING:
+    from kinetoscope.model.job import Job
+    from kinetoscope.model.steps.selection import Selection
+    from kinetoscope.model.trace.source import Source
+
+
+@contextmanager
+def opened(args: argparse.Namespace) -> Iterator[tuple[Job, Meter]]:
+    """The job at the paths in `args.path`, and the meter that counts what is read of it.
+
+    Traces are read while the job is asked, so the wait is shown for as long as it is open.
+
+    Raises:
+        InputError: there is no trace, or it cannot be read.
+    """
+    meter = Meter()
+    with shown(meter):
+        from kinetoscope.engines.cluster import Cluster
+        from kinetoscope.reading import read
+
+        job = read(args.path, ranks=args.ranks, jobs=args.jobs, progress=meter, **_how(args))
+        meter.total = stored(job.sources)
+        try:
+            yield job, meter
+        finally:
+            if isinstance(job.engine, Cluster):
+                job.engine.close()
+
+
+@contextmanager
+def opened_at(args: argparse.Namespace, path: str) -> Iterator[tuple[Job, Meter]]:
+    """The same for one path of several that a command takes."""
+    with opened(argparse.Namespace(**{**vars(args), "path": [path]})) as found:
+        yield found
+
+
+def _how(args: argparse.Namespace) -> dict[str, Any]:
+    limits = {name: getattr(args, name) for name in ("max_size", "max_event") if getattr(args, name) is not None}
+    return limits | {name: getattr(args, name) for name in ("engine", "address", "cache", "cache_size")}
+
+
+def stored(sources: Sequence[Source]) -> int | None:
+    """Bytes of the files, as their folder lists them; None where that does not say."""
+    try:
+        return sum(_size(source.url) if source.size is None else source.size for source in sources)
+    except OSError:
+        return None
+
+
+def _size(path: str) -> int:
+    """Bytes of a file; of a trace as Parquet, of the files that are read."""
+    if not os.path.isdir(path):
+        return os.stat(path).st_size
+    from kinetoscope.model.tables.parquet import FOLDER
+
+    return sum(entry.stat().st_size for entry in os.scandir(f"{path}/{FOLDER}"))
+
+
+def selection(args: argparse.Namespace) -> dict[str, Any]:
+    """The keyword `select` for an analysis, if an option selects anything."""
+    from kinetoscope.model.steps.selection import ALL
+
+    asked = chosen(args)
+    return {} if asked == ALL else {"select": asked}
+
+
+def chosen(args: argparse.Namespace) -> Selection:
+    """What the options select."""
+    from kinetoscope.model.steps.selection import Selection
+
+    return Selection(
+        steps=args.steps,
+        time=args.time_range,
+        devices=args.device,
+        streams=args.stream,
+        threads=args.thread,
+        annotation=args.annotation,
+        steps_by=args.steps_by,
+    )

@@ -1,0 +1,141 @@
+"""Where a result goes: a table on the terminal, bytes in a pipe or a file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from kinetoscope.cli.shared.options import FORMATS
+from kinetoscope.errors import InputError, UsageError
+from kinetoscope.readers.files.stream import is_url
+from kinetoscope.schema import Result
+from kinetoscope.views.exports import files
+from kinetoscope.views.exports.target import written
+from kinetoscope.views.rows import arranged
+from kinetoscope.views.terminal import screen
+from kinetoscope.views.terminal.lines import Line, without_colour, write
+from kinetoscope.views.text import printable
+
+_WITH_NOTES = ("table", "json")
+"""Formats that hold the notes of a result where one sees them; of the others they go to standard error."""
+
+
+def deliver(result: Result, args: argparse.Namespace, *, title: str = "") -> None:
+    """Write `result` as the options of `options.add_table` say.
+
+    Raises:
+        UsageError: a column or expression that cannot be, or binary data for a terminal.
+        InputError: the file cannot be written.
+    """
+    form = form_of(args)
+    if form == "table":
+        result = arranged(result, where=args.where, sort=args.sort)
+        write_lines(screen.lines(result, width=width_of(args.output), limit=args.limit, title=title), args.output)
+        return
+    if form == "parquet" and not args.output and sys.stdout.isatty():
+        raise UsageError("Parquet is no text for a terminal: name a file with -o, or pipe it on")
+    result = arranged(result, where=args.where, sort=args.sort, limit=args.limit or 0)
+    _write_bytes(files.to_bytes(result, form), args.output)
+    if form not in _WITH_NOTES:
+        sys.stdout.flush()
+        with suppress(OSError):  # nobody is there to be told
+            sys.stderr.writelines(f"kinetoscope: {printable(note)}\n" for note in result.notes)
+
+
+def write_lines(lines: Iterable[Line], output: str | None = None) -> None:
+    """Print lines, coloured on a terminal; or write them as text to the file `output`."""
+    if output:
+        _write_bytes(without_colour(lines).encode(), output)
+    else:
+        write(lines, sys.stdout)
+
+
+def width() -> int:
+    """Cells in a line of standard output; a pipe has no end, unless COLUMNS says so."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return shutil.get_terminal_size().columns
+    return screen.UNBOUNDED
+
+
+def width_of(output: str | None) -> int:
+    """Cells in a line of where it goes; a file has no end."""
+    return screen.UNBOUNDED if output else width()
+
+
+def form_of(args: argparse.Namespace) -> str:
+    """The format that is asked for, by name or by the ending of the file."""
+    if args.format:
+        return str(args.format)
+    ending = Path(args.output).suffix.lstrip(".") if args.output else ""
+    return ending if ending in FORMATS else "table"
+
+
+def is_screen(args: argparse.Namespace) -> bool:
+    """Of a command that has a picture: is it wanted, not a table to go on with?"""
+    return form_of(args) == "table" and args.table is None and not args.where and not args.sort
+
+
+def write_file(data: bytes, output: str) -> None:
+    """Write a file of a name or a URL.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    with destination(output) as target, written(target) as file:
+        file.write(data)
+
+
+@contextmanager
+def destination(output: str | Path) -> Iterator[Path]:
+    """The file to write for an output of a name or a URL; of a URL a file here, which is sent when it is complete.
+
+    Raises:
+        InputError: it cannot be written, or not be sent.
+    """
+    if not is_url(str(output)):
+        with _blamed(output):
+            yield Path(output)
+        return
+    from kinetoscope.readers.files.remote import blamed, place
+
+    where = place(str(output))
+    with TemporaryDirectory(prefix="kinetoscope-") as folder:
+        file = Path(folder) / (where.path.rstrip("/").rpartition("/")[2] or "out")
+        with _blamed(output):
+            yield file
+        with blamed(str(output)):
+            where.system.put_file(str(file), where.path)
+
+
+@contextmanager
+def _blamed(output: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # whoever reads it has enough
+        raise
+    except OSError as error:
+        hint = "; does its folder exist?" if isinstance(error, FileNotFoundError) else ""
+        raise InputError(f"{output}: cannot be written: {error.strerror or error}{hint}") from error
+
+
+def _write_bytes(data: bytes, output: str | None) -> None:
+    if output:
+        write_file(data, output)
+    elif sys.stdout.isatty():
+        sys.stdout.writelines(_safe(data))
+    elif buffer := getattr(sys.stdout, "buffer", None):
+        sys.stdout.flush()
+        buffer.write(data)
+    else:
+        sys.stdout.write(data.decode())
+
+
+def _safe(data: bytes) -> Iterator[str]:
+    """Lines for a terminal: JSON and CSV keep what a trace says as it is, and that may hold escapes."""
+    return (printable(line) + "\n" for line in data.decode().split("\n")[:-1])

@@ -1,0 +1,1 @@
+"""Two runs: where the difference of their times is."""

@@ -1,0 +1,144 @@
+"""What stands around each call: annotations, modules and operators, by names that are the same in every run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.prefixes import Prefixes, prefix_tree
+from kinetoscope.compare.diff.normalize_names import alike, alike_frame, without_digits
+from kinetoscope.model.execution.call_stacks import DEEPEST, SEPARATOR
+from kinetoscope.model.execution.call_tree import MODULE, STEP, call_tree
+from kinetoscope.model.execution.calls import call_name
+from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.steps.steps import steps as find_steps
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+MARKS: Final = (STEP, "[pl][")
+"""How the names of calls begin that mark what is around them, and are no part of a path."""
+
+_DEEPEST: Final = 100
+"""Calls of a path, the innermost ones: crafted files have more, and would fill the memory."""
+
+_LONGEST: Final = 300
+"""Characters of a call in a path."""
+
+Int32s = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Paths:
+    """What stands around each call.
+
+    Attributes:
+        tree: annotations, modules and operators as a prefix tree over all events.
+        around: int32 [events], the node around each event, not its own.
+        labels: the text of each label of the tree.
+    """
+
+    tree: Prefixes
+    around: Int32s
+    labels: dict[int, str]
+
+    def texts(self, nodes: Sequence[int]) -> Iterator[str]:
+        """The path of each node, "" for none."""
+        known: dict[int, str] = {-1: ""}
+        parent, label = self.tree.parent, self.tree.label
+        for node in nodes:
+            open_nodes = []
+            while node not in known:
+                open_nodes.append(node)
+                node = int(parent[node])
+            for each in reversed(open_nodes):
+                above = known[int(parent[each])]
+                text = self.labels[int(label[each])]
+                node = each
+                parts = above.split(SEPARATOR)[1 - _DEEPEST :] if above.count(SEPARATOR) >= _DEEPEST - 1 else [above]
+                known[each] = SEPARATOR.join([*parts, text]) if above else text
+            yield known[node]
+
+
+def paths(trace: Trace) -> Paths:
+    """What stands around each call of a trace. Ask by `trace.of`."""
+    tree = trace.of(call_tree)
+    shown = np.isin(trace.kind, (EventKind.HOST_OP, EventKind.ANNOTATION))
+    shown &= ~rows_named(
+        trace, lambda name: name.startswith(MARKS), EventKind.HOST_OP, EventKind.ANNOTATION, holding=MARKS
+    )
+    shown |= rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
+    shown &= tree.member & (tree.depth < DEEPEST)
+    same, labels = _labels(trace, shown)
+    found = prefix_tree(tree.order, tree.parent, np.where(shown, same[trace.name], np.int32(-1)))
+    around = np.where(shown, _above(found, found.node), found.node)
+    return Paths(found, around.astype(np.int32), labels)
+
+
+def _above(tree: Prefixes, node: Int32s) -> Int32s:
+    parent = np.append(tree.parent, np.int32(-1))  # the last is that of no node
+    return parent[node]
+
+
+def _labels(trace: Trace, shown: Bools) -> tuple[Int32s, dict[int, str]]:
+    """A code for each string code that names a call that is shown, the same for names that are alike; and the texts."""
+    same = np.full(len(trace.strings) + 1, -1, np.int32)
+    first: dict[str, int] = {}
+    labels: dict[int, str] = {}
+    nameless = np.int32(len(trace.strings))
+    names = np.where(trace.name >= 0, trace.name, nameless)
+    texts = trace.of(plain_names)
+    for code in np.unique(names[shown]).tolist():
+        text = _cut(texts.get(code) or alike(trace.strings.label(code) if code < nameless else ""))
+        same[code] = first.setdefault(text, code)
+        labels[int(same[code])] = text
+    return same, labels
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
+
+
+def plain_names(trace: Trace) -> dict[int, str]:
+    """By string code, the names of annotations, operators and modules as they are in every run, where they are not.
+
+    What `alike` knows, and numbers of the user's own: of annotations that differ in their numbers only, each of which
+    occurs in one step and no other, the numbers are those of the steps.
+    """
+    found: dict[int, str] = {}
+    rows = np.flatnonzero(np.isin(trace.kind, (EventKind.HOST_OP, EventKind.ANNOTATION)))
+    for kind in (EventKind.HOST_OP, EventKind.ANNOTATION):
+        for code in np.unique(trace.name[rows[trace.kind[rows] == kind]]).tolist():
+            found[code] = alike(call_name(trace.strings.label(code), kind))
+    modules = np.flatnonzero(
+        rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
+    )
+    for code in np.unique(trace.name[modules]).tolist():
+        found[code] = alike_frame(trace.strings.label(code))
+    found |= _numbered(trace, found)
+    return found
+
+
+def _numbered(trace: Trace, names: dict[int, str]) -> dict[int, str]:
+    """The names of annotations that are numbered by steps, without the numbers."""
+    rows = np.flatnonzero(trace.kind == EventKind.ANNOTATION)
+    step = step_of(trace.of(find_steps, None).host, trace.start[rows])
+    steps_of: dict[int, list[int]] = {}
+    if len(rows):
+        for code, number in np.unique(np.stack([trace.name[rows], step], axis=1), axis=0).tolist():
+            steps_of.setdefault(code, []).append(number)
+    families: dict[str, list[int]] = {}
+    for code in steps_of:
+        family = without_digits(names[code])
+        if family != names[code]:
+            families.setdefault(family, []).append(code)
+    found: dict[int, str] = {}
+    for family, codes in families.items():
+        if all(len(steps_of[code]) == 1 for code in codes) and len({steps_of[code][0] for code in codes}) > 1:
+            found |= dict.fromkeys(codes, family)
+    return found

@@ -1,0 +1,278 @@
+"""What changed between two runs: the difference of their mean steps, told call by call, without residue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import polars as pl
+
+from kinetoscope.compare.diff.align import Pair, aligned
+from kinetoscope.compare.diff.run_profile import Entry, Side, averaged, side
+from kinetoscope.compare.diff.waterfall import LABELS, NOTABLE, WATERFALL, waterfall
+from kinetoscope.compare.statistics.noise import Verdict, changes
+from kinetoscope.errors import InputError
+from kinetoscope.model.job import Job
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.views.numbers import shown
+
+Status = Literal[
+    "new", "gone", "more calls", "fewer calls", "slower calls", "faster calls", "more time", "less time", "same"
+]
+
+ROWS = Schema(
+    Column("category", pl.String, "Category of `step_breakdown` that the time belongs to."),
+    Column("kind", pl.String, "operator, annotation, runtime, python, kernel, memcpy, memset; nothing: none recorded."),
+    Column("name", pl.String, "Name of the call, kernel or copy, as it is now; of a gone one as it was."),
+    Column("status", pl.String, "What changed: new, gone, more, fewer, slower or faster calls; more or less time."),
+    Column("base", pl.Int64, "Time that it owns in a mean step of the first run.", "ns"),
+    Column("new", pl.Int64, "Time that it owns in a mean step of the second run.", "ns"),
+    Column("change", pl.Int64, "The second less the first; all rows sum to the change of the mean step.", "ns"),
+    Column("share", pl.Float64, "Change / mean step of the first run.", "fraction"),
+    Column("base_calls", pl.Float64, "Calls in a mean step of the first run."),
+    Column("new_calls", pl.Float64, "Calls in a mean step of the second run."),
+    Column("verdict", pl.String, "worse, better: beyond noise; same; inconclusive; null for what hardly changes."),
+    Column("path", pl.String, "Annotations, modules and operators around it, outermost first, parted by semicolons."),
+    Column("input_shapes", pl.String, "Shapes of the inputs of the operator; null if none was recorded."),
+    Column("was_name", pl.String, "Its name in the first run, where that was another one."),
+    Column("was_path", pl.String, "The calls around it in the first run, where those were others."),
+    Column("was_shapes", pl.String, "The shapes in the first run, where those were others."),
+)
+"""The rows of `Diff.rows`, those that changed most first."""
+
+_SAME: Final = 0.005
+_SAID: Final = 3
+_NAMES: Final = 3
+_SHARE_SAID: Final = 0.1
+
+
+@dataclass(frozen=True, repr=False)
+class Diff:
+    """The difference of two runs.
+
+    Attributes:
+        base, new: the mean step of each, whole ns.
+        sentence: the answer in a line.
+        verdict: whether the change of the step is more than noise.
+        rows: each owner of time with its change; see `ROWS`.
+        waterfall: the change by category, and by what changed most in each; see `WATERFALL`.
+        runs: what the user named.
+    """
+
+    base: int
+    new: int
+    sentence: str
+    verdict: Verdict
+    rows: Result
+    waterfall: Result
+    runs: tuple[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.sentence}\n\n{self.waterfall}"
+
+    def __repr__(self) -> str:
+        return f"<Diff of {' and '.join(self.runs)}: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        """The sentence, the change of each kind of time drawn and listed, and the calls that changed most."""
+        from kinetoscope.views.notebook import difference
+
+        return difference(self.sentence, self.waterfall, self.rows)
+
+    @property
+    def change(self) -> int:
+        """The second mean step less the first, ns; the rows sum to it."""
+        return self.new - self.base
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out or assumed."""
+        return self.rows.notes
+
+
+def diff(base: Job, new: Job, *, select: Selection = ALL) -> Diff:
+    """Why does a step of one run take longer than a step of another?
+
+    Method. Each instant of each step has one owner: the category of `step_breakdown`, and in it the call or kernel that
+    started last; an idle instant belongs to what the main thread was doing. Owners of both runs are paired by name,
+    call path and shapes of their inputs, without what differs from run to run (numbers of steps, addresses, hashes of
+    compiled graphs); then those left over by less: a kernel of another name at the same place, other shapes, other
+    calls around. A row is a pair: its time in the mean step of both runs, and the difference.
+
+    The mean is over all steps of all ranks, without those of the warm-up unless steps are selected. Sums over all
+    steps are whole nanoseconds. Dividing them leaves fractions: they are rounded up or down so that the rows sum to the
+    rounded mean step in both runs, so no row is off by as much as a nanosecond, and the changes sum to the whole.
+
+    How to read it. The parts of the waterfall sum to the change of the step. A call that takes longer, but hidden
+    behind others, has no change here: it costs nothing. What it hid before may appear instead.
+
+    Limits. Which of two that run at once owns an instant is a rule, not a cause: work that becomes faster may show what
+    ran behind it. Where both runs differ in shapes or call paths altogether, pairs are made in the order of occurrence.
+
+    Args:
+        base: the first run.
+        new: the second run.
+        select: what is looked at in both.
+
+    Raises:
+        InputError: a run cannot be read, or has no step.
+        UsageError: a run does not have what was selected.
+    """
+    return between(side(base, select), side(new, select))
+
+
+def between(base: Side, new: Side) -> Diff:
+    """The difference of two runs whose owners are known."""
+    for each in (base, new):
+        if not each.count or not each.time:
+            raise InputError(f"{each.path} has no step to compare; record with schedule and step() of torch.profiler")
+    notes = tuple(dict.fromkeys(_notes(base, new)))
+    if base.has_modules != new.has_modules:
+        base, new = base.without_modules(), new.without_modules()
+    pairs = aligned(base, new)
+    before = _rounded([sum(entry.time for entry in pair.base) for pair in pairs], base.count)
+    after = _rounded([sum(entry.time for entry in pair.new) for pair in pairs], new.count)
+    step = sum(before)
+    order = sorted(range(len(pairs)), key=lambda place: (-abs(after[place] - before[place]), -before[place], place))
+    verdicts = _verdicts(base, new, pairs, [after[i] - before[i] for i in range(len(pairs))], step)
+    found = [_row(pairs[i], before[i], after[i], base, new, step, verdicts.get(i)) for i in order]
+    frame = pl.DataFrame(found, schema={column.name: column.dtype for column in ROWS}, orient="row")
+    verdict = verdicts[-1]
+    params = {"base": base.path, "new": new.path}
+    rows = Result(frame, ROWS, notes, "diff", params)
+    fall = Result(waterfall(frame, step), WATERFALL, notes, "diff", params)
+    runs = (base.path, new.path)
+    return Diff(step, sum(after), _sentence(step, sum(after), fall.frame, verdict), verdict, rows, fall, runs)
+
+
+def _rounded(totals: Sequence[int], count: int) -> list[int]:
+    """Each total / count, rounded up or down so that they sum to the rounded sum: by largest remainder."""
+    whole = [total // count for total in totals]
+    missing = (2 * sum(totals) + count) // (2 * count) - sum(whole)
+    by_remainder = sorted(range(len(totals)), key=lambda place: (-(totals[place] % count), place))
+    for place in by_remainder[:missing]:
+        whole[place] += 1
+    return whole
+
+
+# --- rows
+
+
+def _row(
+    pair: Pair, before: int, after: int, base: Side, new: Side, step: int, verdict: Verdict | None
+) -> tuple[object, ...]:
+    """One row of ROWS."""
+    calls = sum(entry.calls for entry in pair.base), sum(entry.calls for entry in pair.new)
+    one = (pair.new or pair.base)[0].key
+    names, was_names = _said(pair.new, _name), _said(pair.base, _name)
+    paths, was_paths = _said(pair.new, _path), _said(pair.base, _path)
+    shapes, was_shapes = _said(pair.new, _shapes), _said(pair.base, _shapes)
+    both = bool(pair.base and pair.new)
+    return (
+        one.category,
+        one.kind,
+        names or was_names,
+        _status(pair, before, after, calls[0] * new.count, calls[1] * base.count),
+        before,
+        after,
+        after - before,
+        (after - before) / step if step else None,
+        calls[0] / base.count,
+        calls[1] / new.count,
+        verdict.word if verdict else None,
+        paths if pair.new else was_paths,
+        (shapes if pair.new else was_shapes) or None,
+        was_names if both and was_names != names else None,
+        was_paths if both and was_paths != paths else None,
+        was_shapes if both and was_shapes != shapes else None,
+    )
+
+
+def _name(entry: Entry) -> str:
+    return entry.key.name
+
+
+def _path(entry: Entry) -> str:
+    return entry.key.path
+
+
+def _shapes(entry: Entry) -> str:
+    return entry.key.input_shapes or ""
+
+
+def _said(entries: Sequence[Entry], what: Callable[[Entry], str]) -> str:
+    """What the owners of one side have, each once; of many the first few."""
+    texts = list(dict.fromkeys(map(what, entries)))
+    more = f" + {len(texts) - _NAMES} more" if len(texts) > _NAMES else ""
+    return " + ".join(texts[:_NAMES]) + more
+
+
+def _status(pair: Pair, before: int, after: int, base_calls: int, new_calls: int) -> Status:
+    """What explains more of the change: the number of calls (of as many steps in both runs), or the time of each."""
+    if not pair.base:
+        return "new"
+    if not pair.new:
+        return "gone"
+    if not base_calls or not new_calls:
+        return "same" if before == after else "more time" if after > before else "less time"
+    # change = (calls now − calls before) × mean time + mean calls × (time now − time before), of a call each
+    by_calls = (new_calls - base_calls) * (before * new_calls + after * base_calls)
+    by_time = (new_calls + base_calls) * (after * base_calls - before * new_calls)
+    if base_calls != new_calls and (before == after or abs(by_calls) >= abs(by_time)):
+        return "more calls" if new_calls > base_calls else "fewer calls"
+    return "same" if before == after else "slower calls" if after > before else "faster calls"
+
+
+def _verdicts(base: Side, new: Side, pairs: Sequence[Pair], change: Sequence[int], step: int) -> dict[int, Verdict]:
+    """Of each pair that changed by something worth a word; at −1 that of the step, which no other verdict weakens."""
+    asked = [place for place in range(len(pairs)) if abs(change[place]) >= NOTABLE * step]
+    sides = [([base.values(pairs[i].base).tolist()], [new.values(pairs[i].new).tolist()]) for i in asked]
+    found = dict(zip(asked, changes(sides), strict=True))
+    (whole,) = changes([([base.steps.tolist()], [new.steps.tolist()])])
+    return {**found, -1: whole}
+
+
+# --- words
+
+
+def _sentence(before: int, after: int, waterfall: pl.DataFrame, verdict: Verdict) -> str:
+    """The answer: `A step takes 24% less time: 178 ms → 135 ms; data loading −43.1 ms, host operators +4.2 ms`."""
+    from_to = f"{shown(before, 'ns')} → {shown(after, 'ns')}"
+    if abs(after - before) < _SAME * before:
+        return f"A step takes as long as before: {from_to}."
+    share = shown(abs(after - before) / before, "fraction")
+    parts = waterfall.filter(pl.col("part").is_null()).select("category", "change").rows()
+    least = _SHARE_SAID * max(abs(change) for _, change in parts)
+    words = [f"{LABELS[category]} {signed(change)}" for category, change in parts[:_SAID] if abs(change) >= least]
+    doubt = {"worse": "", "better": "", "same": " That is within noise."}.get(
+        verdict.word, " That may be noise: more steps, or several runs of each, would tell."
+    )
+    return f"A step takes {share} {'less' if after < before else 'more'} time: {from_to}; {', '.join(words)}.{doubt}"
+
+
+def signed(change: int) -> str:
+    """`−43.1 ms`, with a sign that is as wide as a plus."""
+    return f"{'+' if change > 0 else '−' if change < 0 else '±'}{shown(abs(change), 'ns')}"
+
+
+def _notes(base: Side, new: Side) -> Iterator[str]:
+    """What must be said of the comparison, and what was said of each run."""
+    for note in dict.fromkeys([*base.notes, *new.notes]):
+        if note.startswith(unrecorded("shapes")[:-1].split(" (")[0]) and base.has_shapes != new.has_shapes:
+            continue
+        both = note in base.notes and note in new.notes
+        yield note if both else f"{base.path if note in base.notes else new.path}: {note}"
+    yield from filter(None, (averaged(base), averaged(new)))
+    if base.ranks != new.ranks:
+        yield f"The runs have different ranks: {listed(base.ranks)}, and {listed(new.ranks)}; each is its own mean."
+    if base.has_device != new.has_device:
+        on, off = (base, new) if base.has_device else (new, base)
+        yield f"{on.path} has device work, {off.path} has none: their times are of different machines, or options."
+    if base.has_modules != new.has_modules:
+        yield "Modules were recorded in one of the runs only: call paths are compared without them."
+    if base.has_shapes != new.has_shapes:
+        yield "Shapes were recorded in one of the runs only: calls of all shapes are compared together."

@@ -1,0 +1,101 @@
+"""Whether two runs are of one program, as far as their traces tell: only such runs make a row of improvements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.recording import recording
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Column, Schema
+
+_MODULES_SHARED: Final = 0.35
+_OPERATORS_SHARED: Final = 0.55
+"""Of the classes of modules, or the names of operators, of two runs: from this share on they are of one program. A
+compiled model keeps two fifths of its classes; small models of different kinds share a quarter of them, and three
+fifths of their operators, which therefore decide only where no module was recorded."""
+
+_MODULE: Final = "nn.Module: "
+_NUMBER: Final = re.compile(r"_\d+$")
+
+_FACTS: Final = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("script", pl.String, "The script that was recorded; null if the recorder does not say."),
+    Column("modules", pl.List(pl.String), "Classes of modules."),
+    Column("operators", pl.List(pl.String), "Names of operators."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What tells a program from others.
+
+    Attributes:
+        script: the file that was run, "" if that is not known.
+        modules: classes of its modules; operators: names of its operators.
+    """
+
+    script: str
+    modules: frozenset[str]
+    operators: frozenset[str]
+
+    def is_like(self, other: Program) -> bool:
+        """Whether both are one program: the script decides, else the modules, else the operators.
+
+        Where one of them has none of these, that cannot be told, and it may be.
+        """
+        if self.script and other.script:
+            return self.script == other.script
+        if self.modules and other.modules:
+            return _shared(self.modules, other.modules) >= _MODULES_SHARED
+        if self.operators and other.operators:
+            return _shared(self.operators, other.operators) >= _OPERATORS_SHARED
+        return True
+
+
+def program(job: Job) -> Program:
+    """That of the first rank.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    row = replace(job, sources=job.sources[:1]).map(_of_trace, _FACTS, ALL).frame.row(0, named=True)
+    return Program(row["script"] or "", frozenset(row["modules"]), frozenset(row["operators"]))
+
+
+def _shared(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / max(len(one | other), 1)
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    del select
+    known = trace.of(recording)
+    modules = {_NUMBER.sub("", name.removeprefix(_MODULE)) for name in _names(trace, EventKind.PYTHON, _MODULE)}
+    row = {
+        "script": _script(known.command) if known is not None else None,
+        "modules": sorted(modules),
+        "operators": sorted(_names(trace, EventKind.HOST_OP, "")),
+    }
+    return Partial(pl.DataFrame([row], schema={each.name: each.dtype for each in _FACTS if each.name != "rank"}))
+
+
+def _names(trace: Trace, kind: EventKind, begin: str) -> set[str]:
+    codes = np.unique(trace.name[(trace.kind == kind) & (trace.name >= 0)]).tolist()
+    return {name for name in trace.strings.labels(codes) if name.startswith(begin)}
+
+
+def _script(command: Sequence[str]) -> str | None:
+    """The name of the script in what was typed: the first word that ends as one, else what follows `-m`."""
+    for before, word in zip(("", *command), command, strict=False):
+        if word.endswith(".py") or before == "-m":
+            return PurePath(word).name
+    return None

@@ -1,0 +1,200 @@
+"""One run of a comparison: its owners over all ranks and steps, as numbers that stay whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.compare.diff.time_ownership import RESULT, owners
+from kinetoscope.model.execution.call_stacks import SEPARATOR
+from kinetoscope.model.execution.call_tree import MODULE
+from kinetoscope.model.job import CYCLE, Job
+from kinetoscope.model.steps.selection import Selection, settled
+from kinetoscope.model.trace.names import listed
+
+VARYING: Final = "varying"
+"""Shapes that are others in other steps."""
+
+
+class Key(NamedTuple):
+    """What an owner is known by; see `owners.RESULT`."""
+
+    category: str
+    kind: str
+    name: str
+    path: str
+    input_shapes: str | None
+
+    def with_path(self, path: str) -> Key:
+        """The same with another path."""
+        return self._replace(path=path)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An owner in all steps of all ranks.
+
+    Attributes:
+        key: what it is known by.
+        calls: how many there were, in all steps of all ranks.
+        time: what they own, in all steps of all ranks, ns.
+        first: place in the order in which owners first occur.
+        steps: the time in each step in which it has any, by the step's place, summed over ranks, ns.
+    """
+
+    key: Key
+    calls: int
+    time: int
+    first: int
+    steps: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A run.
+
+    Attributes:
+        path: what the user named.
+        ranks: the ranks that answered.
+        count: steps of all ranks together: what sums are divided by.
+        ranks_of: how many ranks have each step, by its place: int64 [steps].
+        entries: the owners, in the order in which they first occur.
+        notes: what was left out or assumed.
+    """
+
+    path: str
+    ranks: tuple[int, ...]
+    count: int
+    ranks_of: NDArray[np.int64]
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def time(self) -> int:
+        """The time of all steps of all ranks, ns."""
+        return sum(entry.time for entry in self.entries)
+
+    @property
+    def step(self) -> float:
+        """The mean step, ns."""
+        return self.time / self.count if self.count else 0.0
+
+    @cached_property
+    def has_modules(self) -> bool:
+        """Do the paths name modules?"""
+        return any(MODULE in entry.key.path for entry in self.entries)
+
+    @cached_property
+    def has_shapes(self) -> bool:
+        """Were shapes recorded?"""
+        return any(entry.key.input_shapes is not None for entry in self.entries)
+
+    @cached_property
+    def has_device(self) -> bool:
+        """Was device work recorded?"""
+        return any(entry.key.kind in ("kernel", "memcpy", "memset") for entry in self.entries)
+
+    def values(self, entries: Sequence[Entry]) -> NDArray[np.float64]:
+        """What some owners have together in each step, mean over the ranks that have the step, ns: float64 [steps]."""
+        total = np.zeros(len(self.ranks_of))
+        for entry in entries:
+            for place, time in entry.steps.items():
+                total[place] += time
+        return np.asarray(total / np.maximum(self.ranks_of, 1), np.float64)
+
+    @property
+    def steps(self) -> NDArray[np.float64]:
+        """How long each step is, mean over ranks, ns: float64 [steps]."""
+        return self.values(self.entries)
+
+    def without_modules(self) -> Side:
+        """The same with paths that leave modules out."""
+
+        def stripped(path: str) -> str:
+            return SEPARATOR.join(part for part in path.split(SEPARATOR) if not part.startswith(MODULE))
+
+        same: dict[Key, Entry] = {}
+        for entry in self.entries:
+            key = entry.key.with_path(stripped(entry.key.path))
+            same[key] = together(same[key], entry, key) if key in same else _renamed(entry, key)
+        return Side(self.path, self.ranks, self.count, self.ranks_of, tuple(same.values()), self.notes)
+
+
+def side(job: Job, select: Selection) -> Side:
+    """The owners of a run: of all ranks and cycles of the profiler together."""
+    answer = job.map(owners, RESULT, settled(select))
+    frame = answer.frame
+    if CYCLE.name not in frame.columns:
+        frame = frame.with_columns(pl.lit(0, pl.Int64).alias(CYCLE.name))
+    traces = frame.group_by("rank", CYCLE.name).agg(pl.col("steps").first()).sort("rank", CYCLE.name)
+    offset, ranks_of = _steps(traces)
+    keyed = list(Key._fields)
+    summed = frame.group_by(keyed).agg(pl.col("calls", "time").sum(), pl.col("rank", CYCLE.name, "first").first())
+    summed = summed.sort("rank", CYCLE.name, "first", *keyed).with_row_index("number")
+    times = frame.select(*keyed, CYCLE.name, "places", "times").explode("places", "times").drop_nulls("places")
+    times = times.with_columns(
+        place=pl.col("places") + pl.col(CYCLE.name).replace_strict(offset, return_dtype=pl.Int64)
+    )
+    times = times.join(summed.select("number", *keyed), on=keyed, nulls_equal=True)
+    steps: dict[int, dict[int, int]] = {}
+    for number, place, time in times.group_by("number", "place").agg(pl.col("times").sum()).iter_rows():
+        steps.setdefault(number, {})[place] = time
+    entries = tuple(
+        Entry(Key(*row[:5]), row[5], row[6], row[7], steps.get(row[7], {}))
+        for row in summed.select(*keyed, "calls", "time", pl.col("number").cast(pl.Int64)).iter_rows()
+    )
+    ranks = tuple(sorted(frame.get_column("rank").unique().to_list()))
+    count = int(traces.get_column("steps").sum())
+    return Side(job.path, ranks, count, ranks_of, tuple(_joined_shapes(entries, count)), answer.notes)
+
+
+def _joined_shapes(entries: Sequence[Entry], count: int) -> Iterator[Entry]:
+    """The owners; those of one call whose shapes do not occur in every step, as they follow the data, are one."""
+    varying: dict[Key, list[Entry]] = {}
+    for entry in entries:
+        if entry.calls < count and entry.key.input_shapes is not None:
+            varying.setdefault(entry.key._replace(input_shapes=VARYING), []).append(entry)
+    joined: dict[Key, Entry] = {}
+    for key, alike in varying.items():
+        if len(alike) > 1:
+            joined[alike[0].key] = reduce(together, alike[1:], _renamed(alike[0], key))
+    gone = {entry.key for alike in varying.values() if len(alike) > 1 for entry in alike[1:]}
+    for entry in entries:
+        if entry.key not in gone:
+            yield joined.get(entry.key, entry)
+
+
+def _steps(traces: pl.DataFrame) -> tuple[dict[int, int], NDArray[np.int64]]:
+    """Where the steps of each cycle begin among all, and how many ranks have each step."""
+    offset: dict[int, int] = {}
+    counts: list[NDArray[np.int64]] = []
+    for cycle, group in sorted(traces.group_by(CYCLE.name), key=lambda each: each[0]):
+        steps = group.get_column("steps").to_numpy()
+        offset[int(str(cycle[0]))] = sum(map(len, counts))
+        counts.append((steps[:, None] > np.arange(steps.max(initial=0))).sum(axis=0).astype(np.int64))
+    return offset, np.concatenate(counts) if counts else np.empty(0, np.int64)
+
+
+def together(one: Entry, other: Entry, key: Key | None = None) -> Entry:
+    """Two owners as one."""
+    steps = dict(one.steps)
+    for place, time in other.steps.items():
+        steps[place] = steps.get(place, 0) + time
+    return Entry(key or one.key, one.calls + other.calls, one.time + other.time, min(one.first, other.first), steps)
+
+
+def _renamed(entry: Entry, key: Key) -> Entry:
+    return Entry(key, entry.calls, entry.time, entry.first, entry.steps)
+
+
+def averaged(run: Side) -> str:
+    """A note on what the mean is over; "" where there is one rank."""
+    if len(run.ranks) < 2:
+        return ""
+    return f"Times are means over ranks {listed(run.ranks)} of {run.path}."

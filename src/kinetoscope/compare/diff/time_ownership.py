@@ -1,0 +1,276 @@
+"""Who owns each instant of a step: one call, so that what the owners have sums to the step, to the nanosecond."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.algorithms.intervals.last_started import Owned, owned
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.analyses.step_breakdown import CATEGORIES
+from kinetoscope.compare.diff.call_paths import MARKS, Paths, plain_names
+from kinetoscope.compare.diff.call_paths import paths as find_paths
+from kinetoscope.compare.diff.normalize_names import alike, alike_frame
+from kinetoscope.model.execution.call_tree import call_tree, is_asynchronous, main_thread
+from kinetoscope.model.execution.device_work import DeviceWork
+from kinetoscope.model.job import Partial
+from kinetoscope.model.steps.data_loading import is_data_loading
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.schema import Column, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("category", pl.String, "Category of `step_breakdown` that the time belongs to."),
+    Column("kind", pl.String, "operator, annotation, runtime, python, kernel, memcpy, memset; nothing: none recorded."),
+    Column("name", pl.String, "Name of the call, kernel or copy, without what differs from run to run."),
+    Column("path", pl.String, "Annotations, modules and operators around it, outermost first, parted by semicolons."),
+    Column("input_shapes", pl.String, "Shapes of the inputs of the operator; null if none was recorded."),
+    Column("calls", pl.Int64, "How many began in the selected steps."),
+    Column("time", pl.Int64, "Time that they own in the selected steps.", "ns"),
+    Column("steps", pl.Int64, "How many steps are selected."),
+    Column("places", pl.List(pl.Int64), "Which of the selected steps they own time in, from 0, ascending."),
+    Column("times", pl.List(pl.Int64), "The time that they own in each of those, ns.", "ns"),
+    Column("first", pl.Int64, "Place of the first call in the order of time."),
+)
+"""Rows of `owners`: one for each distinct owner of a rank."""
+
+NOTHING: Final = "nothing recorded"
+"""Name of the owner of instants at which the main thread is in no call."""
+
+_KEY: Final = ("category", "kind", "name", "path", "input_shapes")
+_TABLE: Final = {**dict.fromkeys(_KEY, pl.String), "calls": pl.Int64, "first": pl.Int64}
+_KINDS: Final = {
+    EventKind.HOST_OP: "operator",
+    EventKind.ANNOTATION: "annotation",
+    EventKind.PYTHON: "python",
+    EventKind.RUNTIME: "runtime",
+    EventKind.KERNEL: "kernel",
+    EventKind.MEMCPY: "memcpy",
+    EventKind.MEMSET: "memset",
+}
+_OF_WORK: Final = {
+    WorkKind.COMPUTATION: CATEGORIES.index("computation"),
+    WorkKind.COMMUNICATION: CATEGORIES.index("communication"),
+    WorkKind.MEMCPY: CATEGORIES.index("memcpy"),
+    WorkKind.MEMSET: CATEGORIES.index("memset"),
+}
+_RUNTIME, _LOADING, _HOST, _OTHER = (CATEGORIES.index(name) for name in ("runtime", "data_loading", "host", "other"))
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def owners(trace: Trace, select: Selection) -> Partial:
+    """Give each instant of each selected device step to one owner.
+
+    The category of an instant is that of `step_breakdown`. Within it the owner is the call or the piece of device work
+    that started last, on any thread, stream or device of the rank. An instant of the category `other` belongs to the
+    innermost Python call or annotation on the main thread; if there is none, to nobody: `nothing recorded`. An owner is
+    known by its category, its name, the calls around it (around its launch, if it is device work) and the shapes of the
+    operator's inputs. Calls of all threads are counted, whether they own time or not: those that began in a selected
+    step of the host, and device work that was launched in one (or, if its launch was not recorded, began in one).
+    """
+    chosen = scope(trace, select)
+    # Steps choose windows. What happens in a step does not depend on which others are asked for.
+    view = chosen if select.steps is None else scope(trace, replace(select, steps=None))
+    windows = view.clipped(chosen.steps.device.start, chosen.steps.device.end)
+    found = _intervals(view, chosen.steps.host)
+    codes, first = group(found.category, found.node, found.name, found.shape)
+    shares = owned(windows, Intervals(found.start, found.end), found.category, codes, len(first))
+    calls = np.bincount(codes[found.counts], minlength=len(first))
+    owns = np.bincount(shares.group, minlength=len(first)) > 0
+    kept = np.flatnonzero(owns | ((calls > 0) & (found.event[first] != EventKind.PYTHON)))
+    lengths = windows.end - windows.start
+    frame = _joined(trace, found, first, kept, calls, shares, lengths)
+    notes = list(chosen.notes)
+    if not (trace.of(_shapes) >= 0).any():
+        notes.append(unrecorded("shapes", "calls of different shapes are one"))
+    return Partial(frame, tuple(notes))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """All that can own time, or is counted: the selected device work, then the selected calls of the host.
+
+    Attributes:
+        start, end: int64 [n], ns; what cannot own time ends when it starts.
+        category: int8 [n], place in CATEGORIES. event: int8 [n], an EventKind.
+        node: int32 [n], of `paths.tree`: what is around it. name: int32 [n], string code of its own name.
+        shape: int32 [n], string code of the shapes, −1 for none.
+        counts: bool [n], whether it is counted as a call of the selected steps.
+        paths: the nodes.
+    """
+
+    start: Int64s
+    end: Int64s
+    category: NDArray[np.int8]
+    event: NDArray[np.int8]
+    node: Int32s
+    name: Int32s
+    shape: Int32s
+    counts: Bools
+    paths: Paths
+
+
+def _intervals(view: Scope, steps: Intervals) -> _Found:
+    """All of a selection; `steps` are those of the host in which calls are counted."""
+    trace, work = view.trace, view.device_work
+    paths = trace.of(find_paths)
+    category, competes = _host_categories(view)
+    host = np.flatnonzero(category >= 0).astype(np.int32)
+    own = np.flatnonzero(view.work)
+    rows = work.rows[own]
+    launch = np.where(work.launch[own] >= 0, work.launch[own], work.op[own])
+    op = np.where(launch >= 0, trace.of(_shaped)[launch], -1)
+    shapes = trace.of(_shapes)
+    began = np.where(work.launch[own] >= 0, trace.start[work.launch[own]], work.start[own])
+    kinds = np.array([_OF_WORK[kind] for kind in WorkKind], np.int8)
+    return _Found(
+        start=np.concatenate([work.start[own], trace.start[host]]),
+        end=np.concatenate([work.end[own], np.where(competes[host], trace.end[host], trace.start[host])]),
+        category=np.concatenate([kinds[work.kind[own]], category[host]]),
+        event=np.concatenate([trace.kind[rows], trace.kind[host]]),
+        node=np.concatenate([np.where(launch >= 0, paths.tree.node[launch], -1).astype(np.int32), paths.around[host]]),
+        name=np.concatenate([trace.name[rows], trace.name[host]]),
+        shape=np.concatenate([np.where(op >= 0, shapes[op], -1), shapes[host]]),
+        counts=np.concatenate(
+            [
+                _counted(work, own) & (step_of(steps, began) >= 0),
+                view.host[host] & (step_of(steps, trace.start[host]) >= 0),
+            ]
+        ),
+        paths=paths,
+    )
+
+
+def _counted(work: DeviceWork, own: NDArray[np.int64]) -> Bools:
+    """Which device work is counted: not what was launched before the recording began, and so comes first on a stream.
+
+    Of a stream on which no launch was recorded at all everything is.
+    """
+    linked, start = work.launch[own] >= 0, work.start[own]
+    lane, first = group(work.device[own], work.stream[own])
+    known = np.full(len(first), np.iinfo(np.int64).max)
+    np.minimum.at(known, lane[linked], start[linked])
+    silent = np.bincount(lane[linked], minlength=len(first)) == 0
+    return np.asarray((start >= known[lane]) | silent[lane])
+
+
+def _host_categories(view: Scope) -> tuple[NDArray[np.int8], Bools]:
+    """The category of each event of the host, −1 for what is left out, and whether it can own time: [events] each.
+
+    The categories are those of `step_breakdown`; a test holds both equal. Python calls and annotations own time on the
+    main thread only, and only where nothing else happens.
+    """
+    trace = view.trace
+    tree = trace.of(call_tree)
+    gloo, loading = trace.of(is_asynchronous), trace.of(is_data_loading)
+    marks = rows_named(
+        trace, lambda name: name.startswith(MARKS), EventKind.HOST_OP, EventKind.ANNOTATION, holding=MARKS
+    )
+    found = np.full(len(trace), -1, np.int8)
+    found[np.isin(trace.kind, (EventKind.PYTHON, EventKind.ANNOTATION)) & tree.member] = _OTHER
+    found[trace.kind == EventKind.HOST_OP] = _HOST
+    found[marks] = -1
+    found[trace.kind == EventKind.RUNTIME] = _RUNTIME
+    found[loading] = _LOADING
+    found[gloo] = CATEGORIES.index("communication")
+    found[~view.host_any_time] = -1
+    beside = (found == _OTHER) & (trace.track != trace.of(main_thread))
+    found[beside & (trace.kind == EventKind.PYTHON)] = -1
+    return found, ~beside
+
+
+def _shapes(trace: Trace) -> Int32s:
+    """The string code of the shapes of each operator's inputs: int32 [events], −1 where none were recorded."""
+    rows = trace.rows(EventKind.HOST_OP)
+    found = np.full(len(trace), -1, np.int32)
+    found[rows] = arguments.codes(trace, "input_dims", rows)
+    return found
+
+
+def _shaped(trace: Trace) -> Int32s:
+    """The operator that each event is, or is called by, of which shapes were recorded: int32 [events], −1 for none."""
+    return ancestor(trace.of(call_tree).parent, trace.of(_shapes) >= 0)
+
+
+# --- rows
+
+
+def _joined(
+    trace: Trace, found: _Found, first: Int32s, kept: Int64s, calls: Int64s, shares: Owned, lengths: Int64s
+) -> pl.DataFrame:
+    """A row for each owner, those of one text together, and one for the time that nobody owns."""
+    of = first[kept]
+    place = np.full(len(first) + 1, -1, np.int64)
+    place[kept] = np.arange(len(kept))
+    texts = _texts(trace, found, of)
+    table = pl.DataFrame({**texts, "calls": calls[kept], "first": found.start[of]}, schema=_TABLE)
+    times = pl.DataFrame({"owner": place[shares.group], "place": shares.window.astype(np.int64), "time": shares.time})
+    left = lengths - sum_by(shares.window, len(lengths), shares.time)
+    nobody = {"category": "other", "kind": "nothing", "name": NOTHING, "path": "", "input_shapes": None}
+    table = pl.concat([table, pl.DataFrame([{**nobody, "calls": 0, "first": 0}], schema=_TABLE)])
+    times = pl.concat(
+        [
+            times,
+            pl.DataFrame({"place": np.arange(len(left)), "time": left}).select(
+                pl.lit(len(kept), pl.Int64).alias("owner"), "place", "time"
+            ),
+        ]
+    ).filter(pl.col("time") != 0)
+    return _by_text(table, times, len(lengths))
+
+
+def _by_text(table: pl.DataFrame, times: pl.DataFrame, steps: int) -> pl.DataFrame:
+    """Owners of one text joined, in the order in which they first began."""
+    table = table.with_columns(key=pl.struct(_KEY).rank("dense") - 1)
+    grouped = table.group_by("key").agg(pl.col(_KEY).first(), pl.col("calls").sum(), pl.col("first").min())
+    of = times.with_columns(key=table.get_column("key").gather(times.get_column("owner")))
+    of = of.group_by("key", "place").agg(pl.col("time").sum()).sort("key", "place")
+    lists = of.group_by("key", maintain_order=True).agg(
+        pl.col("time").sum(), pl.col("place").alias("places"), pl.col("time").alias("times")
+    )
+    joined = grouped.join(lists, on="key", how="left").sort("first", "category", "path", "name", "input_shapes")
+    joined = joined.filter((pl.col("calls") > 0) | pl.col("time").is_not_null())
+    return joined.select(
+        *_KEY,
+        "calls",
+        pl.col("time").fill_null(0),
+        pl.lit(steps, pl.Int64).alias("steps"),
+        pl.col("places").fill_null([]),
+        pl.col("times").fill_null([]),
+        pl.int_range(pl.len(), dtype=pl.Int64).alias("first"),
+    )
+
+
+def _texts(trace: Trace, found: _Found, of: Int32s) -> dict[str, Any]:
+    events = found.event[of].tolist()
+    plain = trace.of(plain_names)
+    names = []
+    for code, event in zip(found.name[of].tolist(), events, strict=True):
+        text = plain.get(code) if event in (EventKind.HOST_OP, EventKind.ANNOTATION) else None
+        label = trace.strings.label(code) if code >= 0 else ""
+        names.append(text or (alike_frame(label) if event == EventKind.PYTHON else alike(label)))
+    nested = {code: json.dumps(trace.strings.nested(code)) for code in set(found.shape[of].tolist()) if code >= 0}
+    return {
+        "category": [CATEGORIES[place] for place in found.category[of].tolist()],
+        "kind": [_KINDS[EventKind(event)] for event in events],
+        "name": names,
+        "path": list(found.paths.texts(found.node[of].tolist())),
+        "input_shapes": [nested.get(code) for code in found.shape[of].tolist()],
+    }

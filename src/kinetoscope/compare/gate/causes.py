@@ -1,0 +1,118 @@
+"""What changed most between the runs of a gate: where to look when it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kinetoscope.compare.diff.diff import diff
+from kinetoscope.compare.gate.gate import Gate
+from kinetoscope.compare.statistics.numbers import KERNEL, OPERATOR, STEP_TIME, Numbers
+from kinetoscope.compare.statistics.run_statistics import run_of
+from kinetoscope.errors import KinetoscopeError
+from kinetoscope.model.job import Job
+from kinetoscope.model.steps.selection import ALL, Selection
+
+MOST: Final = 5
+"""Rows, unless another number is asked for."""
+
+_LOOKED_AT: Final = 50
+"""Rows of a difference that are looked at; it has those that changed most first."""
+
+_LEAST: Final = 0.001
+"""Share of the step under which a change is not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A call or kernel that takes more, or less, of a step than before.
+
+    Attributes:
+        name: its name.
+        kind: operator, kernel, …
+        base: its time in a mean step before, ns.
+        new: its time in a mean step now, ns.
+        status: new, gone, more calls, slower calls, …; empty where that is not known.
+    """
+
+    name: str
+    kind: str
+    base: float
+    new: float
+    status: str = ""
+
+    @property
+    def change(self) -> float:
+        """Ns."""
+        return self.new - self.base
+
+
+Opener = Callable[[str], Job]
+
+
+def causes(
+    found: Gate, opened: Opener | None = None, *, select: Selection = ALL, most: int = MOST
+) -> tuple[Cause, ...]:
+    """What changed most: what takes more, largest change first, then what takes less.
+
+    If traces of both sides are at hand, it is their difference, whose parts sum to the change of the step: that of the
+    run with the median step on each side. Of a baseline it is the operators or kernels that it holds.
+
+    Args:
+        found: the gate.
+        opened: opens the run at a path, or raises what `read` does; None where there are no traces.
+        select: what is looked at.
+        most: rows at most.
+    """
+    base, new = (_median(side) for side in (found.base, found.new))
+    if opened is not None and base.complete and new.complete:
+        try:
+            return _of_traces(opened(base.path), opened(new.path), select, most)
+        except KinetoscopeError:
+            pass  # the gate's answer stands without it
+    return _of_numbers(found, most)
+
+
+def _median(side: Sequence[Numbers]) -> Numbers:
+    """The run whose typical step is the median one; of an even number the shorter."""
+    by_step = sorted(side, key=lambda run: run_of(run.series[STEP_TIME].values if run.steps else ()).typical)
+    return by_step[(len(by_step) - 1) // 2]
+
+
+def _of_traces(base: Job, new: Job, select: Selection, most: int) -> tuple[Cause, ...]:
+    found = diff(base, new, select=select)
+    rows = [
+        Cause(row["name"], row["kind"], float(row["base"]), float(row["new"]), row["status"] or "")
+        for row in found.rows.frame.head(_LOOKED_AT).iter_rows(named=True)
+    ]
+    return _ordered(rows, found.base, most)
+
+
+def _of_numbers(found: Gate, most: int) -> tuple[Cause, ...]:
+    """Of kernels where there are any, as they do not lie inside one another; else of operators."""
+    runs = [*found.base, *found.new]
+    prefix = KERNEL if any(run.has(KERNEL) for run in runs) else OPERATOR
+    names = {name for run in runs for name in run.series if name.startswith(prefix)}
+    step = max(_mean(STEP_TIME, found.base), 1.0)
+    kind = "kernel" if prefix == KERNEL else "operator"
+    rows = [
+        Cause(name.removeprefix(prefix), kind, _mean(name, found.base), _mean(name, found.new))
+        for name in sorted(names)
+    ]
+    return _ordered(rows, step, most)
+
+
+def _ordered(rows: Sequence[Cause], step: float, most: int) -> tuple[Cause, ...]:
+    """Those that take more first, the largest change before others; without those that hardly changed."""
+    notable = [each for each in rows if abs(each.change) >= _LEAST * max(step, 1.0)]
+    notable.sort(key=lambda each: (each.change < 0, -abs(each.change)))
+    return tuple(notable[:most])
+
+
+def _mean(metric: str, runs: Sequence[Numbers]) -> float:
+    """Of the runs that say what it was; a baseline does not say what it left out as small."""
+    values = [
+        run.series[metric].mean if metric in run.series else 0.0 for run in runs if metric in run.series or run.complete
+    ]
+    return sum(values) / len(values) if values else 0.0

@@ -1,0 +1,312 @@
+"""Runs in a row: what each was, what it changed, and what that brought."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.advisor.rule import RankView
+from kinetoscope.compare.ledger.command_diff import changed
+from kinetoscope.compare.ledger.naming import told_apart
+from kinetoscope.compare.statistics.noise import changes
+from kinetoscope.errors import InputError, UsageError
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.steps.selection import ALL, Selection, settled
+from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.recording import Recording, recording
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Column, Result, Schema
+
+RESULT = Schema(
+    Column("run", pl.String, "Name of the run: as it was recorded with, else of its file or folder."),
+    Column("step_time", pl.Int64, "Mean step after the warm-up, over all ranks.", "ns"),
+    Column("samples_per_second", pl.Float64, "Samples of all ranks in a second of such steps; null if not known."),
+    Column("utilization", pl.Float64, "Share of the time in which a kernel runs, mean over devices.", "fraction"),
+    Column("matrix_unit_share", pl.Float64, "Time of kernels on tensor or matrix cores / time of kernels.", "fraction"),
+    Column("memory_peak", pl.Int64, "Most memory in use on a device; of the host where there is none.", "bytes"),
+    Column(
+        "gain_previous", pl.Float64, "How many times as fast as the run before: by samples if known, else by steps."
+    ),
+    Column("gain_first", pl.Float64, "How many times as fast as the first run: by samples if known, else by steps."),
+    Column("verdict", pl.String, "Against the run before. better, worse: beyond noise; same; inconclusive."),
+    Column("changed", pl.String, "What is different from the run before: command line, parameters, versions, commit."),
+    Column("steps", pl.Int64, "Steps of all ranks that the means are over."),
+    Column("ranks", pl.String, "The ranks that were read."),
+    Column("path", pl.String, "Where the run is."),
+)
+"""The rows of `ledger`: one for each run, in the order in which they are named."""
+
+_FACTS = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("times", pl.List(pl.Int64), "Length of each selected step, ns.", "ns"),
+    Column("samples", pl.List(pl.Int64), "Samples of each of them; null if not known."),
+    Column("kernel_time", pl.Int64, "Time in which a kernel ran, summed over devices.", "ns"),
+    Column("window", pl.Int64, "The time looked at, summed over devices.", "ns"),
+    Column("matrix_unit_time", pl.Float64, "Time of kernels on matrix units, as far as names tell.", "ns"),
+    Column("told_time", pl.Int64, "Time in which a kernel ran on devices whose kernels' names tell.", "ns"),
+    Column("memory_peak", pl.Int64, "Most memory in use on a device.", "bytes"),
+    Column("recording", pl.String, "What the recorder knew, as JSON."),
+    Column("devices", pl.String, "The devices that did something."),
+)
+"""What is asked of each rank."""
+
+_NO_SAMPLES: Final = (
+    "Throughput is not known of {} (step(samples=...) of kinetoscope.profile tells, or --samples-per-step)."
+)
+
+
+def ledger(runs: Sequence[Job], *, samples_per_step: float | None = None, select: Selection = ALL) -> Result:
+    """What did each of several runs bring, and what was changed for it?
+
+    Method. A row is a run, in the order given. Step time is the mean over all steps of all ranks, without those of the
+    warm-up unless steps are selected. Throughput is samples of all ranks over the time of their steps, as the recorder
+    wrote down how many samples each step had, or `samples_per_step` of all ranks together. Utilization and the share of
+    tensor cores are those of `device_utilization`, the peak is that of `memory_curve`, the greatest of all devices. The
+    gain is the ratio of throughputs where both runs have one, else of step times: 1.25 is a quarter more work a second.
+
+    How to read it. The verdict holds the steps of a run against those of the run before: a gain that is not beyond
+    noise may be none. `changed` is what is known to be different; what the recorder did not see is not in it.
+
+    Limits. Two runs on different machines differ by that, too. Without the recorder, only devices are compared.
+
+    Args:
+        runs: in the order of the rows.
+        samples_per_step: samples of all ranks together in a step, for runs that do not say.
+        select: what is looked at in each.
+
+    Raises:
+        InputError: a run cannot be read, or has no step.
+        UsageError: there is no run.
+    """
+    if not runs:
+        raise UsageError("a ledger needs a run, better two or more")
+    entries = [entry(run, select=select, samples_per_step=samples_per_step) for run in runs]
+    return of_entries(entries)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One run as the ledger knows it.
+
+    Attributes:
+        path: what the user named. ranks: that answered.
+        steps: how many steps of all ranks there are; time: of all of them, ns.
+        values: the length of each step, mean over ranks, ns: float64 [steps].
+        rate: samples of all ranks in a second; None if not known.
+        utilization, matrix_unit_share: of all devices; None if not known.
+        memory_peak: bytes; None if not recorded.
+        recording: what the recorder knew, of the first rank; None if it did not record.
+        devices: those that did something.
+        notes: what was left out or assumed.
+    """
+
+    path: str
+    ranks: tuple[int, ...]
+    steps: int
+    time: int
+    values: NDArray[np.float64]
+    rate: float | None
+    utilization: float | None
+    matrix_unit_share: float | None
+    memory_peak: int | None
+    recording: Recording | None
+    devices: str
+    notes: tuple[str, ...]
+
+    @property
+    def step(self) -> float:
+        """The mean step, ns."""
+        return self.time / self.steps
+
+
+def entry(run: Job, *, select: Selection = ALL, samples_per_step: float | None = None) -> Entry:
+    """What the ledger must know of one run.
+
+    Raises:
+        InputError: it cannot be read, or has no step.
+    """
+    answer = run.map(_of_trace, _FACTS, settled(select), recorded=select)
+    rows = answer.frame.to_dicts()
+    times = [row["times"] for row in rows]
+    count = sum(map(len, times))
+    if not count or not sum(map(sum, times)):
+        raise InputError(f"{run.path} has no step to compare; record with schedule and step() of torch.profiler")
+    texts = [row["recording"] for row in rows if row["recording"] is not None]
+    ranks = tuple(sorted({row["rank"] for row in rows}))
+    return Entry(
+        path=run.path,
+        ranks=ranks,
+        steps=count,
+        time=sum(map(sum, times)),
+        values=_means(times),
+        rate=_rate(rows, ranks, samples_per_step),
+        utilization=_share(rows, "kernel_time", "window"),
+        matrix_unit_share=_share(rows, "matrix_unit_time", "told_time"),
+        memory_peak=max((row["memory_peak"] for row in rows if row["memory_peak"] is not None), default=None),
+        recording=_unpacked(texts[0]) if texts else None,
+        devices=", ".join(dict.fromkeys(row["devices"] for row in rows if row["devices"])),
+        notes=answer.notes,
+    )
+
+
+def of_entries(entries: Sequence[Entry]) -> Result:
+    """The ledger of runs that are known."""
+    names = _names(entries)
+    works = [_work(before, after) for before, after in pairwise(entries)]
+    sides = [([before.tolist()], [after.tolist()]) for before, after in works]
+    verdicts = [None, *(verdict.word for verdict in changes(sides))]
+    rows = []
+    for place, each in enumerate(entries):
+        before = entries[place - 1] if place else None
+        rows.append(
+            {
+                "run": names[place],
+                "step_time": (2 * each.time + each.steps) // (2 * each.steps),
+                "samples_per_second": each.rate,
+                "utilization": each.utilization,
+                "matrix_unit_share": each.matrix_unit_share,
+                "memory_peak": each.memory_peak,
+                "gain_previous": _gain(before, each) if before else None,
+                "gain_first": _gain(entries[0], each) if before else None,
+                "verdict": verdicts[place],
+                "changed": "; ".join(changed(before, each)) if before else None,
+                "steps": each.steps,
+                "ranks": listed(each.ranks),
+                "path": each.path,
+            }
+        )
+    frame = pl.DataFrame(rows, schema={column.name: column.dtype for column in RESULT})
+    return Result(frame, RESULT, tuple(_notes(entries, names)), "ledger", {"runs": [each.path for each in entries]})
+
+
+# --- one rank
+
+
+def _of_trace(trace: Trace, select: Selection, *, recorded: Selection) -> Partial:
+    """The facts of a rank: of the steps in `select`, and the memory of all that is `recorded`."""
+    look = RankView(trace, select)
+    windows = look.windows
+    times = (windows.end - windows.start).tolist()
+    known = trace.of(recording)
+    told = known.samples if known is not None and look.view.steps.origin == "profiler" else {}
+    used = look.ask("device_utilization").frame.drop_nulls("utilization")
+    share = used.drop_nulls("matrix_unit_share")
+    matrix = share.select((pl.col("matrix_unit_share") * pl.col("kernel_time")).sum()).item()
+    row: dict[str, Any] = {
+        "times": times,
+        "samples": [told.get(number) for number in look.view.steps.number.tolist()],
+        "kernel_time": used.get_column("kernel_time").sum() if used.height else None,
+        "window": used.get_column("window").sum() if used.height else None,
+        "matrix_unit_time": matrix if share.height else None,
+        "told_time": share.get_column("kernel_time").sum() if share.height else None,
+        "memory_peak": _peak(RankView(trace, recorded), has_device=look.has_device),
+        "recording": json.dumps(asdict(known)) if known is not None else None,
+        "devices": _devices(look),
+    }
+    schema = {column.name: column.dtype for column in _FACTS if column.name != "rank"}
+    return Partial(pl.DataFrame([row], schema=schema), look.view.notes)
+
+
+def _peak(look: RankView, *, has_device: bool) -> int | None:
+    """Most in use on a device; on the host where no device's memory was recorded."""
+    curve = look.ask("memory_curve").frame
+    on_device = curve.filter(pl.col("device") != "cpu")
+    if has_device and not on_device.height:
+        return None
+    peak = (on_device if on_device.height else curve).get_column("allocated").max()
+    return peak if isinstance(peak, int) else None
+
+
+def _devices(look: RankView) -> str:
+    info = look.ask("trace_info").frame
+    used = info.filter((pl.col("topic") == "device") & pl.col("value").str.ends_with("used"))
+    return ", ".join(used.get_column("value").str.split(", ").list.first().unique(maintain_order=True).to_list())
+
+
+# --- one run
+
+
+def _means(times: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+    """The length of each step by its place, mean over the traces that have so many."""
+    most = max(map(len, times))
+    total, count = np.zeros(most), np.zeros(most)
+    for each in times:
+        total[: len(each)] += each
+        count[: len(each)] += 1
+    return np.asarray(total / count, np.float64)
+
+
+def _rate(rows: Sequence[Mapping[str, Any]], ranks: Sequence[int], per_step: float | None) -> float | None:
+    """Samples of all ranks in a second; None where a rank does not tell."""
+    if per_step is not None:
+        times = [time for row in rows for time in row["times"]]
+        return float(per_step * len(times) * 1e9 / sum(times))
+    total = 0.0
+    for rank in ranks:
+        counted = [
+            (samples, time)
+            for row in rows
+            if row["rank"] == rank
+            for samples, time in zip(row["samples"], row["times"], strict=True)
+            if samples is not None and time > 0
+        ]
+        if not counted:
+            return None
+        total += sum(samples for samples, _ in counted) * 1e9 / sum(time for _, time in counted)
+    return total
+
+
+def _share(rows: Sequence[Mapping[str, Any]], part: str, whole: str) -> float | None:
+    total = sum(row[whole] for row in rows if row[whole] is not None)
+    if not total:
+        return None
+    return float(sum(row[part] for row in rows if row[part] is not None) / total)
+
+
+def _unpacked(text: str) -> Recording:
+    facts = json.loads(text)
+    facts["command"] = tuple(facts["command"])
+    return Recording(**facts)
+
+
+# --- several runs
+
+
+def _gain(before: Entry, after: Entry) -> float:
+    """How many times as fast."""
+    if before.rate and after.rate:
+        return after.rate / before.rate
+    return before.step / after.step
+
+
+def _work(before: Entry, after: Entry) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The steps of both, for as much work as in a step of the run before."""
+    if before.rate and after.rate:
+        return before.values, after.values * (before.rate * before.step) / (after.rate * after.step)
+    return before.values, after.values
+
+
+def _names(entries: Sequence[Entry]) -> list[str]:
+    """Names that tell the runs apart: those that they were recorded with, else the shortest ends of their paths."""
+    given = [each.recording.run if each.recording else "" for each in entries]
+    if all(given) and len(set(given)) == len(given):
+        return given
+    return told_apart([each.path for each in entries])
+
+
+def _notes(entries: Sequence[Entry], names: Sequence[str]) -> Iterator[str]:
+    silent = [name for name, each in zip(names, entries, strict=True) if each.rate is None]
+    if silent:
+        yield _NO_SAMPLES.format("any run" if len(silent) == len(entries) else ", ".join(silent))
+    if len({each.ranks for each in entries}) > 1:
+        yield "The runs have different ranks; each is the mean over its own."
+    for note in dict.fromkeys(note for each in entries for note in each.notes):
+        of = [name for name, each in zip(names, entries, strict=True) if note in each.notes]
+        yield note if len(of) == len(entries) else f"{', '.join(of)}: {note}"

@@ -1,0 +1,1 @@
+"""Collectives of one rank: attributes, process groups, payload, calls, bandwidth."""

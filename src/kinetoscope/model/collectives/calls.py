@@ -1,0 +1,240 @@
+"""Collectives and point-to-point operations as one rank saw them: one row each, with all that its records tell.
+
+NCCL and its kin: the work on the device, with what the call on the host says (`record_param_comms`, `nccl:all_reduce`,
+`c10d::…`) where the work itself says nothing, as before 2024. gloo and other libraries of the host: their spans there.
+Calls whose work was not recorded are no rows: when they ran is not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
+from kinetoscope.model.collectives.attributes import GATHERS, KINDS, MOST_ELEMENTS, POINT_TO_POINT, kind_named, size_of
+from kinetoscope.model.collectives.batches import Joined, joined_calls
+from kinetoscope.model.collectives.group_of_call import group_columns
+from kinetoscope.model.collectives.host_records import PARAMETERS, Records, named, on_device, on_host
+from kinetoscope.model.collectives.payload import input_types, shaped_elements, types
+from kinetoscope.model.collectives.process_groups import host_of
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.job import Partial
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.steps.steps import Steps, step_of, steps
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Column, Schema
+
+CALLS: Final = Schema(
+    Column("row", pl.Int64, "Row of the work on the device, or of the span on the host."),
+    Column("launch", pl.Int64, "Row of the call of the runtime that launched it; null if that was not recorded."),
+    Column("on_host", pl.Boolean, "Is it a span of a library that works on the host, such as gloo?"),
+    Column("kind", pl.String, "all_reduce, all_gather, reduce_scatter, …; other where nothing tells."),
+    Column("name", pl.String, "Name of the work or of the span."),
+    Column("group", pl.String, "The process group: name, description and ranks; null where nothing tells."),
+    Column("group_name", pl.String, "Name of the process group."),
+    Column("group_description", pl.String, "What the process group is for, in words."),
+    Column("group_size", pl.Int64, "Ranks in the process group."),
+    Column("group_ranks", pl.String, "The ranks of the process group, as runs: 0-7, or 0-56/8 for every eighth."),
+    Column(
+        "candidates",
+        pl.String,
+        "Groups that it may be of, one a line, as `Group.written` has them, where its records do not say which.",
+    ),
+    Column("world", pl.Int64, "Ranks of the job."),
+    Column("seq", pl.Int64, "Number of the collective in its process group."),
+    Column("source_rank", pl.Int64, "Rank that sends, of point-to-point work."),
+    Column("destination_rank", pl.Int64, "Rank that receives, of point-to-point work."),
+    Column("dtype", pl.String, "Type of the elements, as torch names it."),
+    Column("elements_in", pl.Int64, "Elements that this rank puts in."),
+    Column("elements_out", pl.Int64, "Elements that this rank gets out."),
+    Column("bytes", pl.Int64, "Size as nccl-tests counts it.", "bytes"),
+    Column("device", pl.Int64, "Device that it ran on; null on the host."),
+    Column("stream", pl.Int64, "Stream that it ran on; null on the host."),
+    Column("step", pl.Int64, "Step that it was launched in; null outside of steps."),
+    Column(
+        "profiler_step",
+        pl.Int64,
+        "Number of the step as `ProfilerStep#N` has it: every rank counts alike; null where nothing is marked so.",
+    ),
+    Column("start", pl.Int64, "When it began, since 1970 as this rank's machine counts.", "ns", instant=True),
+    Column("end", pl.Int64, "When it ended, since 1970 as this rank's machine counts.", "ns", instant=True),
+    Column("exposed", pl.Int64, "What of it no computation of the rank covers.", "ns"),
+)
+"""What `collective_calls` answers with."""
+
+_NONE: Final = -1
+_KIND: Final = {kind: place for place, kind in enumerate(KINDS)}
+
+
+def collective_calls(trace: Trace, steps_by: str | None = None) -> pl.DataFrame:
+    """The collectives of a rank, by start: rows of `CALLS`. Ask by `trace.of`.
+
+    Several pieces of device work of one call are one row, from the first's start to the last's end.
+    """
+    parts = [
+        _described(trace, steps_by, found, of_host=find is on_host)
+        for find in (on_device, on_host)
+        if (found := find(trace)) is not None
+    ]
+    return CALLS.conform(pl.concat(parts).sort("start", "end", "row")) if parts else CALLS.empty()
+
+
+def selected_calls(view: Scope) -> pl.DataFrame:
+    """Those that a selection leaves: of a range of time the ones that start in it; nothing is clipped."""
+    calls = view.trace.of(collective_calls, view.select.steps_by)
+    kept = view.host_any_time.copy()
+    kept[view.device_work.rows] = view.work
+    frame = calls.filter(pl.Series(kept[calls["row"].to_numpy()], dtype=pl.Boolean))
+    if view.clip is None:
+        return frame
+    low, high = (each + base_of(view.trace) for each in view.clip)
+    return frame.filter((pl.col("start") >= low) & (pl.col("start") < high))
+
+
+def for_matching(trace: Trace, select: Selection) -> Partial:
+    """The selected calls of a rank, with its number and its machine: what all ranks' are matched from."""
+    view = scope(trace, select)
+    frame = selected_calls(view).with_columns(
+        rank=pl.lit(trace.source.rank, pl.Int64),
+        host=pl.lit(host_of(trace), pl.String),
+        cycle=pl.lit(trace.source.cycle, pl.Int64),
+    )
+    notes = view.notes if select.steps is not None else ()
+    unseen = 0 if len(trace.of(collective_calls, select.steps_by)) else int(named(trace, PARAMETERS).sum())
+    if unseen:
+        said = "1 collective was called, but its" if unseen == 1 else f"{unseen} collectives were called, but their"
+        notes += (f"{said} work on devices was not recorded (ProfilerActivity.CUDA, XPU, … records it).",)
+    return Partial(frame, notes)
+
+
+def computation(trace: Trace) -> Intervals:
+    """When the rank computes on any device, as a union; without device work, when operators run on the host."""
+    work = trace.of(device_work)
+    if len(work):
+        rows = work.of(WorkKind.COMPUTATION)
+        return union(work.start[rows], work.end[rows])
+    ops = trace.kind == EventKind.HOST_OP
+    ops &= ~rows_named(trace, lambda name: COLLECTIVE_OPS.match(name) is not None, EventKind.HOST_OP,
+                       holding=COLLECTIVE_WORDS)  # fmt: skip
+    return union(trace.start[ops], trace.end[ops])
+
+
+# --- what they say
+
+
+def _described(trace: Trace, steps_by: str | None, found: Records, *, of_host: bool) -> pl.DataFrame:
+    joined = joined_calls(trace, found.row, found.launch, found.parameters)
+    found = replace(found, parameters=np.where(joined.first >= 0, joined.first, found.parameters))
+    kind = np.where(joined.kind >= 0, joined.kind, _kinds(trace, found))
+    start, length = found.start, found.end - found.start
+    base = base_of(trace)
+    own = trace.source.rank
+    peers = {name: joined.told(name, found.integers(trace, name)) for name in ("source_rank", "destination_rank")}
+    sends, receives = kind == _KIND["send"], kind == _KIND["recv"]
+    peers["source_rank"] = np.where(sends & (peers["destination_rank"] >= 0), own, peers["source_rank"])
+    peers["destination_rank"] = np.where(receives & (peers["source_rank"] >= 0), own, peers["destination_rank"])
+    frame = pl.DataFrame(
+        {
+            "row": found.row.astype(np.int64),
+            "launch": polars_columns.rows(found.launch.astype(np.int64)),
+            "on_host": np.full(len(found.row), of_host),
+            "kind": polars_columns.labelled(kind, lambda place: KINDS[place]).cast(pl.String),
+            "name": polars_columns.texts(trace.strings, trace.name[found.row]).cast(pl.String),
+            **group_columns(trace, found),
+            "seq": polars_columns.rows(found.integers(trace, "collective_sequence")),
+            **{name: polars_columns.rows(values) for name, values in peers.items()},
+            **_content(trace, found, joined),
+            "device": polars_columns.rows(found.device),
+            "stream": polars_columns.rows(found.stream),
+            "step": _steps(trace.of(steps, steps_by), trace, found),
+            "profiler_step": _profiler_steps(trace, found, of_host=of_host),
+            "start": start + base,
+            "end": found.end + base,
+            "exposed": length - covered(Intervals(start, found.end), trace.of(computation)),
+        }
+    )
+    gathered = pl.col("elements_in") * pl.col("group_size")
+    is_gather = pl.col("kind").is_in(GATHERS) & (pl.col("elements_in") < MOST_ELEMENTS >> 20)
+    frame = frame.with_columns(elements_out=pl.coalesce("elements_out", pl.when(is_gather).then(gathered)))
+    return frame.with_columns(bytes=size_of(pl.col("width"))).select(CALLS.names)
+
+
+def base_of(trace: Trace) -> int:
+    """`Trace.base`, 0 where it is no time since 1970 that 64 bits can hold with the trace."""
+    return trace.base if abs(trace.base) < 1 << 61 else 0
+
+
+def _kinds(trace: Trace, found: Records) -> NDArray[np.int64]:
+    """Place in `KINDS` of each: as the argument says, else the names on the host, else that of the work itself."""
+    kind = np.full(len(found.row), _NONE, np.int64)
+    sources = [found.codes(trace, "collective")]
+    for rows in (found.span, found.operator, found.row):
+        sources.append(np.where(rows >= 0, trace.name[rows], _NONE).astype(np.int64))
+    for codes in sources:
+        missing = np.flatnonzero((kind < 0) & (codes >= 0))
+        distinct, places = np.unique(codes[missing], return_inverse=True)
+        told = [_KIND.get(kind_named(trace.strings.label(code)) or "", _NONE) for code in distinct.tolist()]
+        kind[missing] = np.array(told, np.int64)[places]
+    kind[kind < 0] = _KIND["other"]
+    return _as_on_its_stream(kind, found)
+
+
+def _as_on_its_stream(kind: NDArray[np.int64], found: Records) -> NDArray[np.int64]:
+    """NCCL has one kernel for sending, receiving and all-to-all: what only its name tells is what all others there are.
+
+    Those are of calls from before the recording, of which nothing but the work was recorded. A stream is of one group.
+    """
+    either, exchange = _KIND["send_recv"], _KIND["all_to_all"]
+    called = (found.launch >= 0) | (found.parameters >= 0) | (found.span >= 0) | (found.operator >= 0)
+    unsure = (kind == either) & ~called
+    if unsure.any():
+        place, _ = group(found.device, found.stream)
+        others = np.isin(kind, [exchange, *map(_KIND.__getitem__, POINT_TO_POINT)]) & ~unsure
+        only = np.setdiff1d(place[others & (kind == exchange)], place[others & (kind != exchange)])
+        kind[unsure & np.isin(place, only)] = exchange
+    return kind
+
+
+def _profiler_steps(trace: Trace, found: Records, *, of_host: bool) -> pl.Series:
+    """Of what was launched within the recording: the steps of others begin when the host no longer is there."""
+    marked = trace.of(steps, None)
+    if marked.origin != "profiler":
+        return pl.Series([None], dtype=pl.Int64).new_from_index(0, len(found.row))
+    number = _steps(marked, trace, found)
+    launched = pl.Series((found.launch >= 0) | of_host, dtype=pl.Boolean)
+    return number.set(~launched, None)
+
+
+def _steps(marked: Steps, trace: Trace, found: Records) -> pl.Series:
+    place = step_of(marked.host, np.where(found.launch >= 0, trace.start[found.launch], found.start))
+    number = marked.number[np.maximum(place, 0)] if len(marked) else np.zeros(len(place), np.int64)
+    return polars_columns.column(number, place >= 0)
+
+
+# --- the content
+
+
+def _content(trace: Trace, found: Records, joined: Joined) -> dict[str, pl.Series]:
+    """Type and number of elements, and the bytes of one (`width`): by arguments, else as inputs on the host tell."""
+    places, distinct = types(
+        trace, found.codes(trace, "element_type"), input_types(trace, found.span), input_types(trace, found.operator)
+    )
+    shaped = shaped_elements(trace, found.span, found.operator)
+    columns = {
+        "dtype": pl.Series([each.name for each in distinct], dtype=pl.String).gather(polars_columns.rows(places)),
+        "width": pl.Series([each.bytes for each in distinct], dtype=pl.Int64).gather(polars_columns.rows(places)),
+    }
+    for name, of_shape in shaped.items():
+        told = joined.told(name, found.integers(trace, name))
+        values = np.where(told >= 0, told, of_shape)
+        columns[name] = polars_columns.column(values, (values >= 0) & (values < MOST_ELEMENTS))
+    return columns

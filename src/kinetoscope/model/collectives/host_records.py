@@ -1,0 +1,142 @@
+"""Which records belong to a collective: its work or its span, and what describes it on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, reduce_by
+from kinetoscope.algorithms.trees import tree
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind, is_collective_kernel
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+HOST_LIBRARIES: Final = ("gloo:", "ucc:", "mpi:")
+"""How the names of spans begin that are the collective itself, not a call that launches it."""
+
+PARAMETERS: Final = "record_param_comms"
+"""The operator that torch records around a collective of NCCL and its kin, with its arguments."""
+
+_LIBRARIES: Final = ("nccl:", "xccl:", "hccl:", "rccl:", *HOST_LIBRARIES)
+_OPERATORS: Final = ("c10d::",)
+_NONE: Final = -1
+
+
+@dataclass(frozen=True)
+class Records:
+    """Collectives, and where they are described: int32 [calls] rows each, −1 for none.
+
+    Attributes:
+        row: the work or the span; it may carry the arguments of a collective itself.
+        launch: the call of the runtime.
+        parameters: `record_param_comms`.
+        span: the library's annotation.
+        operator: the operator of `c10d`.
+        device, stream: int64 [calls], −1 for none.
+        start, end: int64 [calls], ns.
+    """
+
+    row: NDArray[np.int32]
+    launch: NDArray[np.int32]
+    parameters: NDArray[np.int32]
+    span: NDArray[np.int32]
+    operator: NDArray[np.int32]
+    device: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    def integers(self, trace: Trace, name: str) -> NDArray[np.int64]:
+        """An argument of the work, else of the call on the host, where it is a count; else −1."""
+        own = arguments.integers(trace, name, self.row)
+        called = np.where(self.parameters >= 0, arguments.integers(trace, name, np.maximum(self.parameters, 0)), _NONE)
+        return np.where(own >= 0, own, called)
+
+    def codes(self, trace: Trace, name: str) -> NDArray[np.int64]:
+        """String codes of an argument of the work, else of the call on the host; else −1."""
+        own = arguments.codes(trace, name, self.row)
+        called = np.where(self.parameters >= 0, arguments.codes(trace, name, np.maximum(self.parameters, 0)), _NONE)
+        return np.where(own >= 0, own, called)
+
+
+def on_device(trace: Trace) -> Records | None:
+    """Work on devices; None if there is none."""
+    work = trace.of(device_work)
+    mine = np.flatnonzero(work.of(WorkKind.COMMUNICATION))
+    if not len(mine):
+        return None
+    anchor = np.where(work.launch[mine] >= 0, work.launch[mine], work.op[mine])
+    parent = trace.of(call_tree).parent
+    around = [
+        _above(tree.ancestor(parent, named(trace, *names)), anchor) for names in ((PARAMETERS,), _LIBRARIES, _OPERATORS)
+    ]
+    kept = _proper(trace, work.rows[mine], around, work.op[mine])
+    mine, anchor = mine[kept], anchor[kept]
+    parameters, span, operator = (each[kept] for each in around)
+    # A call may launch several kernels on a device; a replayed graph launches those of many calls.
+    alone = np.arange(len(mine), dtype=np.int64) + len(trace)
+    codes, _ = group(np.where(parameters >= 0, parameters, alone), work.device[mine])
+    count = int(codes.max()) + 1
+    order = np.lexsort((work.rows[mine], work.start[mine], codes))
+    first = order[np.searchsorted(codes[order], np.arange(count))]
+    chosen = mine[first]
+    return Records(
+        row=work.rows[chosen],
+        launch=work.launch[chosen],
+        parameters=parameters[first],
+        span=span[first],
+        operator=operator[first],
+        device=work.device[chosen],
+        stream=work.stream[chosen],
+        start=reduce_by(codes, count, work.start[mine]).least,
+        end=reduce_by(codes, count, work.end[mine]).greatest,
+    )
+
+
+def on_host(trace: Trace) -> Records | None:
+    """Spans of libraries on the host; None if there are none."""
+    rows = np.flatnonzero(named(trace, *HOST_LIBRARIES)).astype(np.int32)
+    if not len(rows):
+        return None
+    none = np.full(len(rows), _NONE, np.int32)
+    operator = _above(tree.ancestor(trace.of(call_tree).parent, named(trace, *_OPERATORS)), rows)
+    return Records(
+        row=rows,
+        launch=none,
+        parameters=none,
+        span=rows,
+        operator=operator,
+        device=none.astype(np.int64),
+        stream=none.astype(np.int64),
+        start=trace.start[rows],
+        end=np.maximum(trace.end[rows], trace.start[rows]),
+    )
+
+
+def named(trace: Trace, *beginnings: str) -> NDArray[np.bool_]:
+    """Which operators and annotations have a name that begins so: bool [events]."""
+    kinds = (EventKind.HOST_OP, EventKind.ANNOTATION)
+    return rows_named(trace, lambda name: name.startswith(beginnings), *kinds, holding=beginnings)
+
+
+def _above(ancestor: NDArray[np.int32], rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    return np.where(rows >= 0, ancestor[rows], np.int32(_NONE))
+
+
+def _proper(
+    trace: Trace, rows: NDArray[np.int32], around: list[NDArray[np.int32]], op: NDArray[np.int32]
+) -> NDArray[np.bool_]:
+    """Which work is the collective itself: beside a kernel of the library, its call may launch copies and the like."""
+    names = trace.name[rows]
+    of_library = [
+        code for code in np.unique(names[names >= 0]).tolist() if is_collective_kernel(trace.strings.glance(code))
+    ]
+    itself = np.isin(names, of_library) | (arguments.codes(trace, "collective", rows) >= 0)
+    call = np.where(around[0] >= 0, around[0], op)
+    return np.asarray(itself | ~np.isin(call, call[itself & (call >= 0)]))

@@ -1,0 +1,128 @@
+"""What collectives move: types and numbers of elements, where only the shapes of inputs on the host tell them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.model.collectives.attributes import ELEMENT_TYPES, MOST_ELEMENTS
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.element_types import element_type
+from kinetoscope.model.trace.trace import Trace
+
+_OUTPUT_FIRST: Final = ("c10d::alltoall_base_", "c10d::_allgather_base_", "c10d::_reduce_scatter_base_")
+"""Operators whose first input is the tensor that the result goes to, and whose second is what is sent."""
+
+
+class Element(NamedTuple):
+    """A type of elements as torch names it, and the bytes of one."""
+
+    name: str
+    bytes: int
+
+
+def input_types(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Codes of the types of the inputs of each row: int64, −1 for none."""
+    return _of(trace, "input_types", rows)
+
+
+def types(trace: Trace, told: NDArray[np.int64], *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Element]]:
+    """The type of each call: its place in the list of types, −1 if unknown.
+
+    `told` are string codes of c10's names of types, −1 for none; `inputs` those of `Input type`, of which the first
+    that has a tensor's counts where nothing is told.
+    """
+    places = np.full(len(told), -1, np.int64)
+    distinct: list[Element] = []
+    readers: list[tuple[NDArray[np.int64], Callable[[int], Element | None]]] = [
+        (told, lambda code: _of_c10(trace.strings.label(code))),
+        *((codes, lambda code: _of_inputs(trace.strings.nested(code))) for codes in inputs),
+    ]
+    for codes, read in readers:
+        missing = np.flatnonzero((places < 0) & (codes >= 0))
+        each, back = np.unique(codes[missing], return_inverse=True)
+        found = [read(code) for code in each.tolist()]
+        distinct += [element for element in dict.fromkeys(found) if element is not None and element not in distinct]
+        index = [-1 if element is None else distinct.index(element) for element in found]
+        places[missing] = np.array(index, np.int64)[back]
+    return places, distinct
+
+
+def shaped_elements(trace: Trace, span: NDArray[np.int32], operator: NDArray[np.int32]) -> dict[str, NDArray[np.int64]]:
+    """Elements that each call puts in and gets out, as the shapes of its inputs tell: int64, −1 if unknown.
+
+    A library's span has what is sent; torch's operators on one tensor each way have both.
+    """
+    names = np.where(operator >= 0, trace.name[operator], -1)
+    both = np.isin(names, [code for text in _OUTPUT_FIRST if (code := trace.strings.code(text)) >= 0])
+    sent = _of(trace, "input_dims", span)
+    shapes = np.where(both, _of(trace, "input_dims", operator), -1)
+    first = _counted(trace, shapes, lambda dims: _product(dims[0]))
+    second = _counted(trace, shapes, lambda dims: _product(dims[1]))
+    whole = _counted(trace, sent, _total)
+    return {"elements_in": np.where(whole >= 0, whole, second), "elements_out": first}
+
+
+def _of(trace: Trace, name: str, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    codes = np.full(len(rows), -1, np.int64)
+    there = np.flatnonzero(rows >= 0)
+    codes[there] = arguments.codes(trace, name, rows[there])
+    return codes
+
+
+def _counted(trace: Trace, codes: NDArray[np.int64], count: Callable[[Any], int | None]) -> NDArray[np.int64]:
+    """`count` of each nested JSON, asked once for each; −1 for what is not as it should be."""
+    result = np.full(len(codes), -1, np.int64)
+    there = np.flatnonzero(codes >= 0)
+    each, back = np.unique(codes[there], return_inverse=True)
+    found = []
+    for code in each.tolist():
+        try:
+            elements = count(trace.strings.nested(code))
+        except (TypeError, IndexError, KeyError):
+            elements = None
+        found.append(-1 if elements is None or not 0 <= elements < MOST_ELEMENTS else elements)
+    result[there] = np.array(found, np.int64)[back]
+    return result
+
+
+def _product(dims: Any) -> int | None:
+    """Elements of a tensor of these dimensions; None for what is no list of them, or lists no dimension."""
+    if isinstance(dims, list) and dims and all(type(size) is int and size >= 0 for size in dims):
+        return math.prod(dims)
+    return None
+
+
+def _total(inputs: Any) -> int | None:
+    """Elements of all inputs, those left out that are no tensors; of a single one without dimensions one."""
+    if not isinstance(inputs, list):
+        return None
+    if inputs == [[]]:
+        return 1
+    found = [_product(dims) if _product(dims) is not None else _total_of_list(dims) for dims in inputs]
+    sizes = [size for size in found if size is not None]
+    return sum(sizes) if sizes else None
+
+
+def _total_of_list(tensors: Any) -> int | None:
+    """Elements of a list of tensors."""
+    if isinstance(tensors, list) and tensors and all(isinstance(dims, list) for dims in tensors):
+        sizes = [_product(dims) for dims in tensors]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+    return None
+
+
+def _of_c10(text: str) -> Element | None:
+    found = ELEMENT_TYPES.get(text.removeprefix("c10::"))
+    return Element(*found) if found else None
+
+
+def _of_inputs(names: Any) -> Element | None:
+    for text in names if isinstance(names, list) else ():
+        if isinstance(text, str) and (found := element_type(text)):
+            return Element(found.name, found.bytes)
+    return None

@@ -1,0 +1,1 @@
+"""The critical path: its points, its graph, the path, and what-if estimates."""

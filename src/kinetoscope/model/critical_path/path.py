@@ -1,0 +1,306 @@
+"""The critical path of each step: the chain of work and waiting that its length follows from, without a gap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals import innermost
+from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
+from kinetoscope.algorithms.trees.longest_path import paths
+from kinetoscope.algorithms.trees.tree import NO_ROW, ancestor
+from kinetoscope.model.critical_path.graph import CriticalGraph, Tie, critical_graph
+from kinetoscope.model.critical_path.points import NONE
+from kinetoscope.model.execution.backward_handover import host_time
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds, reached_by
+from kinetoscope.model.execution.synchronization import host_waits
+from kinetoscope.model.steps.data_loading import is_data_loading
+from kinetoscope.model.steps.steps import Steps, step_of, steps
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.trace import Trace
+
+Int8s = NDArray[np.int8]
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+
+
+class Cause(IntEnum):
+    """What a piece of the path is spent on."""
+
+    HOST = 0
+    DATA_LOADING = 1
+    LAUNCH = 2
+    COMPUTATION = 3
+    COMMUNICATION = 4
+    COPIES = 5
+    GAPS = 6
+    OTHER = 7
+
+
+CAUSES: Final = tuple(cause.name.lower() for cause in Cause)
+
+_OF_WORK: Final = {
+    WorkKind.COMPUTATION: Cause.COMPUTATION,
+    WorkKind.COMMUNICATION: Cause.COMMUNICATION,
+    WorkKind.MEMCPY: Cause.COPIES,
+    WorkKind.MEMSET: Cause.COPIES,
+}
+_OF_TIE: Final = {
+    Tie.THREAD: Cause.HOST,
+    Tie.WORK: Cause.COMPUTATION,
+    Tie.STREAM: Cause.GAPS,
+    Tie.EVENT: Cause.GAPS,
+    Tie.LAUNCH: Cause.LAUNCH,
+    Tie.WAIT: Cause.HOST,
+    Tie.HANDOVER: Cause.HOST,
+    Tie.RETURN: Cause.HOST,
+}
+_COLUMNS: Final = ("step", "start", "end", "cause", "tie", "row", "tail", "head")
+"""Of a `CriticalPath`, what has a value for each piece."""
+
+_LAUNCHING: Final = (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH, CallKind.COPY, CallKind.SET)
+
+
+@dataclass(frozen=True)
+class CriticalPath:
+    """The pieces of the critical paths of all steps, in order of time; those of a step fill it.
+
+    Attributes:
+        step: int32 [pieces], place in `steps`.
+        start, end: int64 [pieces], ns.
+        cause: int8 [pieces], a `Cause`.
+        tie: int8 [pieces], the `Tie` that it lies on, NONE for what nothing explains.
+        row: int32 [pieces], the event that it is spent in: the call, the device work, the launch call; of a gap, and of
+            what nothing explains, the work that came after it; NONE for no event.
+        tail, head: int32 [pieces], for ties between lanes the events that they come from and lead to; else NONE.
+        doubt: when the path would be elsewhere if waits were inferred wrongly; the intervals may overlap.
+    """
+
+    step: Int32s
+    start: Int64s
+    end: Int64s
+    cause: Int8s
+    tie: Int8s
+    row: Int32s
+    tail: Int32s
+    head: Int32s
+    doubt: Intervals
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    def inferred(self, windows: Intervals) -> Int64s:
+        """How much of each window is on the path because a wait was inferred: int64 [windows], ns."""
+        return covered(windows, union(*self.doubt))
+
+
+def critical_path(
+    trace: Trace, steps_by: str | None = None, use_recorded: bool = True, *, of_run: bool = False
+) -> CriticalPath:
+    """The critical path of each step.
+
+    Args:
+        trace: ask by `trace.of`, or `run_path` for that of the run.
+        steps_by: as for `steps`.
+        use_recorded: if false, as if no waits had been recorded.
+        of_run: one path, to the end of the last step, and of it what lies in each step.
+    """
+    hidden = () if use_recorded else (False,)
+    graph, found = trace.of(critical_graph, steps_by, *hidden), trace.of(steps, steps_by)
+    ends, begin = _ends(trace, graph, found), found.device.start
+    if of_run:
+        ends, begin = ends[ends >= 0][-1:], begin[:1]
+    edges, offsets = paths(graph.time, graph.edges, graph.last, ends, begin[: len(ends)])
+    step = np.repeat(np.arange(len(ends), dtype=np.int32), np.diff(offsets))
+    target, source = graph.target[edges], graph.edges.source[edges]
+    start = np.maximum(graph.time[source], begin[step]) if len(edges) else np.empty(0, np.int64)
+    tie = graph.tie[edges]
+    head, tail = graph.head[edges], graph.tail[edges]
+    row = np.where(np.isin(tie, (Tie.STREAM, Tie.EVENT, Tie.WAIT, Tie.RETURN)), head, tail)
+    between = np.isin(tie, (Tie.THREAD, Tie.WORK), invert=True)
+    joined = CriticalPath(
+        step=step,
+        start=start,
+        end=graph.time[target],
+        cause=_causes(trace, tie, head),
+        tie=tie,
+        row=row.astype(np.int32),
+        tail=np.where(between, tail, NONE).astype(np.int32),
+        head=np.where(between, head, NONE).astype(np.int32),
+        doubt=_doubts(graph, edges, start, begin[step] if len(step) else start),
+    )
+    pieces = _limited(trace, _with_stretches(trace, joined, graph.track[target]))
+    return _filled(found, _cut(pieces, found.device) if of_run else pieces)
+
+
+def run_path(trace: Trace, steps_by: str | None = None) -> CriticalPath:
+    """The critical path to the end of the last step, cut by steps. Ask by `trace.of`."""
+    return critical_path(trace, steps_by, of_run=True)
+
+
+def _ends(trace: Trace, graph: CriticalGraph, found: Steps) -> Int64s:
+    """The node that each step ends in: the end of device work if the host's step ended sooner; NONE for empty steps."""
+    work, until = trace.of(device_work), found.device.end
+    ends = np.where(until == found.host.end, graph.step_end, NONE).astype(np.int64)
+    step = step_of(found.host, trace.start[work.launch]) if len(work) else np.empty(0, np.int64)
+    step = np.where(work.launch >= 0, step, np.searchsorted(until, work.end)) if len(work) else step
+    last = np.flatnonzero((step >= 0) & (step < len(found)))
+    last = last[work.end[last] == until[step[last]]]
+    open_ends = ends[step[last]] < 0
+    ends[step[last][open_ends][::-1]] = graph.end[last[open_ends][::-1]]
+    return np.where(until > found.device.start, ends, NONE)
+
+
+def cause_of_work(trace: Trace) -> Int8s:
+    """What time in each piece of device work is spent on, a `Cause`: int8 [work]."""
+    return np.array([_OF_WORK[each] for each in WorkKind], np.int8)[trace.of(device_work).kind]
+
+
+def _causes(trace: Trace, tie: Int8s, head: Int32s) -> Int8s:
+    cause = np.array([_OF_TIE[each] for each in Tie], np.int8)[tie]
+    work = trace.of(device_work)
+    place = np.full(len(trace) + 1, NONE, np.int32)
+    place[work.rows] = np.arange(len(work))
+    is_work = tie == Tie.WORK
+    cause[is_work] = trace.of(cause_of_work)[place[head[is_work]]]
+    gaps = np.flatnonzero(tie == Tie.STREAM)
+    cause[gaps[work.launch[place[head[gaps]]] < 0]] = Cause.OTHER  # what it waited for may be its launch
+    return cause
+
+
+def _limited(trace: Trace, path: CriticalPath) -> CriticalPath:
+    """The path with what passes after a launch parted: launching, as long as it takes, and what nothing explains.
+
+    A copy that the host waits for holds the host from its launch on: that is the call's.
+    """
+    of = np.flatnonzero(path.tie == Tie.LAUNCH)
+    limit = np.maximum(reached_by(trace, path.tail[of]), path.start[of])
+    long = path.end[of] > limit
+    of, limit = of[long], limit[long]
+    if not len(of):
+        return path
+    is_copy = trace.of(call_kinds)[path.tail[of]] == CallKind.COPY_AND_WAIT
+    none = np.full(len(of), NONE, np.int32)
+    more: dict[str, NDArray[Any]] = {
+        "step": path.step[of],
+        "start": limit,
+        "end": path.end[of],
+        "cause": np.where(is_copy, Cause.HOST, Cause.OTHER).astype(np.int8),
+        "tie": none.astype(np.int8),
+        "row": np.where(is_copy, path.tail[of], path.head[of]).astype(np.int32),
+        "tail": none,
+        "head": none,
+    }
+    columns = {name: getattr(path, name) for name in _COLUMNS}
+    columns["end"] = columns["end"].copy()
+    columns["end"][of] = limit
+    columns = {name: np.insert(columns[name], of + 1, more[name]) for name in _COLUMNS}
+    return CriticalPath(**columns, doubt=path.doubt)
+
+
+def _doubts(graph: CriticalGraph, edges: Int64s, start: Int64s, begin: Int64s) -> Intervals:
+    """Before edges that were inferred: from where the latest edge into the same node comes from that was not."""
+    here = np.flatnonzero(graph.inferred[edges])
+    if not len(here):
+        return Intervals(start[:0], start[:0])
+    target = graph.target[edges[here]]
+    low, count = graph.edges.offsets[target], np.diff(graph.edges.offsets)[target]
+    first = np.cumsum(count) - count
+    others = np.repeat(low - first, count) + np.arange(count.sum())
+    comes = np.where(graph.inferred[others], np.repeat(begin[here], count), graph.time[graph.edges.source[others]])
+    since = np.maximum(np.maximum.reduceat(comes, first), begin[here])
+    return Intervals(np.minimum(since, start[here]), start[here])  # empty where the other edge comes from later
+
+
+# --- the host's own time
+
+
+def host_causes(trace: Trace) -> Int8s:
+    """What time in each call of the host is spent on, a `Cause`: int8 [events]. Ask by `trace.of`."""
+    loading = trace.of(is_data_loading)
+    cause = np.where(ancestor(trace.of(call_tree).parent, loading) >= 0, Cause.DATA_LOADING, Cause.HOST).astype(np.int8)
+    launches = np.isin(trace.of(call_kinds), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
+    launched = trace.of(device_work).launch
+    launches[launched[launched >= 0]] = True
+    launches[trace.of(host_waits).call] = False
+    cause[launches] = Cause.LAUNCH
+    return cause
+
+
+def _with_stretches(trace: Trace, path: CriticalPath, track: Int32s) -> CriticalPath:
+    """The path with each piece along a thread divided by the innermost call."""
+    along, time = path.tie == Tie.THREAD, trace.of(host_time)
+    count = np.ones(len(path), np.int64)
+    first = np.zeros(len(path), np.int64)
+    first[along], count[along] = _reach(time, track[along], path.start[along], path.end[along])
+    piece = np.repeat(np.arange(len(path), dtype=np.int32), count)
+    columns = {name: getattr(path, name)[piece] for name in _COLUMNS}
+    host = np.flatnonzero(along[piece])
+    if len(host):
+        of = piece[host]
+        stretch = (first - (np.cumsum(count) - count))[of] + host
+        last = len(time.time) - 1
+        before = stretch < time.offsets[track[of]]
+        after = stretch + 1 >= time.offsets[track[of] + 1]
+        row = np.where(before, NO_ROW, time.row[np.clip(stretch, 0, last)]).astype(np.int32)
+        begins, ends = time.time[np.clip(stretch, 0, last)], time.time[np.clip(stretch + 1, 0, last)]
+        columns["start"][host] = np.where(before, path.start[of], np.maximum(begins, path.start[of]))
+        columns["end"][host] = np.where(after, path.end[of], np.minimum(ends, path.end[of]))
+        columns["row"][host] = row
+        columns["cause"][host] = np.where(row >= 0, trace.of(host_causes)[row], Cause.HOST)
+    return CriticalPath(**columns, doubt=path.doubt)
+
+
+def _reach(time: innermost.Stretches, track: Int32s, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
+    """The first stretch that each span of time touches, and how many; before the first of a track lies another one."""
+    before = time.offsets[track] - 1
+    first = np.maximum(innermost.at(time, track, start), before)
+    last = np.maximum(innermost.at(time, track, end - 1), before)
+    return first, np.where(end > start, last - first + 1, 0)
+
+
+# --- what fills a step
+
+
+def _cut(path: CriticalPath, windows: Intervals) -> CriticalPath:
+    """The pieces, cut to the windows, which are disjoint and in order; `step` becomes the window's place."""
+    first = np.searchsorted(windows.end, path.start, side="right")
+    count = np.maximum(np.searchsorted(windows.start, path.end, side="left") - first, 0)
+    piece = np.repeat(np.arange(len(path)), count)
+    step = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(count.sum())
+    columns = {name: getattr(path, name)[piece] for name in _COLUMNS}
+    columns["step"] = step.astype(np.int32)
+    columns["start"] = np.maximum(columns["start"], windows.start[step])
+    columns["end"] = np.minimum(columns["end"], windows.end[step])
+    return CriticalPath(**columns, doubt=path.doubt)
+
+
+def _filled(found: Steps, path: CriticalPath) -> CriticalPath:
+    """The path with a piece from the beginning of each step to where its path begins; all of the step if it has none.
+
+    Pieces of no duration, where a path crosses lanes at one instant, stay: they are links of the chain.
+    """
+    first = found.device.end.copy()
+    np.minimum.at(first, path.step, path.start)
+    step = np.flatnonzero(first > found.device.start).astype(np.int32)
+    if not len(step):
+        return path
+    none = np.full(len(step), NONE, np.int32)
+    more: dict[str, NDArray[Any]] = {
+        "step": step,
+        "start": found.device.start[step],
+        "end": first[step],
+        "row": none,
+        "tail": none,
+        "head": none,
+    }
+    more |= {"cause": np.full(len(step), Cause.OTHER, np.int8), "tie": none.astype(np.int8)}
+    place = np.searchsorted(path.step, step)
+    columns = {name: np.insert(getattr(path, name), place, more[name]) for name in _COLUMNS}
+    return CriticalPath(**columns, doubt=path.doubt)

@@ -1,0 +1,289 @@
+"""How long steps would take if some of what happens in them took another time: `gemm=0.5; launch=0`.
+
+The graph of `critical_graph` is gone through with other weights. What is not named keeps its time, and still waits for
+all that it waited for.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals import innermost
+from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.algorithms.trees.longest_path import longest
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.errors import UsageError
+from kinetoscope.model.critical_path.graph import CriticalGraph, Tie, critical_graph
+from kinetoscope.model.critical_path.path import CAUSES, Cause, cause_of_work, host_causes
+from kinetoscope.model.execution.backward_handover import host_time
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds, reached_by
+from kinetoscope.model.steps.steps import Steps, step_of, steps
+from kinetoscope.model.trace.event_kinds import DEVICE_WORK, HOST_KINDS, EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+Int64s = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+_MOST: Final = 1_000_000
+"""How many times as long something may take."""
+
+_LONGEST: Final = float(1 << 60)
+"""Nanoseconds, 36 years: beyond that nothing is told, where times that are wrong are made longer still."""
+
+_NEVER_LATE: Final = -(1 << 61)
+"""Weight of an edge that holds nothing up: before any instant, and far from what overflows."""
+
+_EXAMPLE: Final = "write a part of a name, a /pattern/ or a cause, and a factor: gemm=0.5; /^nccl/=0; launch=0"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is to take another time.
+
+    Attributes:
+        text: as it was asked.
+        fits: tells a name, None if `cause` does.
+        cause: one of `CAUSES`, else None.
+        factor: what its time is multiplied by.
+    """
+
+    text: str
+    fits: Callable[[str], object] | None
+    cause: Cause | None
+    factor: float
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The answer.
+
+    Attributes:
+        duration: int64 [steps], what each step would take, ns.
+        whole: from the start of the first step to the end of the last one, ns, with what is between them.
+        events: for each rule, as it was asked, how many events it names; of a cause −1.
+    """
+
+    duration: Int64s
+    whole: int
+    events: tuple[tuple[str, int], ...]
+
+
+def rules(text: str) -> tuple[Rule, ...]:
+    """The rules that a text says; none for an empty one.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    return tuple(_rule(part.strip()) for part in text.split(";") if part.strip())
+
+
+def _rule(text: str) -> Rule:
+    what, _, number = (part.strip() for part in text.rpartition("="))
+    try:
+        factor = float(number)
+    except ValueError:
+        factor = math.nan
+    if not what or not 0 <= factor <= _MOST:
+        raise UsageError(f"{text!r} does not say what is to take how much of its time; {_EXAMPLE}")
+    if what in CAUSES:
+        return Rule(text, None, Cause(CAUSES.index(what)), factor)
+    if len(what) > 2 and what.startswith("/") and what.endswith("/"):
+        try:
+            return Rule(text, re.compile(what[1:-1]).search, None, factor)
+        except re.error as error:
+            raise UsageError(f"{what} is no pattern: {error}; {_EXAMPLE}") from error
+    return Rule(text, lambda name: what in name, None, factor)
+
+
+def replayed(trace: Trace, factors: Factors, steps_by: str | None = None) -> tuple[Int64s, int]:
+    """The length of each step, int64 [steps], and of all of them with what is between them, ns, with other times.
+
+    What begins before the first step keeps its time: it is not the steps that would gain.
+    """
+    graph, found = trace.of(critical_graph, steps_by), trace.of(steps, steps_by)
+    weight = _scaled(trace, graph, factors, int(found.device.start.min()) if len(found) else 0)
+    return _durations(trace, graph, found, longest(graph.time, graph.edges._replace(weight=weight)))
+
+
+def what_if(trace: Trace, asked: tuple[Rule, ...], steps_by: str | None = None) -> WhatIf:
+    """What each step would take.
+
+    A name means device work of that name; calls of that name, with all that happens inside them; and the device work
+    that was launched there. Of a call of the runtime it means the call, and the way from there to the device, but not
+    the work that it launched.
+    """
+    factors = Factors.all_one(trace)
+    counts = tuple((rule.text, factors.apply(trace, rule)) for rule in asked)
+    return WhatIf(*replayed(trace, factors, steps_by), counts)
+
+
+# --- factors
+
+
+@dataclass
+class Factors:
+    """What the time of each thing is multiplied by: float64.
+
+    Attributes:
+        host: [events], time of calls in which no other runs; of a call that waits for the device also its waiting.
+        work, delay, gap: [work], its time, that since its launch call, and that since work before it.
+        outside: of time outside calls.
+        unexplained: of time after a launch that launching does not take.
+        cut: by track, stretches of a host thread's time (disjoint, ascending) that go altogether.
+        free: bool [events], calls that no longer wait for the device; their own time is as `host` says.
+    """
+
+    host: Floats
+    work: Floats
+    delay: Floats
+    gap: Floats
+    free: Bools
+    outside: float = 1.0
+    unexplained: float = 1.0
+    cut: dict[int, Intervals] = field(default_factory=dict)
+
+    @classmethod
+    def all_one(cls, trace: Trace) -> Factors:
+        """Nothing changes."""
+        pieces = len(trace.of(device_work))
+        free = np.zeros(len(trace), np.bool_)
+        return cls(np.ones(len(trace)), np.ones(pieces), np.ones(pieces), np.ones(pieces), free)
+
+    def apply(self, trace: Trace, rule: Rule) -> int:
+        """Take a rule into account; how many events it names, −1 of a cause."""
+        work = trace.of(device_work)
+        linked = work.launch >= 0
+        if rule.fits is None:
+            cause = rule.cause
+            self.host[trace.of(host_causes) == cause] *= rule.factor
+            self.work[trace.of(cause_of_work) == cause] *= rule.factor
+            self.delay *= rule.factor if cause == Cause.LAUNCH else 1.0
+            self.gap[linked] *= rule.factor if cause == Cause.GAPS else 1.0
+            self.gap[~linked] *= rule.factor if cause == Cause.OTHER else 1.0
+            self.outside *= rule.factor if cause == Cause.HOST else 1.0
+            self.unexplained *= rule.factor if cause == Cause.OTHER else 1.0
+            return -1
+        named = rows_named(trace, lambda name: bool(rule.fits and rule.fits(name)), *HOST_KINDS, *DEVICE_WORK)
+        parent = trace.of(call_tree).parent
+        self.host[ancestor(parent, named) >= 0] *= rule.factor
+        self.delay[linked & named[work.launch]] *= rule.factor
+        launched = ancestor(parent, named & (trace.kind != EventKind.RUNTIME)) >= 0
+        self.work[named[work.rows] | (linked & launched[work.launch])] *= rule.factor
+        return int(named.sum())
+
+
+# --- the graph with other weights
+
+
+def _scaled(trace: Trace, graph: CriticalGraph, factors: Factors, begin: int) -> Int64s:
+    work, tie, target = trace.of(device_work), graph.tie, graph.target
+    factor = np.ones(len(tie))
+    place = np.full(len(trace) + 1, -1, np.int32)
+    place[work.rows] = np.arange(len(work))
+    for kind, of in (
+        (Tie.WORK, factors.work),
+        (Tie.STREAM, factors.gap),
+        (Tie.EVENT, factors.gap),
+        (Tie.LAUNCH, factors.delay),
+    ):
+        edges = np.flatnonzero(tie == kind)
+        factor[edges] = of[place[graph.head[edges]]]
+    edges = np.flatnonzero(tie == Tie.LAUNCH)
+    factor[edges] = _of_launches(trace, graph, factors, edges, factor[edges])
+    edges = np.flatnonzero(tie == Tie.WAIT)
+    factor[edges] = factors.host[graph.head[edges]]
+    factor[np.isin(tie, (Tie.HANDOVER, Tie.RETURN))] = factors.outside
+    edges = np.flatnonzero(tie == Tie.THREAD)
+    first, last = graph.edges.source[edges], target[edges]
+    saved = _Saved(trace, factors)
+    took = np.maximum(graph.time[last] - graph.time[first], 1)
+    since = np.clip(begin, graph.time[first], graph.time[last])  # the host may be in a later step by then
+    less = saved.until(graph.track[last], graph.time[last]) - saved.until(graph.track[first], since)
+    for track, gone in factors.cut.items():
+        here = np.flatnonzero(graph.track[last] == track)
+        cut = _length_until(gone, graph.time[last[here]]) - _length_until(gone, since[here])
+        less[here] = np.maximum(less[here], cut)
+    factor[edges] = 1.0 - less / took
+    weight = graph.edges.weight.copy()
+    changed = (factor != 1.0) & ((graph.time[graph.edges.source] >= begin) | (tie == Tie.THREAD))
+    scaled = weight[changed] * np.maximum(factor[changed], 0.0)
+    weight[changed] = np.rint(np.clip(scaled, -_LONGEST, _LONGEST)).astype(np.int64)
+    edges = np.flatnonzero(tie == Tie.WAIT)
+    edges = edges[factors.free[graph.head[edges]] & (graph.time[graph.edges.source[edges]] >= begin)]
+    weight[edges] = _NEVER_LATE
+    return weight
+
+
+def _of_launches(trace: Trace, graph: CriticalGraph, factors: Factors, edges: Int64s, delay: Floats) -> Floats:
+    """The factors of launches, of which `delay` has only that of launching itself; see `critical_path`."""
+    weight, call = graph.edges.weight[edges], graph.tail[edges]
+    own = np.clip(reached_by(trace, call) - graph.time[graph.edges.source[edges]], 0, np.maximum(weight, 0))
+    is_copy = trace.of(call_kinds)[call] == CallKind.COPY_AND_WAIT
+    rest = np.where(is_copy, factors.host[call], factors.unexplained)
+    return np.where(weight > own, (own * delay + (weight - own) * rest) / np.maximum(weight, 1), delay)
+
+
+def _length_until(gone: Intervals, time: Int64s) -> Int64s:
+    """How much of disjoint, ascending intervals lies before each time, ns."""
+    before = np.concatenate([[0], np.cumsum(gone.end - gone.start)])
+    place = np.searchsorted(gone.start, time, side="right") - 1
+    known = np.maximum(place, 0)
+    if not len(gone.start):
+        return np.zeros(len(time), np.int64)
+    inside = before[known] + np.minimum(time, gone.end[known]) - gone.start[known]
+    return np.where(place >= 0, inside, 0)
+
+
+class _Saved:
+    """How much less time the calls of each thread would have taken until some time; exactly 0 for what is not named."""
+
+    def __init__(self, trace: Trace, factors: Factors) -> None:
+        self.time = trace.of(host_time)
+        row, begin, offsets = self.time.row, self.time.time, self.time.offsets
+        self.share = 1.0 - (np.where(row >= 0, factors.host[row], factors.outside) if len(row) else np.empty(0))
+        length = np.zeros(len(row))
+        length[:-1] = np.diff(begin)
+        length[offsets[1:][np.diff(offsets) > 0] - 1] = 0
+        self.before = np.concatenate([[0.0], np.cumsum(length * self.share)])
+
+    def until(self, track: NDArray[np.int32], time: Int64s) -> Floats:
+        place = innermost.at(self.time, track, time)
+        known = np.maximum(place, 0)
+        if not len(self.share):
+            return np.zeros(len(time))
+        inside = self.before[known] + (time - self.time.time[known]) * self.share[known]
+        return np.where(place >= 0, inside, self.before[self.time.offsets[track]])
+
+
+def _durations(trace: Trace, graph: CriticalGraph, found: Steps, time: Int64s) -> tuple[Int64s, int]:
+    """The steps' lengths by the formula of `steps.device_steps`, with other times, and that of all of them."""
+    work = trace.of(device_work)
+    start = (
+        np.where(graph.step_start >= 0, time[graph.step_start], found.device.start) if len(time) else found.device.start
+    )
+    end = np.where(graph.step_end >= 0, time[graph.step_end], start) if len(time) else found.device.end
+    step = np.full(len(work), -1, np.int64)
+    linked = work.launch >= 0
+    step[linked] = step_of(found.host, trace.start[work.launch[linked]])
+    if (graph.step_end < 0).all():  # no host: all work is the one step's
+        step[:] = 0
+    of_step = np.flatnonzero(step >= 0)
+    np.maximum.at(end, step[of_step], time[graph.end[of_step]])
+    result = np.empty(len(found), np.int64)
+    before = int(found.device.start[0]) if len(found) else 0
+    for place in range(len(found)):
+        begun = max(int(start[place]), before)
+        before = max(int(end[place]), begun)
+        result[place] = before - begun
+    return result, before - int(found.device.start[0]) if len(found) else 0

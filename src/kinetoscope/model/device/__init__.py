@@ -1,0 +1,1 @@
+"""Use of the device: busy and idle intervals, launches, queues, copies, hardware and its peaks."""

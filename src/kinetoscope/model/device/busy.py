@@ -1,0 +1,112 @@
+"""When each device of a rank was busy with what, in the time that a selection leaves of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
+from kinetoscope.model.execution.work_before import work_before
+from kinetoscope.model.steps.scope import Scope
+from kinetoscope.model.trace.event_kinds import WorkKind
+from kinetoscope.model.trace.unrecorded import unrecorded
+
+
+@dataclass(frozen=True)
+class Busy:
+    """One device's time; each set of intervals is a union.
+
+    Attributes:
+        device: number of the device, −1 where the file does not say.
+        window: the time that is looked at: from the start of the first to the end of the last selected device work; if
+            steps are selected, the device's time in those steps, in which all that runs counts (see `counted`); without
+            that of work from before the recording.
+        computation, communication, memory: when work of that kind ran; memory is copies and sets.
+    """
+
+    device: int
+    window: Intervals
+    computation: Intervals
+    communication: Intervals
+    memory: Intervals
+
+    @property
+    def number(self) -> int | None:
+        """Number of the device, None where the file does not say."""
+        return self.device if self.device >= 0 else None
+
+    @property
+    def all(self) -> Intervals:
+        """When work of any kind ran."""
+        return merge(self.computation, self.communication, self.memory)
+
+    @property
+    def gaps(self) -> Intervals:
+        """When nothing ran, within the window."""
+        return difference(self.window, self.all)
+
+
+def busy(view: Scope) -> list[Busy]:
+    """The time of each device that has work in it, by number of the device."""
+    steps, here = steps_window(view), counted(view)
+    return [_of_device(view, device, here, steps) for device in np.unique(view.device_work.device[here]).tolist()]
+
+
+def counted(view: Scope) -> NDArray[np.bool_]:
+    """The device work that keeps devices busy: bool [work].
+
+    Where steps are selected, it is all that runs in the devices' time of those steps, whoever launched it: a device is
+    not idle because its work was launched before the step, or its launch was not recorded.
+    """
+    steps, work = steps_window(view), view.device_work
+    if steps is None or not len(steps.start):
+        return view.work
+    after = np.minimum(np.searchsorted(steps.end, work.start, side="right"), len(steps.start) - 1)
+    runs = (work.start < steps.end[after]) & (work.end > steps.start[after])
+    return view.work | (view.running & runs)
+
+
+def steps_window(view: Scope) -> Intervals | None:
+    """The devices' time in the selected steps, within the range of time, as a union; None if no steps are selected."""
+    return None if view.select.steps is None else union(*view.clipped(*view.steps.device))
+
+
+def window_of(view: Scope, device: int, ran: Intervals, steps: Intervals | None) -> Intervals:
+    """The time that is looked at, of what ran on a device in it and the selected steps."""
+    return difference(whole_window(ran, steps), unrecorded_work(view, device))
+
+
+def whole_window(ran: Intervals, steps: Intervals | None) -> Intervals:
+    """The same with work from before the recording."""
+    return Intervals(ran.start[:1], ran.end[-1:]) if steps is None else steps
+
+
+def unrecorded_work(view: Scope, device: int) -> Intervals:
+    """When a device did work from before the recording, and nothing that was recorded."""
+    work = view.device_work
+    here = work.device == device
+    return view.trace.of(work_before).of_device(device, union(work.start[here], work.end[here]))
+
+
+def _of_device(view: Scope, device: int, here: NDArray[np.bool_], steps: Intervals | None) -> Busy:
+    work = view.device_work
+    here = here & (work.device == device)
+
+    def ran(*kinds: WorkKind) -> Intervals:
+        rows = here & work.of(*kinds)
+        found = union(*view.clipped(work.start[rows], work.end[rows]))
+        return found if steps is None else intersection(found, steps)
+
+    computation, communication = ran(WorkKind.COMPUTATION), ran(WorkKind.COMMUNICATION)
+    memory = ran(WorkKind.MEMCPY, WorkKind.MEMSET)
+    window = window_of(view, device, merge(computation, communication, memory), steps)
+    return Busy(device, window, computation, communication, memory)
+
+
+def nothing_ran(view: Scope, consequence: str = "") -> str:
+    """Why there is no row, where no device work is selected, and what follows from that."""
+    if not len(view.device_work):
+        return unrecorded("device work", consequence)
+    return "No device work was selected" + (f": {consequence}." if consequence else ".")

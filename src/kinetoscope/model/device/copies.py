@@ -1,0 +1,176 @@
+"""Copies and sets on devices: in which direction each moves how many bytes, whatever the vendor that wrote it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, group_in_order, sum_by
+from kinetoscope.algorithms.intervals.sweeps import Curve, sum_open
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.steps.scope import Scope
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import WorkKind
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
+
+SET: Final = "memset"
+UNKNOWN: Final = "unknown"
+
+_PEERS: Final = re.compile(r"PtoP|P2P|PeerToPeer|[pP]eer")
+_SHORT: Final = re.compile(r"(?<![A-Za-z])([HDAMS])(?:to|2)([HDAMS])(?![A-Za-z])")
+"""`Memcpy HtoD (Pinned -> Device)` of CUDA and ROCm, `zeCommandListAppendMemoryCopy(M2D)` of XPU."""
+
+_LONG: Final = re.compile(r"(host|device)_?to_?(host|device)", re.IGNORECASE)
+"""`CopyHostToDevice` of older ROCm, `DEVICE_TO_HOST` of MTIA."""
+
+_PLACES: Final = {"A": "D", "M": "H"}
+"""An array (CUDA) lies on the device; memory that nobody registered (XPU) on the host."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    """All copies and sets of a trace, in file order.
+
+    Attributes:
+        work: int32 [copies], which of `device_work(trace)` each is.
+        direction: int8 [copies], which of `directions`.
+        directions: those that occur: HtoD, DtoH, DtoD, PtoP and the like, memset, unknown; sorted.
+        bytes: int64 [copies], −1 where the trace does not say.
+    """
+
+    work: NDArray[np.int32]
+    direction: NDArray[np.int8]
+    directions: tuple[str, ...]
+    bytes: NDArray[np.int64]
+
+
+def direction(text: str) -> str | None:
+    """From where to where a copy of this name goes: HtoD, DtoH, DtoD, HtoH, PtoP, StoD, …; None if it does not tell."""
+    if _PEERS.search(text):
+        return "PtoP"
+    if short := _SHORT.search(text):
+        return "to".join(_PLACES.get(place, place) for place in short.groups())
+    if long := _LONG.search(text):
+        return "to".join(place[0].upper() for place in long.groups())
+    return None
+
+
+def copies(trace: Trace) -> Copies:
+    """Find the copies and sets of a trace. Ask by `trace.of`."""
+    work = trace.of(device_work)
+    places = np.flatnonzero(work.of(WorkKind.MEMCPY, WorkKind.MEMSET)).astype(np.int32)
+    rows = work.rows[places]
+    told = arguments.codes(trace, "copy_direction", rows)
+    codes, first = group(trace.name[rows], told, work.kind[places])
+    labels = [
+        _label(trace, name, code, kind)
+        for name, code, kind in zip(
+            trace.name[rows[first]].tolist(), told[first].tolist(), work.kind[places[first]].tolist(), strict=True
+        )
+    ]
+    directions = tuple(sorted(set(labels)))
+    of_group = np.array([directions.index(label) for label in labels], np.int8)
+    return Copies(places, of_group[codes], directions, _sizes(trace, work, places))
+
+
+def _label(trace: Trace, name: int, argument: int, kind: int) -> str:
+    if kind == WorkKind.MEMSET:
+        return SET
+    texts = [trace.strings.label(code) for code in (name, argument) if code >= 0]
+    return next(filter(None, map(direction, texts)), UNKNOWN)
+
+
+def _sizes(trace: Trace, work: DeviceWork, places: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The bytes of each: its own argument; of ROCm that of its call, where the call made nothing else."""
+    found = np.maximum(arguments.integers(trace, "bytes", work.rows[places]), -1)
+    launch = work.launch[places]
+    asked = np.flatnonzero((found < 0) & (launch >= 0))
+    if len(asked):
+        made = sum_by(work.launch, len(trace), np.ones(len(work), np.int64))
+        asked = asked[made[launch[asked]] == 1]
+        found[asked] = np.maximum(arguments.integers(trace, "bytes", launch[asked]), -1)
+    return found
+
+
+# --- what they move at a time
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """The selected copies and sets, by device and direction.
+
+    Attributes:
+        device: int64 [groups]; with `direction` sorted.
+        direction: of each group.
+        group: int32 [copies].
+        start, end: int64 [copies], ns, cut to the range of time.
+        begins: bool [copies], starts in the range of time.
+        bytes: int64 [copies], −1 where the trace does not say.
+        rate: float64 [copies], bytes a second; NaN without a size or a duration.
+        notes: what must be said about them.
+    """
+
+    device: NDArray[np.int64]
+    direction: tuple[str, ...]
+    group: NDArray[np.int32]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    begins: NDArray[np.bool_]
+    bytes: NDArray[np.int64]
+    rate: NDArray[np.float64]
+    notes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.direction)
+
+    @property
+    def bandwidth(self) -> Curve:
+        """Bytes a second of all that run at a time, by group; what has no rate counts for nothing."""
+        has = ~np.isnan(self.rate)
+        return sum_open(self.group[has], self.start[has], self.end[has], self.rate[has])
+
+
+def transfers(view: Scope) -> Transfers:
+    """The copies and sets that a selection leaves."""
+    every, work = view.trace.of(copies), view.device_work
+    chosen = view.work[every.work]
+    place, kind, size = every.work[chosen], every.direction[chosen], every.bytes[chosen]
+    start, end = work.start[place], work.end[place]
+    codes, example = group_in_order(work.device[place], kind)
+    duration = (end - start).astype(np.float64)
+    has = (size >= 0) & (duration > 0)
+    rate = np.where(has, size * 1e9 / np.where(has, duration, 1.0), np.nan)
+    inside = view.clipped(start, end)
+    begins = np.ones(len(place), np.bool_)
+    if view.clip is not None:
+        begins = (start >= view.clip[0]) & (start < view.clip[1])
+    return Transfers(
+        device=work.device[place[example]],
+        direction=tuple(every.directions[number] for number in kind[example].tolist()),
+        group=codes,
+        start=inside.start,
+        end=inside.end,
+        begins=begins,
+        bytes=size,
+        rate=rate,
+        notes=tuple(_notes(view, size, duration)),
+    )
+
+
+def _notes(view: Scope, size: NDArray[np.int64], duration: NDArray[np.float64]) -> list[str]:
+    if not len(view.device_work):
+        return [unrecorded("device work")]
+    if not len(size):
+        return ["No copies or sets of device memory in what was selected."]
+    notes = list(view.notes) if view.select.steps is not None else []
+    unsized, instant = int((size < 0).sum()), int(((size >= 0) & (duration == 0)).sum())
+    if unsized:
+        notes.append(f"{unsized:,} of {len(size):,} copies and sets have no recorded size; bandwidths leave them out.")
+    if instant:
+        notes.append(f"{instant:,} of {len(size):,} copies and sets took 0 ns; bandwidths leave them out.")
+    return notes

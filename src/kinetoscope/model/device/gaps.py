@@ -1,0 +1,193 @@
+"""The gaps in which a device, or a stream, has nothing to run, and the work that ends each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, exclusive, intersection, union
+from kinetoscope.algorithms.joining import match_first
+from kinetoscope.model.device.busy import counted, steps_window, whole_window, window_of
+from kinetoscope.model.device.launches import while_capturing
+from kinetoscope.model.execution.call_tree import STEP, call_tree
+from kinetoscope.model.execution.runtime_calls import WAITS, CallKind, call_kinds
+from kinetoscope.model.steps.data_loading import is_data_loading
+from kinetoscope.model.steps.scope import Scope
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+ACTIVITIES: Final = (
+    "data loading",
+    "synchronizing call",
+    "allocating call",
+    "graph capture",
+    "other runtime call",
+    "host operator",
+    "Python",
+    "nothing recorded",
+)
+"""What a thread can be doing, in order of priority: each instant belongs to the first of them that is going on."""
+
+_FRAMES: Final = (STEP, "[pl][")
+"""How operators begin that are marks around operators."""
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Stretches of time in which nothing runs, by device and stream, and in order of time.
+
+    Attributes:
+        device, stream: int64 [gaps], where; stream is −1 where the gaps are those of a whole device.
+        start, end: int64 [gaps], ns.
+        work: int32 [gaps], place in `device_work` of what ends the gap, −1 where it ends because a selected step does.
+        same_stream: bool [gaps], whether the work that ended when the gap began ran on the stream of the work that
+            ends it.
+    """
+
+    device: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    work: NDArray[np.int32]
+    same_stream: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def length(self) -> NDArray[np.int64]:
+        """Length of each, ns: int64 [gaps]."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The work of a device or of one of its streams (`busy.counted`): when it ran, and the time that is looked at.
+
+    Attributes:
+        device, stream: which; stream is −1 for a whole device.
+        window: union of the time that is looked at.
+        left_out: time of work from before the recording that the window leaves out, ns.
+        ran: union of the time in which something ran, within the window.
+        work: int32 [work], places in `device_work` of what takes time, in order of start.
+    """
+
+    device: int
+    stream: int
+    window: Intervals
+    left_out: int
+    ran: Intervals
+    work: NDArray[np.int32]
+
+
+def lanes(view: Scope, *, by_stream: bool) -> Iterator[Lane]:
+    """Each device that has work, or each of its streams, by number."""
+    work, steps = view.device_work, steps_window(view)
+    chosen = np.flatnonzero(counted(view))
+    streams = work.stream if by_stream else np.full(len(work), -1, np.int64)
+    chosen = chosen[np.lexsort((work.start[chosen], streams[chosen], work.device[chosen]))].astype(np.int32)
+    codes, first = group(work.device[chosen], streams[chosen])
+    for low, high in zip(first.tolist(), [*first[1:].tolist(), len(codes)], strict=True):
+        here = chosen[low:high]
+        start, end = view.clipped(work.start[here], work.end[here])
+        ran = union(start, end) if steps is None else intersection(union(start, end), steps)
+        place = chosen[low]
+        lasting: NDArray[np.int32] = here[work.end[here] > work.start[here]].astype(np.int32)
+        device, stream = int(work.device[place]), int(streams[place])
+        every = whole_window(ran, steps)
+        window = every if by_stream else window_of(view, device, ran, steps)  # other streams do not hold this one
+        yield Lane(device, stream, window, every.length - window.length, ran, lasting)
+
+
+def gaps(view: Scope, *, by_stream: bool) -> Gaps:
+    """The gaps of each device, or of each stream; together they are the idle time of the window."""
+    work = view.device_work
+    device: list[NDArray[Any]] = []
+    stream: list[NDArray[Any]] = []
+    start: list[NDArray[Any]] = []
+    end: list[NDArray[Any]] = []
+    ends: list[NDArray[Any]] = []
+    for lane in lanes(view, by_stream=by_stream):
+        found = difference(lane.window, lane.ran)
+        begins = work.start[lane.work]
+        place = np.minimum(np.searchsorted(begins, found.end), max(len(begins) - 1, 0))
+        next_work = lane.work[place] if len(begins) else np.full(len(found.end), -1, np.int32)
+        ends.append(np.where(begins[place] == found.end, next_work, -1) if len(begins) else next_work)
+        device.append(np.full(len(found.start), lane.device, np.int64))
+        stream.append(np.full(len(found.start), lane.stream, np.int64))
+        start.append(found.start)
+        end.append(found.end)
+    ended_by = _joined(ends, np.int32)
+    begun = _joined(start, np.int64)
+    return Gaps(
+        device=_joined(device, np.int64),
+        stream=_joined(stream, np.int64),
+        start=begun,
+        end=_joined(end, np.int64),
+        work=ended_by,
+        same_stream=_follows(view, ended_by, begun),
+    )
+
+
+def activity(trace: Trace, track: NDArray[np.int32], windows: Intervals) -> NDArray[np.int64]:
+    """What a thread did in each window, exclusively: int64 [windows, activities], ns; a row sums to its window.
+
+    track: int32 [windows], the track of the thread.
+    """
+    result = np.zeros((len(track), len(ACTIVITIES)), np.int64)
+    calls, classes = trace.of(call_tree), trace.of(_activities)
+    for thread in np.unique(track).tolist():
+        here = np.flatnonzero(track == thread)
+        rows = calls.order[calls.offsets[thread] : calls.offsets[thread + 1]]
+        # What lies in a call of the same class adds nothing to it; that leaves few rows of deep stacks.
+        parent = calls.parent[rows]
+        rows = rows[(classes[rows] >= 0) & ((parent < 0) | (classes[rows] != classes[parent]))]
+        of_class = classes[rows]
+        parts = []
+        for place in range(len(ACTIVITIES) - 1):
+            these = rows[of_class == place]
+            parts.append(union(trace.start[these], trace.end[these]))
+        result[here] = exclusive(Intervals(windows.start[here], windows.end[here]), parts)
+    return result
+
+
+def _activities(trace: Trace) -> NDArray[np.int8]:
+    """The place in ACTIVITIES of each event, −1 for what is none of them: int8 [events]."""
+    place = {name: number for number, name in enumerate(ACTIVITIES)}
+    kind, call = trace.kind, trace.of(call_kinds)
+    found = np.full(len(trace), -1, np.int8)
+    marks = rows_named(trace, lambda name: name.startswith(_FRAMES), EventKind.HOST_OP, holding=_FRAMES)
+    found[kind == EventKind.PYTHON] = place["Python"]
+    found[(kind == EventKind.HOST_OP) & ~marks] = place["host operator"]
+    found[kind == EventKind.RUNTIME] = place["other runtime call"]
+    found[(found >= 0) & while_capturing(trace)] = place["graph capture"]
+    found[np.isin(call, (CallKind.ALLOCATE, CallKind.FREE))] = place["allocating call"]
+    found[np.isin(call, WAITS)] = place["synchronizing call"]
+    found[trace.of(is_data_loading)] = place["data loading"]
+    return found
+
+
+def _follows(view: Scope, ended_by: NDArray[np.int32], start: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether some work on the stream of the work that ends each gap ended when the gap began."""
+    work = view.device_work
+    same = np.zeros(len(ended_by), np.bool_)
+    known = np.flatnonzero(ended_by >= 0)
+    if len(known):
+        lane, _ = group(work.device, work.stream)
+        before = np.flatnonzero(counted(view))
+        codes, _ = group(
+            np.concatenate([lane[before], lane[ended_by[known]]]), np.concatenate([work.end[before], start[known]])
+        )
+        pairs = codes.astype(np.int64)
+        same[known] = match_first(pairs[len(before) :], pairs[: len(before)]) >= 0
+    return same
+
+
+def _joined(parts: list[NDArray[Any]], dtype: type[np.integer[Any]]) -> NDArray[Any]:
+    return np.concatenate(parts).astype(dtype) if parts else np.empty(0, dtype)

@@ -1,0 +1,164 @@
+"""Calls that launch device work, of all vendors: what each of them launched, and how long that took to begin.
+
+A call launches what carries its correlation id, whatever its name. Its name decides only where nothing that it
+launched was recorded; and while a graph is captured, such a call launches nothing: it becomes part of the graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals.intervals import Intervals, union
+from kinetoscope.algorithms.intervals.priority_sweep import charge
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.steps.scope import Scope
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.symptoms import many
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
+
+_LAUNCHING: Final = (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH, CallKind.COPY, CallKind.COPY_AND_WAIT, CallKind.SET)
+"""What calls do that device work follows from."""
+
+
+@dataclass(frozen=True)
+class Launches:
+    """The calls that launch device work, in order of time.
+
+    Attributes:
+        rows: int32 [launches], their rows.
+        work: int32 [linked work], places in `device_work`: what each launched, in order of start.
+        offsets: int64 [launches + 1]: call n launched `work[offsets[n]:offsets[n + 1]]`, nothing if none was recorded.
+        first: int32 [launches], place in `device_work` of what started first, −1 for nothing.
+        delay: int64 [launches], from the end of the call to the start of the first work, ns; 0 if that began before,
+            and where nothing was recorded.
+        busy: int64 [launches], time in which any of what it launched ran, ns.
+    """
+
+    rows: NDArray[np.int32]
+    work: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    first: NDArray[np.int32]
+    delay: NDArray[np.int64]
+    busy: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def pieces(self) -> NDArray[np.int64]:
+        """How many pieces of device work each launched: int64 [launches]."""
+        return np.diff(self.offsets)
+
+
+def launches(trace: Trace) -> Launches:
+    """Find the launch calls of a trace. Ask by `trace.of`."""
+    work = trace.of(device_work)
+    rows = np.concatenate([np.unique(work.launch[work.launch >= 0]), _without_work(trace, work)]).astype(np.int32)
+    rows = rows[np.lexsort((rows, trace.start[rows]))]
+    place_of = np.full(len(trace), -1, np.int32)
+    place_of[rows] = np.arange(len(rows), dtype=np.int32)
+    linked = np.flatnonzero(work.launch >= 0).astype(np.int32)
+    place = place_of[work.launch[linked]]
+    order = np.lexsort((linked, work.start[linked], place))
+    linked, place = linked[order], place[order]
+    offsets = np.searchsorted(place, np.arange(len(rows) + 1)).astype(np.int64)
+    first = np.full(len(rows), -1, np.int32)
+    some = np.flatnonzero(np.diff(offsets))
+    first[some] = linked[offsets[some]]
+    delay = np.zeros(len(rows), np.int64)
+    delay[some] = np.maximum(work.start[first[some]] - np.maximum(trace.end[rows[some]], trace.start[rows[some]]), 0)
+    return Launches(rows, linked, offsets, first, delay, _busy(work, linked, place, len(rows)))
+
+
+def selected(view: Scope, found: Launches) -> NDArray[np.bool_]:
+    """Which launch calls are selected: those that start in the range of time; places of their first work: bool."""
+    chosen = view.host[found.rows]
+    work = view.device_work
+    for wanted, have in ((view.select.devices, work.device), (view.select.streams, work.stream)):
+        if wanted is not None:
+            chosen &= (found.first >= 0) & np.isin(have[found.first], wanted) if len(work) else False
+    return chosen
+
+
+def capturing(trace: Trace) -> Intervals:
+    """When any thread captures a graph, a union: until its end, or that of the recording. Ask by `trace.of`."""
+    kinds = trace.of(call_kinds)
+    rows = np.flatnonzero((kinds == CallKind.BEGIN_CAPTURE) | (kinds == CallKind.END_CAPTURE))
+    rows = rows[np.lexsort((trace.start[rows], trace.track[rows]))]
+    begins = rows[kinds[rows] == CallKind.BEGIN_CAPTURE]
+    last = np.array([trace.end.max()]) if len(begins) else trace.end[begins]
+    until = []
+    for track in np.unique(trace.track[begins]).tolist():
+        here = rows[trace.track[rows] == track]
+        ends = np.concatenate([trace.end[here[kinds[here] == CallKind.END_CAPTURE]], last])
+        until.append(ends[np.searchsorted(ends, trace.start[begins[trace.track[begins] == track]])])
+    return union(trace.start[begins], np.concatenate(until)) if until else Intervals(last, last)
+
+
+def captured(trace: Trace) -> NDArray[np.bool_]:
+    """Which calls became part of a graph instead of launching work: bool [events]. Ask by `trace.of`."""
+    silent = np.zeros(len(trace), np.bool_)
+    silent[_silent(trace)] = True
+    return silent & while_capturing(trace)
+
+
+def while_capturing(trace: Trace) -> NDArray[np.bool_]:
+    """Which events begin while a graph is captured: bool [events]."""
+    windows = trace.of(capturing)
+    place = np.searchsorted(windows.start, trace.start, side="right") - 1
+    return np.asarray((place >= 0) & (trace.start < np.append(windows.end, 0)[place]))
+
+
+def _silent(trace: Trace) -> NDArray[np.int32]:
+    """Calls whose name says that they launch, while nothing that they launched was recorded."""
+    launching = np.isin(trace.of(call_kinds), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
+    launch = trace.of(device_work).launch
+    launching[launch[launch >= 0]] = False
+    return np.flatnonzero(launching).astype(np.int32)
+
+
+def _without_work(trace: Trace, work: DeviceWork) -> NDArray[np.int32]:
+    """Calls that launch, while nothing that they launched was recorded.
+
+    Calls with the correlation id of one that launched something are left out: drivers record a call in a call.
+    """
+    calls = _silent(trace)
+    calls = calls[~trace.of(captured)[calls]]
+    ids = arguments.integers(trace, "correlation", calls)
+    used = np.unique(work.launch[work.launch >= 0])
+    return calls[(ids <= 0) | ~np.isin(ids, arguments.integers(trace, "correlation", used))]
+
+
+def _busy(work: DeviceWork, linked: NDArray[np.int32], place: NDArray[np.int32], launches: int) -> NDArray[np.int64]:
+    """Length of the union of what each call launched: of one piece its duration."""
+    alone = np.full(launches, -1, np.int32)
+    each = np.arange(launches, dtype=np.int32)
+    return charge(work.start[linked], work.end[linked], place, alone, each, launches, climb=False).covered
+
+
+def said_of(view: Scope, found: Launches, chosen: NDArray[np.int64]) -> list[str]:
+    """What must be said of the calls chosen, and of device work that none of them launched."""
+    work, trace = view.device_work, view.trace
+    notes = []
+    part = int((trace.of(captured) & view.host).sum())
+    if part:
+        notes.append(f"{many(part, 'launch call')} became part of a graph: nothing ran, and they are left out.")
+    if not len(found):
+        nothing = "No call that launches device work was recorded." if len(work) else unrecorded("device work")
+        return [*notes, nothing]
+    if not len(chosen):
+        return [*notes, "No launch is selected."]
+    lost = int((work.launch < 0).sum())
+    if lost:
+        notes.append(f"{lost:,} of {len(work):,} pieces of device work have no recorded launch and are left out.")
+    alone = int((found.first[chosen] < 0).sum())
+    if alone:
+        notes.append(f"Of {alone:,} of {len(chosen):,} calls the work was not recorded: their delay is not known.")
+    return notes

@@ -1,0 +1,104 @@
+"""The queues of streams: what was launched and has not begun yet.
+
+A launch is in the queue of a stream from the start of its call to the start of the first thing that it made there. That
+of a graph is one entry however many kernels it has, and one on each stream that it has kernels on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, group_in_order
+from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.model.device.launches import captured
+from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
+
+
+@dataclass(frozen=True)
+class Queues:
+    """The selected launches, each on each stream that it made something on.
+
+    Attributes:
+        device, stream: int64 [queues], sorted by both.
+        queue: int32 [entries], whose entry it is.
+        start: int64 [entries], start of the call, ns.
+        end: int64 [entries], start of the first thing it made on that stream, ns; never before `start`, although the
+            clocks of host and device may say so.
+        clip: the selected range of time, ns, or None.
+        notes: what must be said about them.
+    """
+
+    device: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    queue: NDArray[np.int32]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    clip: tuple[int, int] | None
+    notes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.stream)
+
+    @property
+    def clipped(self) -> Intervals:
+        """When each entry waits, cut to the range of time; what is outside becomes empty."""
+        if self.clip is None:
+            return Intervals(self.start, self.end)
+        return Intervals(np.clip(self.start, *self.clip), np.clip(self.end, *self.clip))
+
+
+def queues(trace: Trace, select: Selection) -> Queues:
+    """The queues of all streams on which selected work ran. Work may wait in a range of time and run after it."""
+    clip = scope(trace, select).clip
+    view = scope(trace, replace(select, time=None))
+    work = view.device_work
+    chosen = np.flatnonzero(view.work & (work.launch >= 0))
+    chosen = chosen[np.argsort(work.start[chosen], kind="stable")]
+    _, earliest = group(work.launch[chosen], work.device[chosen], work.stream[chosen])
+    first = chosen[earliest]  # of a group the first row stands for it
+    begun = work.start[first]
+    launched = trace.start[work.launch[first]].astype(np.int64)
+    if clip is not None:
+        reaches = (launched < clip[1]) & (np.maximum(begun, launched) >= clip[0])
+        first, begun, launched = first[reaches], begun[reaches], launched[reaches]
+    queue, of_queue = group_in_order(work.device[first], work.stream[first])
+    early = begun < launched
+    return Queues(
+        device=work.device[first[of_queue]],
+        stream=work.stream[first[of_queue]],
+        queue=queue,
+        start=launched,
+        end=np.maximum(begun, launched),
+        clip=clip,
+        notes=tuple(_notes(view, len(first), int(early.sum()))),
+    )
+
+
+def _notes(view: Scope, entries: int, early: int) -> list[str]:
+    trace, work = view.trace, view.device_work
+    if not len(work):
+        return [unrecorded("device work")]
+    notes = list(view.notes) if view.select.steps is not None else []
+    if not entries:
+        notes.append("No device work with a recorded launch was selected.")
+    unlinked = int((work.launch[view.work] < 0).sum())
+    if unlinked:
+        notes.append(
+            f"{unlinked:,} of {int(view.work.sum()):,} pieces of device work have no recorded launch: not counted."
+        )
+    if early:
+        notes.append(f"{early:,} launches began on the device before their calls did, by its clock: they waited 0 ns.")
+    launches = view.host & np.isin(trace.of(call_kinds), (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH))
+    launches[work.launch[work.launch >= 0]] = False
+    launches &= ~trace.of(captured)
+    barren = int(launches.sum())
+    if barren:
+        notes.append(f"Launch calls without recorded device work, which may have waited, too: {barren:,}.")
+    return notes

@@ -1,0 +1,113 @@
+"""How much of a device its kernels use, window by window: what utilization, SM efficiency and occupancy are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
+from kinetoscope.algorithms.intervals.sweeps import integrals, overlaps, sum_open
+from kinetoscope.model.device.busy import counted
+from kinetoscope.model.device.kernel_units import UNKNOWN, YES, kernel_units
+from kinetoscope.model.steps.scope import Scope
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import WorkKind
+
+Float64s = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The selected kernels of one device; a float is NaN where the trace does not say.
+
+    Attributes:
+        start, end: int64 [kernels], ns.
+        blocks: float64 [kernels], blocks per multiprocessor.
+        occupancy: float64 [kernels], estimated achieved occupancy, 0 to 1.
+        matrix, unknown: bool [kernels], computes on a matrix unit; its name does not tell.
+    """
+
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    blocks: Float64s
+    occupancy: Float64s
+    matrix: NDArray[np.bool_]
+    unknown: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass(frozen=True)
+class Use:
+    """What kernels make of each window; windows are disjoint and in order.
+
+    Attributes:
+        busy: int64 [windows], time with a kernel running, ns.
+        time: int64 [windows], the same with each of several kernels at a time counted, ns.
+        filled: float64 [windows], integral of min(1, blocks per multiprocessor of all that run), ns.
+        occupied: float64 [windows], integral of the occupancies of all that run, ns.
+        occupancy_time: int64 [windows], `time` of kernels whose occupancy is known, ns.
+        matrix, unknown: int64 [windows], `time` of those kernels, ns.
+    """
+
+    busy: NDArray[np.int64]
+    time: NDArray[np.int64]
+    filled: Float64s
+    occupied: Float64s
+    occupancy_time: NDArray[np.int64]
+    matrix: NDArray[np.int64]
+    unknown: NDArray[np.int64]
+
+
+def kernels_of(view: Scope, device: int) -> Kernels:
+    """The selected kernels of a device. Copies and sets are none."""
+    work = view.device_work
+    chosen = counted(view) & (work.device == device) & work.of(WorkKind.COMPUTATION, WorkKind.COMMUNICATION)
+    rows = work.rows[chosen]
+    blocks = arguments.floats(view.trace, "blocks_per_sm", rows)
+    occupancy = arguments.floats(view.trace, "occupancy", rows) / 100
+    blocks[~(blocks >= 0)] = np.nan
+    occupancy[~((occupancy >= 0) & (occupancy <= 1))] = np.nan
+    unit = view.trace.of(kernel_units)[chosen]
+    return Kernels(work.start[chosen], work.end[chosen], blocks, occupancy, unit == YES, unit == UNKNOWN)
+
+
+def use_of(kernels: Kernels, windows: Intervals) -> Use:
+    """What the kernels make of each of some windows (disjoint, in order; they may touch)."""
+    edges = np.stack([windows.start, windows.end], axis=1).ravel()
+    every = np.ones(len(kernels), np.bool_)
+
+    def time(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+        return overlaps(kernels.start[chosen], kernels.end[chosen], edges)[::2]
+
+    def weighted(weight: Float64s, most: float) -> Float64s:
+        # Beyond 1 blocks make no difference, and sums of smaller numbers are finer.
+        known = np.where(np.isnan(weight), 0.0, np.minimum(weight, 1.0))
+        curve = sum_open(np.zeros(len(kernels), np.int32), kernels.start, kernels.end, known)
+        return integrals(curve._replace(level=np.minimum(curve.level, most)), edges)[::2]
+
+    return Use(
+        busy=covered(windows, union(kernels.start, kernels.end)),
+        time=time(every),
+        filled=weighted(kernels.blocks, 1.0),
+        occupied=weighted(kernels.occupancy, np.inf),
+        occupancy_time=time(~np.isnan(kernels.occupancy)),
+        matrix=time(kernels.matrix),
+        unknown=time(kernels.unknown),
+    )
+
+
+def said_of_fillings(kernels: Kernels, device: int) -> list[str]:
+    """What SM efficiency and occupancy leave out because it was not recorded, one sentence each."""
+    notes = []
+    for values, what in ((kernels.blocks, "blocks per multiprocessor"), (kernels.occupancy, "occupancy")):
+        missing = int(np.isnan(values).sum())
+        if missing == len(kernels) and missing:
+            notes.append(f"No kernel has {what}: this device or version of the profiler does not record it.")
+        elif missing:
+            effect = "count as empty" if values is kernels.blocks else "are left out of the mean"
+            notes.append(f"{missing:,} of {len(kernels):,} kernels on device {device} have no {what} and {effect}.")
+    return notes

@@ -1,0 +1,1 @@
+"""What ran where: the call tree of each thread, autograd, device work, streams, synchronization."""

@@ -1,0 +1,180 @@
+"""Which operator of the forward pass each operator of the backward pass belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.joining import match_first
+from kinetoscope.algorithms.trees import tree
+from kinetoscope.algorithms.trees.tree import NO_ROW
+from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.shapes import INT, STRING
+from kinetoscope.model.trace.trace import Trace
+
+_FLOWS: Final = ("fwdbwd", "forward_backward")
+_FLOW_ID: Final = "id"
+"""A member of the event itself, beside its arguments."""
+
+_MOST_THREADS: Final = 256
+"""Forward threads that are looked for; a file that names more is not in order."""
+
+
+@dataclass(frozen=True)
+class BackwardLinks:
+    """Forward–backward links.
+
+    Attributes:
+        forward: int32 [events], for each operator of the backward pass the one of the forward pass that it belongs to,
+            −1 for all other events. It began earlier.
+        by_flow: how many rest on flow events; the others rest on sequence numbers.
+    """
+
+    forward: NDArray[np.int32]
+    by_flow: int
+
+
+def backward_links(trace: Trace) -> BackwardLinks:
+    """Link the backward pass to the forward pass: by flow events, else by sequence number and forward thread.
+
+    Flows are drawn from the operator that made the node of the graph to the one that runs it; the engine's span around
+    that one has the same numbers, and is linked by them.
+    """
+    forward = np.full(len(trace), NO_ROW, np.int32)
+    first, last = _flows(trace)
+    forward[last] = first
+    by_flow = int((forward >= 0).sum())
+    rows, found = _by_sequence(trace, forward)
+    unlinked = forward[rows] < 0
+    forward[rows[unlinked]] = found[unlinked]
+    return BackwardLinks(forward, by_flow)
+
+
+def belongs_to(trace: Trace) -> NDArray[np.int32]:
+    """What each call belongs to: int32 [events], −1 for nothing. It began no later.
+
+    That is the call around it, but for the backward pass: what runs backwards belongs to the operator of the forward
+    pass, with all that it calls.
+    """
+    forward, parent = trace.of(backward_links).forward, trace.of(call_tree).parent
+    same = (parent >= 0) & (forward[parent] == forward)  # the engine's span around an operator stands for both
+    return np.where((forward >= 0) & ~same, forward, parent)
+
+
+def by_start(trace: Trace) -> NDArray[np.int32]:
+    """The rows of the call tree so that each comes after what it belongs to: int32 [members]."""
+    order = trace.of(call_tree).order
+    return order[np.argsort(trace.start[order], kind="stable")]
+
+
+# --- flows
+
+
+def _flows(trace: Trace) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The operators at both ends of each flow."""
+    starts = np.flatnonzero(rows_named(trace, _FLOWS.__contains__, EventKind.FLOW_START, holding=_FLOWS))
+    ends = np.flatnonzero(rows_named(trace, _FLOWS.__contains__, EventKind.FLOW_END, holding=_FLOWS))
+    found = match_first(*_numbered(trace, ends, starts))
+    linked = np.flatnonzero(found >= 0)
+    first, last = _op_at(trace, starts[found[linked]]), _op_at(trace, ends[linked])
+    good = (first >= 0) & (last >= 0)
+    good[good] = trace.start[first[good]] < trace.start[last[good]]
+    return first[good], last[good]
+
+
+def _numbered(
+    trace: Trace, ends: NDArray[np.int64], starts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers for the ids of flows, equal where the ids are; an id is a number or a text."""
+    rows = np.concatenate([ends, starts]).astype(np.int32)
+    slots, kinds = trace.shapes.find(trace.strings.code(_FLOW_ID), level=0)
+    slot, kind = slots[trace.shape[rows]], kinds[trace.shape[rows]]
+    known = np.isin(kind, (INT, STRING))
+    value = np.arange(len(rows), dtype=np.int64)  # those without an id are alike to none
+    value[known] = trace.values[trace.first[rows[known]] + slot[known]]
+    codes = group(value, np.where(known, kind, -1))[0].astype(np.int64) if len(rows) else value
+    return codes[: len(ends)], codes[len(ends) :]
+
+
+def _op_at(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The innermost operator that runs on the thread of each event at its time, −1 for none."""
+    calls = trace.of(call_tree)
+    around = tree.enclosing(
+        calls.order,
+        calls.offsets,
+        trace.start,
+        calls.until,
+        calls.parent,
+        trace.track[rows],
+        trace.start[rows],
+    )
+    return np.where(around >= 0, trace.of(enclosing_op)[around], np.int32(NO_ROW)) if len(trace) else around
+
+
+# --- sequence numbers
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """The operators that have a sequence number and a place in the call tree.
+
+    Attributes:
+        rows, track: int32 [ops]. sequence: int64 [ops]. thread: int64 [ops], the forward thread; 0 in the forward pass.
+    """
+
+    rows: NDArray[np.int32]
+    track: NDArray[np.int32]
+    sequence: NDArray[np.int64]
+    thread: NDArray[np.int64]
+
+    def where(self, chosen: NDArray[Any]) -> _Numbered:
+        return _Numbered(self.rows[chosen], self.track[chosen], self.sequence[chosen], self.thread[chosen])
+
+
+def _by_sequence(trace: Trace, linked: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Operators of the backward pass, and the one of the forward pass of the same sequence number."""
+    rows = trace.rows(EventKind.HOST_OP)
+    rows = rows[trace.of(call_tree).depth[rows] >= 0]
+    sequence = arguments.integers(trace, "sequence", rows)
+    ops = _Numbered(rows, trace.track[rows], sequence, arguments.integers(trace, "forward_thread", rows))
+    forward, backward = ops.where((sequence >= 0) & (ops.thread == 0)), ops.where((sequence >= 0) & (ops.thread > 0))
+    # Several operators have one number, those before the one that makes the node: of them the last counts.
+    forward = forward.where(np.argsort(-trace.start[forward.rows], kind="stable"))
+    track = _forward_tracks(trace, forward, backward, linked)
+    groups, _ = group(np.append(forward.track, track), np.append(forward.sequence, backward.sequence))
+    codes = groups.astype(np.int64)
+    found = match_first(codes[len(forward.rows) :], codes[: len(forward.rows)])
+    first, last = forward.rows[found[found >= 0]], backward.rows[found >= 0]
+    earlier = trace.start[first] < trace.start[last]
+    return last[earlier], first[earlier]
+
+
+def _forward_tracks(
+    trace: Trace, forward: _Numbered, backward: _Numbered, linked: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    """The track of the forward thread of each operator of the backward pass, −1 if unknown: int64 [backward].
+
+    Torch numbers threads in its own way, and nothing in a file says how. A thread is where most of its flows begin; if
+    it has none, where most of its sequence numbers are: each thread counts its own.
+    """
+    threads, place = np.unique(backward.thread, return_inverse=True)
+    tracks, lane = np.unique(forward.track, return_inverse=True)
+    if not len(threads) or not len(tracks):
+        return np.full(len(place), -1, np.int64)
+    flow = np.searchsorted(tracks, trace.track[linked[backward.rows]])
+    flow = np.where(linked[backward.rows] >= 0, np.minimum(flow, len(tracks) - 1), -1)
+    best = np.full(len(threads), -1, np.int64)
+    for thread in np.argsort(-np.bincount(place), kind="stable")[:_MOST_THREADS].tolist():
+        own = place == thread
+        votes = np.bincount(flow[own & (flow >= 0)], minlength=len(tracks))
+        if not votes.any():
+            votes = np.bincount(lane[np.isin(forward.sequence, backward.sequence[own])], minlength=len(tracks))
+        best[thread] = tracks[votes.argmax()] if votes.any() else -1
+    return best[place]

@@ -1,0 +1,187 @@
+"""Python call stacks of the host's calls, whether a file spells them out or only holds the Python calls.
+
+Torch writes `Call stack` into an operator's arguments (2021, and again where `verbose` is asked for), innermost frame
+first. Else the stack is the Python calls around the operator. Both give the same frames; where they differ (a call that
+overlaps another only partly), what the file spells out counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.prefixes import Prefixes, prefix_tree
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.autograd import belongs_to, by_start
+from kinetoscope.model.execution.call_tree import MODULE, call_tree
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.trace import Trace
+
+SEPARATOR: Final = ";"
+"""Between the frames of a stack, the outermost first, as folded stacks have it."""
+
+DEEPEST: Final = 1000
+"""Levels of calls that become frames: Python's own limit; what a crafted file has beyond would fill the memory."""
+
+_AT_ONCE: Final = 1000
+"""Stacks that are put together at a time."""
+
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
+_INSTANCE: Final = re.compile(r"_\d+$")
+_NO_FRAME: Final = re.compile(r"[;\r\n]+")
+_FRAME: Final = re.compile(r"(.+)\((\d{1,9})\): (.*)")
+_LIBRARY: Final = re.compile(
+    r"(?:^|/)(?:torch|site-packages|dist-packages|lib/python\d[^/]*|contextlib\.py|functools\.py|threading\.py)(?:/|$)"
+    r"|^<|^(?:importlib|multiprocessing|concurrent|asyncio)/|^runpy\.py$"
+)
+"""Files that are not the user's: torch, what is installed, and what Python itself calls functions through."""
+
+
+@dataclass(frozen=True)
+class CallStacks:
+    """The call stacks of a trace.
+
+    Attributes:
+        code: int32 [events], the stack that each call of the host was made from, −1 for none. The stack of a Python
+            call does not hold the call itself.
+        texts: the frames of each stack, the outermost first, parted by semicolons.
+    """
+
+    code: NDArray[np.int32]
+    texts: tuple[str, ...]
+
+
+def call_stacks(trace: Trace, python: bool = False, in_forward: bool = False) -> CallStacks:
+    """The Python calls around each call of the host, around those of Python itself only if asked for.
+
+    in_forward: of what runs in the backward pass, those around the operator that it runs backwards.
+    """
+    tree = trace.of(call_tree)
+    rows = np.flatnonzero(tree.member if python else tree.member & (trace.kind != EventKind.PYTHON)).astype(np.int32)
+    around = trace.of(belongs_to) if in_forward else tree.parent
+    spelled, nodes, frames = _spelled(trace, rows, around), *_rebuilt(trace, rows, around)
+    key = np.where(spelled >= 0, spelled, np.where(nodes >= 0, len(trace.strings) + nodes.astype(np.int64), -1))
+    keys, places = np.unique(key, return_inverse=True)
+    number: dict[str, int] = {"": -1}
+    codes = np.empty(len(keys), np.int32)
+    for place, text in enumerate(_texts(trace, frames, keys)):
+        codes[place] = number.setdefault(text, len(number) - 1)
+    code = np.full(len(trace), -1, np.int32)
+    code[rows] = codes[places]
+    return CallStacks(code, tuple(number)[1:])
+
+
+def _spelled(trace: Trace, rows: NDArray[np.int32], around: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The string code of the argument of each row: its own, else that of the nearest call around it that has one.
+
+    A call inside Python calls has those for a stack, and nothing from beyond.
+    """
+    own = np.full(len(trace), -1, np.int64)
+    own[rows] = arguments.codes(trace, "call_stack", rows)
+    empty = [code for code in np.unique(own[own >= 0]).tolist() if not trace.strings.label(code).strip("; ")]
+    own[np.isin(own, empty)] = -1
+    parent = trace.of(call_tree).parent
+    moved = around != parent
+    if moved.any():  # what these spell out is where the backward pass was called
+        own[ancestor(parent, moved) >= 0] = -1
+    if not (own >= 0).any():
+        return own[rows]
+    source = ancestor(around, (own >= 0) | (trace.kind == EventKind.PYTHON))[rows]
+    return np.where((source >= 0) & ((trace.kind[source] != EventKind.PYTHON) | (source == rows)), own[source], -1)
+
+
+def _rebuilt(trace: Trace, rows: NDArray[np.int32], around: NDArray[np.int32]) -> tuple[NDArray[np.int32], Prefixes]:
+    """The node of the Python calls around each row, −1 for none, and the tree of those."""
+    is_frame = trace.kind == EventKind.PYTHON
+    found = prefix_tree(by_start(trace), around, np.where(is_frame, trace.name, np.int32(-1)))
+    return np.where(around[rows] >= 0, found.node[around[rows]], np.int32(-1)), found
+
+
+def _texts(trace: Trace, frames: Prefixes, keys: NDArray[np.int64]) -> Iterator[str]:
+    """The text of each key: of strings as they are spelled, then of nodes, by their paths."""
+    strings = len(trace.strings)
+    for key in keys[keys < strings].tolist():
+        yield recorded_stack(trace.strings.label(key)) if key >= 0 else ""
+    labels, place = np.unique(frames.label, return_inverse=True)
+    names = [frame_text(name) for name in trace.strings.labels(labels.tolist())]
+    nodes = keys[keys >= strings] - strings
+    for begin in range(0, len(nodes), _AT_ONCE):
+        for path in _paths(frames.parent, nodes[begin : begin + _AT_ONCE]):
+            yield SEPARATOR.join([names[k] for k in place[path].tolist()])
+
+
+def _paths(parent: NDArray[np.int32], nodes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Of each node those from the root to it, or the innermost of them: a step up for all nodes at a time."""
+    levels: list[NDArray[np.int64]] = []
+    while (nodes >= 0).any() and len(levels) < DEEPEST:
+        levels.append(nodes)
+        nodes = np.where(nodes >= 0, parent[nodes], -1)
+    for path in np.stack(levels[::-1], axis=1):
+        yield path[path >= 0]
+
+
+def recorded_stack(text: str) -> str:
+    """The frames of an operator's `Call stack`, which has the innermost first, from the outermost on."""
+    found = [frame.strip() for frame in _ADDRESS.sub("", text).split(SEPARATOR)]
+    return SEPARATOR.join(frame for frame in reversed(found) if frame)
+
+
+def frame_text(name: str) -> str:
+    """The name of a frame as it can stand among others: without semicolons, line breaks and addresses of objects."""
+    return _NO_FRAME.sub(" ", _ADDRESS.sub("", name))
+
+
+# --- where in the source
+
+
+class Source(NamedTuple):
+    """A line of the source; None where it is not known."""
+
+    file: str | None
+    line: int | None
+    function: str | None
+
+
+def user_source(stack: str) -> Source:
+    """The line of the innermost frame that is the user's own: neither torch's, nor installed, nor Python's own."""
+    end = len(stack)
+    while end >= 0:
+        begin = stack.rfind(SEPARATOR, 0, end) + 1
+        if source := _users(stack[begin:end]):
+            return source
+        end = begin - 1
+    return Source(None, None, None)
+
+
+def user_sources(stack: str) -> tuple[Source, ...]:
+    """The lines of all frames that are the user's own, each once, outermost first."""
+    return tuple(dict.fromkeys(source for frame in stack.split(SEPARATOR) if (source := _users(frame))))
+
+
+def module_class(stack: str) -> str | None:
+    """The class of the module whose call leads straight to the innermost frame that is the user's own."""
+    frames = stack.split(SEPARATOR)
+    while frames and not _users(frames[-1]):
+        frames.pop()
+    for frame in reversed(frames[:-1]):
+        if frame.startswith(MODULE):
+            return _INSTANCE.sub("", frame.removeprefix(MODULE))
+        if _users(frame):
+            break
+    return None
+
+
+@lru_cache(1 << 16)
+def _users(frame: str) -> Source | None:
+    """Where a frame is, if it is the user's. Stacks share most of their frames."""
+    match = _FRAME.fullmatch(frame)
+    if match and not _LIBRARY.search(match[1].replace("\\", "/")):
+        return Source(match[1], int(match[2]), match[3])
+    return None

@@ -1,0 +1,155 @@
+"""The call tree of each host thread: which operator, annotation, Python call or runtime call encloses which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms import ordering
+from kinetoscope.algorithms.intervals.ownership import owned
+from kinetoscope.algorithms.trees import tree
+from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+OWN_MARKS: Final = (
+    "profiler::_record_function_enter",
+    "profiler::_record_function_enter_new",
+    "profiler::_record_function_exit",
+    "aten::is_leaf",
+    "aten::output_nr",
+    "aten::_version",
+)
+"""Ops that torch's own tables leave out: marks of the profiler itself and getters that cost nothing."""
+
+ASYNCHRONOUS: Final = ("gloo:",)
+"""Annotations of work that ends on another thread than it began on. They lie on a thread without nesting there."""
+
+MODULE: Final = "nn.Module: "
+"""How the names of Python calls begin that are a module's forward."""
+
+STEP: Final = "ProfilerStep#"
+"""How the names of the profiler's steps begin: annotations, and in files of 2021 operators."""
+
+
+@dataclass(frozen=True)
+class CallTree:
+    """The host's calls.
+
+    Attributes:
+        member: bool [events], which events take part.
+        order: int32 [members], their rows by track, start, and the one recorded longer first.
+        offsets: int64 [tracks + 1], where the rows of each track begin in it.
+        parent: int32 [events], row of the call around it, −1 for outermost calls and events that take no part.
+        depth: int32 [events], 0 for outermost calls, −1 for events that take no part.
+        until: int64 [events], until when each call is open in the tree: its end, or where an overlap cuts it.
+        partial: how many calls overlap another one without lying inside it.
+    """
+
+    member: NDArray[np.bool_]
+    order: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    parent: NDArray[np.int32]
+    depth: NDArray[np.int32]
+    until: NDArray[np.int64]
+    partial: int
+
+
+def call_tree(trace: Trace) -> CallTree:
+    """Nest the host's calls by time. Of two that overlap only partly the shorter piece is cut off; see `tree.nest`."""
+    member = np.isin(trace.kind, HOST_KINDS)
+    member &= ~np.isin(trace.name, trace.strings.codes(OWN_MARKS))
+    member &= ~is_asynchronous(trace)
+    order, offsets = ordering.track_order(
+        trace.track, trace.start, trace.end, tracks=len(trace.tracks), selected=member
+    )
+    nested = tree.nest(trace.start, trace.end, order, offsets)
+    if nested.partial:
+        nested = tree.nest(trace.start, _ends(trace, order, offsets), order, offsets)._replace(partial=nested.partial)
+    return CallTree(member, order, offsets, *nested)
+
+
+def _ends(trace: Trace, order: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The end of each call, that of a Python call no later than its caller's: if so, its return was not recorded."""
+    is_frame = trace.kind[order] == EventKind.PYTHON
+    frames, bounds = order[is_frame], np.concatenate([[0], np.cumsum(is_frame)])[offsets]
+    return tree.nest(trace.start, trace.end, frames, bounds, cut=tree.Cut.LATER).until
+
+
+def is_asynchronous(trace: Trace) -> NDArray[np.bool_]:
+    """Which annotations only begin on the thread that they are recorded on: bool [events]."""
+    return rows_named(trace, lambda name: name.startswith(ASYNCHRONOUS), EventKind.ANNOTATION, holding=ASYNCHRONOUS)
+
+
+def enclosing_op(trace: Trace) -> NDArray[np.int32]:
+    """The operator that each event is, or is called by: int32 [events], −1 for none."""
+    return tree.ancestor(trace.of(call_tree).parent, trace.kind == EventKind.HOST_OP)
+
+
+def enclosing_annotation(trace: Trace) -> NDArray[np.int32]:
+    """The innermost annotation that each event is, or lies in: int32 [events], −1 for none."""
+    return tree.ancestor(trace.of(call_tree).parent, trace.kind == EventKind.ANNOTATION)
+
+
+def enclosing_frame(trace: Trace) -> NDArray[np.int32]:
+    """The Python call that each event is, or is called by: int32 [events], −1 for none."""
+    return tree.ancestor(trace.of(call_tree).parent, trace.kind == EventKind.PYTHON)
+
+
+def enclosing_module(trace: Trace) -> NDArray[np.int32]:
+    """The call of a module's forward that each event is, or is called by: int32 [events], −1 for none."""
+    modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
+    return tree.ancestor(trace.of(call_tree).parent, modules)
+
+
+def whole_parent(trace: Trace) -> NDArray[np.int32]:
+    """The innermost call that each call lies in as a whole: int32 [events], −1 for none.
+
+    That is the parent of torch's `key_averages`, whose self times are durations less those of the children.
+    """
+    calls = trace.of(call_tree)
+    if not calls.partial:
+        return calls.parent
+    return tree.nest(trace.start, trace.end, calls.order, calls.offsets, cut=tree.Cut.EARLIER).parent
+
+
+def self_times(trace: Trace) -> NDArray[np.int64]:
+    """Duration of each call less that of the calls directly inside it, ns: int64 [events], 0 where it takes no part."""
+    calls = trace.of(call_tree)
+    duration = np.where(calls.member, np.maximum(trace.end - trace.start, 0), 0)
+    return duration - tree.children_sum(duration, trace.of(whole_parent))
+
+
+def owned_times(trace: Trace, shown: NDArray[np.bool_], window: tuple[int, int] | None = None) -> NDArray[np.int64]:
+    """Time in which each call is, of those `shown` (bool [events]) that run, the one that began last: int64 [events].
+
+    Over the calls of a thread it sums to the time in which any of them runs.
+    """
+    calls = trace.of(call_tree)
+    place = shown[calls.order]
+    offsets = np.concatenate([[0], np.cumsum(place)])[calls.offsets]
+    return owned(trace.start, trace.end, calls.order[place], offsets, *window or ())
+
+
+def main_thread(trace: Trace) -> int:
+    """The track that the training loop runs on: with the most steps, else with the most time in calls; −1 for none.
+
+    Threads with nothing but Python calls are the last resort: monitors and pools wait as long as the recording lasts.
+    """
+    calls = trace.of(call_tree)
+    outermost = np.flatnonzero(calls.depth == 0)
+    if not len(outermost):
+        return -1
+    steps = rows_named(
+        trace, lambda name: name.startswith(STEP), EventKind.ANNOTATION, EventKind.HOST_OP, holding=(STEP,)
+    )
+    if steps.any():
+        return int(np.bincount(trace.track[steps]).argmax())
+    time = np.bincount(
+        trace.track[outermost], weights=(trace.end - trace.start)[outermost], minlength=len(trace.tracks)
+    )
+    works = np.bincount(trace.track[calls.member & (trace.kind != EventKind.PYTHON)], minlength=len(trace.tracks)) > 0
+    return int(np.where(works, time, -1).argmax() if works.any() else time.argmax())

@@ -1,0 +1,169 @@
+"""The host's calls as tables count them: under which name, which are shown, and which are one call recorded twice."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.trees.tree import NO_ROW, ancestor
+from kinetoscope.model.execution.call_tree import call_tree, is_asynchronous, whole_parent
+from kinetoscope.model.execution.device_work import DeviceWork
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+_STEP: Final = "ProfilerStep#"
+_ANY_STEP: Final = "ProfilerStep*"
+
+_OVERLOAD: Final = re.compile(r"(\w+(?:::\w+)+)\.\w+")
+"""The name of an operator with that of one of its overloads, as the profiler's option for them writes it."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The calls that a table shows, nested as if no others had been recorded.
+
+    Attributes:
+        shown: bool [events], which they are.
+        around: int32 [events], the nearest of them that the event is or lies in, −1 for none.
+        parent: int32 [events], of those shown the nearest around it, −1 for outermost calls and all other events.
+        whole_parent: int32 [events], the nearest that it lies in as a whole: its time is no self time of that.
+        asynchronous: bool [events], those shown that have no inside: they end on another thread (see `calltree`).
+    """
+
+    shown: NDArray[np.bool_]
+    around: NDArray[np.int32]
+    parent: NDArray[np.int32]
+    whole_parent: NDArray[np.int32]
+    asynchronous: NDArray[np.bool_]
+
+
+def calls(trace: Trace, *hidden: EventKind) -> Calls:
+    """All calls but those of hidden kinds and those that repeat the call around them."""
+    return calls_among(trace, ~np.isin(trace.kind, hidden))
+
+
+def calls_among(trace: Trace, asked: NDArray[np.bool_]) -> Calls:
+    """Of the events asked for (bool [events]) the calls, but those that repeat the call around them."""
+    tree = trace.of(call_tree)
+    nested = tree.member & ~trace.of(is_repeat) & asked
+    asynchronous = trace.of(is_asynchronous) & asked
+    around, parent = _among(tree.parent, nested)
+    whole = _among(trace.of(whole_parent), nested)[1] if tree.partial else parent
+    return Calls(nested | asynchronous, around, parent, whole, asynchronous)
+
+
+def _among(parent: NDArray[np.int32], shown: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Of the calls shown the nearest that each event is or lies in, and for each call shown the nearest around it."""
+    around = ancestor(parent, shown)
+    return around, np.where(shown & (parent >= 0), around[parent], np.int32(NO_ROW))
+
+
+def is_repeat(trace: Trace) -> NDArray[np.bool_]:
+    """Which calls are the only call inside a call of the same name: bool [events].
+
+    Torch records some calls twice, and its tables leave the inner one out. Leaving out a chain of them one by one comes
+    to the same: the call around takes over just the calls inside. A call without length, or one that ends after the
+    other, is a call of its own.
+    """
+    parent, names = trace.of(call_tree).parent, trace.of(call_names)
+    inside = np.flatnonzero(parent >= 0)
+    same = inside[names[inside] == names[parent[inside]]]
+    same = same[(trace.end[same] > trace.start[same]) & (trace.end[same] <= trace.end[parent[same]])]
+    concerned = np.zeros(len(trace), np.bool_)
+    concerned[parent[same]] = True
+    around = parent[inside]
+    children = np.bincount(around[concerned[around]], minlength=len(trace))
+    found = np.zeros(len(trace), np.bool_)
+    found[same] = children[parent[same]] == 1
+    return found
+
+
+def is_outside_calls(trace: Trace, found: Calls, time: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """At which times no call that is shown runs on any thread, its last instant included: bool [times]."""
+    outermost = found.shown & (found.whole_parent < 0)
+    start, end = np.sort(trace.start[outermost]), np.sort(trace.end[outermost])
+    begun = np.searchsorted(start, time, side="right")
+    return np.equal(begun, np.searchsorted(end, time, side="left"))
+
+
+# --- device work
+
+
+def launching_calls(found: Calls, work: DeviceWork) -> NDArray[np.int32]:
+    """The innermost shown call in which each piece of device work was launched: int32 [work], −1 for none.
+
+    Where the launch was not recorded, it is that of the operator that the work belongs to.
+    """
+    event = np.where(work.launch >= 0, work.launch, work.op)
+    return np.where(event >= 0, found.around[event], np.int32(NO_ROW))
+
+
+def past_runtime(trace: Trace, found: Calls, row: NDArray[np.int32]) -> NDArray[np.int32]:
+    """For each row that is a call of the runtime the call that makes it; the row itself where it stands in no other."""
+    own = row.copy()
+    while (runtime := (own >= 0) & (trace.kind[own] == EventKind.RUNTIME)).any():
+        own[runtime] = found.parent[own[runtime]]
+    return np.where(own >= 0, own, row)
+
+
+# --- names
+
+
+def call_name(text: str, kind: int) -> str:
+    """The name under which tables know a call: `ProfilerStep*` for all steps, and an operator without its overload.
+
+    Torch's `key_averages` does the same.
+    """
+    if kind == EventKind.HOST_OP and (match := _OVERLOAD.fullmatch(text)):
+        return match.group(1)
+    if kind in (EventKind.HOST_OP, EventKind.ANNOTATION) and text.startswith(_STEP):
+        return _ANY_STEP
+    return text
+
+
+def call_names(trace: Trace) -> NDArray[np.int32]:
+    """A code for the name of each event: int32 [events], −1 for none; events of one `call_name` have one code."""
+    names = trace.name
+    if trace.strings.has_synonyms:
+        names = np.append(trace.strings.canonical, np.int32(-1))[names]  # the last is what −1 becomes
+    chosen: dict[str, int] = {}
+    for kind in (EventKind.HOST_OP, EventKind.ANNOTATION):
+        rows = np.flatnonzero(_renamed(trace, kind))
+        if len(rows):
+            names = names.copy()
+            names[rows] = _merged(trace, names[rows], kind, chosen)
+    return names
+
+
+def names_of_calls(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
+    """The names of calls as tables know them (see `call_name`), null for row −1."""
+    # One text may name an operator and an annotation, and only the operator loses its overload.
+    kinds = len(EventKind)
+    codes = trace.of(call_names)[rows].astype(np.int64) * kinds + trace.kind[rows]
+    return polars_columns.labelled(
+        np.where(rows >= 0, codes, -1), lambda code: call_name(trace.strings.label(code // kinds), code % kinds)
+    )
+
+
+def _renamed(trace: Trace, kind: EventKind) -> NDArray[np.bool_]:
+    return rows_named(trace, lambda text: call_name(text, kind) != text, kind)
+
+
+def _merged(trace: Trace, names: NDArray[np.int32], kind: EventKind, chosen: dict[str, int]) -> NDArray[np.int32]:
+    """The code that stands for each: int32 [names]. `chosen` are those that stand for a name, and gets the new ones."""
+    distinct, place = np.unique(names, return_inverse=True)
+    codes = np.empty(len(distinct), np.int32)
+    for i, code in enumerate(distinct.tolist()):
+        name = call_name(trace.strings.label(code), kind)
+        if name not in chosen:
+            plain = trace.strings.code(name)
+            chosen[name] = plain if plain >= 0 else code
+        codes[i] = chosen[name]
+    return codes[place]

@@ -1,0 +1,140 @@
+"""Device work and where it comes from: device work → launch → operator.
+
+A launch is a call of the runtime or the driver with the same correlation id, one launch to many kernels where it starts
+a graph. The operator is the one that the launch stands in on its thread; only where none is known that way does the
+External id decide, and not at all in files of 2022–2023, which hold the correlation id under that key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.joining import match_first
+from kinetoscope.algorithms.membership import any_of
+from kinetoscope.model.execution.call_tree import enclosing_op
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.classes import is_device_work
+from kinetoscope.model.trace.event_kinds import (
+    COLLECTIVE_KERNEL,
+    COLLECTIVE_KERNEL_WORDS,
+    COLLECTIVE_OPS,
+    COLLECTIVE_WORDS,
+    EventKind,
+    WorkKind,
+)
+from kinetoscope.model.trace.trace import Trace
+
+_MOST: Final = 0.5
+"""Share of External ids that may equal the correlation id by chance; in files of 2022–2023 all do."""
+
+
+@dataclass(frozen=True)
+class DeviceWork:
+    """All kernels, copies and sets of a trace, in file order.
+
+    Attributes:
+        rows: int32 [work], their rows.
+        kind: int8 [work], a `WorkKind`.
+        device, stream: int64 [work], as numbered in the file; −1 where it does not say.
+        start, end: int64 [work], ns; work that ends before it starts counts as empty.
+        launch: int32 [work], row of the call that launched it, −1 if that was not recorded.
+        op: int32 [work], row of the operator that it was launched for, −1 if unknown.
+    """
+
+    rows: NDArray[np.int32]
+    kind: NDArray[np.int8]
+    device: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    launch: NDArray[np.int32]
+    op: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def duration(self) -> NDArray[np.int64]:
+        """Duration of each, ns: int64 [work]."""
+        return self.end - self.start
+
+    def of(self, *kinds: WorkKind) -> NDArray[np.bool_]:
+        """Which are of these kinds: bool [work]."""
+        return any_of(self.kind, kinds)
+
+
+def device_work(trace: Trace) -> DeviceWork:
+    """Find the device work of a trace and what launched it."""
+    rows = np.flatnonzero(is_device_work(trace)).astype(np.int32)
+    launch = _launches(trace, rows)
+    op = np.where(launch >= 0, trace.of(enclosing_op)[launch], -1).astype(np.int32)
+    unknown = np.flatnonzero(op < 0)
+    op[unknown] = _ops_by_external_id(trace, rows[unknown])
+    start = trace.start[rows]
+    return DeviceWork(
+        rows=rows,
+        kind=_work_kinds(trace, rows, op),
+        device=_identity(trace, rows, "device", trace.tracks.integer_pids()),
+        stream=_identity(trace, rows, "stream", trace.tracks.integer_tids()),
+        start=start,
+        end=np.maximum(trace.end[rows], start),
+        launch=launch,
+        op=op,
+    )
+
+
+def _launches(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    calls = np.flatnonzero(trace.kind == EventKind.RUNTIME).astype(np.int32)
+    wanted = arguments.integers(trace, "correlation", rows)
+    ids = arguments.integers(trace, "correlation", calls)
+    calls, ids = calls[ids > 0], ids[ids > 0]
+    if not len(calls):
+        return np.full(len(rows), -1, np.int32)
+    found = match_first(wanted, ids)
+    return np.where((found >= 0) & (wanted > 0), calls[found], -1).astype(np.int32)
+
+
+def _ops_by_external_id(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    ops = trace.rows(EventKind.HOST_OP)
+    wanted = arguments.integers(trace, "external_id", rows)
+    given = wanted > 0
+    is_correlation = wanted[given] == arguments.integers(trace, "correlation", rows)[given]
+    if not len(ops) or not given.any() or is_correlation.mean() > _MOST:
+        return np.full(len(rows), -1, np.int32)
+    found = match_first(wanted, arguments.integers(trace, "external_id", ops))
+    return np.where((found >= 0) & given, ops[found], -1).astype(np.int32)
+
+
+def _work_kinds(trace: Trace, rows: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.int8]:
+    kinds = np.full(len(rows), WorkKind.COMPUTATION, np.int8)
+    names = trace.name[rows]
+    op_names = np.where(op >= 0, trace.name[op], -1)
+    collective = _matching(trace, names, COLLECTIVE_KERNEL_WORDS, COLLECTIVE_KERNEL.search)
+    collective_ops = _matching(trace, op_names, COLLECTIVE_WORDS, COLLECTIVE_OPS.match)
+    is_collective = np.isin(names, collective) | np.isin(op_names, collective_ops)
+    is_collective |= arguments.codes(trace, "collective", rows) >= 0
+    kinds[is_collective] = WorkKind.COMMUNICATION
+    event = trace.kind[rows]
+    kinds[event == EventKind.MEMCPY] = WorkKind.MEMCPY
+    kinds[event == EventKind.MEMSET] = WorkKind.MEMSET
+    return kinds
+
+
+def _matching(
+    trace: Trace, names: NDArray[np.int32], words: tuple[str, ...], match: Callable[[str], object]
+) -> list[int]:
+    """Which of some names match; only those that hold one of the words are tried."""
+    likely = np.unique(names[names >= 0])
+    likely = likely[trace.strings.holding(words)[likely]]
+    return [code for code in likely.tolist() if match(trace.strings.glance(code))]
+
+
+def _identity(trace: Trace, rows: NDArray[np.int32], name: str, of_track: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The argument of this name; where it is missing, the number that the track has instead."""
+    given = arguments.integers(trace, name, rows)
+    return np.where(given >= 0, given, of_track[trace.track[rows]] if len(of_track) else given)

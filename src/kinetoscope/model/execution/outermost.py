@@ -1,0 +1,32 @@
+"""Operators that stand in no other operator."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.call_tree import STEP, call_tree
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+
+def outermost_ops(trace: Trace) -> NDArray[np.bool_]:
+    """Which calls are of operators and stand in no other operator: bool [events]. Ask by `trace.of`.
+
+    Steps, which files of 2021 call operators, are none.
+    """
+    calls = trace.of(call_tree)
+    steps = rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
+    operators = calls.member & (trace.kind == EventKind.HOST_OP) & ~steps
+    above = ancestor(calls.parent, operators)
+    outermost: NDArray[np.bool_] = operators.copy()
+    rows = np.flatnonzero(operators & (calls.parent >= 0))
+    outermost[rows] = above[calls.parent[rows]] < 0
+    return outermost
+
+
+def outermost_op(trace: Trace) -> NDArray[np.int32]:
+    """The outermost operator that each event is, or is called by: int32 [events], −1 for none."""
+    return ancestor(trace.of(call_tree).parent, trace.of(outermost_ops))

@@ -1,0 +1,95 @@
+"""What kind of program a trace is of, and what it uses already: advice is worded by both."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal
+
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+ProgramKind = Literal["training", "serving", "inference", "unknown"]
+
+ENGINE_STEP: Final = re.compile(
+    r"execute_(?:new_)?(?:context_)?\d"  # vLLM: `execute_32_context_0(…)_generation_32(…)`, `execute_new_3_cached_7`
+    r"|step\[[A-Z_]"  # SGLang: `step[DECODE bs=32]`
+    r"|(?:prefill|decode)\[bs="  # ATOM
+    r"|\[Executor\] _forward_step "  # TensorRT-LLM
+)
+"""How the names begin that serving engines give to their steps."""
+
+_ENGINE_STEPS: Final = ("execute_", "step[", "prefill[", "decode[", "_forward_step")
+_ENGINES: Final = ("vllm/", "sglang/srt/", "tensorrt_llm/")
+"""Folders of serving engines, in the names of Python calls."""
+
+_BACKWARD: Final = re.compile(
+    r"autograd::engine::evaluate_function|(?:^|:)\w*Backward\d*$|AccumulateGrad|CompiledFunctionBackward"
+    r"|Optimizer\.step#|torch/autograd/__init__\.py\(\d+\): backward|torch/optim/\w+\.py\(\d+\): step"
+)
+_BACKWARD_WORDS: Final = ("autograd", "Backward", "AccumulateGrad", "Optimizer.step", "torch/optim/")
+_LINKS: Final = ("fwdbwd", "forward_backward")
+_BACKWARD_KERNEL: Final = re.compile(r"backward|_bwd_|fusedadam|fused_adam|fusedsgd", re.IGNORECASE)
+_BACKWARD_KERNELS: Final = ("ackward", "_bwd_", "dam", "SGD", "Sgd")
+"""In names of kernels: of a step that is replayed as a graph nothing else is recorded."""
+
+Use = Literal["compiled", "graphs"]
+
+_COMPILED: Final = re.compile(r"Torch-Compiled Region|CompiledFxGraph|^triton_(?:poi|per|red|tem|mm|bmm|unk|for)_")
+_COMPILED_WORDS: Final = ("Torch-Compiled Region", "CompiledFxGraph", "triton_")
+_GRAPH_LAUNCH: Final = re.compile(r"(?:cuda|hip|cu)GraphLaunch")
+
+
+def program_kind(trace: Trace) -> ProgramKind:
+    """What the program does. Ask by `trace.of`.
+
+    Training: a backward pass or an optimizer is seen. Serving: steps or functions of a serving engine. Inference:
+    operators of torch, and none of a backward pass. Else unknown: nothing of the host was recorded that would tell.
+    """
+    if _trains(trace):
+        return "training"
+    steps = rows_named(trace, _is_engine_step, EventKind.ANNOTATION, EventKind.DEVICE_ANNOTATION, holding=_ENGINE_STEPS)
+    if steps.any() or rows_named(trace, _is_of_engine, EventKind.PYTHON, holding=_ENGINES).any():
+        return "serving"
+    return "inference" if rows_named(trace, _is_torchs, EventKind.HOST_OP, holding=("aten::",)).any() else "unknown"
+
+
+def _trains(trace: Trace) -> bool:
+    calls = (EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.PYTHON)
+    return bool(
+        rows_named(trace, lambda name: _BACKWARD.search(name) is not None, *calls, holding=_BACKWARD_WORDS).any()
+        or rows_named(trace, _LINKS.__contains__, EventKind.FLOW_START).any()
+        or rows_named(
+            trace,
+            lambda name: _BACKWARD_KERNEL.search(name) is not None,
+            EventKind.KERNEL,
+            holding=_BACKWARD_KERNELS,
+        ).any()
+    )
+
+
+def _is_engine_step(name: str) -> bool:
+    return ENGINE_STEP.match(name) is not None
+
+
+def _is_of_engine(name: str) -> bool:
+    return ".py(" in name and any(folder in name for folder in _ENGINES)
+
+
+def _is_torchs(name: str) -> bool:
+    return name.startswith("aten::")
+
+
+def used(trace: Trace) -> frozenset[Use]:
+    """What the program does already for speed, so that nobody advises it: compiled code, graphs. Ask by `trace.of`."""
+    compiled = rows_named(
+        trace,
+        lambda name: _COMPILED.search(name) is not None,
+        *(EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.KERNEL, EventKind.PYTHON),
+        holding=_COMPILED_WORDS,
+    )
+    graphs = rows_named(
+        trace, lambda name: _GRAPH_LAUNCH.match(name) is not None, EventKind.RUNTIME, holding=("GraphLaunch",)
+    )
+    found: dict[Use, bool] = {"compiled": bool(compiled.any()), "graphs": bool(graphs.any())}
+    return frozenset(use for use, there in found.items() if there)

@@ -1,0 +1,123 @@
+"""What each call of a device's runtime or driver does, told from its name, whatever the vendor.
+
+Which calls launch work is told by correlation, not here: this is for calls that launched nothing that was recorded, and
+for what else they do: wait, wait for an event, allocate. Whether the host waits for a copy that is only queued by its
+name is told from the copy and the times, see `call_kinds`.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.work_before import LAUNCH_LATENCY
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+
+class CallKind(IntEnum):
+    """What a call of the runtime or driver does."""
+
+    OTHER = 0
+    """Not such a call, or one that asks for attributes and the like."""
+    LAUNCH = 1
+    GRAPH_LAUNCH = 2
+    COPY = 3
+    """A copy that is queued."""
+    COPY_AND_WAIT = 4
+    """A copy that the host waits for: it is a launch and a synchronization in one."""
+    SET = 5
+    WAIT_FOR_STREAM = 6
+    """The host waits for all that was queued on a stream."""
+    WAIT_FOR_DEVICE = 7
+    WAIT_FOR_EVENT = 8
+    STREAM_WAITS = 9
+    """A stream, not the host, shall wait for an event."""
+    RECORD_EVENT = 10
+    QUERY_EVENT = 11
+    ALLOCATE = 12
+    FREE = 13
+    BEGIN_CAPTURE = 14
+    """From here on, what is launched on a stream is not run but becomes part of a graph."""
+    END_CAPTURE = 15
+
+
+_PATTERNS: Final[tuple[tuple[CallKind, str], ...]] = (
+    (CallKind.GRAPH_LAUNCH, r"GraphLaunch"),
+    (CallKind.LAUNCH, r"LaunchKernel|LaunchCooperative|KernelLaunch|ExtLaunch"),
+    (CallKind.LAUNCH, r"^(?:cu|cuda|hip)Launch(?:Grid|Host)|^runFunction"),
+    (CallKind.BEGIN_CAPTURE, r"StreamBeginCapture"),
+    (CallKind.END_CAPTURE, r"StreamEndCapture"),
+    (CallKind.STREAM_WAITS, r"StreamWaitEvent|StreamWaitValue|waitOnEvent|EventsWaitWithBarrier|AppendWaitOnEvents"),
+    (CallKind.RECORD_EVENT, r"EventRecord|recordEvent"),
+    (CallKind.QUERY_EVENT, r"EventQuery|StreamQuery|EventHostQuery"),
+    (CallKind.WAIT_FOR_EVENT, r"EventSynchronize|EventHostSynchronize|^urEventWait|^piEventsWait"),
+    (CallKind.WAIT_FOR_STREAM, r"StreamSynchronize|synchronizeStream|QueueSynchronize|QueueFinish|ListHostSynchronize"),
+    (CallKind.WAIT_FOR_DEVICE, r"(?:Device|Ctx|Context|Thread)Synchronize|^synchronize$"),
+    (CallKind.COPY, r"[mM]emcpy\w*Async|Enqueue(?:USMMemcpy|MemBufferCopy|MemBuffer(?:Read|Write))"),
+    (CallKind.COPY, r"AppendMemoryCopy|enqueueCommand memcpy"),
+    (CallKind.COPY_AND_WAIT, r"Memcpy"),
+    (CallKind.SET, r"Memset|USMFill|AppendMemoryFill"),
+    (CallKind.ALLOCATE, r"^(?:cuda|hip)(?:Malloc|HostAlloc|HostMalloc|MemCreate|MemMap)|^zeMemAlloc|^urUSM\w*Alloc"),
+    (CallKind.ALLOCATE, r"^cuMem(?:Alloc|Create|Map|HostAlloc)"),
+    (CallKind.FREE, r"^(?:cuda|hip)(?:Free|HostFree|MemUnmap|MemRelease)|^zeMemFree|^urUSMFree"),
+    (CallKind.FREE, r"^cuMem(?:Free|Unmap|Release|HostFree)"),
+)
+"""The first that is found in the name decides. CUDA, HIP, Level Zero and Unified Runtime (XPU), MTIA."""
+
+_COMPILED: Final = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
+
+WAITS: Final = (CallKind.COPY_AND_WAIT, CallKind.WAIT_FOR_STREAM, CallKind.WAIT_FOR_DEVICE, CallKind.WAIT_FOR_EVENT)
+"""Calls in which the host waits for a device by their very meaning."""
+
+
+def call_kind(name: str) -> CallKind:
+    """What a call of this name does."""
+    return next((kind for kind, pattern in _COMPILED if pattern.search(name)), CallKind.OTHER)
+
+
+def call_kinds(trace: Trace) -> NDArray[np.int8]:
+    """The `CallKind` of each event, OTHER for what is no call of the runtime: int8 [events]. Ask by `trace.of`.
+
+    A call that queues a copy by its name makes the host wait for it, if the copy touches pageable memory and begins
+    before the call is over: what is small the driver takes over at once. Where the trace does not say what memory it
+    is (ROCm), if the call lasts longer than a launch takes, and until the copy is over.
+    """
+    rows = trace.rows(EventKind.RUNTIME)
+    result = np.zeros(len(trace), np.int8)
+    codes, places = np.unique(trace.name[rows], return_inverse=True)
+    of_name = np.array([call_kind(trace.strings.label(code)) for code in codes.tolist()], np.int8)
+    result[rows] = of_name[places]
+    result[_blocked(trace, result == CallKind.COPY)] = CallKind.COPY_AND_WAIT
+    return result
+
+
+def reached_by(trace: Trace, calls: NDArray[np.int32]) -> NDArray[np.int64]:
+    """When an idle device begins with what each of some calls launches, at the latest, ns: int64 [calls].
+
+    What passes after that until the work begins is no launching: the device was not idle, or something held the work.
+    """
+    waits = trace.of(call_kinds)[calls] == CallKind.COPY_AND_WAIT
+    return np.where(waits, trace.start[calls], np.maximum(trace.end[calls], trace.start[calls])) + LAUNCH_LATENCY
+
+
+def _blocked(trace: Trace, queues: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Calls that queue a copy, and make the host wait for it."""
+    work = trace.of(device_work)
+    copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
+    copies = copies[queues[work.launch[copies]]]
+    call, rows = work.launch[copies], work.rows[copies]
+    pageable, told = _named(trace, "ageable")[rows], _named(trace, "inned", "Device -> Device", "DtoD")[rows]
+    begun = pageable & (work.start[copies] < trace.end[call])
+    lasting = ~pageable & ~told & (trace.end[call] - trace.start[call] > LAUNCH_LATENCY)
+    return call[begun | (lasting & (trace.end[call] >= work.end[copies]))]
+
+
+def _named(trace: Trace, *words: str) -> NDArray[np.bool_]:
+    return rows_named(trace, lambda name: any(word in name for word in words), EventKind.MEMCPY, holding=words)

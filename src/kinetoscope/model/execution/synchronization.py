@@ -1,0 +1,208 @@
+"""Which calls of the host wait for device work, and for which.
+
+Where synchronisation was recorded (`cuda_sync`, which few people switch on), it is taken from there. Else it is
+inferred from times: a call that synchronises by its meaning can have waited for a stream only if all that was launched
+on the stream before had ended when the call ended; of those streams it waited for the work that ended last, if that
+ended while the call ran. Calls that synchronise are those for a stream, an event or the device; copies that the host
+waits for (`call_kinds`; they wait for their own stream only), and freeing of device memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.joining import match_first
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.call_tree import whole_parent
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.runtime_calls import WAITS, CallKind, call_kinds
+from kinetoscope.model.execution.streams import NOTHING, streams
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC = "Stream Sync", "Event Sync", "Context Sync"
+_NO_STREAM: Final = (1 << 32) - 1
+"""How CUPTI writes that there is none."""
+_NEVER: Final = np.iinfo(np.int64).min
+_DEVICE_WIDE: Final = (CallKind.WAIT_FOR_DEVICE, CallKind.FREE)
+
+
+@dataclass(frozen=True)
+class HostWaits:
+    """Calls of the host that synchronise with a device, in order of time.
+
+    Attributes:
+        call: int32 [calls], their rows.
+        work: int32 [calls], place in `device_work` of what each could not end before; NOTHING if that is not known.
+        recorded: bool [calls], whether that was recorded; else it is inferred.
+        waited: bool [calls], whether that work ended while the call ran: the call did wait.
+        own: int32 [calls], place in `device_work` of the copy that the call queued and waits for; NOTHING for none.
+        inside: int32 [inside], rows of further such calls, each inside one of these, with which it waited.
+        around: int64 [inside], which of `call` that is.
+    """
+
+    call: Int32s
+    work: Int32s
+    recorded: Bools
+    waited: Bools
+    own: Int32s
+    inside: Int32s
+    around: Int64s
+
+    def __len__(self) -> int:
+        return len(self.call)
+
+
+def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
+    """Find what each synchronising call waited for; with `use_recorded` false as if nothing had been recorded."""
+    work, kinds = trace.of(device_work), trace.of(call_kinds)
+    own = _own_copies(trace)
+    waiting = np.isin(kinds, WAITS) | (own >= 0) | _frees(trace)
+    # Drivers record a call in a call: the outer one has waited.
+    alone, inside, outer = _apart(trace, waiting)
+    calls = alone[np.lexsort((alone, trace.start[alone]))]
+    place = np.zeros(len(trace), np.int64)
+    place[calls] = np.arange(len(calls))
+    found = np.full(len(calls), NOTHING, np.int32)
+    recorded = np.zeros(len(calls), np.bool_)
+    if use_recorded:
+        found, recorded = _recorded(trace, calls)
+    rest = np.flatnonzero(~recorded)
+    found[rest] = _inferred(trace, calls[rest], own[calls[rest]])
+    waited = (found >= 0) & (work.end[found] > trace.start[calls]) if len(work) else found >= 0
+    return HostWaits(calls, found, recorded, waited, own[calls], inside, place[outer])
+
+
+def _apart(trace: Trace, waiting: Bools) -> tuple[Int32s, Int32s, Int32s]:
+    """Rows of the calls that lie in no other of them as a whole, of those that do, and the outermost around these."""
+    parent = trace.of(whole_parent)
+    rows = np.flatnonzero(waiting).astype(np.int32)
+    if not len(rows):
+        return rows, rows, rows
+    nearest = ancestor(parent, waiting)
+    outer, above = rows.copy(), rows.copy()
+    while (above >= 0).any():
+        outer = np.where(above >= 0, above, outer)
+        above = np.where((above >= 0) & (parent[above] >= 0), nearest[parent[above]], np.int32(NOTHING))
+    return rows[outer == rows], rows[outer != rows], outer[outer != rows]
+
+
+def other_streams(trace: Trace, waits: HostWaits) -> tuple[Int64s, Int32s]:
+    """What calls that wait for a whole device also waited for: the last work on each of its other streams.
+
+    Returns:
+        int64 [n], places in `waits`, and int32 [n], places in `device_work`.
+    """
+    calls, work = waits.call, trace.of(device_work)
+    wide = np.isin(trace.of(call_kinds)[calls], _DEVICE_WIDE) & (waits.work >= 0)
+    places, others = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+    for stream in trace.of(streams) if wide.any() else ():
+        count = stream.launched_until(trace.start[calls])
+        last = np.maximum(count - 1, 0)
+        also = wide & (count > 0) & (stream.reach[last] <= trace.end[calls])
+        also &= (work.device[waits.work] == stream.device) & (work.stream[waits.work] != stream.stream)
+        places.append(np.flatnonzero(also))
+        others.append(stream.latest[last[also]])
+    return np.concatenate(places), np.concatenate(others)
+
+
+def _own_copies(trace: Trace) -> Int32s:
+    """The copy that each call queued, for calls that wait for it: int32 [events], NOTHING for all others."""
+    work = trace.of(device_work)
+    copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
+    call = work.launch[copies]
+    waiting = trace.of(call_kinds)[call] == CallKind.COPY_AND_WAIT
+    own = np.full(len(trace), NOTHING, np.int32)
+    own[call[waiting]] = copies[waiting]
+    return own
+
+
+def _frees(trace: Trace) -> Bools:
+    """Calls that free memory of a device at once, for which they first wait until the device is idle."""
+
+    def fits(name: str) -> bool:
+        return "Async" not in name and "Host" not in name
+
+    named = rows_named(trace, fits, EventKind.RUNTIME)
+    return np.asarray(named & (trace.of(call_kinds) == CallKind.FREE))
+
+
+def _inferred(trace: Trace, calls: Int32s, own: Int32s) -> Int32s:
+    """What each call could not end before: the latest end in the call; else what is sure to have been over."""
+    work = trace.of(device_work)
+    start, end = trace.start[calls], trace.end[calls]
+    found, latest = np.full(len(calls), NOTHING, np.int32), np.full(len(calls), _NEVER)
+    if not len(calls) or not len(work):
+        return found
+    over, launched = found.copy(), latest.copy()
+    device_wide = np.isin(trace.of(call_kinds)[calls], _DEVICE_WIDE)
+    for stream in trace.of(streams):
+        count = stream.launched_until(start)
+        last = np.maximum(count - 1, 0)
+        possible = (count > 0) & (stream.reach[last] <= end)
+        possible &= (own < 0) | ((work.stream[own] == stream.stream) & (work.device[own] == stream.device))
+        during = possible & (stream.reach[last] > start)
+        better = during & (stream.reach[last] > latest)
+        found[better], latest[better] = stream.latest[last[better]], stream.reach[last[better]]
+        # Nothing to wait for: a device had finished; the stream meant is likely that of the last launch.
+        key = np.where(device_wide, stream.reach[last], stream.launch[last])
+        better = possible & ~during & (key > launched)
+        over[better], launched[better] = stream.latest[last[better]], key[better]
+    return np.where(found >= 0, found, over)
+
+
+# --- what was recorded
+
+
+def sync_rows(trace: Trace, *names: str) -> Int32s:
+    """Recorded waits of these names."""
+    wanted = rows_named(trace, names.__contains__, EventKind.DEVICE_SYNC, holding=("Sync", "Wait"))
+    return np.flatnonzero(wanted).astype(np.int32)
+
+
+def calls_of(trace: Trace, ids: Int64s) -> Int32s:
+    """The call of the runtime with each correlation id, NOTHING where there is none."""
+    calls = trace.rows(EventKind.RUNTIME)
+    place = match_first(ids, arguments.integers(trace, "correlation", calls))
+    return np.where((place >= 0) & (ids > 0), calls[place], np.int32(NOTHING)) if len(calls) else place
+
+
+def _recorded(trace: Trace, calls: Int32s) -> tuple[Int32s, Bools]:
+    found, recorded = np.full(len(calls), NOTHING, np.int32), np.zeros(len(calls), np.bool_)
+    rows = sync_rows(trace, _STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC)
+    place_of = np.full(len(trace) + 1, NOTHING, np.int32)
+    place_of[calls] = np.arange(len(calls))
+    place = place_of[calls_of(trace, arguments.integers(trace, "correlation", rows))]
+    rows, place = rows[place >= 0], place[place >= 0]
+    record = calls_of(trace, arguments.integers(trace, "wait_on_record", rows))
+    told = (trace.name[rows] != trace.strings.code(_EVENT_SYNC)) | (record >= 0)
+    rows, place, record = rows[told], place[told], record[told]
+    name = trace.name[rows]
+    on_event = name == trace.strings.code(_EVENT_SYNC)
+    until = np.where(on_event, trace.start[record], trace.start[calls[place]])
+    stream = np.where(
+        on_event, arguments.integers(trace, "wait_on_stream", rows), arguments.integers(trace, "stream", rows)
+    )
+    stream[(name == trace.strings.code(_CONTEXT_SYNC)) | (stream >= _NO_STREAM)] = NOTHING
+    device = arguments.integers(trace, "device", rows)
+    recorded[place] = True
+    latest = np.full(len(calls), _NEVER)
+    for each in trace.of(streams) if len(rows) else ():
+        count = np.minimum(
+            each.launched_until(until), np.searchsorted(each.reach, trace.end[calls[place]], side="right")
+        )
+        last = np.maximum(count - 1, 0)
+        meant = (count > 0) & ((stream == each.stream) | (stream < 0)) & ((device == each.device) | (device < 0))
+        better = meant & (each.reach[last] > latest[place])
+        found[place[better]], latest[place[better]] = each.latest[last[better]], each.reach[last[better]]
+    return found, recorded

@@ -1,0 +1,102 @@
+"""Work from before the recording: until when each device was busy with what had been launched before it began.
+
+Such work leaves no trace, but for what had to wait for it: the first recorded work of a stream that was in the queue
+long before it started. A stream keeps its order, so until then it was busy, or held, by what had been launched before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.trace.trace import Trace
+
+LAUNCH_LATENCY: Final = 30_000
+"""What a launch takes to reach an idle device after its call, at most, ns."""
+
+_LONG: Final = 1_000_000
+"""In the queue for so long, ns, first work waited for other work; less may be what a first launch takes."""
+
+
+@dataclass(frozen=True)
+class WorkBefore:
+    """The devices that were busy with work from before the recording.
+
+    Attributes:
+        begin: when the recording began, ns.
+        device: int64 [devices], their numbers.
+        until: int64 [devices], when they began with what was recorded, ns.
+    """
+
+    begin: int
+    device: NDArray[np.int64]
+    until: NDArray[np.int64]
+
+    @property
+    def end(self) -> int:
+        """When the last of the devices began with what was recorded, ns; `begin` if there was no such work."""
+        return int(self.until.max(initial=self.begin))
+
+    def of_device(self, device: int, ran: Intervals) -> Intervals:
+        """When a device did work from before the recording: until it was over, less what was recorded (a union)."""
+        until = self.until[self.device == device]
+        return difference(Intervals(np.full(len(until), self.begin), until), ran)
+
+
+def work_before(trace: Trace) -> WorkBefore:
+    """Find it. Ask by `trace.of`.
+
+    A device was busy with it until the first work of a stream starts, where nothing recorded runs just before that, if
+
+    - that work was in the queue for more than 1 ms, and for the greater part of the time since the recording began; or
+    - it is the device's first, and its launch was not recorded, though launches of other work of that stream were.
+    """
+    work, host = trace.of(device_work), trace.of(call_tree).order
+    none = WorkBefore(0, np.empty(0, np.int64), np.empty(0, np.int64))
+    if not len(host) or not len(work):
+        return none
+    begin = int(trace.start[host].min())
+    found = dict(_held(trace, work, begin))
+    return WorkBefore(begin, np.array(list(found), np.int64), np.array(list(found.values()), np.int64))
+
+
+def said(trace: Trace) -> Iterator[str]:
+    """What must be said of it where a number leaves it out."""
+    found = trace.of(work_before)
+    if len(found.device):
+        who = "the device was" if len(np.unique(trace.of(device_work).device)) == 1 else "devices were"
+        yield (
+            f"For the first {(found.end - found.begin) / 1e6:,.3g} ms {who} busy with work from before the recording: "
+            "that time is in no step, and not idle."
+        )
+
+
+def _held(trace: Trace, work: DeviceWork, begin: int) -> Iterator[tuple[int, int]]:
+    """Each device that was held up, and until when."""
+    for device in np.unique(work.device).tolist():
+        here = np.flatnonzero(work.device == device)
+        here = here[np.lexsort((work.end[here], work.start[here]))]
+        ran = np.maximum.accumulate(np.concatenate([[begin], work.end[here[:-1]]]))
+        _, first = np.unique(work.stream[here], return_index=True)
+        first = first[work.start[here[first]] - ran[first] > LAUNCH_LATENCY]
+        until = [int(work.start[here[each]]) for each in first.tolist() if _waited(trace, work, here, each, begin)]
+        if until:
+            yield device, max(until)
+
+
+def _waited(trace: Trace, work: DeviceWork, here: NDArray[np.int64], first: int, begin: int) -> bool:
+    """Did the first work of a stream, one of `here`, wait for work from before the recording?"""
+    place = here[first]
+    call = int(work.launch[place])
+    if call < 0:
+        return first == 0 and bool((work.launch[here[work.stream[here] == work.stream[place]]] >= 0).any())
+    launched = max(int(trace.end[call]), begin)
+    queued = int(work.start[place]) - launched
+    return queued > _LONG and queued >= launched - begin

@@ -1,0 +1,1 @@
+"""Floating point operations: formulas, counts, precision and rates."""

@@ -1,0 +1,150 @@
+"""How fast the counted calls ran, and how fast their device can: the device time and the peak of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import sum_by
+from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.device.peaks import PRECISIONS, Lookup, peak_of
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.flops.counts import FlopCounts, flop_counts
+from kinetoscope.model.flops.precision import FP32, longest_kernels, precisions
+from kinetoscope.model.steps.scope import Scope, whole
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.trace import Trace
+
+
+@dataclass(frozen=True)
+class FlopRates:
+    """The selected calls that are counted, in file order.
+
+    Attributes:
+        counts: all counted calls of the trace.
+        place: int64 [calls], which of those they are.
+        flop: float64 [calls], floating-point operations of each.
+        precision: int8 [calls], places in `device_peaks.PRECISIONS`, −1 where nothing tells.
+        ran: bool [calls], of which device work was recorded.
+        device: int64 [calls], where its longest kernel ran; −1 for none.
+        device_time: int64 [calls], durations of the device work launched in it, ns.
+        peak: float64 [calls], what its device can do at most in its precision, a second; NaN where that is not known.
+        devices: how many devices they ran on.
+        work: bool [work], the selected device work, whenever it ran.
+    """
+
+    counts: FlopCounts
+    place: NDArray[np.int64]
+    flop: NDArray[np.float64]
+    precision: NDArray[np.int8]
+    ran: NDArray[np.bool_]
+    device: NDArray[np.int64]
+    device_time: NDArray[np.int64]
+    peak: NDArray[np.float64]
+    devices: int
+    work: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    @property
+    def rows(self) -> NDArray[np.int32]:
+        """Their rows: int32 [calls]."""
+        return self.counts.rows[self.place]
+
+    @property
+    def variant(self) -> NDArray[np.int32]:
+        """Places in the variants of `counts`: int32 [calls]."""
+        return self.counts.variant[self.place]
+
+    @property
+    def ideal(self) -> NDArray[np.float64]:
+        """The time that each would take at the peak, ns: float64 [calls]; 0 for those that did not run on a device."""
+        return np.where(self.ran & (self.flop > 0), self.flop / self.peak * 1e9, 0.0)
+
+
+def flop_rates(view: Scope, peak: float | None) -> FlopRates:
+    """The counted calls that start in the selection, each with all of its device work on the selected devices.
+
+    peak: operations a second to take for the peak of every device and precision; None: what is known of the device.
+    """
+    trace, work = view.trace, view.device_work
+    counts = trace.of(flop_counts)
+    chosen = whole(view).work
+    time = np.where(chosen, work.duration, 0)
+    device_time = sum_by(np.where(chosen, counts.call, -1).astype(np.int32), len(counts), time)
+    ran = np.zeros(len(counts), np.bool_)
+    ran[counts.call[chosen & (counts.call >= 0)]] = True
+    selected = view.host[counts.rows]
+    if view.select.devices is not None or view.select.streams is not None:
+        selected &= ran
+    longest = longest_kernels(counts, work)
+    device = np.where(longest >= 0, work.device[longest], -1) if len(work) else np.full(len(counts), -1, np.int64)
+    precision = _without_tf32(trace, counts, device, precisions(trace, counts, amd=_is_amd(trace)))
+    place = np.flatnonzero(selected)
+    return FlopRates(
+        counts=counts,
+        place=place,
+        flop=counts.flop[place],
+        precision=precision[place],
+        ran=ran[place],
+        device=device[place],
+        device_time=device_time[place],
+        peak=_peaks(trace, device[place], precision[place], peak),
+        devices=len(np.unique(device[place][ran[place] & (device[place] >= 0)])),
+        work=chosen,
+    )
+
+
+def is_host_only(trace: Trace) -> bool:
+    """Did the process use no device at all, so that what it computed the host did within the call?"""
+    return not (len(trace.of(device_work)) or trace.of(devices) or (trace.kind == EventKind.RUNTIME).any())
+
+
+def lookups(trace: Trace) -> dict[int, Lookup]:
+    """What is known of each device that the file describes, by its number."""
+    return {device.number: peak_of(device) for device in devices(trace)}
+
+
+def known_peaks(trace: Trace, number: int) -> Lookup:
+    """What is known of a device; where the file describes others only, and those are alike, it is one of them."""
+    found = trace.of(lookups)
+    if number in found:
+        return found[number]
+    if found and len({lookup.peak and lookup.peak.product for lookup in found.values()}) == 1:
+        return next(iter(found.values()))
+    return Lookup(None, "the file does not describe the device")
+
+
+def _peaks(
+    trace: Trace, device: NDArray[np.int64], precision: NDArray[np.int8], peak: float | None
+) -> NDArray[np.float64]:
+    if peak is not None:
+        return np.full(len(device), peak)
+    result = np.full(len(device), np.nan)
+    for number in np.unique(device[device >= 0]).tolist():
+        known = known_peaks(trace, number).peak
+        for code in np.unique(precision[(device == number) & (precision >= 0)]).tolist():
+            flops = None if known is None else known.flops(PRECISIONS[code])
+            result[(device == number) & (precision == code)] = np.nan if flops is None else flops
+    return result
+
+
+def _without_tf32(
+    trace: Trace, counts: FlopCounts, device: NDArray[np.int64], precision: NDArray[np.int8]
+) -> NDArray[np.int8]:
+    """On a device that has no TF32, FP32 is FP32 whatever the names of its kernels leave open."""
+    is_fp32 = [each.type is not None and each.type.precision == "fp32" for each in counts.variants]
+    may_be = np.array(is_fp32, np.bool_)[counts.variant] if is_fp32 else np.zeros(0, np.bool_)
+    result = precision.copy()
+    for number in np.unique(device[device >= 0]).tolist():
+        known = known_peaks(trace, number).peak
+        if known is not None and known.flops("tf32") is None:
+            result[(device == number) & may_be] = FP32
+    return result
+
+
+def _is_amd(trace: Trace) -> bool:
+    return any("AMD" in device.name for device in devices(trace))

@@ -1,0 +1,1 @@
+"""Checks of a trace: damage, and what was not recorded."""

@@ -1,0 +1,47 @@
+"""A look at the events of a trace for what is odd: the part of its health that reading alone cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from kinetoscope.model.health import data_quality, missing_data
+from kinetoscope.model.trace.symptoms import Health, Symptom
+from kinetoscope.model.trace.trace import Trace
+
+Check = Callable[[Trace], Iterator[Symptom]]
+
+CHECKS: Final[tuple[Check, ...]] = (
+    missing_data.no_events,
+    missing_data.ended_early,
+    data_quality.stray_times,
+    data_quality.unknown_events,
+    data_quality.impossible_durations,
+    data_quality.negative_durations,
+    data_quality.grid_of_times,
+    data_quality.overlapping_work,
+    data_quality.partial_overlap,
+    data_quality.kernel_replay,
+    data_quality.unlinked_work,
+    data_quality.no_device_number,
+    data_quality.graphs,
+    data_quality.unfinished,
+    missing_data.captured_launches,
+    missing_data.work_from_before,
+    missing_data.no_device_work,
+    missing_data.no_steps,
+    missing_data.empty_step,
+    missing_data.no_distributed_info,
+    missing_data.recorder_messages,
+    missing_data.several_spans,
+    missing_data.python_export,
+    missing_data.no_shapes,
+    missing_data.no_stacks,
+    missing_data.no_memory,
+)
+"""Every check, in the order in which findings of one severity are told."""
+
+
+def examine(trace: Trace) -> Health:
+    """All that is wrong or odd: what reading found, and what the checks find. Codes: `symptoms.SYMPTOMS`."""
+    return Health.of(trace.reading, *(check(trace) for check in CHECKS))

@@ -1,0 +1,272 @@
+"""What makes the numbers of a trace doubtful: times that cannot be, and device work that nothing links to the host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.ordering import track_order
+from kinetoscope.algorithms.trees.tree import Cut, enclosing, nest
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.classes import stray
+from kinetoscope.model.trace.event_kinds import END, SPANS, EventKind
+from kinetoscope.model.trace.shapes import FALSE
+from kinetoscope.model.trace.symptoms import Severity, Symptom, many
+from kinetoscope.model.trace.trace import Trace
+
+_MUCH: Final = 0.01
+"""Share of the device time from which something is a warning and no longer a note."""
+
+_DAY: Final = 86_400_000_000_000
+_MICROSECOND: Final = 1_000
+
+_COARSE: Final = 100
+"""Nanoseconds between possible times from which they were rounded: clocks tick up to every 32 or 40 ns."""
+
+_FEW: Final = 30
+"""Events from which a grid of their times cannot be chance."""
+
+_NAMED, _LONGEST = 5, 40
+"""Categories and phases that a message names, and characters of each."""
+
+
+def stray_times(trace: Trace) -> Iterator[Symptom]:
+    """Events so far from all others that their time cannot be: 0, null or damaged among times since 1970."""
+    count = len(trace.of(stray))
+    if count:
+        message = (
+            f"{many(count, 'event lies', 'events lie')} over 30 days from the middle of the recording (the time is "
+        )
+        message += "0, missing or damaged): left out of all questions."
+        yield Symptom("STRAY_TIMES", "warning", message, count)
+
+
+def unknown_events(trace: Trace) -> Iterator[Symptom]:
+    """Events of categories or phases that no question counts."""
+    unknown = (trace.kind == EventKind.OTHER) & (trace.ph != END)
+    unknown[trace.of(stray)] = False
+    rows = np.flatnonzero(unknown)
+    if len(rows):
+        spans = np.isin(trace.ph[rows], SPANS)
+        words = [trace.strings.label(code) or "none" for code in np.unique(trace.category[rows[spans]]).tolist()]
+        words += [f"phase {chr(phase) if phase else 'none'}" for phase in np.unique(trace.ph[rows[~spans]]).tolist()]
+        named = ", ".join(word[:_LONGEST] for word in words[:_NAMED]) + (", …" if len(words) > _NAMED else "")
+        message = f"{many(len(rows), 'event is', 'events are')} of no category or phase that is known ({named}): "
+        yield Symptom("UNKNOWN_EVENTS", "note", f"{message}no question counts them.", len(rows))
+
+
+def negative_durations(trace: Trace) -> Iterator[Symptom]:
+    """Events that end before they start."""
+    count = int(np.count_nonzero(trace.end < trace.start))
+    if count:
+        message = f"{many(count, 'event ends before it starts', 'events end before they start')}: counted as empty."
+        yield Symptom("NEGATIVE_DURATIONS", "warning", message, count)
+
+
+def impossible_durations(trace: Trace) -> Iterator[Symptom]:
+    """Events over a day long, and device work longer than all that was recorded besides."""
+    duration = trace.end - trace.start
+    impossible = duration > _DAY
+    work = trace.of(device_work)
+    # Work that lasts no longer than the starts of all work lie apart is nothing special, which is nearly always so.
+    if len(work) and int(work.duration.max()) > int(work.start.max() - work.start.min()):
+        host = trace.of(call_tree).order
+        host = host[~impossible[host]]
+        window = int(trace.end[host].max() - trace.start[host].min()) if len(host) else _DAY
+        impossible[work.rows] |= work.duration > max(window, int(work.start.max() - work.start.min()))
+    count = int(np.count_nonzero(impossible))
+    if count:
+        message = f"{many(count, 'event lasts', 'events last')} longer than the recording itself, up to "
+        message += f"{time(int(duration[impossible].max()))}: sums that hold them are wrong."
+        yield Symptom("IMPOSSIBLE_DURATIONS", "warning", message, count)
+
+
+def grid_of_times(trace: Trace) -> Iterator[Symptom]:
+    """Times that are all multiples of something: whole microseconds, or the steps of a float64 of that size."""
+    start = trace.start[np.isin(trace.kind, (EventKind.METADATA, EventKind.OTHER), invert=True)]
+    step = _common_step(start - start[0]) if len(start) >= _FEW else 1
+    if step % _MICROSECOND == 0 and step:
+        work = trace.of(device_work)
+        none = int(np.count_nonzero(work.duration == 0))
+        what = f"; {none:,} of {len(work):,} pieces of device work seem to take no time" if none else ""
+        yield Symptom("WHOLE_MICROSECONDS", "note", f"Times are whole microseconds{what}.", len(start))
+    elif step >= _COARSE:
+        message = (
+            f"All times are multiples of {step} ns: a program that kept them as floating-point numbers has rounded "
+        )
+        message += "them, and neighbours may seem to overlap by as much."
+        yield Symptom("COARSE_TIMES", "warning", message, len(start))
+
+
+def _common_step(times: NDArray[np.int64]) -> int:
+    """Greatest common divisor of all; 1 as soon as that is sure, which is nearly always after a few."""
+    step = int(np.gcd.reduce(times[:: len(times) // _FEW]))
+    while step > 1:
+        rest = times % step
+        odd = np.flatnonzero(rest)
+        if not len(odd):
+            return step
+        step = math.gcd(step, int(rest[odd[0]]))
+    return 1 if step == 1 else int(np.gcd.reduce(times))
+
+
+def overlapping_work(trace: Trace) -> Iterator[Symptom]:
+    """Device work that starts before the work before it on its stream is over."""
+    work = trace.of(device_work)
+    streams, _ = group(work.device, work.stream)
+    order = np.lexsort((work.end, work.start, streams))
+    start, end = work.start[order], work.end[order]
+    borders = np.flatnonzero(np.diff(streams[order], prepend=-1, append=-1))
+    count = twice = 0
+    for low, high in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
+        reach = np.maximum.accumulate(end[low : high - 1])
+        common = np.minimum(reach, end[low + 1 : high]) - start[low + 1 : high]
+        count += int(np.count_nonzero(common > 0))
+        twice += int(common[common > 0].sum())
+    if count:
+        message = (
+            f"{pieces(count)} {'starts' if count == 1 else 'start'} while earlier work still runs on the same stream: "
+        )
+        message += f"sums of durations count {time(twice)} twice ({share(twice, work)})."
+        yield Symptom("OVERLAPPING_WORK", severity(twice, work), message, count)
+
+
+def partial_overlap(trace: Trace) -> Iterator[Symptom]:
+    """Host calls that overlap another one of their thread without lying inside it, and what the call tree loses."""
+    count = trace.of(call_tree).partial
+    if not count:
+        return
+    work = trace.of(device_work)
+    spent = int(work.duration[_launched_in_pieces(trace, work)].sum())
+    message = f"{many(count, 'host call ends', 'host calls end')} after a call that began before: the shorter piece of "
+    message += "the two is cut off. "
+    if spent:
+        message += (
+            f"{time(spent)} of device work ({share(spent, work)}) was launched in such pieces, and counts to one "
+        )
+        message += "of the two calls only."
+    else:
+        message += "No device work was launched in such a piece."
+    yield Symptom("PARTIAL_OVERLAP", severity(spent, work), message, count)
+
+
+def _launched_in_pieces(trace: Trace, work: DeviceWork) -> NDArray[np.bool_]:
+    """Which work was launched in a piece of a call that the call tree cuts off: bool [work]."""
+    calls = trace.of(call_tree)
+    rows = np.flatnonzero(calls.member & (calls.until < trace.end))
+    track, start, end = trace.track[rows], calls.until[rows], trace.end[rows]
+    order, offsets = track_order(track, start, end, tracks=len(trace.tracks))
+    pieces = nest(start, end, order, offsets, cut=Cut.EARLIER)
+    linked = np.flatnonzero(work.launch >= 0)
+    launch = work.launch[linked]
+    found = np.zeros(len(work), np.bool_)
+    at = trace.track[launch], trace.start[launch]
+    found[linked] = enclosing(order, offsets, start, pieces.until, pieces.parent, *at) >= 0
+    return found
+
+
+def unlinked_work(trace: Trace) -> Iterator[Symptom]:
+    """Device work without a recorded launch, and whether it was launched before the recording began."""
+    work = trace.of(device_work)
+    if len(work) and not np.any(arguments.integers(trace, "correlation", work.rows) > 0):
+        message = f"None of {pieces(len(work))} carries a correlation id: launches, delays and queues cannot be told."
+        yield Symptom("NO_CORRELATION", "warning", message, len(work))
+        return
+    unlinked = work.launch < 0
+    count = int(np.count_nonzero(unlinked))
+    if not count:
+        return
+    early = int(np.count_nonzero(_before_linked(work) & unlinked))
+    unknown = int(np.count_nonzero(work.op[unlinked] < 0))
+    spent = int(work.duration[unlinked].sum())
+    message = f"{count:,} of {pieces(len(work))} ({share(spent, work)}) have no recorded launch; {early:,} of them run "
+    message += "before all others of their stream, so they were launched before the recording began. "
+    message += f"{unknown:,} count to no operator."
+    yield Symptom("UNLINKED_WORK", severity(spent, work), message, count)
+
+
+def _before_linked(work: DeviceWork) -> NDArray[np.bool_]:
+    """Which work starts before the first piece of its stream whose launch is known: bool [work]."""
+    streams, first_of = group(work.device, work.stream)
+    never = np.iinfo(np.int64).min
+    first = np.full(len(first_of), np.iinfo(np.int64).max)
+    linked = work.launch >= 0
+    np.minimum.at(first, streams[linked], work.start[linked])
+    first[first == np.iinfo(np.int64).max] = never  # nothing can be told on a stream without any
+    return np.asarray(work.start < first[streams])
+
+
+def no_device_number(trace: Trace) -> Iterator[Symptom]:
+    """Device work of which nobody can say on which device it ran."""
+    work = trace.of(device_work)
+    count = int(np.count_nonzero(work.device < 0))
+    if count:
+        message = f"{count:,} of {pieces(len(work))} do not say on which device; they are shown as device −1."
+        yield Symptom("NO_DEVICE_NUMBER", "warning", message, count)
+
+
+def graphs(trace: Trace) -> Iterator[Symptom]:
+    """Launches of more than one piece of device work."""
+    launch = trace.of(device_work).launch
+    _, counts = np.unique(launch[launch >= 0], return_counts=True)
+    several = counts[counts > 1]
+    if len(several):
+        message = (
+            f"{many(len(several), 'launch', 'launches')} started {pieces(int(several.sum()))}, up to {several.max():,} "
+        )
+        message += "each: graphs, as a rule. Their work is linked to that launch and not to operators of its own."
+        yield Symptom("GRAPHS", "note", message, len(several))
+
+
+def unfinished(trace: Trace) -> Iterator[Symptom]:
+    """Spans that were open when the recording ended; on instants of memory the mark means nothing."""
+    cut = (arguments.kinds(trace, "finished") == FALSE) & (trace.kind != EventKind.MEMORY)
+    count = int(np.count_nonzero(cut))
+    if count:
+        message = f"{many(count, 'span was', 'spans were')} open when the recording ended, and cut off there."
+        yield Symptom("UNFINISHED", "note", message, count)
+
+
+def kernel_replay(trace: Trace) -> Iterator[Symptom]:
+    """Kernels replayed for hardware counters."""
+    count = int(np.count_nonzero(trace.kind == EventKind.COUNTER_RANGE))
+    if count:
+        message = (
+            f"{many(count, 'kernel was', 'kernels were')} replayed to read hardware counters: times are not those "
+        )
+        message += "of a normal run."
+        yield Symptom("KERNEL_REPLAY", "warning", message, count)
+
+
+# --- words
+
+
+def pieces(count: int) -> str:
+    """`1 piece of device work`."""
+    return many(count, "piece of device work", "pieces of device work")
+
+
+def time(nanoseconds: int) -> str:
+    """Two or three digits and a unit, for a sentence."""
+    for size, unit in ((_DAY, "days"), (10**9, "s"), (10**6, "ms"), (10**3, "µs")):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:,.1f} {unit}"
+    return f"{nanoseconds} ns"
+
+
+def share(spent: int, work: DeviceWork) -> str:
+    """How much of the device time that is."""
+    total = int(work.duration.sum())
+    return f"{spent / total:.1%} of the device time" if total else "no device time"
+
+
+def severity(spent: int, work: DeviceWork) -> Severity:
+    """A warning if it concerns more than 1 % of the device time."""
+    return "warning" if spent > _MUCH * int(work.duration.sum()) else "note"

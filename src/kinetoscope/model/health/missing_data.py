@@ -1,0 +1,165 @@
+"""What a trace does not hold, and which questions cannot be answered for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.model.device.launches import captured
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.work_before import said
+from kinetoscope.model.steps.steps import is_delayed, is_last_empty, steps
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.recording import recording
+from kinetoscope.model.trace.symptoms import Severity, Symptom, many
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import recorded_options
+
+_RECORDER: Final[dict[str, tuple[Severity, str]]] = {
+    "ERROR": ("warning", "error"),
+    "WARNING": ("warning", "warning"),
+    "INFO": ("note", "message"),
+}
+"""Top-level lists in which Kineto left its log until 2026."""
+
+_QUOTED: Final = 160
+"""Characters of a quoted message."""
+
+
+def no_events(trace: Trace) -> Iterator[Symptom]:
+    """Nothing, or nothing but names of threads."""
+    if not np.isin(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.INSTANT), invert=True).any():
+        yield Symptom("NO_EVENTS", "warning", "The trace holds no events: nothing was active while it was recorded.")
+
+
+def ended_early(trace: Trace) -> Iterator[Symptom]:
+    """The recorder says that not all that was asked for was recorded."""
+    known = trace.of(recording)
+    if known is not None and known.truncated:
+        some = known.first_step is not None and known.last_step is not None and known.first_step <= known.last_step
+        rest = "the step that ran then is cut off and counts as none" if some else "it holds no step from start to end"
+        yield Symptom("ENDED_EARLY", "warning", f"The recording was ended early ({known.truncated}): {rest}.")
+
+
+def no_device_work(trace: Trace) -> Iterator[Symptom]:
+    """Neither kernels nor copies."""
+    if not len(trace.of(device_work)):
+        message = "No device work was recorded: a run on the host, or ProfilerActivity.CUDA (XPU, …) was not asked for."
+        yield Symptom("NO_DEVICE_WORK", "note", message)
+
+
+def no_steps(trace: Trace) -> Iterator[Symptom]:
+    """Nobody called `prof.step()`."""
+    found = trace.of(steps, None)
+    if found.origin != "profiler":
+        message = f"{found.note} Call prof.step() in the loop, or name an annotation with --steps-by."
+        yield Symptom("NO_STEPS", "note", message)
+
+
+def work_from_before(trace: Trace) -> Iterator[Symptom]:
+    """A queue that was full when the recording began."""
+    if is_delayed(trace, trace.of(steps, None)):
+        yield from (Symptom("WORK_BEFORE", "note", message) for message in said(trace))
+
+
+def captured_launches(trace: Trace) -> Iterator[Symptom]:
+    """Calls between the begin and the end of a capture."""
+    count = int(trace.of(captured).sum())
+    if count:
+        message = f"{many(count, 'launch call was', 'launch calls were')} captured into a graph: nothing ran then, and "
+        yield Symptom("CAPTURED", "note", f"{message}they count as no launches.", count)
+
+
+def empty_step(trace: Trace) -> Iterator[Symptom]:
+    """`prof.step()` after the last iteration."""
+    if trace.of(is_last_empty, None):
+        last = trace.of(steps, None).number[-1]
+        message = (
+            f"No operator runs in the last step ({last}), as where prof.step() is called after the last"
+            " iteration, too: means over all steps count it, those over the steady steps (--steps steady) do not."
+        )
+        yield Symptom("EMPTY_STEP", "note", message)
+
+
+def no_shapes(trace: Trace) -> Iterator[Symptom]:
+    """No operator has the shapes of its inputs."""
+    rows = trace.rows(EventKind.HOST_OP)
+    if len(rows) and "record_shapes" not in trace.of(recorded_options):
+        message = f"None of {len(rows):,} operators has the shapes of its inputs: no grouping by shape and no FLOPs; "
+        yield Symptom("NO_SHAPES", "note", message + "record with record_shapes=True.", len(rows))
+
+
+def no_stacks(trace: Trace) -> Iterator[Symptom]:
+    """Neither Python calls nor stacks of operators."""
+    rows = trace.rows(EventKind.HOST_OP)
+    if len(rows) and "with_stack" not in trace.of(recorded_options):
+        message = "No Python stacks were recorded: operators cannot be traced to source lines and modules; "
+        yield Symptom("NO_STACKS", "note", message + "record with with_stack=True, which costs time.", len(rows))
+
+
+def no_memory(trace: Trace) -> Iterator[Symptom]:
+    """No instants of memory, or none with an address."""
+    rows = trace.rows(EventKind.MEMORY)
+    if not len(rows):
+        message = "No memory events were recorded: no memory curve, peak or growth; record with profile_memory=True."
+        yield Symptom("NO_MEMORY", "note", message)
+    elif not arguments.has(trace, "address", rows).any():
+        message = f"None of {len(rows):,} memory events has an address: what was taken and given back cannot be paired."
+        yield Symptom("NO_ADDRESSES", "note", message, len(rows))
+
+
+def no_distributed_info(trace: Trace) -> Iterator[Symptom]:
+    """Collectives, in a file that does not say its rank."""
+    info = trace.metadata.get("distributedInfo")
+    if isinstance(info, dict) and "rank" in info:
+        return
+    on_device = int(np.count_nonzero(trace.of(device_work).of(WorkKind.COMMUNICATION)))
+    is_collective = rows_named(
+        trace,
+        lambda name: COLLECTIVE_OPS.match(name) is not None,
+        EventKind.HOST_OP,
+        EventKind.ANNOTATION,
+        holding=COLLECTIVE_WORDS,
+    )
+    count = max(on_device, int(np.count_nonzero(is_collective)))
+    if count:
+        message = f"{many(count, 'collective occurs', 'collectives occur')}, but the file does not say its rank: it is "
+        message += "taken from the file's name or place; start recording after init_process_group."
+        yield Symptom("NO_DISTRIBUTED_INFO", "warning", message, count)
+
+
+def several_spans(trace: Trace) -> Iterator[Symptom]:
+    """More than one recording in one file, as profilers inside the profiler leave."""
+    rows = trace.rows(EventKind.SPAN)
+    if len(rows) > 1:
+        names = ", ".join(dict.fromkeys(trace.strings.labels(trace.name[rows].tolist())))
+        message = f"The file holds {len(rows)} recordings ({_shortened(names)}); the window reaches over all of them."
+        yield Symptom("SEVERAL_SPANS", "note", message, len(rows))
+
+
+def python_export(trace: Trace) -> Iterator[Symptom]:
+    """Instants of memory that are spans: how torch's Python exporter writes them."""
+    count = int(np.count_nonzero((trace.kind == EventKind.MEMORY) & (trace.ph == ord("X"))))
+    if count:
+        message = "torch's Python exporter wrote the file: names of threads, versions and the trace id are not in it."
+        yield Symptom("PYTHON_EXPORT", "note", message, count)
+
+
+def recorder_messages(trace: Trace) -> Iterator[Symptom]:
+    """What Kineto logged while it recorded."""
+    for key, (severity, word) in _RECORDER.items():
+        found = trace.metadata.get(key)
+        messages = found if isinstance(found, list) else [found] if isinstance(found, str) else []
+        if messages:
+            count = len(messages)
+            text = f"The recorder left {many(count, word)}, the first: {_shortened(str(messages[0]))}"
+            yield Symptom(f"RECORDER_{key}", severity, text, count)
+
+
+def _shortened(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _QUOTED else text[: _QUOTED - 1] + "…"

@@ -1,0 +1,1 @@
+"""The same collective on all ranks, and the ranks' clocks."""

@@ -1,0 +1,196 @@
+"""The clocks of the machines of a job, set by collectives that all ranks leave together.
+
+Ranks of one `host_name` share a clock; a rank whose machine is not named has one of its own, which is moved only if it
+is wrong beyond doubt. Times are aligned across ranks only: within a rank its own clock is the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.alignment.clocks import Fit, components, fit
+from kinetoscope.model.collectives.attributes import BINDING
+from kinetoscope.model.collectives.process_groups import ranks_text
+from kinetoscope.schema import Column, Schema
+
+CLOCKS: Final = Schema(
+    Column("host", pl.String, "Name of the machine, or the rank if its machine is not named."),
+    Column("ranks", pl.String, "Ranks that ran on it, as runs."),
+    Column(
+        "component", pl.Int64, "Number of the part of the job that collectives join; times compare within one only."
+    ),
+    Column("offset", pl.Int64, "How far its clock is ahead of the reference at the origin.", "ns"),
+    Column("rate", pl.Float64, "By how much it is faster than the reference: 0.00001 gains 10 µs a second."),
+    Column("spread", pl.Int64, "Standard deviation of the ends of collectives about their medians, aligned.", "ns"),
+    Column("collectives", pl.Int64, "Collectives that it was set by."),
+)
+
+_MOST: Final = 200_000
+"""Ends that clocks are set by; of more an even part is taken."""
+
+_FAR: Final = 10**15
+"""From so many ns on a clock is too far off for times as numbers with a point."""
+
+_KEPT: Final = 64
+"""Collectives of each process group that are taken in any case."""
+
+_FOR_A_RATE: Final = 10
+"""Collectives that a clock needs before its rate is sought."""
+
+_FASTEST: Final = 1e-3
+"""Rates beyond this are none of clocks."""
+
+_SURE: Final = 3.0
+"""Standard errors from which on a rate, or an offset of a machine without a name, is believed."""
+
+_BEYOND_SPREAD: Final = 2.0
+_SIGMA: Final = 1.4826
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The clocks of a job.
+
+    Attributes:
+        frame: rows of `CLOCKS`, by host; the host of the lowest rank of a component is its reference.
+        origin: the instant at which offsets hold, ns since 1970.
+        spread: of the ends of all collectives after alignment, ns: what times of different ranks are wrong by.
+        notes: what must be said.
+    """
+
+    frame: pl.DataFrame
+    origin: int
+    spread: int
+    notes: tuple[str, ...]
+
+
+def clock_of() -> pl.Expr:
+    """The name of the clock that a rank goes by: its machine's."""
+    return pl.coalesce("host", pl.format("rank {}", "rank"))
+
+
+def clocks(frame: pl.DataFrame) -> Clocks:
+    """Set the clocks by the matched calls of all ranks (`matching.match`)."""
+    calls = frame.select("rank", "host", "match", "kind", "group", "end", clock=clock_of())
+    hosts = calls.group_by("clock").agg(
+        pl.col("rank").unique().sort().alias("ranks"), first=pl.col("rank").min(), named=pl.col("host").first()
+    )
+    hosts = hosts.sort("first", "clock").with_row_index("number").with_columns(pl.col("number").cast(pl.Int64))
+    ends = calls.filter(pl.col("match").is_not_null() & pl.col("kind").is_in(BINDING))
+    ends = ends.join(hosts.select("clock", "number"), on="clock", how="left")
+    seen = _thinned(ends.group_by("match", "number").agg(
+        pl.col("end").quantile(0.5, "lower").cast(pl.Int64), pl.col("group").first()
+    ).sort("match", "number"))  # fmt: skip
+    far = _far(seen, len(hosts))
+    near = ends["end"] - pl.Series(far, dtype=pl.Int64).gather(ends["number"])
+    origin = int(near.sort()[len(ends) // 2]) if len(ends) else 0
+    seen = seen.with_columns(pl.col("end") - pl.Series(far, dtype=pl.Int64).gather(seen["number"]))
+    fitted, counts = _fitted(seen, origin, len(hosts))
+    offset, rate = _believed(fitted, hosts["named"].is_not_null().to_numpy())
+    component = np.unique(fitted.component, return_inverse=True)[1]
+    table = hosts.select(
+        host="clock",
+        ranks=pl.Series([ranks_text(each) for each in hosts["ranks"].to_list()], dtype=pl.String),
+        component=pl.Series(component, dtype=pl.Int64),
+        offset=pl.Series(far + np.rint(offset).astype(np.int64), dtype=pl.Int64),
+        rate=pl.Series(rate, dtype=pl.Float64),
+        spread=pl.lit(0, pl.Int64),
+        collectives=pl.Series(counts, dtype=pl.Int64),
+    )
+    found = Clocks(table, origin, 0, ())
+    late = aligned(ends, found).with_columns(late=(pl.col("end") - pl.col("end").median().over("match")).abs())
+    spreads = late.group_by("clock").agg(each=(pl.col("late").median() * _SIGMA).round())
+    table = table.join(spreads, left_on="host", right_on="clock", how="left", maintain_order="left")
+    table = table.with_columns(spread=pl.col("each").cast(pl.Int64)).drop("each")
+    spread = round(float(late["late"].median() or 0) * _SIGMA) if len(late) else 0  # type: ignore[arg-type]
+    return Clocks(CLOCKS.conform(table), origin, spread, tuple(_notes(table, spread)))
+
+
+def aligned(frame: pl.DataFrame, found: Clocks) -> pl.DataFrame:
+    """The calls with start and end as the reference's clock would show them; ns are exact where rates are equal.
+
+    A frame may lack `start`.
+    """
+    facts = found.frame.select("host", offset_="offset", rate_="rate")
+    joined = frame.with_columns(clock_=clock_of()).join(
+        facts, left_on="clock_", right_on="host", how="left", maintain_order="left"
+    )
+    rate = pl.col("rate_") / (1 + pl.col("rate_"))
+
+    def on_reference(name: str) -> pl.Expr:
+        time = pl.col(name) - pl.col("offset_")
+        gained = ((time - found.origin).cast(pl.Float64) * rate).round().cast(pl.Int64)
+        return pl.when(pl.col("offset_").is_not_null()).then(time - gained).otherwise(name).alias(name)
+
+    names = [name for name in ("start", "end") if name in frame.columns]
+    return joined.with_columns(on_reference(name) for name in names).drop("clock_", "offset_", "rate_")
+
+
+def _thinned(seen: pl.DataFrame) -> pl.DataFrame:
+    """Ends of collectives that join several clocks; of very many an even part, of each process group some."""
+    seen = seen.filter(pl.len().over("match") > 1)
+    if len(seen) <= _MOST:
+        return seen
+    every = -(-len(seen) // _MOST)
+    matches = seen.group_by("match").agg(pl.col("group").first()).sort("match")
+    place, size = pl.int_range(pl.len()).over("group"), pl.len().over("group")
+    step = (size // _KEPT).clip(1, every)
+    return seen.join(matches.filter(place % step == 0).select("match"), on="match", how="semi", maintain_order="left")
+
+
+def _far(seen: pl.DataFrame, hosts: int) -> NDArray[np.int64]:
+    """How far each clock is ahead, about, if by much: a file that is cut short may lack what its times count from.
+
+    Whole ns, as fractions of what is so large say little; 0 of clocks that are near the reference.
+    """
+    middle = int(seen["end"].sort()[len(seen) // 2]) if len(seen) else 0
+    if not len(seen) or int((seen["end"] - middle).abs().max()) < _FAR:  # type: ignore[arg-type]
+        return np.zeros(hosts, np.int64)
+    clock, event, time = _observed(seen, middle)
+    found = np.rint(fit(clock, event, time, np.zeros(hosts, np.bool_)).offset).astype(np.int64)
+    return np.where(np.abs(found) < _FAR, 0, found)
+
+
+def _observed(seen: pl.DataFrame, origin: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Clock, event and time of each observation."""
+    event = (seen["match"].rank("dense").cast(pl.Int64) - 1).to_numpy() if len(seen) else np.empty(0, np.int64)
+    return seen["number"].to_numpy(), event, (seen["end"] - origin).cast(pl.Float64).to_numpy()
+
+
+def _fitted(seen: pl.DataFrame, origin: int, hosts: int) -> tuple[Fit, NDArray[np.int64]]:
+    clock, event, time = _observed(seen, origin)
+    counts = np.bincount(clock, minlength=hosts)
+    reference = components(clock, event, hosts) == np.arange(hosts)
+    found = fit(clock, event, time, (counts >= _FOR_A_RATE) & ~reference)
+    sure = (np.abs(found.rate) > _SURE * found.error_rate) & (np.abs(found.rate) < _FASTEST)
+    return fit(clock, event, time, sure), counts
+
+
+def _believed(found: Fit, named: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Offsets and rates, 0 for machines without a name whose clocks may be right."""
+    doubt = np.maximum(_SURE * found.error_offset, _BEYOND_SPREAD * found.spread)
+    kept = named | (np.abs(found.offset) > doubt) | (found.rate != 0)
+    return np.where(kept, found.offset, 0.0), np.where(kept, found.rate, 0.0)
+
+
+def _notes(table: pl.DataFrame, spread: int) -> Iterator[str]:
+    if len(table) < 2:
+        return
+    moved = table.filter((pl.col("offset") != 0) | (pl.col("rate") != 0))
+    if len(moved):
+        most = int(moved["offset"].abs().max())  # type: ignore[arg-type]
+        yield (
+            f"Clocks were aligned by the ends of collectives: {len(moved)} of {len(table)} were wrong by up to "
+            f"{most / 1e6:.3f} ms; times of different ranks are good to some {max(spread, 1) / 1000:.3g} µs."
+        )
+    parts = table.group_by("component").agg(pl.col("host")).sort("component")
+    if len(parts) > 1:
+        alone = [host for hosts in parts["host"].to_list()[1:] for host in hosts]
+        shown = ", ".join(alone[:5]) + (f" and {len(alone) - 5} more" if len(alone) > 5 else "")
+        yield f"No collective joins all clocks ({shown}): their times are not aligned with the others'."

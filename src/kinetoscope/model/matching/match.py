@@ -1,0 +1,174 @@
+"""Which rows of different ranks are one collective.
+
+By process group and number (`Seq`), which files of newer torch have; else by the order of calls within a process group;
+else, where no group is recorded, by the order of like calls. Never by the place in a file. Training repeats itself: of
+recordings that begin in different steps clocks tell which call is which, or the numbers of the profiler's steps. What
+cannot be told stays unmatched and is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.model.collectives.attributes import BINDING
+from kinetoscope.model.matching.columns import Calls, Int64s
+from kinetoscope.model.matching.inferred_groups import agreed_groups, inferred_groups
+from kinetoscope.model.matching.order import Offsets, by_order
+from kinetoscope.model.matching.point_to_point import between_two, between_unnamed
+from kinetoscope.model.matching.sequences import by_shape
+from kinetoscope.model.trace import polars_columns
+
+SEQUENCE, ORDER, SHAPE = "sequence", "order", "shape"
+HOW: Final = (SEQUENCE, ORDER, SHAPE)
+"""What a match rests on, the most certain first: process group and number; process group and order of calls; order of
+calls that are alike in kind, type and size."""
+
+SYNCHRONIZING: Final = BINDING
+"""Kinds of which no rank leaves before all have come."""
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The calls of all ranks.
+
+    Attributes:
+        frame: sorted by rank, start, end and row, with `match`, the number of the collective, the same on all its ranks
+            and ascending in time, null where none is known; and `matched_by`, one of `HOW`.
+        ranks: how many ranks there are.
+        calls, unmatched: how many calls, and how many of them have no match.
+        notes: what must be said.
+    """
+
+    frame: pl.DataFrame
+    ranks: int
+    calls: int
+    unmatched: int
+    notes: tuple[str, ...]
+
+
+def join(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    """The rows of two sets of ranks."""
+    return pl.concat([one, other])
+
+
+def match(frame: pl.DataFrame) -> Matched:
+    """Match the calls of all ranks: rows of `collective_calls` with a `rank` and a `host`, in any order."""
+    frame = agreed_groups(frame.sort("rank", "start", "end", "row", "name"))
+    calls = Calls.of(frame)
+    ids = np.full(len(frame), -1, np.int64)
+    how = np.full(len(frame), -1, np.int8)
+    doubtful: list[int] = []
+    for place, found in _found(calls, ids, doubtful):
+        chosen = (found >= 0) & (ids < 0)
+        ids[chosen] = found[chosen] + (ids.max(initial=-1) + 1)
+        how[chosen] = place
+    ids = _renumbered(ids, calls.start)
+    how[ids < 0] = -1
+    matched = frame.with_columns(
+        match=polars_columns.rows(ids),
+        matched_by=polars_columns.labelled(how, lambda place: HOW[place]).cast(pl.String),
+    )
+    matched = inferred_groups(matched)
+    unmatched = int((ids < 0).sum())
+    ranks = int(calls.rank.max(initial=-1)) + 1
+    return Matched(matched, ranks, len(frame), unmatched, tuple(_notes(matched, ranks, sum(doubtful))))
+
+
+def _found(calls: Calls, ids: Int64s, doubtful: list[int]) -> Iterator[tuple[int, Int64s]]:
+    """Matches of one way after the other: its place in `HOW`, and a number for each call, −1 for none.
+
+    `ids` are those found so far, as the caller keeps them between one way and the next. To `doubtful` is added how many
+    calls may be of several groups.
+    """
+    yield HOW.index(SEQUENCE), _by_sequence(calls)
+    offsets = Offsets(calls, ids)
+    free = (ids < 0) & calls.recorded & ~calls.single & (calls.seq < 0)
+    yield HOW.index(ORDER), by_order(calls, free, calls.group, offsets, rounds=1)
+    offsets = Offsets(calls, ids)
+    free = (ids < 0) & ~calls.recorded & ~calls.single
+    free &= ~calls.other
+    found, count = by_shape(calls, free, ids)
+    doubtful.append(count)
+    yield HOW.index(SHAPE), found
+    yield HOW.index(ORDER), between_two(calls, Offsets(calls, ids))
+    yield HOW.index(SHAPE), between_unnamed(calls, Offsets(calls, ids))
+
+
+# --- by number
+
+
+def _by_sequence(calls: Calls) -> Int64s:
+    """Calls of one process group, number and kind; point-to-point numbers are each rank's own and tell nothing."""
+    rows = np.flatnonzero(calls.recorded & ~calls.single & (calls.seq >= 0))
+    codes, _ = group(calls.group[rows], calls.seq[rows], calls.kind[rows])
+    codes, _ = group(codes, _occurrence(codes, calls.rank[rows]))
+    found = np.full(len(calls.rank), -1, np.int64)
+    found[rows] = codes
+    return _of_several(found)
+
+
+def _occurrence(*keys: NDArray[Any]) -> Int64s:
+    """How often the same keys occurred before each row: int64 [rows]."""
+    codes, _ = group(*keys) if len(keys[0]) else (np.empty(0, np.int32), None)
+    order = np.argsort(codes, kind="stable")
+    begins = np.concatenate([[True], np.diff(codes[order]) != 0])[: len(codes)]
+    first = np.maximum.accumulate(np.where(begins, np.arange(len(codes)), 0))
+    result = np.empty(len(codes), np.int64)
+    result[order] = np.arange(len(codes)) - first
+    return result
+
+
+def _of_several(found: Int64s) -> Int64s:
+    """The numbers that several calls have, the others −1; a number has a rank once by how it is made."""
+    counts = np.bincount(found[found >= 0], minlength=1)
+    return np.where((found >= 0) & (counts[np.maximum(found, 0)] > 1), found, -1)
+
+
+# --- what came out
+
+
+def _renumbered(ids: Int64s, start: Int64s) -> Int64s:
+    """The numbers that several calls have, from 0 on in order of their first start, then of the first row."""
+    rows = np.flatnonzero(ids >= 0)
+    if not len(rows):
+        return ids
+    frame = pl.DataFrame({"id": ids[rows], "start": start[rows], "row": rows})
+    places = frame.group_by("id").agg(pl.len(), pl.col("start").min(), pl.col("row").min()).filter(pl.col("len") > 1)
+    places = places.sort("start", "row").with_row_index("place")
+    numbers = np.full(int(ids.max()) + 1, -1, np.int64)
+    numbers[places["id"].to_numpy()] = places["place"].to_numpy()
+    return np.where(ids >= 0, numbers[np.maximum(ids, 0)], -1)
+
+
+def _notes(frame: pl.DataFrame, ranks: int, doubtful: int) -> Iterator[str]:
+    if ranks < 2 or not len(frame):
+        return
+    counts = frame.group_by("match").agg(pl.len(), by=pl.col("matched_by").first())
+    unmatched = frame.filter(pl.col("match").is_null())
+    if len(unmatched):
+        kinds = unmatched["kind"].value_counts(sort=True).sort("count", "kind", descending=[True, False])
+        listed = ", ".join(f"{count} {kind}" for kind, count in kinds.iter_rows())
+        yield (
+            f"{len(unmatched):,} of {len(frame):,} calls have no counterpart on another rank ({listed}): "
+            "waiting cannot be told for them."
+        )
+    if doubtful:
+        yield (
+            f"{doubtful:,} of these calls name no process group, and several groups that act alike at the same time "
+            "fit: they are left unmatched (torch 2.4 and newer record the group of NCCL's collectives)."
+        )
+    by = {how: len(counts.filter(by=how)) for how in HOW}
+    if by[SHAPE]:
+        yield (
+            f"{by[SHAPE]:,} collectives name no process group: they are matched by the order of calls that are alike, "
+            "and by overlap in time."
+        )
+    if by[ORDER]:
+        yield f"{by[ORDER]:,} collectives have no number (Seq): they are matched by their order in the process group."

@@ -1,0 +1,208 @@
+"""What the allocators reported: the instants at which memory was taken or given back, on which device, and its level.
+
+All of a trace, in order of time. What happened to one block of memory is in `memory_blocks`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.trees import tree
+from kinetoscope.algorithms.trees.tree import NO_ROW
+from kinetoscope.model.execution.call_tree import MODULE, call_tree
+from kinetoscope.model.memory.levels import in_use, is_mapped, with_mapped
+from kinetoscope.model.steps.scope import Scope
+from kinetoscope.model.trace import arguments, polars_columns
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.unrecorded import unrecorded
+
+NOT_RECORDED: Final = unrecorded("memory")
+NONE_SELECTED: Final = "Nothing that the allocators did is selected."
+NO_ADDRESS: Final = (
+    "The file has no addresses of memory (newer versions of torch write them): what was taken and what was given back "
+    "cannot be paired."
+)
+
+CALL_KINDS: Final[dict[int, str]] = {EventKind.HOST_OP: "operator", EventKind.ANNOTATION: "annotation"}
+"""What a column `kind` says of the calls that memory is charged to."""
+
+IN_NO_CALL: Final = "memory"
+"""What it says of memory taken or given back in none of them."""
+
+MISSING: Final = np.iinfo(np.int64).min
+"""Where an argument is not an integer, or not there."""
+
+HOST: Final = 0
+"""Type of device of the host's memory."""
+
+DEVICE_TYPES: Final[dict[int, str]] = {
+    HOST: "cpu",
+    1: "cuda",
+    2: "mkldnn",
+    3: "opengl",
+    4: "opencl",
+    5: "ideep",
+    6: "hip",
+    7: "fpga",
+    8: "maia",
+    9: "xla",
+    10: "vulkan",
+    11: "metal",
+    12: "xpu",
+    13: "mps",
+    14: "meta",
+    15: "hpu",
+    16: "ve",
+    17: "lazy",
+    18: "ipu",
+    19: "mtia",
+    20: "privateuseone",
+}
+"""Names of devices by c10's numbers of their types (c10/core/DeviceType.h)."""
+
+
+@dataclass(frozen=True)
+class Instants:
+    """All that the allocators reported, in order of time.
+
+    Attributes:
+        rows: int32 [instants], their rows.
+        time: int64 [instants], when, ns, ascending.
+        size: int64 [instants], bytes: positive where memory was taken, negative where it was given back.
+        device: int32 [instants], which of `devices`.
+        devices: type and number of each device, ascending, and the host last.
+        allocated: int64 [instants], bytes in use on the device afterwards (see `memory_levels`): what the allocator
+            said, else counted on from when it said it, else from 0 at the beginning of the recording.
+        counted: bool [devices], whether the allocator never said it, so that `allocated` counts from 0.
+        reserved: int64 [instants], bytes that the device's allocator held afterwards; −1 where it does not say.
+    """
+
+    rows: NDArray[np.int32]
+    time: NDArray[np.int64]
+    size: NDArray[np.int64]
+    device: NDArray[np.int32]
+    devices: tuple[tuple[int, int], ...]
+    allocated: NDArray[np.int64]
+    counted: NDArray[np.bool_]
+    reserved: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def of_device(self, device: int) -> NDArray[np.int64]:
+        """Places of the instants of one of `devices`, in order of time."""
+        return np.flatnonzero(self.device == device)
+
+    def before(self, place: int) -> int:
+        """Bytes in use before an instant, by what it changed."""
+        # As arrays: numbers that no memory has wrap around instead of leaving int64.
+        return int((self.allocated[place : place + 1] - self.size[place : place + 1])[0])
+
+    def notes(self) -> list[str]:
+        """What must be said about `allocated`."""
+        names = [self.device_name(device) for device in np.flatnonzero(self.counted).tolist()]
+        if not names:
+            return []
+        return [f"The file does not say how much was in use ({', '.join(names)}): it counts from 0 at the beginning."]
+
+    def device_name(self, device: int) -> str:
+        """As torch writes it: `cpu`, `cuda:0`."""
+        return device_name(*self.devices[device])
+
+
+def device_name(device_type: int, number: int) -> str:
+    """A device as torch writes it: `cpu`, `cuda:0`; of a type that c10 does not have `type 99:0`."""
+    name = DEVICE_TYPES.get(device_type, f"type {device_type}")
+    return name if number < 0 else f"{name}:{number}"
+
+
+def memory_instants(trace: Trace) -> Instants:
+    """Find them."""
+    rows = trace.rows(EventKind.MEMORY)
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    size = arguments.integers(trace, "memory_bytes", rows, missing=0)
+    kind = arguments.integers(trace, "memory_device_type", rows, missing=HOST)
+    codes, first = group(kind, arguments.integers(trace, "memory_device", rows))
+    found = list(
+        zip(kind[first].tolist(), arguments.integers(trace, "memory_device", rows[first]).tolist(), strict=True)
+    )
+    order = sorted(range(len(found)), key=lambda each: (found[each][0] == HOST, found[each]))
+    device = np.argsort(np.array(order, np.int64)).astype(np.int32)[codes]
+    said = arguments.integers(trace, "allocated", rows, missing=MISSING)
+    reserved = arguments.integers(trace, "reserved", rows)
+    devices = tuple(found[each] for each in order)
+    allocated, counted = np.empty(len(rows), np.int64), np.zeros(len(found), np.bool_)
+    for each in range(len(found)):
+        here = np.flatnonzero(device == each)
+        known = said[here] != MISSING
+        counted[each] = not known.any()
+        mapped = is_mapped(size[here], said[here], reserved[here]) & (devices[each][0] == HOST)
+        if mapped.any():
+            keys = address_keys(trace, rows[here])
+            allocated[here] = with_mapped(size[here], said[here], known, mapped, keys)
+        else:
+            allocated[here] = in_use(size[here], said[here], known)
+    reserved[kind == HOST] = -1  # of the host the file says 0, or the size of a mapped block
+    return Instants(rows, trace.start[rows], size, device, devices, allocated, counted, np.maximum(reserved, -1))
+
+
+def address_keys(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """A number for each address: int32 [rows], −1 where there is none."""
+    address = arguments.integers(trace, "address", rows, missing=MISSING)
+    return np.where(address != MISSING, group(address)[0], np.int32(-1))
+
+
+def instants_in(view: Scope) -> NDArray[np.bool_]:
+    """Which instants are selected: bool [instants]. Of numbers of devices those of the memory itself count."""
+    found = view.trace.of(memory_instants)
+    chosen = view.host[found.rows]
+    if view.select.devices is not None:
+        ours = [number in view.select.devices for _, number in found.devices]
+        chosen &= np.array(ours, np.bool_)[found.device]
+    return chosen
+
+
+def innermost_calls(trace: Trace) -> NDArray[np.int32]:
+    """The innermost call that runs on the thread of each instant: int32 [instants], rows, −1 for none."""
+    found, calls = trace.of(memory_instants), trace.of(call_tree)
+    track = _threads_of_calls(trace)[trace.track[found.rows]]
+    return tree.enclosing(calls.order, calls.offsets, trace.start, calls.until, calls.parent, track, found.time)
+
+
+def _threads_of_calls(trace: Trace) -> NDArray[np.int32]:
+    """For each track without calls the one of the same thread that has them, else itself: int32 [tracks].
+
+    Files of 2021 write the number of a thread as a text where it has calls and as a number where it takes memory.
+    """
+    own = np.arange(len(trace.tracks), dtype=np.int32)
+    tids = trace.tracks.integer_tids()
+    has_calls = np.diff(trace.of(call_tree).offsets) > 0
+    threads, first = group(trace.tracks.integer_pids(), tids)
+    with_calls = np.full(len(first), NO_ROW, np.int32)
+    with_calls[threads[has_calls]] = own[has_calls]
+    other = with_calls[threads]
+    return np.where(~has_calls & (tids >= 0) & (other >= 0), other, own)
+
+
+def out_of_memory(trace: Trace) -> int:
+    """How often an allocator said that memory had run out."""
+    return int(rows_named(trace, lambda name: name == "[OutOfMemory]", EventKind.INSTANT).sum())
+
+
+def names_of_modules(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
+    """The names of modules, `Linear_0`, of the calls of their forward, null for row −1."""
+    codes = np.where(rows >= 0, trace.name[rows], np.int32(NO_ROW))
+    return polars_columns.labelled(codes, lambda code: trace.strings.label(code).removeprefix(MODULE))
+
+
+def above(parent: NDArray[Any], rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """What `parent` says of each row: int32, −1 for row −1."""
+    return np.where(rows >= 0, parent[rows], np.int32(NO_ROW))

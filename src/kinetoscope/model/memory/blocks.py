@@ -1,0 +1,133 @@
+"""Blocks of memory: what an allocator gave out at one instant and took back at another, and for which call.
+
+An address names a block of a device as long as nothing else is given out there. Blocks that were taken before the
+recording show when they are given back; what of them is not given back does not show at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.pairing import NO_PLACE, next_of_same
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.call_tree import enclosing_module
+from kinetoscope.model.execution.calls import call_names, calls, names_of_calls
+from kinetoscope.model.memory.allocator import (
+    CALL_KINDS,
+    IN_NO_CALL,
+    above,
+    address_keys,
+    innermost_calls,
+    memory_instants,
+    names_of_modules,
+)
+from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+_BARE: Final = "aten::empty"
+"""How the names of operators begin that only take memory, for the operator around them."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of memory, in order of their first recorded instant; places are those of `memory_instants`.
+
+    Attributes:
+        taken: int32 [blocks], place where it was taken, −1 if before the recording.
+        released: int32 [blocks], place where it was given back, −1 if that was not recorded.
+        over: int32 [blocks], place from which on it was given back for certain: where that was recorded, else where its
+            address was given out again; −1 for none.
+        size: int64 [blocks], bytes.
+        addressless: how many instants have no address, and are part of no block.
+    """
+
+    taken: NDArray[np.int32]
+    released: NDArray[np.int32]
+    over: NDArray[np.int32]
+    size: NDArray[np.int64]
+    addressless: int
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    @property
+    def shown_at(self) -> NDArray[np.int32]:
+        """Place of the instant that shows each: where it was taken, else where it was given back."""
+        return np.where(self.taken >= 0, self.taken, self.released)
+
+    def alive_after(self, place: int) -> NDArray[np.bool_]:
+        """Which are known to be in use after an instant: bool [blocks]."""
+        return (self.taken >= 0) & (self.taken <= place) & ((self.over < 0) | (self.over > place))
+
+
+def memory_blocks(trace: Trace) -> Blocks:
+    """Pair what was taken with what was given back, by device and address."""
+    found = trace.of(memory_instants)
+    keys = trace.of(block_keys)
+    following = next_of_same(keys)
+    is_taken = (found.size > 0) & (keys >= 0)
+    is_given_back = (found.size < 0) & (keys >= 0)
+    taken = np.flatnonzero(is_taken).astype(np.int32)
+    over = following[taken]
+    released = np.where((over >= 0) & (found.size[over] < 0), over, np.int32(NO_PLACE))
+    is_given_back[released[released >= 0]] = False
+    strays = np.flatnonzero(is_given_back).astype(np.int32)
+    unknown = np.full(len(strays), NO_PLACE, np.int32)
+    first = np.concatenate([taken, strays])
+    order = np.argsort(first, kind="stable")
+    return Blocks(
+        taken=np.concatenate([taken, unknown])[order],
+        released=np.concatenate([released, strays])[order],
+        over=np.concatenate([over, strays])[order],
+        size=np.abs(found.size[first])[order],
+        addressless=int(((keys < 0) & (found.size != 0)).sum()),
+    )
+
+
+def block_keys(trace: Trace) -> NDArray[np.int32]:
+    """A number for each device and address: int32 [instants], −1 where there is no address or nothing changed."""
+    found = trace.of(memory_instants)
+    address = address_keys(trace, found.rows)
+    keys, _ = group(found.device, address)
+    return np.where((address >= 0) & (found.size != 0), keys, np.int32(NO_PLACE))
+
+
+def charged_calls(trace: Trace) -> NDArray[np.int32]:
+    """The call that each instant is charged to: int32 [instants], rows, −1 for none.
+
+    The innermost operator or annotation on its thread; of `aten::empty` and its like the operator around them.
+    """
+    found = trace.of(calls, EventKind.PYTHON, EventKind.RUNTIME)
+    bare = rows_named(trace, lambda name: name.startswith(_BARE), EventKind.HOST_OP, holding=(_BARE,))
+    bare &= (found.parent >= 0) & (trace.kind[found.parent] == EventKind.HOST_OP)
+    return above(ancestor(found.parent, ~bare), above(found.around, trace.of(innermost_calls)))
+
+
+def charged_modules(trace: Trace) -> NDArray[np.int32]:
+    """The call of a module's forward that each instant lies in: int32 [instants], rows, −1 for none."""
+    return above(trace.of(enclosing_module), trace.of(innermost_calls))
+
+
+def grouped(trace: Trace, places: NDArray[Any]) -> tuple[NDArray[np.int32], pl.DataFrame]:
+    """Instants by what took the memory: the group of each, and a row a group with `name`, `kind` and `module`.
+
+    In no call, the name is `[memory]` and so is the kind; in no module, that is null.
+    """
+    own, module = trace.of(charged_calls)[places], trace.of(charged_modules)[places]
+    codes, first = group(above(trace.of(call_names), own), above(trace.kind, own), above(trace.name, module))
+    kinds = [CALL_KINDS.get(kind, IN_NO_CALL) for kind in above(trace.kind, own[first]).tolist()]
+    frame = pl.DataFrame(
+        {
+            "name": names_of_calls(trace, own[first]).cast(pl.String).fill_null(MEMORY_NAME),
+            "kind": pl.Series(kinds, dtype=pl.String),
+            "module": names_of_modules(trace, module[first]).cast(pl.String),
+        }
+    )
+    return codes, frame

@@ -1,0 +1,80 @@
+"""What blocks of memory were for, as far as the pass that took them and the one that gave them back tell.
+
+torch's own memory timeline follows each tensor; a trace does not have them. Which memory holds the parameters it does
+not tell: they were taken before the recording.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals.intervals import Intervals, union
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.autograd import backward_links
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.memory.allocator import above, innermost_calls, memory_instants
+from kinetoscope.model.memory.blocks import memory_blocks
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+USES: Final = ("activation", "gradient", "optimizer state", "temporary", "kept")
+"""activation: taken outside of the backward pass and the optimizer, given back during a backward pass. gradient: taken
+in the backward pass, and not given back in one. optimizer state: taken in `Optimizer.step`, and not given back in one.
+kept: taken elsewhere, and not given back. temporary: all others."""
+
+_ACTIVATION, _GRADIENT, _STATE, _TEMPORARY, _KEPT = range(len(USES))
+_EVALUATE: Final = "autograd::engine::evaluate_function"
+_OPTIMIZER: Final = "Optimizer.step"
+
+
+def uses(trace: Trace) -> NDArray[np.int8]:
+    """What each block was for: int8 [blocks], of USES; −1 where it was taken before the recording."""
+    found, blocks = trace.of(memory_instants), trace.of(memory_blocks)
+    calls = trace.of(innermost_calls)
+    backward, optimizer = (
+        _backward(trace),
+        rows_named(
+            trace,
+            lambda name: name.startswith(_OPTIMIZER),
+            EventKind.ANNOTATION,
+            EventKind.HOST_OP,
+            holding=(_OPTIMIZER,),
+        ),
+    )
+    taken = np.where(blocks.taken >= 0, calls[blocks.taken], -1) if len(calls) else blocks.taken
+    in_backward, in_optimizer = (_lies_in(trace, taken, which) for which in (backward, optimizer))
+    ended = blocks.released >= 0
+    end = np.where(ended, found.time[blocks.released], 0) if len(calls) else np.zeros(len(blocks), np.int64)
+    over_in_backward, over_in_optimizer = (
+        ended & _at(end, union(trace.start[which], trace.end[which])) for which in (backward, optimizer)
+    )
+    use = np.full(len(blocks), _TEMPORARY, np.int8)
+    use[~ended] = _KEPT
+    use[over_in_backward] = _ACTIVATION
+    use[in_optimizer] = np.where(over_in_optimizer[in_optimizer], _TEMPORARY, _STATE)
+    use[in_backward] = np.where(over_in_backward[in_backward], _TEMPORARY, _GRADIENT)
+    use[blocks.taken < 0] = -1
+    return use
+
+
+def _backward(trace: Trace) -> NDArray[np.bool_]:
+    """The operators of the backward pass: bool [events]."""
+    evaluates = rows_named(trace, lambda name: name.startswith(_EVALUATE), EventKind.HOST_OP, holding=(_EVALUATE,))
+    return evaluates | (trace.of(backward_links).forward >= 0)
+
+
+def _lies_in(trace: Trace, row: NDArray[np.int32], which: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which rows are, or lie in, one of those."""
+    return above(ancestor(trace.of(call_tree).parent, which), row) >= 0
+
+
+def _at(time: NDArray[np.int64], spans: Intervals) -> NDArray[np.bool_]:
+    """Which times lie in one of the spans, their ends included."""
+    before = np.searchsorted(spans.start, time, side="right") - 1
+    if not len(spans.start):
+        return np.zeros(len(time), np.bool_)
+    return (before >= 0) & (time <= spans.end[np.maximum(before, 0)])

@@ -1,0 +1,1 @@
+"""Costs of operators, annotations and modules."""

@@ -1,0 +1,123 @@
+"""The ranges that users and libraries name: on the host, and their shadows on the streams of devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals.intervals import union
+from kinetoscope.algorithms.joining import match_first
+from kinetoscope.algorithms.trees import tree
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.calls import Calls, call_name, calls_among
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+_RECORDED_AS_OPERATORS: Final = (
+    *("ProfilerStep#", "Optimizer.", "enumerate(Data", "DataParallel.", "DistributedDataParallel."),
+)
+"""How the names of ranges begin that files of 2021 hold as operators: they know no annotations."""
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """The named ranges of a trace.
+
+    Attributes:
+        names: the distinct names.
+        code: int32 [events], the name of each range, on the host or on a device; −1 for all other events.
+        host: the ranges on the host.
+        shadows: int32 [shadows], the rows of those on devices.
+        original: int32 [shadows], the row on the host that each is the shadow of, −1 if that is not known.
+    """
+
+    names: tuple[str, ...]
+    code: NDArray[np.int32]
+    host: Calls
+    shadows: NDArray[np.int32]
+    original: NDArray[np.int32]
+
+
+def named_ranges(trace: Trace) -> Annotations:
+    """Find the named ranges of a trace."""
+    is_host = trace.kind == EventKind.ANNOTATION
+    if not is_host.any():
+        marks = _RECORDED_AS_OPERATORS
+        is_host = rows_named(trace, lambda name: name.startswith(marks), EventKind.HOST_OP, holding=marks)
+    shadows = trace.rows(EventKind.DEVICE_ANNOTATION)
+    host = calls_among(trace, is_host)
+    rows = np.concatenate([np.flatnonzero(host.shown), shadows])
+    distinct, places = np.unique(trace.name[rows], return_inverse=True)
+    number: dict[str, int] = {}
+    labels = (call_name(trace.strings.label(code), EventKind.ANNOTATION) for code in distinct.tolist())
+    numbers = np.array([number.setdefault(label, len(number)) for label in labels], np.int32)
+    code = np.full(len(trace), -1, np.int32)
+    code[rows] = numbers[places]
+    return Annotations(tuple(number), code, host, shadows, _originals(trace, np.flatnonzero(is_host), shadows))
+
+
+def _originals(trace: Trace, host: NDArray[np.int64], shadows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """By External id, which a shadow has in common with its range."""
+    rows = host.astype(np.int32)
+    ids = arguments.integers(trace, "external_id", rows)
+    rows, ids = rows[ids > 0], ids[ids > 0]
+    wanted = arguments.integers(trace, "external_id", shadows)
+    found = match_first(wanted, ids)
+    return np.where((found >= 0) & (wanted > 0), rows[found], -1).astype(np.int32) if len(rows) else found
+
+
+@dataclass(frozen=True)
+class Shadowed:
+    """Which device work starts in which shadow on its stream.
+
+    Attributes:
+        innermost: int32 [work], the name of the shadow that began last of those that run, −1 for none.
+        work, code: int64 and int32 [pairs], each piece of work once with each name of a shadow that runs.
+    """
+
+    innermost: NDArray[np.int32]
+    work: NDArray[np.int64]
+    code: NDArray[np.int32]
+
+
+def shadowed(trace: Trace, found: Annotations, chosen: NDArray[np.bool_]) -> Shadowed:
+    """Device work by the shadows (bool [shadows], those that are asked for) that it starts in."""
+    work, rows = trace.of(device_work), found.shadows[chosen]
+    order, offsets = _nested_order(trace, rows, found.original[chosen])
+    nested = tree.nest(trace.start, trace.end, order, offsets)
+    track = trace.track[work.rows]
+    at = tree.enclosing(order, offsets, trace.start, nested.until, nested.parent, track, work.start)
+    innermost = np.where(at >= 0, found.code[at], np.int32(-1)) if len(trace) else at
+    works, codes = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+    for each in np.unique(trace.track[rows]).tolist():
+        here, inside = rows[trace.track[rows] == each], np.flatnonzero(track == each)
+        inside = inside[np.argsort(work.start[inside], kind="stable")]
+        for code in np.unique(found.code[here]).tolist():
+            same = here[found.code[here] == code]
+            spans = union(trace.start[same], trace.end[same])
+            first = np.searchsorted(work.start[inside], spans.start)
+            last = np.searchsorted(work.start[inside], spans.end)
+            works.append(inside[_ranges(first, last)])
+            codes.append(np.full(len(works[-1]), code, np.int32))
+    return Shadowed(innermost, np.concatenate(works), np.concatenate(codes))
+
+
+def _nested_order(
+    trace: Trace, rows: NDArray[np.int32], original: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The order of `ordering.track_order`; of shadows of one extent, which are common, the deeper range comes later."""
+    depth = np.where(original >= 0, trace.of(call_tree).depth[original], -1)
+    order = rows[np.lexsort((rows, depth, -trace.end[rows], trace.start[rows], trace.track[rows]))]
+    return order, np.searchsorted(trace.track[order], np.arange(len(trace.tracks) + 1))
+
+
+def _ranges(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+    """All numbers from each first to before each last, one after the other."""
+    size = last - first
+    return np.asarray(np.arange(size.sum()) + np.repeat(first - np.cumsum(size) + size, size))

@@ -1,0 +1,200 @@
+"""What groups of calls cost: calls, time on the host and on the device, memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.intervals.priority_sweep import charge
+from kinetoscope.model.execution.call_stacks import CallStacks
+from kinetoscope.model.execution.call_tree import call_tree, enclosing_frame
+from kinetoscope.model.execution.calls import Calls, call_name, call_names, launching_calls, past_runtime
+from kinetoscope.model.memory.allocations import Allocations
+from kinetoscope.model.steps.scope import Scope
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.trace import Trace
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Values = dict[str, Int64s | None]
+"""Columns by name: int64 [groups] each; None for a column of nulls."""
+
+KINDS: Final[dict[int, str]] = {
+    EventKind.HOST_OP: "operator",
+    EventKind.ANNOTATION: "annotation",
+    EventKind.RUNTIME: "runtime",
+    EventKind.PYTHON: "python",
+    EventKind.MEMORY: "memory",
+}
+"""What tables say of each kind of event."""
+
+_BLOCK: Final = 1 << 19
+"""Events that are measured at once."""
+
+
+@dataclass(frozen=True)
+class Details:
+    """What the calls of a group agree in besides their name.
+
+    Attributes:
+        shapes: the shapes of the inputs.
+        stacks: their call stacks; None for whatever stack.
+    """
+
+    shapes: bool = False
+    stacks: CallStacks | None = None
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Calls by what they have in common.
+
+    Attributes:
+        code: int32 [events], the group of each call that is shown and selected, −1 for all other events.
+        around: int32 [events], the group of the `whole_parent` of each call that is shown, −1 for all other events.
+        first: int32 [groups], the first row of each.
+    """
+
+    code: Int32s
+    around: Int32s
+    first: Int32s
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def grouped(view: Scope, found: Calls, details: Details, among: Bools | None = None) -> Groups:
+    """Group the selected calls by name, kind and details; only those `among` (bool [events]), if it is given.
+
+    The others still take their time off the calls around them.
+    """
+    trace = view.trace
+    # Of a call that only reaches into a range of time, the part inside counts, though not the call.
+    chosen = found.shown & view.host_any_time
+    rows = np.flatnonzero(chosen if among is None else chosen & among).astype(np.int32)
+    keys: list[NDArray[Any]] = [trace.of(call_names)[rows], trace.kind[rows]]
+    if details.shapes:
+        keys.append(arguments.codes(trace, "input_dims", rows))
+    if details.stacks is not None:
+        keys.append(details.stacks.code[rows])
+    codes, first = group(*keys)
+    code = np.full(len(trace), -1, np.int32)
+    code[rows] = codes
+    around = np.where(found.whole_parent >= 0, code[found.whole_parent], np.int32(-1))
+    around[found.asynchronous] = code[found.asynchronous]  # as if inside itself: nothing of it is self
+    return Groups(code, around, rows[first])
+
+
+def texts(trace: Trace, groups: Groups, details: Details) -> dict[str, list[Any]]:
+    """Name, kind, shapes of the inputs and call stack of each group; None where not asked for, or not recorded."""
+    rows = groups.first
+    kinds = trace.kind[rows].tolist()
+    names = trace.strings.labels(trace.name[rows].tolist())
+    shapes = arguments.codes(trace, "input_dims", rows).tolist() if details.shapes else [-1] * len(rows)
+    stacks = details.stacks
+    codes = [-1] * len(rows) if stacks is None else stacks.code[rows].tolist()
+    return {
+        "name": [call_name(name, kind) for name, kind in zip(names, kinds, strict=True)],
+        "kind": [KINDS[kind] for kind in kinds],
+        "input_shapes": [json.dumps(trace.strings.nested(code)) if code >= 0 else None for code in shapes],
+        "call_stack": [None if stacks is None or code < 0 else stacks.texts[code] for code in codes],
+    }
+
+
+@dataclass(frozen=True)
+class Launched:
+    """Of each selected piece of device work: int32 [selected work] each, −1 for none.
+
+    Attributes:
+        row: the innermost shown call in which it was launched.
+        own: the same, or the call that makes this call where it is one of the runtime.
+    """
+
+    row: Int32s
+    own: Int32s
+
+
+def launched(view: Scope, found: Calls) -> Launched:
+    """The calls in which the selected device work was launched."""
+    row = launching_calls(found, view.device_work)[view.work]
+    return Launched(row, past_runtime(view.trace, found, row))
+
+
+def launched_by_python(view: Scope, found: Calls) -> Launched:
+    """The same, but where Python makes the call of the runtime, `own` is that call and not what is around that Python.
+
+    Only its stack tells from where a graph is replayed or a compiled kernel run: no operator is around those.
+    """
+    work, trace = launched(view, found), view.trace
+    if not len(trace):
+        return work
+    frame, depth = trace.of(enclosing_frame)[work.row], trace.of(call_tree).depth
+    is_between = (work.row >= 0) & (frame >= 0) & (depth[frame] > depth[work.own])
+    return Launched(work.row, np.where(is_between, work.row, work.own))
+
+
+def host_costs(view: Scope, found: Calls, groups: Groups) -> Values:
+    """Calls and time on the host."""
+    trace = view.trace
+
+    def time(rows: Int32s) -> Int64s:
+        start, end = view.clipped(trace.start[rows], trace.end[rows])
+        return np.asarray(np.maximum(end - start, 0))
+
+    began = groups.code[view.host & (groups.code >= 0)]
+    return {"calls": np.bincount(began, minlength=len(groups)), **_total_and_self("host", found, groups, time)}
+
+
+def device_costs(view: Scope, found: Calls, groups: Groups, work: Launched) -> Values:
+    """Time of the device work launched in the calls; null where none counts to any call."""
+    names = ("device_total", "device_self", "device_total_busy", "device_self_busy")
+    if not (work.row >= 0).any():
+        return dict.fromkeys(names)
+    every = view.device_work
+    start, end = view.clipped(every.start[view.work], every.end[view.work])
+    device = every.device[view.work]
+    sums = {name: np.zeros(len(groups), np.int64) for name in names}
+    for each in np.unique(device).tolist():
+        on = device == each
+        for what, rows, climb in (("total", work.row, True), ("self", work.own, False)):
+            charged = charge(start[on], end[on], rows[on], found.parent, groups.code, len(groups), climb=climb)
+            sums[f"device_{what}"] += charged.total
+            sums[f"device_{what}_busy"] += charged.covered
+    return {**sums}
+
+
+def memory_costs(what: str, view: Scope, found: Calls, groups: Groups, changes: Allocations) -> Values:
+    """Memory taken less given back while the calls ran; null where nothing was recorded of it."""
+    if not len(changes):
+        return {f"{what}_total": None, f"{what}_self": None}
+    trace = view.trace
+
+    def change(rows: Int32s) -> Int64s:
+        first, last = trace.start[rows], trace.end[rows]
+        if view.clip is not None:
+            first, last = np.maximum(first, view.clip[0]), np.minimum(last, view.clip[1] - 1)
+        return changes.change_within(first, last)
+
+    return _total_and_self(what, found, groups, change)
+
+
+def _total_and_self(what: str, found: Calls, groups: Groups, measure: Callable[[Int32s], Int64s]) -> Values:
+    """Sums over the calls of each group, and the same less what belongs to the calls directly inside them.
+
+    Goes by blocks, so that what is measured of calls never takes the memory of a column.
+    """
+    total, inside = np.zeros(len(groups), np.int64), np.zeros(len(groups), np.int64)
+    for begin in range(0, len(found.shown), _BLOCK):
+        rows = (np.flatnonzero(found.shown[begin : begin + _BLOCK]) + begin).astype(np.int32)
+        values = measure(rows)
+        total += sum_by(groups.code[rows], len(groups), values)
+        inside += sum_by(groups.around[rows], len(groups), values)
+    return {f"{what}_total": total, f"{what}_self": total - inside}

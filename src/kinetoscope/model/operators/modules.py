@@ -1,0 +1,212 @@
+"""The tree of modules, and for which of them each call of the host works, in the forward or in the backward pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.prefixes import NO_NODE, Prefixes, prefix_tree
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.autograd import backward_links, belongs_to, by_start
+from kinetoscope.model.execution.call_stacks import DEEPEST
+from kinetoscope.model.execution.call_tree import MODULE, call_tree
+from kinetoscope.model.execution.calls import call_names
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+Origin = Literal["frames", "spans", "operators", "none"]
+"""frames: Python calls named `nn.Module: `, nested by time. spans: PyTorch Lightning's, nested by their dotted names.
+operators: TorchScript wrote the modules around each operator into its arguments."""
+
+LIGHTNING: Final = "[pl][module]"
+"""How the names of the spans begin that Lightning's profiler records: `[pl][module]torch.nn.Linear: net.0`."""
+
+_INSTANCE: Final = re.compile(r"([^(:]+)\(([^)]*)\)")
+_SELF: Final = "SELF"
+"""What TorchScript calls a module that calls a method of its own."""
+
+_DEEPEST: Final = 100
+"""Levels of a path; what is deeper counts as one name."""
+
+Parts = list[tuple[str, str]]
+"""Name and class of each module of a path; "" where the class is not told."""
+
+
+@dataclass(frozen=True)
+class Modules:
+    """The modules of a trace; one that several others call is one for each of them.
+
+    Attributes:
+        origin: what told them.
+        names: of each module, without those around it; a module comes after the one that it stands in.
+        parent: int32 [modules], the module around each, −1 for roots.
+        node: int32 [events], the module that each call of the host works for, −1 for none. The backward pass works for
+            the module whose forward pass it runs backwards.
+        is_call: bool [events], calls of modules.
+        is_backward: bool [events], what happens inside an operator of the backward pass, wherever that is.
+        owner: bool [events], the calls that say for whom those inside them work: calls of modules, and operators of the
+            backward pass that are linked to the forward pass.
+    """
+
+    origin: Origin
+    names: tuple[str, ...]
+    parent: NDArray[np.int32]
+    node: NDArray[np.int32]
+    is_call: NDArray[np.bool_]
+    is_backward: NDArray[np.bool_]
+    owner: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def paths(self) -> list[str]:
+        """The names from the root to each module, parted by slashes."""
+        paths: list[str] = []
+        for name, parent in zip(self.names, self.parent.tolist(), strict=True):
+            paths.append(f"{paths[parent]}/{name}" if parent >= 0 else name)
+        return paths
+
+    @property
+    def depth(self) -> list[int]:
+        """How many modules are around each."""
+        depth: list[int] = []
+        for parent in self.parent.tolist():
+            depth.append(depth[parent] + 1 if parent >= 0 else 0)
+        return depth
+
+
+def modules(trace: Trace) -> Modules:
+    """Find the modules of a trace."""
+    tree, forward = trace.of(call_tree), trace.of(backward_links).forward
+    linked = forward >= 0
+    origin, is_call, names, parent, node = _found(trace, trace.of(belongs_to), linked)
+    is_backward = ancestor(tree.parent, linked) >= 0
+    return Modules(origin, names, parent, node, is_call, is_backward, is_call | linked)
+
+
+Found = tuple[Origin, NDArray[np.bool_], tuple[str, ...], NDArray[np.int32], NDArray[np.int32]]
+
+
+def _found(trace: Trace, around: NDArray[np.int32], linked: NDArray[np.bool_]) -> Found:
+    member = trace.of(call_tree).member
+    frames = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
+    frames &= member & (trace.of(call_tree).depth < DEEPEST)
+    if frames.any():
+        return _nested(trace, frames, around, linked)
+    marks = EventKind.HOST_OP, EventKind.ANNOTATION
+    spans = member & rows_named(trace, lambda name: name.startswith(LIGHTNING), *marks, holding=(LIGHTNING,))
+    if spans.any():
+        return _spelled(trace, "spans", spans, trace.name, _dotted, around)
+    ops = trace.rows(EventKind.HOST_OP)
+    given = np.full(len(trace), -1, np.int64)
+    given[ops] = arguments.codes(trace, "module_hierarchy", ops)
+    spelled = [code for code in np.unique(given[given >= 0]).tolist() if _hierarchy(trace.strings.label(code))]
+    inside = member & np.isin(given, spelled)
+    if inside.any():
+        return _spelled(trace, "operators", inside, given, _hierarchy, around)
+    nothing = np.full(len(trace), NO_NODE, np.int32)
+    return "none", np.zeros(len(trace), np.bool_), (), np.empty(0, np.int32), nothing
+
+
+def _nested(trace: Trace, is_call: NDArray[np.bool_], around: NDArray[np.int32], linked: NDArray[np.bool_]) -> Found:
+    """Modules as their calls nest: the same names from the root on are the same module."""
+    tree = trace.of(call_tree)
+    found = prefix_tree(by_start(trace), around, np.where(is_call, trace.of(call_names), np.int32(-1)))
+    in_forward = np.zeros(len(found.label), np.bool_)
+    in_forward[found.node[is_call & (ancestor(tree.parent, linked) < 0)]] = True
+    number, parent, label = _once(found, in_forward)
+    names = tuple(trace.strings.label(code).removeprefix(MODULE) for code in label)
+    node = np.where(found.node >= 0, number[found.node], np.int32(NO_NODE))
+    return "frames", is_call, names, parent, node
+
+
+def _once(found: Prefixes, in_forward: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.int32], list[int]]:
+    """The tree without a second place for modules that checkpointing calls anew: new numbers, parents and labels.
+
+    What is called anew is called within the backward pass of a module inside it, or of one beside that. A name is that
+    of one object, so it is the nearest module of this name that is around, or in one that is.
+    """
+    number, parent, label = [NO_NODE] * len(in_forward), list[int](), list[int]()
+    places: dict[tuple[int, int], int] = {}
+    for node, (above, name, fixed) in enumerate(
+        zip(found.parent.tolist(), found.label.tolist(), in_forward.tolist(), strict=True)
+    ):
+        around = number[above] if above >= 0 else NO_NODE
+        same = places.get((around, name), NO_NODE) if fixed else _nearest(around, name, places, parent, label)
+        if same == NO_NODE:
+            same = places[around, name] = len(parent)
+            parent.append(around)
+            label.append(name)
+        number[node] = same
+    return np.array(number, np.int32), np.array(parent, np.int32), label
+
+
+def _nearest(around: int, name: int, places: dict[tuple[int, int], int], parent: list[int], label: list[int]) -> int:
+    while around != NO_NODE:
+        if (around, name) in places:
+            return places[around, name]
+        if label[around] == name:
+            return around
+        around = parent[around]
+    return places.get((NO_NODE, name), NO_NODE)
+
+
+def _spelled(
+    trace: Trace,
+    origin: Origin,
+    is_call: NDArray[np.bool_],
+    text: NDArray[np.int32] | NDArray[np.int64],
+    spell: Callable[[str], Parts],
+    around: NDArray[np.int32],
+) -> Found:
+    """Modules whose calls have a text that spells the whole path."""
+    rows = np.flatnonzero(is_call)
+    codes, places = np.unique(text[rows], return_inverse=True)
+    found = _Spelled({}, [], [])
+    own = np.full(len(trace), NO_NODE, np.int32)
+    own[rows] = np.array([found.add(spell(trace.strings.label(code))) for code in codes.tolist()], np.int32)[places]
+    nearest = ancestor(around, is_call)
+    node = np.where(nearest >= 0, own[nearest], np.int32(NO_NODE))
+    names = (f"{name}({kind})" if kind else name for (_, name), kind in zip(found.number, found.classes, strict=True))
+    return origin, is_call, tuple(names), np.array(found.parent, np.int32), node
+
+
+@dataclass(frozen=True)
+class _Spelled:
+    """Modules as they come: numbers by the module around and the name; classes, "" where not told; modules around."""
+
+    number: dict[tuple[int, str], int]
+    classes: list[str]
+    parent: list[int]
+
+    def add(self, parts: Parts) -> int:
+        """The number of the module of this path; it and those around it get one if they have none yet."""
+        node = NO_NODE
+        for name, kind in parts:
+            around, node = node, self.number.setdefault((node, name), len(self.parent))
+            if node == len(self.parent):
+                self.parent.append(around)
+                self.classes.append("")
+            self.classes[node] = self.classes[node] or kind
+        return node
+
+
+def _dotted(text: str) -> Parts:
+    """`[pl][module]torch.nn.modules.linear.Linear: net.0` is module 0, a Linear, in module net."""
+    kind, _, path = text.removeprefix(LIGHTNING).rpartition(": ")
+    *around, last = path.strip().split(".", _DEEPEST)
+    return [*((name, "") for name in around), (last, kind.rpartition(".")[2])]
+
+
+def _hierarchy(text: str) -> Parts:
+    """`TOP(Net)::forward.conv(Conv2d)::forward.SELF(Conv2d)::_conv_forward` is conv, a Conv2d, in a Net."""
+    found = (_INSTANCE.match(part) for part in text.split(".", _DEEPEST))
+    return [(match[1], match[2]) for match in found if match and match[1] != _SELF]

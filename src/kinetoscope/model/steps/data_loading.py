@@ -1,0 +1,121 @@
+"""Data loading: torch's own spans, and the gap at the start of a step where a loader of another make leaves none."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals.intervals import Intervals, covered, merge, union
+from kinetoscope.model.execution.call_tree import MODULE, STEP, main_thread
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.synchronization import host_waits
+from kinetoscope.model.execution.work_before import work_before
+from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.steps.steps import steps as find_steps
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+_LOADER: Final = "enumerate(DataLoader)#"
+_PIPE: Final = "enumerate(DataPipe)#"
+_NEXT: Final = ".__next__"
+
+_BATCH: Final = 1 << 16
+"""Bytes from which on a copy to the device may be a batch. What a server copies for each step is less."""
+
+_NEVER: Final = np.iinfo(np.int64)
+
+DATA_WAIT: Final = "data wait"
+HOST_GAP: Final = "host gap"
+
+
+def is_data_loading(trace: Trace) -> NDArray[np.bool_]:
+    """Which events are spans of torch's data loader on the host: bool [events]."""
+
+    def fits(name: str) -> bool:
+        return (name.startswith(_LOADER) and name.endswith(_NEXT)) or name.startswith(_PIPE)
+
+    return rows_named(trace, fits, EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_LOADER, _PIPE))
+
+
+def step_gaps(trace: Trace, steps_by: str | None = None) -> tuple[list[int | None], list[str | None]]:
+    """For each step the idle time between the last op of the step before and its own forward pass, ns, and its cause.
+
+    The first step's gap begins with the step. Null where no forward pass can be told: a call of a module, an op that is
+    linked to its backward pass, or the launch of a graph. Time in which the host waits for a device is not in it, nor
+    work from before the recording. `steps_by` as for `steps`.
+    """
+    gaps, known = gap_spans(trace, steps_by)
+    work, before, waits = trace.of(device_work), trace.of(work_before), trace.of(host_waits).call
+    earlier = Intervals(np.array([before.begin]), np.array([before.end]))
+    busy = merge(union(work.start, work.end), earlier, union(trace.start[waits], trace.end[waits]))
+    idle = (gaps.end - gaps.start) - covered(gaps, busy)
+    evidence = _has_evidence(trace, work, gaps) & (idle > 0)
+    length = [int(x) if there else None for x, there in zip(idle, known, strict=True)]
+    cause = [
+        None if not there else DATA_WAIT if found else HOST_GAP for there, found in zip(known, evidence, strict=True)
+    ]
+    return length, cause
+
+
+def gap_spans(trace: Trace, steps_by: str | None = None) -> tuple[Intervals, NDArray[np.bool_]]:
+    """When each step's gap is, and whether it has one that is known (else the interval is empty)."""
+    steps = trace.of(find_steps, steps_by)
+    on_main = trace.track == trace.of(main_thread)
+    marks = trace.of(is_data_loading) | rows_named(
+        trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,)
+    )
+    ops = np.flatnonzero((trace.kind == EventKind.HOST_OP) & on_main & ~marks)
+    step = step_of(steps.host, trace.start[ops])
+    last = np.full(len(steps), _NEVER.min)
+    np.maximum.at(last, step[step >= 0], trace.end[ops[step >= 0]])
+    forward = np.flatnonzero(_is_forward(trace) & on_main)
+    step = step_of(steps.host, trace.start[forward])
+    first = np.full(len(steps), _NEVER.max)
+    np.minimum.at(first, step[step >= 0], trace.start[forward[step >= 0]])
+    begin = np.concatenate([steps.host.start[:1], last[:-1]])
+    known = (begin > _NEVER.min) & (first < _NEVER.max) & (first >= begin)
+    return Intervals(np.where(known, begin, 0), np.where(known, first, 0)), known
+
+
+def _is_forward(trace: Trace) -> NDArray[np.bool_]:
+    """Which events begin something of a forward pass: calls of modules, forward–backward links, launches of graphs."""
+    modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
+    links = rows_named(trace, lambda name: name in ("fwdbwd", "forward_backward"), EventKind.FLOW_START)
+    return np.asarray(modules | links | (trace.of(call_kinds) == CallKind.GRAPH_LAUNCH))
+
+
+def waits_for_data(trace: Trace) -> NDArray[np.bool_]:
+    """Which Python calls wait for a loader or a queue: bool [events]."""
+    return rows_named(trace, _is_waiting_for_data, EventKind.PYTHON, holding=_WAITING)
+
+
+def _has_evidence(trace: Trace, work: DeviceWork, gaps: Intervals) -> NDArray[np.bool_]:
+    """In which gaps is evidence of data loading: a loader's span or frame, a queue's get, a copy to a device."""
+    spans = trace.of(is_data_loading) | trace.of(waits_for_data)
+    evidence = np.zeros(len(gaps.start), np.bool_)
+    if spans.any():
+        evidence |= covered(gaps, union(trace.start[spans], trace.end[spans])) > 0
+    copies = work.of(WorkKind.MEMCPY) & (work.launch >= 0)
+    to_device = rows_named(trace, lambda name: "HtoD" in name or "HOST_TO_DEVICE" in name.upper(), EventKind.MEMCPY)
+    size = arguments.integers(trace, "bytes", work.rows)
+    launches = np.sort(trace.start[work.launch[copies & to_device[work.rows] & ((size < 0) | (size >= _BATCH))]])
+    counts = np.searchsorted(launches, gaps.end, side="right") - np.searchsorted(launches, gaps.start, side="left")
+    return evidence | (counts > 0)
+
+
+_WAITING: Final = ("__next__", "get", "recv")
+"""What the names hold that `_is_waiting_for_data` knows."""
+
+
+def _is_waiting_for_data(name: str) -> bool:
+    lower = name.lower()
+    if lower.startswith("<built-in method get of _queue."):
+        return True
+    if "dataloader" in lower and name.endswith("__next__"):
+        return True
+    return ("queue" in lower or "connection.py" in lower) and name.rpartition(" ")[2] in ("get", "recv", "recv_bytes")

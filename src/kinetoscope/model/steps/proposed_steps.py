@@ -1,0 +1,291 @@
+"""Steps that nobody marked: which annotations may be steps, and what is proposed where none was named.
+
+Where an inference engine names its steps (vLLM, SGLang, ATOM, TensorRT-LLM), those are the steps. Else steps are
+proposed from what repeats, if the typical piece of it, as often as it occurs, covers most of the window.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals.intervals import Intervals, union
+from kinetoscope.algorithms.membership import any_of
+from kinetoscope.model.execution.call_tree import STEP, call_tree
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+MARKS: Final = (EventKind.ANNOTATION, EventKind.HOST_OP)
+"""What a marked range is: an annotation; in files of 2021 an operator."""
+
+_PARTS: Final = (
+    "enumerate(Data",
+    "Optimizer.",
+    "nccl:",
+    "gloo:",
+    "## Call CompiledFxGraph",
+    "Torch-Compiled Region",
+    "CompiledFunction",
+    "TorchDynamo Cache Lookup",
+    "Pregraph bytecode",
+    "DistributedDataParallel.",
+    "FullyShardedDataParallel.",
+    "FSDP::",
+    "capture_",
+)
+"""How the names of annotations begin that torch and engines give to parts of a step, or to what happens once."""
+
+_ENGINES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
+    ("vLLM", re.compile(r"execute_(?:new_|context_|\d)")),
+    ("SGLang", re.compile(r"step\[[A-Z]")),
+    ("ATOM", re.compile(r"(?:prefill|decode|mixed)\[bs=")),
+    ("TensorRT-LLM", re.compile(r"\[Executor\] _forward_step \d")),
+)
+"""How engines name their steps. The batch stands in the name, so that hardly two are alike."""
+
+_BRACKETS: Final = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
+_DIGITS: Final = re.compile(r"\d+")
+_LONGEST: Final = 512
+"""Characters of a name that tell its family."""
+
+_MOST: Final = 20
+"""Candidates that are looked at, those that take most time."""
+
+_FEWEST: Final = 3
+"""Repetitions from which a pattern is proposed as the step."""
+
+_LAUNCHES: Final = 100
+"""Launches that a repeated sequence must have to be proposed: shorter ones are layers of a model."""
+
+_ALIKE: Final = 0.8
+"""Share of the sequences of launches that must be equal to the letter."""
+
+_COVERAGE: Final = 0.6
+"""Share of the window that pieces of the median length, as many as there are, must come to."""
+
+Found = tuple[NDArray[np.int64], Intervals]
+"""The numbers of steps, and when the host was in each."""
+
+Proposal = tuple[Intervals, str]
+"""When the host would be in each step, and what that rests on."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An annotation that may be a step.
+
+    Attributes:
+        name: what to give as `steps_by`: the annotation's name, or what the names of the family begin with.
+        count: how many steps that makes.
+        share: how much of the host's window they cover.
+    """
+
+    name: str
+    count: int
+    share: float
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Annotations whose names differ in what varies only: numbers, and what stands in brackets with a number.
+
+    Attributes:
+        name: what they have in common, as `step[…]` or `iteration #`.
+        codes: their names.
+        rows: int64 [annotations], ascending.
+        engine: whose steps they are; "" for nobody's.
+    """
+
+    name: str
+    codes: tuple[int, ...]
+    rows: NDArray[np.int64]
+    engine: str
+
+
+def step_candidates(trace: Trace) -> tuple[Candidate, ...]:
+    """Annotations that occur more than once and may be steps: engines' first, then those that cover most."""
+    begin, end = host_window(trace, trace.of(device_work))
+    families = [family for family in trace.of(_families) if len(family.rows) > 1]
+    families.sort(key=lambda each: (not each.engine, -int((trace.end[each.rows] - trace.start[each.rows]).sum())))
+    found: dict[str, tuple[bool, float, Candidate]] = {}
+    for family in families[:_MOST]:
+        name = _beginning([trace.strings.label(code) for code in family.codes])
+        steps = named(trace, name) if name.strip() and name not in found else None
+        if steps is not None and len(steps[0]) > 1:
+            share = union(*steps[1]).length / max(end - begin, 1)
+            found[name] = not family.engine, -share, Candidate(name, len(steps[0]), share)
+    return tuple(each for *_, each in sorted(found.values(), key=lambda entry: entry[:2]))
+
+
+def named(trace: Trace, name: str) -> Found | None:
+    """The steps that annotations of this name are, or those whose names begin with it."""
+    rows = np.flatnonzero(any_of(trace.kind, MARKS))
+    codes = np.unique(trace.name[rows]).tolist()
+    same = [code for code in codes if trace.strings.label(code) == name]
+    same = same or [code for code in codes if trace.strings.label(code).startswith(name)]
+    rows = rows[np.isin(trace.name[rows], same)]
+    if not len(rows):
+        return None
+    _, host = disjoint(trace, rows, np.arange(len(rows)))
+    return np.arange(len(host.start), dtype=np.int64), host
+
+
+def disjoint(trace: Trace, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> Found:
+    """Rows in order of time, without those that begin inside the one before (another thread's, or nested)."""
+    order = np.lexsort((-trace.end[rows], trace.start[rows]))
+    kept: list[int] = []
+    until = None
+    for place in order.tolist():
+        row = rows[place]
+        if until is None or trace.start[row] >= until:
+            kept.append(place)
+            until = max(int(trace.end[row]), int(trace.start[row]))
+    chosen = rows[kept]
+    return numbers[kept], Intervals(trace.start[chosen], np.maximum(trace.end[chosen], trace.start[chosen]))
+
+
+def proposed(trace: Trace, work: DeviceWork) -> tuple[Found, str]:
+    """The steps that are proposed, and what must be said about that."""
+    window = host_window(trace, work)
+    proposal = (
+        _of_engine(trace)
+        or _repeated_annotation(trace, window)
+        or _optimizer_boundaries(trace, window)
+        or _repeated_kernels(trace, work)
+    )
+    if proposal is not None:
+        host, why = proposal
+        number = np.arange(len(host.start), dtype=np.int64)
+        return (number, host), f"No steps were marked; {len(number)} are proposed from {why}."
+    one = Intervals(np.array([window[0]], np.int64), np.array([window[1]], np.int64))
+    return (np.zeros(1, np.int64), one), "No steps were marked and none could be told: the whole window is one step."
+
+
+def host_window(trace: Trace, work: DeviceWork) -> tuple[int, int]:
+    """From the first to the last instant of host calls; of device work where there are none."""
+    rows = trace.of(call_tree).order
+    if len(rows):
+        return int(trace.start[rows].min()), int(trace.end[rows].max())
+    return (int(work.start.min()), int(work.end.max())) if len(work) else (0, 0)
+
+
+def _families(trace: Trace) -> tuple[_Family, ...]:
+    """Annotations that may be steps by their names. Ask by `trace.of`."""
+    rows = np.flatnonzero((trace.kind == EventKind.ANNOTATION) & (trace.of(call_tree).depth >= 0))
+    codes, place = np.unique(trace.name[rows], return_inverse=True)
+    members: dict[str, list[int]] = {}
+    number = np.full(len(codes), -1)
+    for at, name in enumerate(trace.strings.labels(codes.tolist())):
+        if not name.startswith((*_PARTS, STEP)):
+            family = members.setdefault(_family(name), [])
+            number[at] = number[family[0]] if family else len(members) - 1
+            family.append(at)
+    of_row = number[place]
+    order = np.argsort(of_row, kind="stable")
+    bounds = np.searchsorted(of_row[order], np.arange(len(members) + 1))
+    found = []
+    for (name, places), low, high in zip(members.items(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        names = trace.strings.labels(codes[places].tolist())
+        engine = next((engine for engine, pattern in _ENGINES if all(map(pattern.match, names))), "")
+        found.append(_Family(name, tuple(codes[places].tolist()), rows[order[low:high]], engine))
+    return tuple(found)
+
+
+def _family(name: str) -> str:
+    """A name without what varies: `step[DECODE bs=32]` is `step[…]`, `iteration 7` is `iteration #`."""
+    name = name[:_LONGEST]
+    while (shorter := _BRACKETS.sub(_emptied, name)) != name:
+        name = shorter
+    return _DIGITS.sub("#", name)
+
+
+def _emptied(brackets: re.Match[str]) -> str:
+    text = brackets[0]
+    return f"{text[0]}…{text[-1]}" if "…" in text or _DIGITS.search(text) else text
+
+
+def _beginning(names: list[str]) -> str:
+    """What all names begin with."""
+    low, high = min(names), max(names)
+    same = next((place for place, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
+    return low[:same]
+
+
+def _of_engine(trace: Trace) -> Proposal | None:
+    """The steps of an engine; of several engines (or a patched one) those that cover most."""
+    best: tuple[int, Intervals, str] | None = None
+    for engine, _ in _ENGINES:
+        families = [family for family in trace.of(_families) if family.engine == engine]
+        rows = np.concatenate([np.empty(0, np.int64), *(family.rows for family in families)])
+        _, host = disjoint(trace, rows, np.zeros(len(rows), np.int64))
+        covered = int((host.end - host.start).sum())
+        if len(host.start) > 1 and (best is None or covered > best[0]):
+            best = covered, host, f"{engine}'s annotation of its steps, {families[0].name!r}"
+    return (best[1], best[2]) if best else None
+
+
+def _is_typical(pieces: NDArray[np.int64], window: int) -> bool:
+    """Do pieces of the median length, as many as there are, come to most of the window? One that is long does not."""
+    return len(pieces) >= _FEWEST and len(pieces) * float(np.median(pieces)) >= _COVERAGE * window
+
+
+def _repeated_annotation(trace: Trace, window: tuple[int, int]) -> Proposal | None:
+    """Steps are the annotation that covers most: names may differ in what varies, and the first may warm up."""
+    whole = window[1] - window[0]
+    best: tuple[int, Intervals, str] | None = None
+    for family in trace.of(_families):
+        if len(family.rows) < _FEWEST:
+            continue
+        _, host = disjoint(trace, family.rows, np.zeros(len(family.rows), np.int64))
+        pieces = host.end - host.start
+        covered = int(pieces.sum())
+        typical = _is_typical(pieces, whole) or _is_typical(pieces[1:], whole - int(pieces[0]))
+        if typical and (best is None or covered > best[0]):
+            best = covered, host, family.name
+    return (best[1], f"the annotation {best[2]!r}") if best else None
+
+
+def _optimizer_boundaries(trace: Trace, window: tuple[int, int]) -> Proposal | None:
+    """Steps end where the optimizer's do."""
+    rows = np.flatnonzero(
+        rows_named(trace, lambda name: name.startswith("Optimizer.step"), *MARKS, holding=("Optimizer.step",))
+    )
+    codes, counts = np.unique(trace.name[rows], return_counts=True)
+    codes, counts = codes[counts >= _FEWEST], counts[counts >= _FEWEST]
+    if not len(codes):
+        return None
+    # Of several optimizers the one that steps least often: the others may step several times in an iteration.
+    rows = rows[trace.name[rows] == codes[counts.argmin()]]
+    _, host = disjoint(trace, rows, np.zeros(len(rows), np.int64))
+    start = np.concatenate([[min(window[0], int(host.start[0]))], host.end[:-1]]).astype(np.int64)
+    return Intervals(start, host.end.copy()), "the ends of Optimizer.step"
+
+
+def _repeated_kernels(trace: Trace, work: DeviceWork) -> Proposal | None:
+    """Steps between the launches of a kernel that divides the launches into equal sequences of names."""
+    launched = np.flatnonzero(work.launch >= 0)
+    launched = launched[np.argsort(trace.start[work.launch[launched]], kind="stable")]
+    names = trace.name[work.rows[launched]]
+    codes, counts = np.unique(names, return_counts=True)
+    for count, code in sorted(zip(counts.tolist(), codes.tolist(), strict=True)):
+        if count < _FEWEST:
+            continue
+        if (count - 1) * _LAUNCHES > len(names):  # from here on the sequences are too short to be steps
+            break
+        places = np.flatnonzero(names == code)
+        sequences = [names[a:b].tobytes() for a, b in pairwise(places.tolist())]
+        most = max(Counter(sequences).values())
+        times = trace.start[work.launch[launched[places]]]
+        apart = bool((np.diff(times) > 0).all())  # not several times in one graph
+        alike = most >= _ALIKE * len(sequences) and places[-1] - places[0] >= _COVERAGE * len(names)
+        if apart and alike and _is_typical(np.diff(times), int(times[-1] - times[0])):
+            return Intervals(times[:-1], times[1:]), "a sequence of kernel launches that repeats"
+    return None

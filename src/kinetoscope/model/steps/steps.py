@@ -1,0 +1,169 @@
+"""Steps: the iterations of the training loop, as the host and as the device sees them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.model.execution.call_tree import STEP
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.execution.work_before import work_before
+from kinetoscope.model.steps.proposed_steps import MARKS, Found, disjoint, named, proposed
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.recording import recording
+from kinetoscope.model.trace.trace import Trace
+
+Origin = Literal["profiler", "annotation", "repetition", "window"]
+"""profiler: `ProfilerStep#N`. annotation: one that the user named. repetition: proposed from what repeats. window: the
+whole window is one step."""
+
+_PROFILER_STEP: Final = re.compile(r"ProfilerStep#(\d{1,18})")
+
+STEADY: Final = "steady"
+"""All steps but those of the warm-up, where step numbers are asked for."""
+
+_WARM: Final = 1.25
+"""A leading step that is this many times longer than the median step warms up: caches, allocator, autotuning."""
+
+_STUB: Final = 0.5
+"""Share of the usual step under which a last step without operators is empty."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a trace, in order of time.
+
+    Attributes:
+        number: int64 [steps], as in `ProfilerStep#N`; counted from 0 where nothing numbers them.
+        host: when the host was in each step, ns.
+        device: when the device was: from the later of the host's start and the end of the step before, to the later of
+            the host's end and the last end of the device work launched in it (the TensorBoard plugin's formula).
+        origin: what they rest on.
+        note: what must be said about that; "" if nothing.
+    """
+
+    number: NDArray[np.int64]
+    host: Intervals
+    device: Intervals
+    origin: Origin
+    note: str = ""
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @property
+    def length(self) -> NDArray[np.int64]:
+        """The length of each step, wherever one is shown: that of the device step, ns: int64 [steps]."""
+        return self.device.end - self.device.start
+
+
+def steps(trace: Trace, steps_by: str | None = None) -> Steps:
+    """The steps of a trace; `steps_by` names the annotation that is one, or begins the names of those that are."""
+    work = trace.of(device_work)
+    found = named(trace, steps_by) if steps_by is not None else _profiler_steps(trace)
+    origin: Origin = "annotation" if steps_by is not None else "profiler"
+    notes = []
+    if found is None and steps_by is not None:
+        notes.append(f"No annotation is called {steps_by!r}, nor begins with that.")
+        found = _profiler_steps(trace)
+        origin = "profiler"
+    if found is None:
+        found, said = proposed(trace, work)
+        notes.append(said)
+        origin = "repetition" if len(found[0]) > 1 else "window"
+    number, host = found
+    return Steps(number, host, device_steps(trace, work, host), origin, " ".join(notes))
+
+
+def steady(found: Steps) -> NDArray[np.int64]:
+    """Places of all steps but the leading ones that are longer than 1.25 times the median device step.
+
+    At least half of the steps stay: a job that only gets faster has no steady state, and losing most of it says less.
+    """
+    duration = found.length
+    if not len(duration):
+        return np.arange(0)
+    settled = np.flatnonzero(duration <= _WARM * np.median(duration))
+    return np.arange(min(int(settled[0]), len(duration) // 2), len(duration))
+
+
+def is_last_empty(trace: Trace, steps_by: str | None = None) -> bool:
+    """Is the last step short, and does no operator begin in it, though some do in others?
+
+    Whoever calls `prof.step()` after the last iteration, too, has one step more, which ends as the profiler stops. Ask
+    by `trace.of`.
+    """
+    found = trace.of(steps, steps_by)
+    length = found.host.end - found.host.start
+    if len(found) < 2 or length[-1] >= _STUB * np.median(length[:-1]):
+        return False
+    ops = trace.kind == EventKind.HOST_OP
+    ops &= ~rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
+    place = step_of(found.host, trace.start[ops])
+    return bool((place >= 0).any() and place.max() < len(found) - 1)
+
+
+def is_delayed(trace: Trace, found: Steps) -> bool:
+    """Does the first step begin later on the device because of work from before the recording?"""
+    before = trace.of(work_before)
+    return bool(len(before.device)) and bool((found.device.start[:1] == before.end).any())
+
+
+def step_of(windows: Intervals, time: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which window (they are disjoint and in order) each time lies in: int64, −1 for none."""
+    if not len(windows.start):
+        return np.full(len(time), -1, np.int64)
+    index = np.searchsorted(windows.start, time, side="right") - 1
+    return np.where((index >= 0) & (time < windows.end[np.maximum(index, 0)]), index, -1)
+
+
+def device_steps(trace: Trace, work: DeviceWork, host: Intervals) -> Intervals:
+    """The plugin's formula; see `Steps.device`.
+
+    Work that was launched in no step and is over when the first step's own work begins delays the first step: the
+    device was still busy with what came before. So does work from before the recording (`work_before`).
+    """
+    step = np.where(work.launch >= 0, step_of(host, trace.start[work.launch]), -1)
+    inside = step >= 0
+    last = np.full(len(host.start), np.iinfo(np.int64).min)
+    np.maximum.at(last, step[inside], work.end[inside])
+    start, end = host.start.copy(), np.maximum(host.end, last)
+    if not len(start):
+        return Intervals(start, end)
+    if (step == 0).any():
+        before = work.end[~inside & (work.end <= work.start[step == 0].min())]
+        start[0] = max(int(start[0]), int(before.max(initial=start[0])))
+    start[0] = max(int(start[0]), trace.of(work_before).end)
+    end[0] = max(int(end[0]), int(start[0]))
+    for step_number in range(1, len(start)):
+        start[step_number] = max(start[step_number], end[step_number - 1])
+        end[step_number] = max(end[step_number], start[step_number])
+    return Intervals(start, end)
+
+
+def _profiler_steps(trace: Trace) -> Found | None:
+    rows = np.flatnonzero(rows_named(trace, lambda name: name.startswith(STEP), *MARKS, holding=(STEP,)))
+    numbers = {}
+    for code in np.unique(trace.name[rows]).tolist():
+        match = _PROFILER_STEP.fullmatch(trace.strings.label(code))
+        if match:
+            numbers[code] = int(match.group(1))
+    codes = [code for code, number in numbers.items() if number <= _last_whole(trace)] or list(numbers)
+    rows = rows[np.isin(trace.name[rows], codes)]
+    if not len(rows):
+        return None
+    return disjoint(trace, rows, np.array([numbers[int(code)] for code in trace.name[rows]], np.int64))
+
+
+def _last_whole(trace: Trace) -> int:
+    """The last step that our recorder saw end: where it was ended early, the mark of the next is cut off."""
+    known = trace.of(recording)
+    if known is None or not known.truncated or known.last_step is None:
+        return int(np.iinfo(np.int64).max)
+    return known.last_step

@@ -1,0 +1,1 @@
+"""Which rank delays the others, and by what."""

@@ -1,0 +1,1 @@
+"""Declared tables of a trace, for SQL and Parquet."""

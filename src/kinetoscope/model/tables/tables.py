@@ -1,0 +1,300 @@
+"""The declared tables of a trace: what analyses, `sql`, Parquet files and the docs may see of it, column by column.
+
+A table is computed when it is first asked for, once, and nobody may change it. Texts are Enums where they can be;
+`schema.conform` makes them String, which it must before the tables of two ranks are joined.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, reduce_by
+from kinetoscope.errors import UsageError
+from kinetoscope.model.collectives.attributes import collective_rows, kinds, members, sizes
+from kinetoscope.model.collectives.calls import collective_calls
+from kinetoscope.model.device.kernel_units import ANSWERS, kernel_units
+from kinetoscope.model.execution.call_tree import MODULE, call_tree, enclosing_module, enclosing_op, self_times
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.steps.scope import steady_places
+from kinetoscope.model.steps.steps import steps
+from kinetoscope.model.tables.columns import (
+    ANNOTATION_FIELDS,
+    COLLECTIVE_FIELDS,
+    COUNTER_FIELDS,
+    EVENT_FIELDS,
+    FRAME_FIELDS,
+    KERNEL_FIELDS,
+    LAUNCH_FIELDS,
+    MEMORY_FIELDS,
+    MODULE_FIELDS,
+    OP_FIELDS,
+    STEP_FIELDS,
+    Field,
+)
+from kinetoscope.model.trace import arguments, polars_columns
+from kinetoscope.model.trace.counters import counters
+from kinetoscope.model.trace.event_kinds import DEVICE_WORK, EventKind, WorkKind
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Column, Schema
+
+Rows = NDArray[np.int32]
+Values = dict[str, NDArray[Any] | pl.Series]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: what a row is, its columns, which rows it has, and how the columns that are no arguments are found."""
+
+    doc: str
+    fields: tuple[Field, ...]
+    rows: Callable[[Trace], Rows]
+    derive: Callable[[Trace, Rows], Values]
+
+    @property
+    def schema(self) -> Schema:
+        """The columns."""
+        return Schema(*(field.column for field in self.fields))
+
+
+def table(trace: Trace, name: str) -> pl.DataFrame:
+    """A declared table of a trace.
+
+    Raises:
+        UsageError: no table is called that.
+    """
+    if name not in TABLES:
+        near = difflib.get_close_matches(name, TABLES, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"tables: {', '.join(TABLES)}"
+        raise UsageError(f"there is no table {name!r}; {hint}")
+    return trace.of(_build, name)
+
+
+def _build(trace: Trace, name: str) -> pl.DataFrame:
+    declared = TABLES[name]
+    rows = declared.rows(trace)
+    values = declared.derive(trace, rows)
+    for field in declared.fields:
+        if field.argument:
+            values[field.column.name] = _argument(trace, field, rows)
+    return pl.DataFrame([_typed(values[column.name], column) for column in declared.schema])
+
+
+def _argument(trace: Trace, field: Field, rows: Rows) -> pl.Series:
+    dtype = field.column.dtype
+    if dtype == pl.Float64:
+        return polars_columns.numbers(arguments.floats(trace, field.argument, rows) * field.scale)
+    if dtype == pl.String:
+        return polars_columns.texts(trace.strings, arguments.codes(trace, field.argument, rows))
+    if dtype == pl.List(pl.Int64):
+        return polars_columns.lists(trace.strings, arguments.codes(trace, field.argument, rows))
+    values = arguments.integers(trace, field.argument, rows)
+    return polars_columns.column(values, arguments.given(trace, field.argument, rows))
+
+
+def _typed(values: NDArray[Any] | pl.Series, column: Column) -> pl.Series:
+    series = values if isinstance(values, pl.Series) else polars_columns.column(values)
+    return (series if isinstance(series.dtype, pl.Enum) else series.cast(column.dtype)).alias(column.name)
+
+
+# --- what the rows are, and the columns that are computed
+
+
+def _of_kind(*kinds: EventKind) -> Callable[[Trace], Rows]:
+    return lambda trace: trace.rows(*kinds)
+
+
+def _span(trace: Trace, rows: Rows) -> Values:
+    threads = trace.tracks.integer_tids()[trace.track[rows]]
+    start, end = trace.start[rows], trace.end[rows]
+    return {
+        "row": rows,
+        "name": polars_columns.texts(trace.strings, trace.name[rows]),
+        "thread": polars_columns.rows(threads),
+        "start": start,
+        "end": end,
+        "duration": end - start,
+    }
+
+
+def _call(trace: Trace, rows: Rows) -> Values:
+    calls = trace.of(call_tree)
+    nested = {"parent": polars_columns.rows(calls.parent[rows]), "depth": polars_columns.rows(calls.depth[rows])}
+    return _span(trace, rows) | nested | {"self_duration": trace.of(self_times)[rows]}
+
+
+def _frame(trace: Trace, rows: Rows) -> Values:
+    names = trace.name[rows]
+    modules = [code for code in np.unique(names).tolist() if trace.strings.label(code).startswith(MODULE)]
+    return _call(trace, rows) | {"is_module": np.isin(names, modules)}
+
+
+def _annotation(trace: Trace, rows: Rows) -> Values:
+    return _call(trace, rows) | {"on_device": trace.kind[rows] == EventKind.DEVICE_ANNOTATION}
+
+
+def _event(trace: Trace, rows: Rows) -> Values:
+    track, tracks = trace.track[rows], trace.tracks
+    return _span(trace, rows) | {
+        "phase": polars_columns.labelled(trace.ph.astype(np.int64), lambda byte: chr(byte) if byte else ""),
+        "category": polars_columns.texts(trace.strings, trace.category),
+        "kind": polars_columns.labelled(trace.kind, lambda kind: EventKind(kind).name.lower()),
+        "track": track,
+        "process": polars_columns.labelled(track, lambda code: _shown(tracks.pids[code])),
+        "thread": polars_columns.labelled(track, lambda code: _shown(tracks.tids[code])),
+    }
+
+
+def _kernel(trace: Trace, rows: Rows) -> Values:
+    work = trace.of(device_work)
+    names = trace.name[work.rows]
+    return {
+        "row": rows,
+        "name": polars_columns.texts(trace.strings, names),
+        "kind": polars_columns.labelled(work.kind, lambda kind: WorkKind(kind).name.lower()),
+        "device": polars_columns.rows(work.device),
+        "stream": polars_columns.rows(work.stream),
+        "start": work.start,
+        "end": work.end,
+        "duration": work.duration,
+        "launch": polars_columns.rows(work.launch),
+        "op": polars_columns.rows(work.op),
+        "op_name": _names_of(trace, work.op),
+        "matrix_unit": polars_columns.labelled(trace.of(kernel_units), ANSWERS.__getitem__),
+    }
+
+
+def _launched(trace: Trace) -> Rows:
+    launch = trace.of(device_work).launch
+    return np.unique(launch[launch >= 0])
+
+
+def _launch(trace: Trace, rows: Rows) -> Values:
+    work = trace.of(device_work)
+    linked = np.flatnonzero(work.launch >= 0)
+    in_time = linked[np.argsort(work.start[linked], kind="stable")]
+    codes, first = group(work.launch[in_time])  # the first row of a group is the work that started first
+    order = np.argsort(work.launch[in_time[first]])
+    counts = reduce_by(codes, len(first), work.start[in_time]).rows
+    first_work = in_time[first[order]]
+    op = trace.of(enclosing_op)[rows]
+    return _span(trace, rows) | {
+        "op": polars_columns.rows(op),
+        "op_name": _names_of(trace, op),
+        "work": counts[order],
+        "first_work": work.rows[first_work],
+        "delay": np.maximum(work.start[first_work] - trace.end[rows], 0),
+    }
+
+
+def _names_of(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
+    return polars_columns.texts(trace.strings, np.where(rows >= 0, trace.name[rows], -1) if len(trace) else rows)
+
+
+def _steps(trace: Trace, rows: Rows) -> Values:
+    found = trace.of(steps, None)
+    return {
+        "step": found.number,
+        "host_start": found.host.start,
+        "host_end": found.host.end,
+        "device_start": found.device.start,
+        "device_end": found.device.end,
+        "steady": np.isin(rows, trace.of(steady_places, None)),
+        "origin": pl.Series([found.origin] * len(rows), dtype=pl.String),
+    }
+
+
+def _collective(trace: Trace, rows: Rows) -> Values:
+    kind = kinds(trace, rows)
+    frame = pl.DataFrame({"row": rows.astype(np.int64), "kind": kind, "bytes": sizes(trace, rows, kind)})
+    # Of work that carries no arguments the calls on the host tell kind and size.
+    calls = trace.of(collective_calls, None).select("row", "kind", "bytes").filter(pl.col("kind") != "other")
+    told = frame.join(calls, on="row", how="left", suffix="_told", maintain_order="left")
+    return _span(trace, rows) | {
+        "on_device": np.isin(trace.kind[rows], DEVICE_WORK),
+        "kind": told.select(pl.coalesce("kind_told", "kind")).to_series(),
+        "ranks": members(trace, rows),
+        "bytes": told.select(pl.coalesce("bytes_told", "bytes")).to_series(),
+    }
+
+
+def _module_rows(trace: Trace) -> Rows:
+    return np.flatnonzero(trace.of(enclosing_module) == np.arange(len(trace))).astype(np.int32)
+
+
+def _module(trace: Trace, rows: Rows) -> Values:
+    calls, modules = trace.of(call_tree), trace.of(enclosing_module)
+    around = calls.parent[rows]
+    parent = np.where(around >= 0, modules[around], -1).astype(np.int32)
+    depth = np.zeros(len(trace) + 1, np.int32)
+    for _ in range(int(calls.depth[rows].max(initial=0)) + 1):  # as deep as modules stand in one another
+        deeper = np.where(parent >= 0, depth[parent] + 1, 0)
+        if np.array_equal(deeper, depth[rows]):
+            break
+        depth[rows] = deeper
+    return _span(trace, rows) | {
+        "module": polars_columns.labelled(
+            trace.name[rows], lambda code: trace.strings.label(code).removeprefix(MODULE)
+        ),
+        "parent": polars_columns.rows(parent),
+        "parent_name": _names_of(trace, parent),
+        "depth": depth[rows],
+    }
+
+
+def _shown(identity: Any) -> str:
+    """A pid or tid as frames can hold it: halves of surrogate pairs replaced."""
+    return str(identity).encode("utf-8", "replace").decode()
+
+
+def _counter(trace: Trace, rows: Rows) -> Values:
+    found = trace.of(counters)
+    track, tracks = trace.track[rows], trace.tracks
+    return _span(trace, rows) | {
+        "track": track,
+        "process": polars_columns.labelled(track, lambda code: _shown(tracks.pids[code])),
+        "key": polars_columns.texts(trace.strings, found.key),
+        "value": polars_columns.numbers(found.value),
+    }
+
+
+# --- the tables
+
+TABLES: Final[dict[str, Table]] = {
+    "events": Table(
+        "Everything in the file.", EVENT_FIELDS, lambda trace: np.arange(len(trace), dtype=np.int32), _event
+    ),
+    "ops": Table("Operators of torch on the host.", OP_FIELDS, _of_kind(EventKind.HOST_OP), _call),
+    "kernels": Table("Kernels, copies and sets on devices.", KERNEL_FIELDS, _of_kind(*DEVICE_WORK), _kernel),
+    "launches": Table("Calls that launched device work.", LAUNCH_FIELDS, _launched, _launch),
+    "steps": Table(
+        "Steps of the training loop.",
+        STEP_FIELDS,
+        lambda trace: np.arange(len(trace.of(steps, None)), dtype=np.int32),
+        _steps,
+    ),
+    "memory": Table(
+        "Instants at which memory was taken or given back.", MEMORY_FIELDS, _of_kind(EventKind.MEMORY), _span
+    ),
+    "annotations": Table(
+        "Ranges that the user or a library named.",
+        ANNOTATION_FIELDS,
+        _of_kind(EventKind.ANNOTATION, EventKind.DEVICE_ANNOTATION),
+        _annotation,
+    ),
+    "frames": Table("Calls of Python functions.", FRAME_FIELDS, _of_kind(EventKind.PYTHON), _frame),
+    "modules": Table("Calls of the forward of an nn.Module.", MODULE_FIELDS, _module_rows, _module),
+    "collectives": Table(
+        "Collectives: the calls on the host, and the work on devices.", COLLECTIVE_FIELDS, collective_rows, _collective
+    ),
+    "counters": Table(
+        "Samples of the counters that the file holds.", COUNTER_FIELDS, lambda trace: trace.of(counters).rows, _counter
+    ),
+}
+"""All declared tables, by name."""

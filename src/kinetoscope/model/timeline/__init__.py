@@ -1,0 +1,1 @@
+"""The timeline: tracks, their layout, ranges, events and search."""

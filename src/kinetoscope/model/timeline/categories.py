@@ -1,0 +1,59 @@
+"""What the timeline colours an event as."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.model.execution.call_tree import is_asynchronous
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.runtime_calls import WAITS, call_kinds
+from kinetoscope.model.steps.data_loading import is_data_loading
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.trace import Trace
+
+MARK_KINDS: Final = (
+    "computation",
+    "communication",
+    "memory",
+    "data_loading",
+    "runtime",
+    "host",
+    "annotation",
+    "python",
+    "waiting",
+    "other",
+)
+"""Kinds of marks. Of two that have the same time in one mark the first counts."""
+
+_OF_EVENT: Final = {
+    EventKind.HOST_OP: "host",
+    EventKind.ANNOTATION: "annotation",
+    EventKind.PYTHON: "python",
+    EventKind.RUNTIME: "runtime",
+    EventKind.DEVICE_ANNOTATION: "annotation",
+    EventKind.DEVICE_SYNC: "waiting",
+    EventKind.COUNTER_RANGE: "computation",
+}
+_OF_WORK: Final = {
+    WorkKind.COMPUTATION: "computation",
+    WorkKind.COMMUNICATION: "communication",
+    WorkKind.MEMCPY: "memory",
+    WorkKind.MEMSET: "memory",
+}
+
+
+def mark_kinds(trace: Trace) -> NDArray[np.uint8]:
+    """Which of MARK_KINDS each event is: uint8 [events]."""
+    number = {kind: place for place, kind in enumerate(MARK_KINDS)}
+    of_event = np.array([number[_OF_EVENT.get(kind, "other")] for kind in EventKind], np.uint8)
+    kinds = of_event[trace.kind]
+    kinds[trace.of(is_data_loading)] = number["data_loading"]
+    kinds[trace.of(is_asynchronous)] = number["communication"]
+    kinds[np.isin(trace.of(call_kinds), WAITS)] = number["waiting"]
+    work = trace.of(device_work)
+    of_work = np.array([number[_OF_WORK[kind]] for kind in WorkKind], np.uint8)
+    kinds[work.rows] = of_work[work.kind]
+    return kinds

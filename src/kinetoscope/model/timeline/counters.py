@@ -1,0 +1,268 @@
+"""The counters beside the lanes of a timeline: how much is used, queued, moved and held, from moment to moment.
+
+They are the numbers of the analyses of utilization, queue length, memory bandwidth and memory, and the counters that a
+file itself holds. Each kind is computed when one of its lanes is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group_in_order
+from kinetoscope.algorithms.intervals.intervals import union
+from kinetoscope.algorithms.intervals.sweeps import Curve, count_open, sum_open
+from kinetoscope.algorithms.layout.sampling import Sampled, sampled
+from kinetoscope.model.device.copies import copies, transfers
+from kinetoscope.model.device.queues import queues
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.memory.allocator import memory_instants
+from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.selection import ALL
+from kinetoscope.model.timeline.tracks import lanes
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.counters import counters
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Unit
+
+MOST: Final = 64
+"""Lanes of counters at most."""
+
+_ALWAYS: Final = -(1 << 62)
+"""Before all times, ns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A lane of a counter.
+
+    Attributes:
+        id: tells it from the others of the trace.
+        title: what it is called.
+        source: the kind of counter that it is, see `_SOURCES`.
+        place: which of those of this kind.
+        kind: what it is coloured as.
+        unit: of its levels.
+        max: the greatest level that it can have, if there is one.
+    """
+
+    id: str
+    title: str
+    source: str
+    place: int
+    kind: str
+    unit: Unit
+    max: float | None = None
+
+
+def counter_lanes(trace: Trace) -> tuple[Counter, ...]:
+    """The counters that are shown of a trace: the first MOST. Ask by `trace.of`."""
+    return trace.of(all_counters)[:MOST]
+
+
+def all_counters(trace: Trace) -> tuple[Counter, ...]:
+    """The counters that a trace has."""
+    found = []
+    for source, (titles, _, kind, unit, most) in _SOURCES.items():
+        for place, title in enumerate(titles(trace)):
+            found.append(Counter(f"{source}.{place}", title, source, place, kind, unit, most))
+    return tuple(found)
+
+
+def counter_curve(trace: Trace, source: str, place: int) -> Sampled:
+    """The levels of a counter, over times as the file counts them. Ask by `trace.of`."""
+    return trace.of(_curves, source)[place]
+
+
+def _curves(trace: Trace, source: str) -> tuple[Sampled, ...]:
+    return tuple(_SOURCES[source][1](trace))
+
+
+_KERNELS: Final = (WorkKind.COMPUTATION, WorkKind.COMMUNICATION)
+
+
+def _devices(trace: Trace) -> list[int]:
+    """The devices that have kernels."""
+    work = trace.of(device_work)
+    return [int(device) for device in np.unique(work.device[work.of(*_KERNELS)])]
+
+
+def device_titles(trace: Trace) -> dict[int, str]:
+    """What each device is called: `GPU 0`."""
+    work, named = trace.of(device_work), trace.of(lanes)
+    devices, first = np.unique(work.device, return_index=True)
+    tracks = trace.track[work.rows[first]].tolist()
+    return {device: named[track].process for device, track in zip(devices.tolist(), tracks, strict=True)}
+
+
+def _per_device(what: str) -> Callable[[Trace], list[str]]:
+    return lambda trace: [f"{trace.of(device_titles)[device]} · {what}" for device in _devices(trace)]
+
+
+def _of_curve(curve: Curve, groups: int) -> Iterator[Sampled]:
+    """The curves of the groups: 0 before the first point of each."""
+    bounds = np.searchsorted(curve.group, np.arange(groups + 1))
+    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        yield sampled(
+            np.concatenate([[_ALWAYS], curve.time[low:high]]).astype(np.int64),
+            np.concatenate([[0.0], curve.level[low:high]]),
+        )
+
+
+# --- what devices do
+
+
+def _kernels(trace: Trace, device: int) -> NDArray[np.int64]:
+    """Places in `device_work` of the kernels of a device."""
+    work = trace.of(device_work)
+    return np.flatnonzero(work.of(*_KERNELS) & (work.device == device))
+
+
+def _utilization(trace: Trace) -> Iterator[Sampled]:
+    work = trace.of(device_work)
+    for device in _devices(trace):
+        kernels = _kernels(trace, device)
+        busy = union(work.start[kernels], work.end[kernels])
+        yield from _of_curve(count_open(np.zeros(len(busy.start), np.int32), *busy), 1)
+
+
+def _blocks(trace: Trace) -> NDArray[np.float64]:
+    """Blocks per multiprocessor of each piece of device work, NaN if not known."""
+    blocks = arguments.floats(trace, "blocks_per_sm", trace.of(device_work).rows)
+    return np.where(blocks >= 0, blocks, np.nan)
+
+
+def _filling_devices(trace: Trace) -> list[int]:
+    """Devices of which it was recorded how many blocks their kernels have."""
+    known = ~np.isnan(trace.of(_blocks))
+    return [device for device in _devices(trace) if known[_kernels(trace, device)].any()]
+
+
+def _filling_titles(trace: Trace) -> list[str]:
+    return [f"{trace.of(device_titles)[device]} · SM efficiency" for device in _filling_devices(trace)]
+
+
+def _filling(trace: Trace) -> Iterator[Sampled]:
+    work = trace.of(device_work)
+    for device in _filling_devices(trace):
+        kernels = _kernels(trace, device)
+        blocks = np.minimum(np.nan_to_num(trace.of(_blocks)[kernels]), 1.0)
+        curve = sum_open(np.zeros(len(kernels), np.int32), work.start[kernels], work.end[kernels], blocks)
+        yield from _of_curve(curve._replace(level=np.minimum(curve.level, 1.0)), 1)
+
+
+def _queues(trace: Trace) -> Iterator[Sampled]:
+    found, devices = queues(trace, ALL), _devices(trace)
+    place = np.searchsorted(devices, found.device)
+    here = np.isin(found.device, devices)[found.queue]
+    of = place[found.queue][here].astype(np.int32)
+    yield from _of_curve(count_open(of, found.start[here], found.end[here]), len(devices))
+
+
+def _copy_titles(trace: Trace) -> list[str]:
+    every, work = trace.of(copies), trace.of(device_work)
+    _, example = group_in_order(work.device[every.work], every.direction)
+    return [
+        f"{trace.of(device_titles)[device]} · {every.directions[direction]} bandwidth"
+        for device, direction in zip(
+            work.device[every.work[example]].tolist(), every.direction[example].tolist(), strict=True
+        )
+    ]
+
+
+def _bandwidth(trace: Trace) -> Iterator[Sampled]:
+    found = transfers(scope(trace, ALL))
+    return _of_curve(found.bandwidth, len(found))
+
+
+# --- memory
+
+
+def _memory_devices(trace: Trace) -> list[tuple[int, bool]]:
+    """Each device with memory, and then again where it is told how much its allocator holds."""
+    found = trace.of(memory_instants)
+    held = np.zeros(len(found.devices), np.bool_)
+    held[found.device[found.reserved >= 0]] = True
+    return [(each, what) for each in range(len(found.devices)) for what in (False, True) if held[each] or not what]
+
+
+def _memory_titles(trace: Trace) -> list[str]:
+    found = trace.of(memory_instants)
+    return [
+        f"{found.device_name(device)} · memory {'reserved' if reserved else 'allocated'}"
+        for device, reserved in _memory_devices(trace)
+    ]
+
+
+def _memory(trace: Trace) -> Iterator[Sampled]:
+    found = trace.of(memory_instants)
+    for device, reserved in _memory_devices(trace):
+        places = found.of_device(device)
+        levels = (found.reserved if reserved else found.allocated)[places].astype(np.float64)
+        levels[levels < 0] = np.nan
+        before = np.nan if reserved else max(found.before(int(places[0])), 0)
+        yield sampled(
+            np.concatenate([[_ALWAYS], found.time[places]]).astype(np.int64), np.concatenate([[before], levels])
+        )
+
+
+# --- what the file holds
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """The counters of the file: titles, the one of each sample, times and values in order of time."""
+
+    titles: tuple[str, ...]
+    code: NDArray[np.int32]
+    time: NDArray[np.int64]
+    value: NDArray[np.float64]
+
+
+def _recorded(trace: Trace) -> _Recorded:
+    found = counters(trace)
+    code, first = group_in_order(trace.track[found.rows], trace.name[found.rows], found.key)
+    names, named = trace.strings, trace.of(lanes)
+    titles = []
+    for example in first.tolist():
+        row = int(found.rows[example])
+        parts = (
+            named[int(trace.track[row])].process,
+            names.label(int(trace.name[row])),
+            names.label(int(found.key[example])),
+        )
+        titles.append(" · ".join(dict.fromkeys(part.strip() for part in parts if part.strip())))
+    order = np.argsort(trace.start[found.rows], kind="stable")
+    return _Recorded(tuple(titles), code[order], trace.start[found.rows][order], found.value[order])
+
+
+def _recorded_titles(trace: Trace) -> list[str]:
+    return list(trace.of(_recorded).titles) if (trace.kind == EventKind.COUNTER).any() else []
+
+
+def _recorded_curves(trace: Trace) -> Iterator[Sampled]:
+    found = trace.of(_recorded)
+    for each in range(min(len(found.titles), MOST)):
+        here = found.code == each
+        yield sampled(
+            np.concatenate([[_ALWAYS], found.time[here]]).astype(np.int64),
+            np.concatenate([[np.nan], found.value[here]]),
+        )
+
+
+_Titles = Callable[[Trace], list[str]]
+_Curves = Callable[[Trace], Iterator[Sampled]]
+_SOURCES: Final[dict[str, tuple[_Titles, _Curves, str, Unit, float | None]]] = {
+    "utilization": (_per_device("utilization"), _utilization, "computation", "fraction", 1.0),
+    "sm_efficiency": (_filling_titles, _filling, "computation", "fraction", 1.0),
+    "queue": (_per_device("queue"), _queues, "runtime", "", None),
+    "bandwidth": (_copy_titles, _bandwidth, "memory", "bytes/s", None),
+    "memory": (_memory_titles, _memory, "host", "bytes", None),
+    "recorded": (_recorded_titles, _recorded_curves, "host", "", None),
+}
+"""Of each kind of counter: titles of its lanes, their curves, colour, unit, and the greatest level if it is known."""

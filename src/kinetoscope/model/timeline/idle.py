@@ -1,0 +1,54 @@
+"""Which threads of the host only wait: pools that nobody uses, monitors of progress bars, workers without work."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.membership import any_of
+from kinetoscope.model.execution.call_tree import call_tree, main_thread
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.runtime_calls import WAITS, call_kinds
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.trace import Trace
+
+_WAITS: Final = re.compile(
+    r"(?:: |<built-in (?:method|function) |<method ')_?(?:wait\w*|acquire\w*|select|poll|sleep|accept|recv\w*)\b"
+    r"|\bqueue\.py\(\d+\): get\b"
+)
+_MOST: Final = 0.98
+"""Share of a thread's own time from which on it does nothing but wait."""
+
+
+def waiting_tracks(trace: Trace) -> frozenset[int]:
+    """The threads that spend all but 2 % of their time in calls that wait. Ask by `trace.of`.
+
+    The main thread and those that launch device work are none of them.
+    """
+    calls = trace.of(call_tree)
+    launch = trace.of(device_work).launch
+    working = {trace.of(main_thread), *np.unique(trace.track[launch[launch >= 0]]).tolist()}
+    others = [track for track in np.flatnonzero(np.diff(calls.offsets)).tolist() if track not in working]
+    parts = [calls.order[calls.offsets[track] : calls.offsets[track + 1]] for track in others]
+    rows = np.concatenate([np.empty(0, np.int32), *parts])
+    own = _own_time(trace, rows)
+    codes = [code for code in np.unique(trace.name[rows]).tolist() if _WAITS.search(trace.strings.glance(code))]
+    waits = (trace.kind[rows] == EventKind.PYTHON) & any_of(trace.name[rows], codes)
+    waits |= any_of(trace.of(call_kinds)[rows], WAITS)
+    tracks = len(trace.tracks)
+    whole = np.bincount(trace.track[rows], weights=own, minlength=tracks)
+    waited = np.bincount(trace.track[rows], weights=np.where(waits, own, 0), minlength=tracks)
+    return frozenset(np.flatnonzero((whole > 0) & (waited >= _MOST * whole)).tolist())
+
+
+def _own_time(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Duration of all calls of some threads less that of the calls directly inside each, ns."""
+    parent = trace.of(call_tree).parent[rows]
+    length = np.maximum(trace.end[rows] - trace.start[rows], 0)
+    own = np.zeros(len(trace), np.int64)
+    own[rows] = length
+    np.subtract.at(own, parent[parent >= 0], length[parent >= 0])
+    return np.maximum(own[rows], 0)

@@ -1,0 +1,263 @@
+"""What happens in a stretch of time: how busy the devices are, what the host does while they idle, what takes most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, exclusive, intersection, merge, union
+from kinetoscope.model.device.busy import busy
+from kinetoscope.model.execution.autograd import backward_links
+from kinetoscope.model.execution.call_tree import STEP, call_tree, main_thread, whole_parent
+from kinetoscope.model.execution.calls import call_names
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.runtime_calls import WAITS, call_kinds
+from kinetoscope.model.execution.work_before import work_before
+from kinetoscope.model.steps.data_loading import is_data_loading
+from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.selection import ALL
+from kinetoscope.model.steps.steps import steps
+from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
+from kinetoscope.model.timeline.layout import timeline
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+KINDS: Final = ("computation", "communication", "memory")
+
+PHASES: Final = ("data loading", "waiting", "optimizer", "backward", "forward", "operators", "python", "nothing")
+"""What the host can be doing; each instant belongs to the first that is going on. In a trace without a backward pass
+operators are not said to be of the forward pass."""
+
+_OPTIMIZER: Final = ("Optimizer.", "optimizer")
+_BACKWARD: Final = ("backward", "Backward")
+_FORWARD: Final = ("forward", "Forward")
+"""Words in the names of ranges that somebody named; in 2021 that of the optimizer was an operator."""
+
+_MARKS: Final = (STEP, "[pl][")
+_MARKED: Final = (EventKind.HOST_OP, EventKind.ANNOTATION)
+_RANGES: Final = (EventKind.ANNOTATION,)
+_TOP: Final = 5
+
+
+class Top(NamedTuple):
+    """What takes much of the time: name code, kind of mark, ns, calls that touch the range, row of the longest."""
+
+    name: int
+    kind: str
+    time: int
+    calls: int
+    row: int
+
+
+@dataclass(frozen=True)
+class Range:
+    """A stretch of time.
+
+    Attributes:
+        length: of what was recorded, ns.
+        steps: numbers of the steps that reach into it, as the device sees them; whole: whether all of each is in it.
+        marked: whether steps were marked or found at all.
+        busy: time of each device with any work, ns.
+        kinds: int64 [KINDS], time of each kind, each instant of a device once, the mean of the devices, ns.
+        before: time of work from before the recording, the sum of the devices, ns.
+        idle: int64 [PHASES], idle time of devices by what the host does, the sum of the devices, ns.
+        longest: start and end of the longest stretch in which all devices idle, ns after the origin; None for none.
+        host: time in which the main thread is in a call, ns.
+        device_top, host_top: what takes most on devices, and (as self time) on the host.
+    """
+
+    length: int
+    steps: tuple[int, ...]
+    whole: bool
+    marked: bool
+    busy: dict[int, int]
+    kinds: tuple[float, ...]
+    before: int
+    idle: NDArray[np.int64]
+    longest: tuple[int, int] | None
+    host: int
+    device_top: tuple[Top, ...]
+    host_top: tuple[Top, ...]
+
+
+def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) -> Range:
+    """What of the stretch from `begin` to `end`, ns after the origin, was recorded; `steps_by` as for `steps`."""
+    origin, last = trace.of(timeline).origin, trace.of(timeline).end
+    begin = min(max(begin, 0), max(last, 0))
+    end = max(min(end, last), begin)
+    window = Intervals(np.array([origin + begin]), np.array([origin + end]))
+    devices = [(device, tuple(_cut(each, window) for each in classes)) for device, *classes in trace.of(_busy)]
+    phases = [_cut(phase, window) for phase in trace.of(_phases)]
+    kinds = np.zeros(len(KINDS))
+    idle = np.zeros(len(PHASES), np.int64)
+    ran = {}
+    before = 0
+    quiet = window if devices else Intervals(window.start[:0], window.end[:0])
+    for device, classes in devices:
+        kinds += exclusive(window, classes)[0, : len(KINDS)]
+        worked = merge(*classes)
+        ran[device] = worked.length
+        earlier = intersection(window, trace.of(work_before).of_device(device, worked))
+        before += earlier.length
+        gaps = difference(difference(window, worked), earlier)
+        idle += _charged(gaps, phases)
+        quiet = intersection(quiet, gaps)
+    found = trace.of(steps, steps_by)
+    inside = (found.device.start < window.end) & (found.device.end > window.start)
+    whole = (found.device.start >= window.start) & (found.device.end <= window.end)
+    longest = None
+    if len(quiet.start):
+        place = int(np.argmax(quiet.end - quiet.start))
+        longest = int(quiet.start[place]) - origin, int(quiet.end[place]) - origin
+    return Range(
+        length=end - begin,
+        steps=tuple(found.number[inside].tolist()),
+        whole=bool(whole[inside].all()),
+        marked=found.origin != "window",
+        busy=ran,
+        kinds=tuple((kinds / max(len(devices), 1)).tolist()),
+        before=before,
+        idle=idle,
+        longest=longest,
+        host=_cut(trace.of(_main_calls), window).length,
+        device_top=_device_top(trace, window),
+        host_top=_host_top(trace, window),
+    )
+
+
+def _charged(gaps: Intervals, phases: Sequence[Intervals]) -> NDArray[np.int64]:
+    """The time of gaps by what the host does in them, each instant for the first: int64 [PHASES]."""
+    left = [gaps.length]
+    for phase in phases:
+        gaps = difference(gaps, phase)
+        left.append(gaps.length)
+    return np.array([*(before - after for before, after in pairwise(left)), left[-1]])
+
+
+def _cut(intervals: Intervals, window: Intervals) -> Intervals:
+    """What of a union lies in a window."""
+    low = int(np.searchsorted(intervals.end, window.start[0], side="right"))
+    high = int(np.searchsorted(intervals.start, window.end[0]))
+    return Intervals(*(np.clip(ends[low:high], window.start[0], window.end[0]) for ends in intervals))
+
+
+def _busy(trace: Trace) -> tuple[tuple[int, Intervals, Intervals, Intervals], ...]:
+    """Each device, and when work of each of KINDS ran."""
+    return tuple((each.device, each.computation, each.communication, each.memory) for each in busy(scope(trace, ALL)))
+
+
+def _main_calls(trace: Trace) -> Intervals:
+    calls = trace.of(call_tree)
+    marks = trace.of(_marks)
+    parent = np.where(calls.parent >= 0, marks[calls.parent], False)
+    outermost = ((calls.depth == 0) | parent) & ~marks & (trace.track == trace.of(main_thread)) & calls.member
+    return union(trace.start[outermost], trace.end[outermost])
+
+
+def _phases(trace: Trace) -> tuple[Intervals, ...]:
+    """When the host was in each of PHASES but the last, on the threads that launch work."""
+    kind = trace.kind
+    working = trace.of(call_tree).member & np.isin(trace.track, list(trace.of(_threads)))
+    ops = kind == EventKind.HOST_OP
+    links = trace.of(backward_links).forward >= 0
+    backward = links | _named(trace, _RANGES, _BACKWARD) | (arguments.integers(trace, "forward_thread") > 0)
+    launching = working & (ops | (kind == EventKind.RUNTIME)) & ~trace.of(_marks)
+    nothing = np.zeros(len(trace), np.bool_)
+    chosen = {
+        "data loading": trace.of(is_data_loading),
+        "waiting": working & np.isin(trace.of(call_kinds), WAITS),
+        "optimizer": working & _named(trace, _MARKED, _OPTIMIZER),
+        "backward": working & backward,
+        "forward": (working & _named(trace, _RANGES, _FORWARD)) | (launching if links.any() else nothing),
+        "operators": nothing if links.any() else launching,
+        "python": working & (kind == EventKind.PYTHON),
+    }
+    return tuple(_united(trace, chosen[phase]) for phase in PHASES[:-1])
+
+
+def _named(trace: Trace, kinds: tuple[EventKind, ...], words: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Which events of these kinds have one of these words in their name: bool [events]."""
+    return rows_named(trace, lambda name: any(word in name for word in words), *kinds, holding=words)
+
+
+def _united(trace: Trace, chosen: NDArray[np.bool_]) -> Intervals:
+    """The union of these calls; those directly inside another one of them add nothing."""
+    parent = trace.of(call_tree).parent
+    rows = np.flatnonzero(chosen)
+    rows = rows[(parent[rows] < 0) | ~chosen[parent[rows]]]
+    return union(trace.start[rows], trace.end[rows])
+
+
+# --- what takes most
+
+
+def _device_top(trace: Trace, window: Intervals) -> tuple[Top, ...]:
+    work = trace.of(device_work)
+    here = np.flatnonzero((work.start < window.end) & (work.end > window.start))
+    time = np.minimum(work.end[here], window.end) - np.maximum(work.start[here], window.start)
+    return _top(trace, work.rows[here], time)
+
+
+def _host_top(trace: Trace, window: Intervals) -> tuple[Top, ...]:
+    """By self time, durations less those of the calls directly inside; on the threads that launch work."""
+    around = trace.of(whole_parent)
+    parts = [_calls_within(trace, track, window) for track in sorted(trace.of(_threads))]
+    rows = np.concatenate([np.empty(0, np.int32), *parts])
+    time = np.clip(trace.end[rows], *window) - np.clip(trace.start[rows], *window)
+    rows, time = rows[time > 0], time[time > 0]
+    own = np.zeros(len(trace), np.int64)  # nothing of it is touched but what is in the window
+    own[rows] = time
+    inside = around[rows] >= 0
+    np.subtract.at(own, around[rows[inside]], time[inside])
+    rows = rows[~trace.of(_marks)[rows]]
+    return _top(trace, rows, own[rows])
+
+
+def _threads(trace: Trace) -> frozenset[int]:
+    """The tracks of the main thread, of the backward pass, and of all that launch work."""
+    backward = np.unique(trace.track[trace.of(backward_links).forward >= 0]).tolist()
+    launch = trace.of(device_work).launch
+    launching = np.unique(trace.track[launch[launch >= 0]]).tolist()
+    return frozenset([trace.of(main_thread), *backward, *launching]) - {-1}
+
+
+def _calls_within(trace: Trace, track: int, window: Intervals) -> NDArray[np.int32]:
+    """The calls of a thread that touch a window: those that begin in it, and those that run when it begins."""
+    calls = trace.of(call_tree)
+    order = calls.order[calls.offsets[track] : calls.offsets[track + 1]]
+    low, high = (int(np.searchsorted(trace.start[order], end[0])) for end in window)
+    open_ = [] if low == 0 else [int(order[low - 1])]
+    while open_ and (above := int(calls.parent[open_[-1]])) >= 0:
+        open_.append(above)
+    return np.concatenate([np.array(open_, np.int32), order[low:high]])
+
+
+def _marks(trace: Trace) -> NDArray[np.bool_]:
+    """Which calls are marks of steps around others: bool [events]."""
+    return rows_named(trace, lambda name: name.startswith(_MARKS), *_MARKED, holding=_MARKS)
+
+
+def _top(trace: Trace, rows: NDArray[np.int32], time: NDArray[np.int64]) -> tuple[Top, ...]:
+    if not len(rows):
+        return ()
+    codes, first = group(trace.of(call_names)[rows], trace.kind[rows])
+    total = sum_by(codes, len(first), time)
+    calls = np.bincount(codes, minlength=len(first))
+    found = []
+    for place in np.argsort(-total, kind="stable")[:_TOP].tolist():
+        if total[place] <= 0:
+            break
+        of = np.flatnonzero(codes == place)
+        longest = int(rows[of[np.argmax(time[of])]])
+        kind = MARK_KINDS[trace.of(mark_kinds)[longest]]
+        name = int(trace.of(call_names)[longest])
+        found.append(Top(name, kind, int(total[place]), int(calls[place]), longest))
+    return tuple(found)

@@ -1,0 +1,116 @@
+"""Events found by a part of their name, in order of time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.layout.packing import by_number
+from kinetoscope.model.timeline.layout import timeline, times
+from kinetoscope.model.trace.trace import Trace
+
+Direction = Literal["next", "previous"]
+
+BUCKETS: Final = 512
+
+_CODE, _NAME = "code", "name"
+
+
+_FEW: Final = 64
+"""One event of so many, and less: hits that are few are sorted, many are picked from all events in order of time."""
+
+
+@dataclass(frozen=True)
+class Hits:
+    """What was found.
+
+    Attributes:
+        rows: int32 [hits], by start, then by row.
+        codes: int32 [names], the names that match, ascending.
+    """
+
+    rows: NDArray[np.int32]
+    codes: NDArray[np.int32]
+
+
+def hits(trace: Trace, text: str) -> Hits:
+    """The events that are drawn and have `text` in their name, whatever the case. Ask by `trace.of`."""
+    names, found, in_time = trace.of(_names), trace.of(_by_name), trace.of(_in_time)
+    codes = names.filter(pl.col(_NAME).str.contains(text.lower(), literal=True))[_CODE].to_numpy()
+    counts = found.offsets[codes + 1] - found.offsets[codes]
+    if counts.sum() * _FEW > len(found.rows):
+        matches = np.zeros(len(trace.strings), np.bool_)
+        matches[codes] = True
+        return Hits(in_time[matches[trace.name[in_time]]], codes)
+    steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    rows = np.sort(found.rows[np.repeat(found.offsets[codes], counts) + steps])
+    return Hits(rows[np.argsort(times(trace)[0][rows], kind="stable")], codes)
+
+
+def near(trace: Trace, found: Hits, after: int | None, direction: Direction) -> int:
+    """The place of the hit that follows a row in time, or comes before it; at the end it begins anew. −1 for none.
+
+    Without a row it is the first one, or the last.
+    """
+    if not len(found.rows):
+        return -1
+    if after is None:
+        return 0 if direction == "next" else len(found.rows) - 1
+    time = int(times(trace)[0][after])
+    low, high = _place(trace, found, time), _place(trace, found, time + 1)
+    same = found.rows[low:high]  # of one instant, by row
+    if direction == "next":
+        place = low + int(np.searchsorted(same, after, side="right"))
+    else:
+        place = low + int(np.searchsorted(same, after, side="left")) - 1
+    return place % len(found.rows)
+
+
+def within(trace: Trace, found: Hits, begin: int, end: int) -> Hits:
+    """Those that start from `begin` to before `end`, ns as the file counts them."""
+    return Hits(found.rows[_place(trace, found, begin) : _place(trace, found, end)], found.codes)
+
+
+def by_bucket(trace: Trace, found: Hits) -> NDArray[np.int64]:
+    """How many start in each of BUCKETS equal stretches of the timeline: int64 [BUCKETS]."""
+    layout = trace.of(timeline)
+    bucket = max(-(-layout.end // BUCKETS), 1)
+    cuts = [_place(trace, found, layout.origin + bucket * number) for number in range(1, BUCKETS)]
+    return np.diff([0, *cuts, len(found.rows)])
+
+
+def _place(trace: Trace, found: Hits, time: int) -> int:
+    """The place of the first hit that starts at a time or later."""
+    start = times(trace)[0]
+    return bisect_left(found.rows, time, key=start.__getitem__)
+
+
+@dataclass(frozen=True)
+class _ByName:
+    """The events that are drawn, by name: int32 [drawn]; int64 [strings + 1], where those of each name begin."""
+
+    rows: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+
+def _by_name(trace: Trace) -> _ByName:
+    drawn = np.flatnonzero((trace.of(timeline).layer >= 0) & (trace.name >= 0)).astype(np.int32)
+    return _ByName(*by_number(trace.name, drawn, len(trace.strings)))
+
+
+def _in_time(trace: Trace) -> NDArray[np.int32]:
+    """The events that are drawn and have a name, by start, then by row: int32 [drawn]."""
+    rows = np.flatnonzero((trace.of(timeline).layer >= 0) & (trace.name >= 0)).astype(np.int32)
+    return rows[np.argsort(times(trace)[0][rows], kind="stable")]
+
+
+def _names(trace: Trace) -> pl.DataFrame:
+    """The names of what is drawn, in lower case."""
+    codes = np.flatnonzero(np.diff(trace.of(_by_name).offsets)).astype(np.int32)
+    texts = [trace.strings.glance(code).lower() for code in codes.tolist()]
+    return pl.DataFrame({_CODE: codes, _NAME: pl.Series(texts, dtype=pl.String)})

@@ -1,0 +1,151 @@
+"""The arguments of events by one name each, whatever the era and the vendor that wrote them.
+
+No other module spells an argument's key: what Kineto calls "External id" today was "external id" in 2021, and stands
+here as `external_id`. Where one event has several of an argument's keys, the first of the list counts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.membership import any_of
+from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING
+from kinetoscope.model.trace.trace import Trace
+
+ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
+    # links
+    "external_id": ("External id", "external id"),
+    "correlation": ("correlation",),
+    "sequence": ("Sequence number",),
+    "forward_thread": ("Fwd thread id",),
+    "record_function": ("Record function id",),
+    "event_index": ("Ev Idx", "Profiler Event Index"),
+    "python_id": ("Python id",),
+    "python_parent": ("Python parent id",),
+    "python_module": ("Python module id",),
+    # operators
+    "input_dims": ("Input Dims", "Input dims"),
+    "input_types": ("Input type",),
+    "input_strides": ("Input Strides",),
+    "concrete_inputs": ("Concrete Inputs",),
+    "call_stack": ("Call stack",),
+    "module_hierarchy": ("Module Hierarchy",),
+    "finished": ("finished",),
+    # device work
+    "device": ("device", "Device"),
+    "context": ("context",),
+    "stream": ("stream",),
+    "grid": ("grid",),
+    "block": ("block",),
+    "registers": ("registers per thread",),
+    "shared_memory": ("shared memory",),
+    "blocks_per_sm": ("blocks per SM",),
+    "warps_per_sm": ("warps per SM",),
+    "occupancy": ("est. achieved occupancy %",),
+    "priority": ("priority",),
+    "graph": ("graph id",),
+    "graph_node": ("graph node id",),
+    "bytes": ("bytes", "size", "mem size"),  # CUDA; HIP calls and MTIA's copies; MTIA's calls ("123 bytes")
+    "bandwidth": ("memory bandwidth (GB/s)",),
+    "copy_direction": ("direction", "kind"),  # MTIA ("DEVICE_TO_HOST"); ROCm ("HtoD")
+    # waits recorded on streams
+    "wait_on_stream": ("wait_on_stream",),
+    "wait_on_record": ("wait_on_cuda_event_record_corr_id",),
+    # memory instants
+    "memory_bytes": ("Bytes",),
+    "address": ("Addr",),
+    "allocated": ("Total Allocated",),
+    "reserved": ("Total Reserved",),
+    "memory_device_type": ("Device Type",),
+    "memory_device": ("Device Id",),
+    # collectives
+    "collective": ("Collective name",),
+    "process_group": ("Process Group Name", "Process Group ID"),
+    "process_group_description": ("Process Group Description",),
+    "process_group_ranks": ("Process Group Ranks",),
+    "group_size": ("Group size",),
+    "first_rank": ("Global rank start",),
+    "rank_stride": ("Global rank stride",),
+    "collective_sequence": ("Seq",),
+    "communicator": ("Comms Id",),
+    "elements_in": ("In msg nelems",),
+    "elements_out": ("Out msg nelems",),
+    "element_type": ("dtype",),
+    "split_in": ("In split size",),
+    "split_out": ("Out split size",),
+    "source_rank": ("Src Rank",),
+    "destination_rank": ("Dst Rank",),
+}
+"""The keys of each argument, the newest first."""
+
+_NUMBER_FIRST: Final = re.compile(r"\s*(-?\d{1,18})(?!\d|\.)")
+"""A number at the beginning of a text, as ROCm ("4096") and MTIA ("123 bytes") write sizes."""
+
+
+def keys_of(trace: Trace, name: str) -> tuple[str, ...]:
+    """Those keys of an argument that the trace has at all, the first to be looked at first."""
+    return tuple(key for key in ARGUMENTS[name] if trace.strings.code(key) >= 0)
+
+
+def kinds(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.int8]:
+    """Kind of the argument of each row (see `shapes`): int8, −1 where it has none."""
+    result = np.full(len(trace) if rows is None else len(rows), -1, np.int8)
+    for key in reversed(keys_of(trace, name)):
+        found = trace.kinds_of(key, rows)
+        np.copyto(result, found, where=found >= 0)
+    return result
+
+
+def has(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.bool_]:
+    """Which of the rows have the argument: bool."""
+    return kinds(trace, name, rows) >= 0
+
+
+def integers(trace: Trace, name: str, rows: NDArray[np.int32] | None = None, *, missing: int = -1) -> NDArray[np.int64]:
+    """The argument where it is an integer, or a text that begins with one, else `missing`: int64, one for each row.
+
+    A value may equal `missing`: `given` tells them apart.
+    """
+    result = np.full(len(trace) if rows is None else len(rows), missing, np.int64)
+    for key in reversed(keys_of(trace, name)):
+        found = trace.kinds_of(key, rows)
+        np.copyto(result, trace.integers(key, rows), where=found == INT)
+        texts = np.flatnonzero(found == STRING)
+        if len(texts):
+            result[texts] = _numbers(trace, trace.codes_of(key, rows)[texts], missing)
+    return result
+
+
+def given(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.bool_]:
+    """For which rows `integers` gives a value of the file and not `missing`: bool."""
+    unlikely = np.iinfo(np.int64).min
+    return np.asarray(integers(trace, name, rows, missing=unlikely) != unlikely)
+
+
+def floats(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
+    """The argument where it is a finite number, else NaN: float64, one for each row."""
+    result = np.full(len(trace) if rows is None else len(rows), np.nan)
+    for key in reversed(keys_of(trace, name)):
+        is_number = any_of(trace.kinds_of(key, rows), (INT, FLOAT, NUMBER_TEXT))
+        np.copyto(result, trace.floats(key, rows), where=is_number)
+    result[~np.isfinite(result)] = np.nan  # `inf` blocks per SM where Kineto did not know how many SMs there are
+    return result
+
+
+def codes(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.int64]:
+    """String codes of the argument where it is a text or nested JSON, else −1: int64, one for each row."""
+    result = np.full(len(trace) if rows is None else len(rows), -1, np.int64)
+    for key in reversed(keys_of(trace, name)):
+        is_text = any_of(trace.kinds_of(key, rows), (STRING, RAW))
+        np.copyto(result, trace.codes_of(key, rows), where=is_text)
+    return result
+
+
+def _numbers(trace: Trace, found: NDArray[np.int64], missing: int) -> NDArray[np.int64]:
+    distinct, places = np.unique(found, return_inverse=True)
+    matches = [_NUMBER_FIRST.match(trace.strings.text(code)) for code in distinct.tolist()]
+    return np.array([int(match[1]) if match else missing for match in matches], np.int64)[places]

@@ -1,0 +1,67 @@
+"""Counters: the series that a file itself holds, as events of phase C with a number for each series."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, SLOTS
+from kinetoscope.model.trace.trace import Trace
+
+
+@dataclass(frozen=True)
+class Counters:
+    """All samples, in the order of the file, those of one event in the order of its arguments.
+
+    Attributes:
+        rows: int32 [samples], row of the event.
+        key: int32 [samples], string code of the name of the series.
+        value: float64 [samples], NaN where it is no finite number.
+    """
+
+    rows: NDArray[np.int32]
+    key: NDArray[np.int32]
+    value: NDArray[np.float64]
+
+
+def counters(trace: Trace, kind: EventKind = EventKind.COUNTER) -> Counters:
+    """The samples of all counters, or those that another kind of event has for arguments; only numbers are any."""
+    events = trace.rows(kind)
+    found: list[tuple[NDArray[np.int32], int, int, NDArray[np.float64]]] = []
+    for shape in np.unique(trace.shape[events]).tolist():
+        rows = events[trace.shape[events] == shape]
+        slot = 0
+        for key, kind, level in trace.shapes.items[shape]:
+            if level == 1 and kind in (INT, FLOAT, NUMBER_TEXT):
+                found.append((rows, slot, key, _numbers(trace, kind, trace.values[trace.first[rows] + slot])))
+            slot += kind < SLOTS
+    if not found:
+        return Counters(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
+    rows = np.concatenate([rows for rows, _, _, _ in found])
+    slots = np.concatenate([np.full(len(rows), slot) for rows, slot, _, _ in found])
+    keys = np.concatenate([np.full(len(rows), key, np.int32) for rows, _, key, _ in found])
+    values = np.concatenate([values for _, _, _, values in found])
+    order = np.lexsort((slots, rows))
+    return Counters(rows[order], keys[order], values[order])
+
+
+def _numbers(trace: Trace, kind: int, bits: NDArray[np.int64]) -> NDArray[np.float64]:
+    if kind == INT:
+        return bits.astype(np.float64)
+    if kind == FLOAT:
+        values = bits.view(np.float64).copy()
+    else:
+        texts = {code: trace.strings.number(code) for code in np.unique(bits).tolist()}
+        values = np.array([_float(texts[code]) for code in bits.tolist()], np.float64)
+    values[~np.isfinite(values)] = np.nan
+    return values
+
+
+def _float(number: int | float | str) -> float:
+    try:
+        return np.nan if isinstance(number, str) else float(number)
+    except OverflowError:  # an integer beyond what a float64 reaches
+        return np.nan

@@ -1,0 +1,95 @@
+"""One event put together again from the columns, member by member: what makes the trace lossless."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from kinetoscope.model.trace.shapes import (
+    CAT,
+    FLOAT,
+    IN_COLUMN,
+    IN_TRACK,
+    INT,
+    NOT_AN_OBJECT,
+    NULL,
+    NUMBER_TEXT,
+    OPEN,
+    PH,
+    PID,
+    RAW,
+    SLOTS,
+    STRING,
+    TIME_INTEGER,
+    TRUE,
+    TS,
+)
+from kinetoscope.model.trace.trace import Trace
+
+
+def members(trace: Trace, row: int) -> Iterator[tuple[int, str, int, Any]]:
+    """Level, key, kind and value of each member of an event, in the order of the file, repeated keys included.
+
+    The value of RAW is its JSON text, that of NUMBER_TEXT the text of the number; `args` itself is a member of kind
+    OPEN whose members follow at level 1.
+    """
+    strings = trace.strings
+    slot = int(trace.first[row])
+    for key, kind, level in trace.shapes.items[int(trace.shape[row])]:
+        value: Any = None
+        if kind < SLOTS:
+            value = _slot_value(trace, kind, int(trace.values[slot]))
+            slot += 1
+        elif kind == IN_COLUMN:
+            value = _column_value(trace, key, row)
+        elif kind == IN_TRACK:
+            track = int(trace.track[row])
+            value = trace.tracks.pids[track] if key == PID else trace.tracks.tids[track]
+        elif kind not in (NULL, OPEN):
+            value = _time_value(trace, key, row, kind) if kind >= TIME_INTEGER else kind == TRUE
+        yield level, strings.text(key), kind, value
+
+
+def event(trace: Trace, row: int) -> Any:
+    """An event as `json.loads` would give it: of a repeated key the last value, as there."""
+    whole: dict[str, Any] = {}
+    for level, key, kind, value in members(trace, row):
+        if kind == RAW:
+            value = trace.strings.nested(value)
+        elif kind == NUMBER_TEXT:
+            value = trace.strings.number(value)
+        elif kind == OPEN:
+            value = {}
+        if level == NOT_AN_OBJECT:
+            return value
+        (whole if level == 0 else whole["args"])[key] = value
+    return whole
+
+
+def _slot_value(trace: Trace, kind: int, bits: int) -> Any:
+    if kind == INT:
+        return bits
+    if kind == FLOAT:
+        return struct.unpack("<d", struct.pack("<q", bits))[0]
+    return trace.strings.text(bits) if kind == STRING else bits
+
+
+def _column_value(trace: Trace, key: int, row: int) -> str:
+    if key == PH:
+        return chr(trace.ph[row])
+    return trace.strings.text(int(trace.category[row] if key == CAT else trace.name[row]))
+
+
+def _time_value(trace: Trace, key: int, row: int, kind: int) -> int | float:
+    start, end = int(trace.start[row]), int(trace.end[row])
+    nanoseconds = start if key == TS else end - start
+    if kind == TIME_INTEGER:
+        return nanoseconds // 1000
+    return float(microseconds(nanoseconds))
+
+
+def microseconds(nanoseconds: int) -> str:
+    """Nanoseconds as microseconds with three decimals, exactly, as text."""
+    whole, rest = divmod(abs(nanoseconds), 1000)
+    return f"{'-' if nanoseconds < 0 else ''}{whole}.{rest:03d}"

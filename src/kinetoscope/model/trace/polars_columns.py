@@ -1,0 +1,91 @@
+"""The border between NumPy and Polars: the only place where an array becomes a column and missing values become null.
+
+Going out, what is missing is told by a mask or by code −1 and becomes null. Coming back, a column with nulls is
+an array and a mask: `Series.to_numpy()` alone would turn integers with one null into float64 and destroy nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.model.trace.strings import Strings
+
+ENUM_LIMIT: Final = 1 << 16
+"""Distinct texts from which a column of texts is String and no longer Enum."""
+
+
+def column(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pl.Series:
+    """Values as a column of their own type, null where `valid` is false."""
+    series = pl.Series(np.ascontiguousarray(values))
+    if valid is None or valid.all():
+        return series
+    return series.set(pl.Series(~valid), None)
+
+
+def rows(values: NDArray[Any]) -> pl.Series:
+    """Numbers of rows, or other counts from 0, as a column; null where negative."""
+    return column(values, values >= 0)
+
+
+def numbers(values: NDArray[np.float64]) -> pl.Series:
+    """Floats as a column, null where NaN: nothing that we compute is NaN but what is missing."""
+    return column(values, ~np.isnan(values))
+
+
+def texts(strings: Strings, codes: NDArray[Any]) -> pl.Series:
+    """Strings as a column, null for code −1: an Enum, or String where there are very many."""
+    return labelled(codes, strings.label)
+
+
+def labelled(codes: NDArray[Any], label: Callable[[int], str]) -> pl.Series:
+    """The label of each code as a column, null for negative codes; `label` is asked once for each code."""
+    distinct, places = _distinct(codes)
+    labels = [label(code) for code in distinct]
+    categories = list(dict.fromkeys(labels))
+    if len(categories) >= ENUM_LIMIT:
+        return pl.Series(labels, dtype=pl.String).gather(_nullable(places))
+    index = {text: number for number, text in enumerate(categories)}  # two codes may have one label
+    physical = np.array([index[text] for text in labels] or [0], np.uint32)
+    series = column(physical[np.maximum(places, 0)], places >= 0)
+    return series.cat.to(pl.Enum(categories))
+
+
+def lists(strings: Strings, codes: NDArray[Any]) -> pl.Series:
+    """Nested JSON such as `[8, 1, 1]` as a column of lists of integers; null for −1 and for what is no such list."""
+    distinct, places = _distinct(codes)
+    values = [_integers(strings.nested(code)) for code in distinct]
+    return pl.Series(values, dtype=pl.List(pl.Int64)).gather(_nullable(places))
+
+
+def integers(series: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """A column of integers as int64 [rows], 0 where null, and which are not null: bool [rows]."""
+    valid = series.is_not_null().to_numpy()
+    return series.fill_null(0).cast(pl.Int64).to_numpy(), valid
+
+
+def _distinct(codes: NDArray[Any]) -> tuple[list[int], NDArray[np.int64]]:
+    """The codes that occur, ascending, and the place of each row's code among them; −1 for negative codes."""
+    if not len(codes) or int(codes.max()) < 0:
+        return [], np.full(len(codes), -1, np.int64)
+    seen = np.zeros(int(codes.max()) + 2, np.bool_)
+    seen[codes] = True
+    seen[-1] = False  # where code −1 has written
+    distinct = np.flatnonzero(seen)
+    place = np.full(len(seen), -1, np.int64)
+    place[distinct] = np.arange(len(distinct))
+    return distinct.tolist(), place[np.maximum(codes, -1)]
+
+
+def _nullable(places: NDArray[np.int64]) -> pl.Series:
+    return column(places.astype(np.uint32), places >= 0)
+
+
+def _integers(value: Any) -> list[int] | None:
+    if not isinstance(value, list) or not all(isinstance(x, int) and abs(x) < 1 << 63 for x in value):
+        return None
+    return value

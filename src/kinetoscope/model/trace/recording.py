@@ -1,0 +1,84 @@
+"""What our own recorder knew of the run that a trace is of: it stands in the trace, and in the sidecar beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kinetoscope.model.trace.trace import Trace
+
+_KEY: Final = "kinetoscope"
+_LARGEST: Final = 1 << 63
+_LONGEST: Final = 160
+"""Characters of a reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What was known when the trace was recorded; what was not is empty.
+
+    Attributes:
+        run: name of the run.
+        command: what was typed.
+        commit, branch: of the checkout that the job ran in.
+        versions: of Python, torch, frameworks, ..., by name.
+        about: what the user gave: parameters, batch_size, precision; any JSON, nothing of it checked.
+        samples: how many samples each step had, by the number of the step, where the loop told.
+        first_step, last_step: the steps that were recorded from start to end; None where that is not said.
+        truncated: "" or why it was ended before all that was asked for was recorded.
+    """
+
+    run: str = ""
+    command: tuple[str, ...] = ()
+    commit: str = ""
+    branch: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+    samples: Mapping[int, int] = field(default_factory=dict)
+    first_step: int | None = None
+    last_step: int | None = None
+    truncated: str = ""
+
+
+def recording(trace: Trace) -> Recording | None:
+    """What the recorder knew; None for a trace that it did not make. What is not of the expected kind is left out."""
+    facts = trace.metadata.get(_KEY)
+    if not isinstance(facts, dict):
+        return None
+    command, git = facts.get("command"), _mapping(facts.get("git"))
+    return Recording(
+        run=_text(facts.get("run")),
+        command=tuple(map(_text, command)) if isinstance(command, list) else (),
+        commit=_text(git.get("commit")),
+        branch=_text(git.get("branch")),
+        versions={name: text for name, each in _mapping(facts.get("versions")).items() if (text := _text(each))},
+        about=_mapping(facts.get("about")),
+        samples=_samples(facts.get("steps")),
+        first_step=_count(facts.get("first_step")),
+        last_step=_count(facts.get("last_step"), least=-1),
+        truncated=" ".join(_text(facts.get("truncated")).split())[:_LONGEST],
+    )
+
+
+def _samples(steps: Any) -> dict[int, int]:
+    found = {}
+    for each in steps if isinstance(steps, list) else ():
+        facts = _mapping(each)
+        step, samples = _count(facts.get("step")), _count(facts.get("samples"))
+        if step is not None and samples is not None:
+            found[step] = samples
+    return found
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(value: Any, least: int = 0) -> int | None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and least <= value < _LARGEST else None

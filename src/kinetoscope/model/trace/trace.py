@@ -1,0 +1,232 @@
+"""A trace: everything that one file holds, as columns; what follows from it is computed when someone asks.
+
+Events stay in file order, and the row number is the identity of an event everywhere. Arrays are read-only. A Trace is
+not sent to other processes: a `Source` is, and is loaded there.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.membership import any_of
+from kinetoscope.model.trace.derived import Derived
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING, Shapes
+from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.strings import Strings, value_of
+from kinetoscope.model.trace.symptoms import Health, Symptom
+from kinetoscope.model.trace.tracks import Tracks
+
+if TYPE_CHECKING:
+    import polars as pl
+
+T = TypeVar("T")
+
+_KEPT_AN_EVENT: Final = 96
+_KEPT_AT_LEAST: Final = 1 << 28
+"""Bytes that what was derived from a trace may take: so many for each event, and these. No analysis needs more."""
+
+
+class Trace:
+    """One rank's events, and what the file says about the run.
+
+    Attributes:
+        source: where it comes from.
+        ph: uint8 [events], the phase (`X`, `i`, `s`, …) as a byte; 0 where it is missing or odd.
+        category, name: int32 [events], string codes; −1 where there is none.
+        track: int32 [events], rows of `tracks`.
+        start, end: int64 [events], nanoseconds as the file counts them: add `base` for the time since 1970.
+        shape: int32 [events], rows of `shapes`; first: int64 [events], where the event's values begin in `values`.
+        values: int64 [values], see `shapes`.
+        strings, shapes, tracks: what the codes mean.
+        members: key and JSON text of each top-level value but the events, in order.
+        members_before_events: how many of them stand before the events; −1 for a bare list of events.
+        text_bytes: size of the JSON text.
+    """
+
+    def __init__(
+        self,
+        *,
+        source: Source,
+        columns: Mapping[str, NDArray[Any]],
+        values: NDArray[np.int64],
+        strings: Strings,
+        shapes: Shapes,
+        tracks: Tracks,
+        members: tuple[tuple[str, str], ...] = (),
+        members_before_events: int = 0,
+        reading: tuple[Symptom, ...] = (),
+        text_bytes: int = 0,
+    ) -> None:
+        self.source = source
+        self.ph: NDArray[np.uint8] = columns["ph"]
+        self.category: NDArray[np.int32] = columns["category"]
+        self.name: NDArray[np.int32] = columns["name"]
+        self.track: NDArray[np.int32] = columns["track"]
+        self.start: NDArray[np.int64] = columns["start"]
+        self.end: NDArray[np.int64] = columns["end"]
+        self.shape: NDArray[np.int32] = columns["shape"]
+        self.first: NDArray[np.int64] = columns["first"]
+        self.values = values
+        self.strings, self.shapes, self.tracks = strings, shapes, tracks
+        self.members, self.members_before_events = members, members_before_events
+        self.text_bytes = text_bytes
+        self.reading = reading
+        for array in (*columns.values(), values):
+            array.flags.writeable = False
+        self._derived = Derived(_KEPT_AN_EVENT * len(self) + _KEPT_AT_LEAST)
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self.ph)
+
+    def __repr__(self) -> str:
+        return f"Trace({self.source.name}, rank {self.source.rank}, {len(self):,} events)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Trace is not pickled; send its Source, and load that where it is needed")
+
+    # --- what follows from the columns
+
+    def of(self, derive: Callable[..., T], *details: Hashable) -> T:
+        """`derive(self, *details)`, computed once: the way to ask for anything that follows from a trace.
+
+        Of very much the answers least recently asked for are dropped, and computed again when they are asked for.
+        Threads that share a trace wait for one another here. The answer is shared too: nobody may change it.
+        """
+        question = (derive, *details)
+        with self._lock:
+            if question not in self._derived:
+                self._derived.keep(question, derive(self, *details))
+            return cast(T, self._derived[question])
+
+    def forget(self) -> None:
+        """Drop everything that was derived, to free memory; it is computed again when asked for."""
+        with self._lock:
+            self._derived.clear()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the columns and strings, without what was derived."""
+        columns = (self.ph, self.category, self.name, self.track, self.start, self.end, self.shape, self.first)
+        return sum(column.nbytes for column in columns) + self.values.nbytes + self.strings.nbytes
+
+    @property
+    def nbytes_derived(self) -> int:
+        """Bytes of what was derived and is kept now."""
+        return self._derived.nbytes
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The top-level values but the events; of a repeated key the last."""
+        return self.of(_metadata)
+
+    @property
+    def base(self) -> int:
+        """Nanoseconds since 1970 at which the file's own count of time begins; 0 where it counts from 1970 itself."""
+        base = self.metadata.get("baseTimeNanoseconds", 0)
+        return base if isinstance(base, int) else 0
+
+    @property
+    def kind(self) -> NDArray[np.int8]:
+        """What each event is, an `EventKind`: int8 [events]."""
+        from kinetoscope.model.trace.classes import event_kinds
+
+        return self.of(event_kinds)
+
+    @property
+    def health(self) -> Health:
+        """What is wrong or odd, from reading and from a look at the events."""
+        from kinetoscope.model.health.check import examine
+
+        return self.of(examine)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """A declared table of `model.tables.tables`, by name.
+
+        Raises:
+            UsageError: there is no such table.
+        """
+        from kinetoscope.model.tables.tables import table
+
+        return table(self, name)
+
+    def rows(self, *kinds: EventKind) -> NDArray[np.int32]:
+        """The rows of these kinds, in file order."""
+        return np.flatnonzero(any_of(self.kind, kinds)).astype(np.int32)
+
+    # --- arguments as columns
+
+    def kinds_of(self, key: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.int8]:
+        """Kind of the argument `key` of each row (see `shapes`): int8, −1 where the event has none."""
+        code = self.strings.code(key)
+        shape = self.shape if rows is None else self.shape[rows]
+        if code < 0:
+            return np.full(len(shape), -1, np.int8)
+        return self.shapes.find(code)[1][shape]
+
+    def integers(self, key: str, rows: NDArray[np.int32] | None = None, *, missing: int = -1) -> NDArray[np.int64]:
+        """The argument `key` where it is an integer, else `missing`: int64, one for each of `rows` (None: all)."""
+        return self._gather(key, rows, (INT,), missing)
+
+    def codes_of(self, key: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.int64]:
+        """String codes of the argument `key` where it is a text or nested JSON, else −1: int64."""
+        return self._gather(key, rows, (STRING, RAW), -1)
+
+    def floats(self, key: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
+        """The argument `key` where it is a number, else NaN: float64."""
+        bits = self._gather(key, rows, (FLOAT,), 0)
+        integers = self._gather(key, rows, (INT,), 0)
+        texts = self._gather(key, rows, (NUMBER_TEXT,), -1)
+        kinds = self.kinds_of(key, rows)
+        result = np.where(kinds == INT, integers.astype(np.float64), bits.view(np.float64))
+        result[~any_of(kinds, (INT, FLOAT))] = np.nan
+        for place in np.flatnonzero(texts >= 0):
+            number = self.strings.number(int(texts[place]))
+            result[place] = np.nan if isinstance(number, str) else _float(number)
+        return cast("NDArray[np.float64]", result)
+
+    def _gather(
+        self, key: str, rows: NDArray[np.int32] | None, kinds: tuple[int, ...], missing: int
+    ) -> NDArray[np.int64]:
+        shape = self.shape if rows is None else self.shape[rows]
+        code = self.strings.code(key)
+        if code < 0:
+            return np.full(len(shape), missing, np.int64)
+        slots, found = self.shapes.find(code)
+        slots = np.where(any_of(found, kinds), slots, -1)
+        slot = slots[shape]
+        result = np.full(len(shape), missing, np.int64)
+        have = np.flatnonzero(slot >= 0)
+        first = self.first if rows is None else self.first[rows]
+        result[have] = self.values[first[have] + slot[have]]
+        return result
+
+    # --- one event, as it stands in the file
+
+    def event(self, row: int) -> Any:
+        """The element of `traceEvents` at `row`, as `json.loads` would give it."""
+        from kinetoscope.model.trace.json_events import event
+
+        return event(self, row)
+
+    def events(self) -> Iterator[Any]:
+        """All of them, in order. Slow: for writing a trace out and for tests."""
+        return (self.event(row) for row in range(len(self)))
+
+
+def _float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # an integer beyond what a float64 reaches
+        return math.inf if number > 0 else -math.inf
+
+
+def _metadata(trace: Trace) -> Mapping[str, Any]:
+    return {key: value_of(text) for key, text in trace.members}

@@ -1,0 +1,1 @@
+"""Blocks and sentences that several pages share."""

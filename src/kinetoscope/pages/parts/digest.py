@@ -1,0 +1,255 @@
+"""What the summary says: a few numbers and sentences, found in the results of the analyses that it asks."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from kinetoscope.advisor.advice import Advice
+from kinetoscope.advisor.finding import Finding
+from kinetoscope.pages.parts import recorded
+from kinetoscope.pages.parts.advice import headline, largest_loss
+from kinetoscope.pages.parts.waiting import who_waits
+from kinetoscope.schema import Result
+from kinetoscope.views.charts.palette import kind_of
+from kinetoscope.views.numbers import scale
+
+ASKED: dict[str, dict[str, Any]] = {
+    "trace_info": {},
+    "step_breakdown": {},
+    "operators": {},
+    "kernels": {"copies": True},
+}
+"""The analyses whose results are needed, and what they are asked."""
+
+ACROSS: dict[str, dict[str, Any]] = {"stragglers": {}, "rank_balance": {}}
+"""Those that tell who waits for whom, where there are several ranks; all ranks are asked at once."""
+
+_FEW = 3  # findings
+_TOP = 4  # rows of a short table
+_UNEVEN = 1.15  # a step so much longer than the middle one is named
+_SHORT = 32  # cells; a longer path is not repeated in each command
+_NOTABLE = 0.05  # share of a step from which something is worth a word
+
+LABELS = {
+    "computation": "computation",
+    "communication": "exposed communication",
+    "memory": "exposed copies",
+    "runtime": "runtime calls",
+    "data_loading": "data loading",
+    "host": "host operators",
+    "idle": "nothing recorded",
+}
+
+
+PYTHON = "Python and waiting"
+"""What is outside of operators and calls where Python's calls were recorded; else nothing is known of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A share of the average step: a kind of time, its words, nanoseconds."""
+
+    kind: str
+    label: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A step, or a rank where there are many: its number and its nanoseconds."""
+
+    label: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How even the steps, or the ranks, are."""
+
+    title: str
+    kind: str
+    columns: tuple[Column, ...]
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """A row of a short table: nanoseconds, and the share of the time of all rows of the whole table."""
+
+    name: str
+    kind: str
+    calls: int
+    time: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """Everything on the screen, in the order of the screen.
+
+    Attributes:
+        loss: the largest loss of the average step, as a sentence; "" where there is none.
+        first: the headline of the findings, or where to ask for them; changes: the findings that are worth one.
+    """
+
+    name: str
+    facts: tuple[str, ...]
+    headline: str
+    loss: str
+    first: str
+    changes: tuple[Finding, ...]
+    parts: tuple[Part, ...]
+    spread: Spread | None
+    tops: tuple[tuple[str, tuple[Top, ...]], ...]
+    health: tuple[tuple[str, str], ...]
+    commands: tuple[tuple[str, str], ...]
+    ranks: str = ""
+    damage: tuple[str, ...] = ()
+
+
+def digest(path: str, results: Mapping[str, Result], found: Advice | None = None) -> Digest:
+    """The digest of a job.
+
+    Args:
+        path: what the user named, for the commands that are proposed.
+        results: the results of `ASKED`, and those of `ACROSS` if they were asked, by name, over all ranks.
+        found: what the rules say, if they were asked.
+    """
+    info, steps = results["trace_info"].frame, results["step_breakdown"]
+    device = recorded.has_device_work(info)
+    stacks = recorded.has_stacks(info)
+    parts = average_step(steps, device=device, stacks=stacks)
+    ranks = steps.frame.get_column("rank").n_unique()
+    return Digest(
+        name=recorded.name(info, path),
+        facts=recorded.facts(info, steps.frame),
+        headline=headline(
+            parts,
+            ranks=ranks,
+            device=device,
+            marked=recorded.has_steps(info),
+            before=recorded.has_work_before(info),
+        ),
+        loss=largest_loss(parts, device=device, stacks=stacks),
+        first=found.headline if found is not None else _NOT_ASKED,
+        changes=found.notable[:_FEW] if found is not None else (),
+        parts=parts,
+        spread=_of_ranks(steps.frame, parts) if ranks > 1 else _of_steps(steps.frame),
+        tops=_tops(results, _TOP - (ranks > 1), device=device),
+        health=recorded.health(info, results["trace_info"].notes),
+        commands=_commands(path, device=device),
+        ranks=_waits(results, ranks),
+        damage=recorded.damage(info),
+    )
+
+
+_NOT_ASKED = "The rules were not asked, because the traces are large: kinetoscope advise asks them."
+
+
+def _waits(results: Mapping[str, Result], ranks: int) -> str:
+    """Who waits for whom, as the page Distributed says it."""
+    if ranks < 2 or not all(name in results for name in ACROSS):
+        return ""
+    return who_waits(results["stragglers"], results["rank_balance"])
+
+
+def average_step(steps: Result, *, device: bool = True, stacks: bool = False) -> tuple[Part, ...]:
+    """The average step by kinds of time, in the order in which instants are charged."""
+    from kinetoscope.schema import StackedBars
+
+    facts = steps.chart_facts
+    names = facts.parts if isinstance(facts, StackedBars) else ()
+    times: dict[str, float] = {}
+    for name in names:
+        mean = steps.frame.get_column(name).mean()
+        kind = kind_of(name) or "idle"
+        times[kind] = times.get(kind, 0.0) + (mean if isinstance(mean, (int, float)) else 0.0)
+    labels = LABELS if device else LABELS | {"communication": "communication"}  # nothing could hide it
+    labels = labels | {"idle": PYTHON} if stacks else labels
+    return tuple(Part(kind, labels.get(kind, kind), time) for kind, time in times.items())
+
+
+# --- steps and ranks
+
+
+def _of_steps(steps: pl.DataFrame) -> Spread | None:
+    times = steps.get_column("duration").to_list()
+    if len(times) < 2:
+        return None
+    columns = tuple(Column(str(step), time) for step, time in steps.select("step", "duration").rows())
+    longest = max(columns, key=lambda column: column.time)
+    words = _range(times)
+    if longest.time > _UNEVEN * sorted(times)[len(times) // 2]:
+        words += f"; step {longest.label} is the longest"
+    return Spread("Steps", "host", columns, words)
+
+
+def _of_ranks(steps: pl.DataFrame, parts: Sequence[Part]) -> Spread:
+    """Ranks by what tells them apart: who communicates least is the one for whom the others wait."""
+    total = sum(part.time for part in parts)
+    communicating = next((part.time for part in parts if part.kind == "communication"), 0.0)
+    what = "communication" if communicating > _NOTABLE * total else "duration"
+    means = steps.group_by("rank").agg(pl.col(what).mean()).sort("rank").rows()
+    columns = tuple(Column(str(rank), time) for rank, time in means)
+    low, high = min(columns, key=lambda each: each.time), max(columns, key=lambda each: each.time)
+    words = _range([low.time, high.time])
+    if high.time <= _UNEVEN * low.time:
+        label = "a step takes" if what == "duration" else "exposed communication"
+        return Spread("Ranks", "host" if what == "duration" else what, columns, f"{label} {words}")
+    if what == "duration":
+        return Spread("Ranks", "host", columns, f"{words}; rank {high.label} takes longest")
+    return Spread("Ranks", what, columns, f"exposed communication {words}")
+
+
+def _range(times: Sequence[float]) -> str:
+    """`166 – 188 ms`."""
+    unit = scale(times, "ns")
+    return f"{unit.text(min(times))} – {unit.with_unit(max(times))}"
+
+
+# --- what takes the time
+
+
+def _tops(results: Mapping[str, Result], most: int, *, device: bool) -> tuple[tuple[str, tuple[Top, ...]], ...]:
+    operators, kernels = results["operators"].frame, results["kernels"].frame
+    if not device:
+        return (("Operators by host time", _top(operators, "host_self", most)),)
+    return (
+        ("Operators by device time", _top(operators, "device_self", most)),
+        ("Kernels and copies", _top(kernels, "total", most)),
+    )
+
+
+def _top(frame: pl.DataFrame, time: str, most: int) -> tuple[Top, ...]:
+    """The rows that take most, over all ranks together."""
+    total = frame.get_column(time).sum()
+    listed = frame.filter(~pl.col("name").str.starts_with("ProfilerStep"))  # what no call explains is no call's
+    summed = listed.group_by("name").agg(pl.col("kind").first(), pl.col("calls", time).sum())
+    rows = summed.filter(pl.col(time) > 0).sort([time, "name"], descending=[True, False]).head(most)
+    return tuple(
+        Top(name, kind_of(kind) or "host", calls, spent, spent / total)
+        for name, kind, calls, spent in rows.select("name", "kind", "calls", time).rows()
+    )
+
+
+def _commands(path: str, *, device: bool) -> tuple[tuple[str, str], ...]:
+    """What to type next."""
+    quoted = shlex.quote(path)
+    quoted = quoted if len(quoted) <= _SHORT else "PATH"
+    show = "kinetoscope show"
+    of_host = ((f"{show} operators {quoted}", "all operators"),)
+    of_device = (
+        (f"{show} idle-breakdown {quoted}", "why the device waits"),
+        (f"{show} critical-path {quoted}", "what to speed up"),
+    )
+    return (
+        (f"kinetoscope advise {quoted}", "what to change"),
+        *(of_device if device else of_host),
+        (show, "all other questions"),
+        (f"kinetoscope doctor {quoted}", "the trace itself"),
+    )

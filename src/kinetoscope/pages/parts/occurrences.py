@@ -1,0 +1,133 @@
+"""When one operator or kernel ran, and how long each time: the picture of the one that its reader chose.
+
+What is drawn of a call is what the bars of the page sum over all calls.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from kinetoscope.model.execution.calls import call_names, calls, launching_calls, names_of_calls, past_runtime
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.pages.parts.blocks import Chart, Link, Note
+from kinetoscope.pages.parts.pictures import POINTS, Axis, Dot, points
+from kinetoscope.schema import Column, Schema
+from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.text import brief, printable
+
+_NAME: Final = 80  # cells of a name in a title
+_AROUND: Final = 2  # lengths of the event, in which it is shown on the timeline
+
+_SCHEMA = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("row", pl.Int64, "Place of the event in its file."),
+    Column("start", pl.Int64, "Start, from the first event of the trace on.", "ns", instant=True),
+    Column("length", pl.Int64, "From start to end.", "ns"),
+    Column("time", pl.Int64, "What is measured of it.", "ns"),
+)
+
+Measure = Literal["duration", "host_self", "device_self"]
+"""Of a kernel its duration; of an operator a column of `operators`."""
+
+_WORDS: Final[dict[Measure, str]] = {
+    "duration": "duration",
+    "host_self": "host time of its own",
+    "device_self": "device time of its own",
+}
+
+
+def occurrences(job: Job, select: Selection, name: str, measure: Measure, *, kind: str) -> Chart | Note:
+    """A dot for each time that `name` ran: when, and how long; a line of words where there is one such time."""
+    frame = job.map(_of_trace, _SCHEMA, select, name=name, measure=measure).frame
+    frame = frame.select(*_SCHEMA.names, "cycle" if "cycle" in frame.columns else pl.lit(None).alias("cycle"))
+    frame = frame.sort("cycle", "start")
+    called, words = f"`{brief(printable(name), _NAME)}`", _WORDS[measure]
+    title = f"Each call of {called}"
+    if not frame.height:
+        return Note(f"{called} has no call in what is selected.", title)
+    if frame.height == 1:
+        rank, row, start, length, time, cycle = frame.row(0)
+        text = f"It ran once, {shown(start, 'ns')} after the first event: {words} {shown(time, 'ns')}."
+        link = _link(rank, cycle, row, start, length, "show on timeline")
+        return Note(text, title, link)
+    kept = _thinned(frame)
+    dots = [
+        Dot(start, time, kind, "", _link(rank, cycle, row, start, length))
+        for rank, row, start, length, time, cycle in kept.rows()
+    ]
+    note = f"{grouped(frame.height)} calls; a click shows one on the timeline."
+    if kept.height < frame.height:
+        note = f"{grouped(kept.height)} of {grouped(frame.height)} calls, the least and the most of each stretch."
+    return points(title, dots, Axis("start", "ns", zero=False), Axis(words, "ns"), height=160, note=note)
+
+
+def _link(rank: int, cycle: int | None, row: int, start: int, length: int, text: str = "") -> Link:
+    margin = max(_AROUND * length, 1_000)
+    around = (max(start - margin, 0), start + length + margin)
+    return Link(text, view="timeline", rank=rank, cycle=cycle, row=row, time=around)
+
+
+def _thinned(frame: pl.DataFrame) -> pl.DataFrame:
+    """Of each stretch of calls the least and the most, where there are too many for a picture."""
+    if frame.height <= POINTS:
+        return frame
+    stretches = frame.with_columns(stretch=pl.int_range(pl.len()) * (POINTS // 2) // pl.len())
+    of_each = stretches.group_by("stretch", maintain_order=True)
+    ends = [of_each.agg(pl.all().sort_by("time").get(at)) for at in (0, -1)]
+    return pl.concat(ends).drop("stretch").unique(["rank", "cycle", "row"]).select(frame.columns).sort("start", "row")
+
+
+def _of_trace(trace: Trace, select: Selection, *, name: str, measure: Measure) -> Partial:
+    view = scope(trace, select)
+    rows, time = _kernels(view, name) if measure == "duration" else _calls(view, name, measure)
+    start = trace.start[rows]
+    columns = {
+        "row": rows.astype(np.int64),
+        "start": start - trace.of(origin_of_time),
+        "length": trace.end[rows] - start,
+        "time": time,
+    }
+    return Partial(pl.DataFrame(columns))
+
+
+def _kernels(view: Scope, name: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The rows of device work of that name, and how long each ran."""
+    trace, work = view.trace, view.device_work
+    here = view.work & (trace.name[work.rows] >= 0)
+    here &= trace.strings.canonical[trace.name[work.rows]] == trace.strings.code(name)
+    rows = work.rows[here]
+    length = view.clipped(trace.start[rows], trace.end[rows])
+    return rows, length.end - length.start
+
+
+def _calls(view: Scope, name: str, measure: Measure) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The calls that `operators` counts under that name, and what it sums of each."""
+    trace = view.trace
+    found = calls(trace, EventKind.PYTHON)
+    every = np.flatnonzero(found.shown & view.host_any_time).astype(np.int32)
+    _, first, code = np.unique(trace.of(call_names)[every], return_index=True, return_inverse=True)
+    named = names_of_calls(trace, every[first]).to_numpy() == name
+    rows = every[named[code]] if len(every) else every
+    if measure == "device_self":
+        work = view.device_work
+        own = past_runtime(trace, found, launching_calls(found, work)[view.work])
+        length = view.clipped(work.start[view.work], work.end[view.work])
+        charged, of = length.end - length.start, own
+    else:
+        inside = np.flatnonzero(found.shown & (found.whole_parent >= 0)).astype(np.int32)
+        length = view.clipped(trace.start[inside], trace.end[inside])
+        charged, of = length.end - length.start, found.whole_parent[inside]
+    sums = np.zeros(len(trace), np.int64)
+    np.add.at(sums, of[of >= 0], np.maximum(charged[of >= 0], 0))
+    if measure == "device_self":
+        return rows, sums[rows]
+    own_time = view.clipped(trace.start[rows], trace.end[rows])
+    return rows, np.where(found.asynchronous[rows], 0, np.maximum(own_time.end - own_time.start, 0) - sums[rows])

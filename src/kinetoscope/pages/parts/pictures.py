@@ -1,0 +1,346 @@
+"""Pictures of pages that no single analysis declares: points, bins, a map of heat, curves, a waterfall.
+
+Each is a Vega-Lite specification with its data, its words and the links of its marks. Labels and numbers of axes and
+tooltips are made here; the drawing side computes nothing, and puts the dark page's colours where the light ones stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kinetoscope.pages.parts.blocks import Chart, Link, Width, to_plain
+from kinetoscope.schema import Unit
+from kinetoscope.views.charts.chart import SCHEMA
+from kinetoscope.views.charts.palette import OWNERS, ink, kind_of
+from kinetoscope.views.numbers import Scale, scale
+from kinetoscope.views.text import brief, printable
+
+POINTS: Final = 4000
+"""Marks in a picture; who has more thins them out first, and says so."""
+
+_LABEL = 40  # cells of a name at an axis
+_CONFIG = {"view": {"stroke": None}, "background": None, "font": "system-ui, sans-serif"}
+_BETTER, _WORSE = "memory", "waiting"  # the kinds whose colours mean them
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What an axis shows.
+
+    Attributes:
+        name: its words.
+        unit: of the numbers as given; the axis is labelled in the scale that suits them.
+        log: logarithmic; what is not above 0 is left out.
+        zero: begins at 0.
+    """
+
+    name: str
+    unit: Unit = ""
+    log: bool = False
+    zero: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A point: a place in the units of the axes, a kind for its colour, words for who points at it, a link."""
+
+    x: float
+    y: float
+    kind: str = "computation"
+    name: str = ""
+    link: Link | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A curve.
+
+    Attributes:
+        label: its words.
+        kind: its colour.
+        x, y: places along x, and values there (None: not known).
+        shade: how much of its colour it has, to tell curves of one kind apart: 1 is all.
+        owner: instead of a kind, the place of its colour among those of owners; −1 for none.
+    """
+
+    label: str
+    kind: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+    shade: float = 1.0
+    owner: int = -1
+
+
+def points(
+    title: str,
+    dots: Sequence[Dot],
+    x: Axis,
+    y: Axis,
+    *,
+    best: Sequence[Dot] = (),
+    height: int = 280,
+    note: str = "",
+    width: Width = "full",
+) -> Chart:
+    """Dots over two axes; `best` are joined by a thin line: the best seen at each x, say."""
+    shown = [dot for dot in dots if (dot.x > 0 or not x.log) and (dot.y > 0 or not y.log)]
+    of_x, of_y = _scale([dot.x for dot in shown], x), _scale([dot.y for dot in shown], y)
+    rows = [_dot(dot, of_x, of_y) for dot in shown]
+    encoding = {"x": _axis(x, of_x, "x"), "y": _axis(y, of_y, "y")}
+    colour = {"field": "colour", "type": "nominal", "scale": None}
+    layers: list[Row] = [
+        {
+            "mark": {"type": "circle", "size": 36, "opacity": 0.75},
+            "encoding": {
+                **encoding,
+                "color": colour,
+                "tooltip": _tooltip(("name", ""), ("at", x.name), ("is", y.name)),
+            },
+        }
+    ]
+    if best:
+        line = [{"x": dot.x / of_x.divisor, "y": dot.y / of_y.divisor} for dot in best]
+        mark = {"type": "line", "strokeWidth": 1, "strokeDash": [4, 3], "color": _colour("host")}
+        layers.insert(0, {"data": {"values": line}, "mark": mark, "encoding": encoding})
+    drawing = {"data": {"values": rows}, "layer": layers, "width": "container", "height": height}
+    return _chart(title, drawing, note, width)
+
+
+def _dot(dot: Dot, of_x: Scale, of_y: Scale) -> Row:
+    row = {
+        "x": dot.x / of_x.divisor,
+        "y": dot.y / of_y.divisor,
+        "name": printable(dot.name),
+        "at": of_x.with_unit(dot.x),
+        "is": of_y.with_unit(dot.y),
+        "colour": _colour(dot.kind),
+    }
+    return row | _linked(dot.link)
+
+
+def bins(
+    title: str,
+    edges: Sequence[float],
+    counts: Sequence[int],
+    x: Axis,
+    *,
+    kind: str,
+    note: str = "",
+    width: Width = "full",
+) -> Chart:
+    """A histogram: `counts[i]` fall between `edges[i]` and `edges[i + 1]`."""
+    unit = _scale(edges, x)
+    rows = [
+        {
+            "x": low / unit.divisor,
+            "x2": high / unit.divisor,
+            "y": count,
+            "at": f"{unit.text(low)} – {unit.with_unit(high)}",
+            "is": scale([count], "").text(count),
+        }
+        for low, high, count in zip(edges, edges[1:], counts, strict=False)
+        if low > 0 or not x.log
+    ]
+    encoding = {
+        "x": _axis(x, unit, "x"),
+        "x2": {"field": "x2"},
+        "y": {"field": "y", "type": "quantitative", "title": "count"},
+        "y2": {"datum": 0},
+        "tooltip": _tooltip(("at", x.name), ("is", "count")),
+    }
+    mark = {"type": "bar", "color": _colour(kind)}
+    drawing = {"data": {"values": rows}, "mark": mark, "encoding": encoding, "width": "container", "height": 180}
+    return _chart(title, drawing, note, width)
+
+
+def heat(
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float | None]],
+    *,
+    axes: tuple[str, str],
+    unit: Unit,
+    kind: str,
+    links: Sequence[Sequence[Link | None]] | None = None,
+    note: str = "",
+    width: Width = "full",
+) -> Chart:
+    """A map of heat: `values[row][column]` as depth of one colour, from nothing to the greatest; None stays empty."""
+    of = scale([value for row in values for value in row if value is not None], unit)
+    cells = [
+        {
+            "row": printable(row),
+            "column": printable(column),
+            "value": value / of.divisor,
+            "text": of.with_unit(value),
+        }
+        | _linked(links[i][j] if links else None)
+        for i, row in enumerate(rows)
+        for j, column in enumerate(columns)
+        if (value := values[i][j]) is not None
+    ]
+    colour = {
+        "field": "value",
+        "type": "quantitative",
+        "title": of.label,
+        "scale": {"range": [_colour("idle"), _colour(kind)], "domainMin": 0, "interpolate": "rgb"},
+    }
+    encoding = {
+        "x": {"field": "column", "type": "ordinal", "title": axes[1], "sort": None, "axis": {"labelOverlap": True}},
+        "y": {"field": "row", "type": "ordinal", "title": axes[0], "sort": None, "axis": {"labelOverlap": True}},
+        "color": colour,
+        "tooltip": _tooltip(("row", axes[0]), ("column", axes[1]), ("text", "value")),
+    }
+    size = {"width": "container", "height": max(60, min(520, 18 * len(rows)))}
+    drawing = {"data": {"values": cells}, "mark": "rect", "encoding": encoding, **size}
+    return _chart(title, drawing, note, width)
+
+
+def curves(
+    title: str,
+    lines: Sequence[Line],
+    x: Axis,
+    y: Axis,
+    *,
+    stacked: bool = False,
+    steps: bool = True,
+    brush: bool = False,
+    note: str = "",
+    width: Width = "full",
+) -> Chart:
+    """Values over time: lines, or areas upon one another. With `brush` a stretch of x can be chosen as time range.
+
+    Args:
+        title: of the block.
+        lines: the curves; stacked ones share their x.
+        x: the axis along which they run.
+        y: the axis of their values.
+        stacked: upon one another, from 0.
+        steps: a value holds until the next one.
+        brush: x is ns after the first event of the trace, and a stretch of it chooses a time range.
+        note: beneath.
+        width: of the block.
+    """
+    of_x = _scale([at for line in lines for at in line.x[-1:]], x)
+    of_y = _scale([value for line in lines for value in line.y if value is not None], y)
+    rows = [
+        {
+            "line": printable(line.label),
+            "x": at / of_x.divisor,
+            "y": None if value is None else value / of_y.divisor,
+            "at": of_x.with_unit(at),
+            "text": of_y.with_unit(value),
+            "order": order,
+        }
+        for order, line in enumerate(lines)
+        for at, value in zip(line.x, line.y, strict=True)
+    ]
+    colours = {
+        "domain": [printable(line.label) for line in lines],
+        "range": [
+            OWNERS[line.owner].light if line.owner >= 0 else _shaded(_colour(line.kind), line.shade) for line in lines
+        ],
+    }
+    encoding: Row = {
+        "x": _axis(x, of_x, "x"),
+        "y": _axis(y, of_y, "y") | ({"stack": "zero"} if stacked else {}),
+        "color": {
+            "field": "line",
+            "type": "nominal",
+            "title": None,
+            "scale": colours,
+            "legend": {"columns": 4, "labelLimit": 260} if len(lines) > 1 else None,
+        },
+        "tooltip": _tooltip(("line", "of"), ("at", x.name), ("text", y.name)),
+    }
+    if stacked:
+        encoding["order"] = {"field": "order", "type": "quantitative"}
+    shape = {"interpolate": "step-after" if steps else "linear"}
+    mark = {"type": "area", **shape} if stacked else {"type": "line", "strokeWidth": 1.25, **shape}
+    drawing: Row = {"data": {"values": rows}, "mark": mark, "encoding": encoding, "width": "container", "height": 240}
+    if brush:
+        drawing["params"] = [{"name": "brush", "select": {"type": "interval", "encodings": ["x"]}}]
+        drawing["usermeta"] = {"time_divisor": of_x.divisor}
+    return _chart(title, drawing, note, width)
+
+
+def waterfall(
+    title: str, begin: tuple[str, float], changes: Sequence[tuple[str, float]], end: str, *, unit: Unit, note: str = ""
+) -> Chart:
+    """From one value to another by changes, each begun where the one before ended; more is worse."""
+    total = begin[1] + sum(change for _, change in changes)
+    of = scale([begin[1], total], unit)
+    at = begin[1]
+    rows = [_fall(begin[0], 0.0, at, of.with_unit(at), _colour("host"))]
+    for label, change in changes:
+        sign = "+" if change > 0 else "−" if change < 0 else "±"
+        words = f"{sign}{of.with_unit(abs(change))}"
+        rows.append(_fall(label, at, at + change, words, _colour(_WORSE if change > 0 else _BETTER)))
+        at += change
+    rows.append(_fall(end, 0.0, at, of.with_unit(at), _colour("host")))
+    for row in rows:
+        row["low"], row["high"] = row["low"] / of.divisor, row["high"] / of.divisor
+    encoding = {
+        "y": {"field": "label", "type": "nominal", "title": None, "sort": None, "axis": {"labelLimit": 360}},
+        "x": {"field": "low", "type": "quantitative", "title": of.label},
+        "x2": {"field": "high"},
+        "tooltip": _tooltip(("label", "what"), ("text", "change")),
+    }
+    bar = {"mark": "bar", "encoding": {"color": {"field": "colour", "type": "nominal", "scale": None}}}
+    text = {
+        "mark": {"type": "text", "align": "left", "dx": 6, "color": _colour("host")},
+        "encoding": {"x": {"field": "right", "type": "quantitative"}, "text": {"field": "text"}},
+    }
+    for row in rows:
+        row["right"] = max(row["low"], row["high"])
+    size = {"width": "container", "height": {"step": 26}}
+    drawing = {"data": {"values": rows}, "encoding": encoding, "layer": [bar, text], **size}
+    return _chart(title, drawing, note, "full")
+
+
+def _fall(label: str, low: float, high: float, text: str, colour: str) -> Row:
+    return {"label": brief(printable(label), _LABEL), "low": low, "high": high, "text": text, "colour": colour}
+
+
+# --- what they share
+
+
+def _chart(title: str, spec: Row, note: str, width: Width) -> Chart:
+    facts = {"$schema": SCHEMA, "config": _CONFIG}
+    return Chart(title, facts | spec, note=note, width=width)
+
+
+def _scale(values: Sequence[float], axis: Axis) -> Scale:
+    """The unit of an axis: that of its end, or of its middle where it is logarithmic."""
+    return scale(list(values) if axis.log else [max(values, key=abs, default=0)], axis.unit)
+
+
+def _axis(axis: Axis, unit: Scale, field: str) -> Row:
+    title = f"{axis.name} ({unit.label})" if unit.label else axis.name
+    form = {"type": "log"} if axis.log else {"zero": axis.zero}
+    ticks = {"labelOverlap": True, "labelSeparation": 8}
+    return {"field": field, "type": "quantitative", "title": title, "scale": form, "axis": ticks}
+
+
+def _tooltip(*fields: tuple[str, str]) -> list[Row]:
+    return [{"field": name, "type": "nominal", "title": title or name} for name, title in fields]
+
+
+def _linked(link: Link | None) -> Row:
+    return {} if link is None else {"link": to_plain(link)}
+
+
+def _colour(kind: str) -> str:
+    found = ink(kind if kind_of(kind) else "host")
+    return found.light
+
+
+def _shaded(colour: str, share: float) -> str:
+    """The colour with white in it; as it is where `share` is 1."""
+    parts = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(255 - (255 - part) * share):02x}" for part in parts)

@@ -1,0 +1,88 @@
+"""The few rows that make most of a column: as a sentence and as ranked bars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.parts.blocks import Bar, Bars, Link, Width
+from kinetoscope.pages.parts.empty import nothing
+from kinetoscope.schema import Schema
+from kinetoscope.views.charts.palette import kind_of
+from kinetoscope.views.names import shortened
+from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.text import brief, printable
+
+_MOST: Final = 0.8
+_TOP: Final = 10
+_NAME: Final = 60  # cells of a name in a sentence
+_LABEL: Final = 64  # cells of a name beside a bar
+
+
+def summed(frame: pl.DataFrame, value: str) -> pl.DataFrame:
+    """name, kind, calls and `value` of each name over ranks and groups, the largest first; those above 0 only."""
+    named = frame.with_columns(pl.col("name").fill_null("(no name)"))
+    sums = named.group_by("name").agg(pl.col("kind").first(), pl.col("calls", value).sum())
+    return sums.filter(pl.col(value) > 0).sort([value, "name"], descending=[True, False])
+
+
+def few(frame: pl.DataFrame, value: str, select: Selection, *, what: str, of: str) -> str:
+    """How few make most of it, and which is the first: one sentence; `what` is the word for one of them."""
+    rows = summed(frame, value)
+    total = float(rows.get_column(value).sum())
+    if not total:
+        return nothing(f"{of} of any {what}", select)
+    name, first = rows.row(0, named=True)["name"], rows.get_column(value)[0]
+    leader = f"`{brief(printable(name), _NAME)}` alone {shown(first / total, 'fraction')}"
+    count = int((rows.get_column(value).cum_sum() < _MOST * total).sum()) + 1
+    if count == rows.height <= 1:
+        return f"One {what} takes all of the {of} ({shown(total, 'ns')}): {leader.removesuffix(' alone 100%')}."
+    makes = f"{grouped(count)} of {grouped(rows.height)} {what}s make{'s' * (count == 1)}"
+    return f"{makes} {_MOST:.0%} of the {of} ({shown(total, 'ns')}), {leader}."
+
+
+def ranked(
+    title: str,
+    frame: pl.DataFrame,
+    value: str,
+    *,
+    schema: Schema,
+    kind: str = "",
+    link: Callable[[str], Link] | None = None,
+    chosen: str = "",
+    width: Width = "full",
+) -> Bars:
+    """Bars of the first ten names, with the share of all; `link` says where a name leads; `kind` is that of all."""
+    rows = summed(frame, value)
+    total = rows.get_column(value).sum() or 1
+    top = [(name, kind or own, calls, spent, spent / total) for name, own, calls, spent in rows.head(_TOP).iter_rows()]
+    bars = named_bars(top, link, chosen=chosen)
+    more = rows.height - len(bars)
+    note = schema[value].doc + (f" {grouped(more)} more below." if more > 0 else "")
+    return Bars(title, bars, schema[value].unit, note=note, width=width)
+
+
+def named_bars(
+    rows: Sequence[tuple[str, str, int | None, float, float]],
+    link: Callable[[str], Link] | None = None,
+    *,
+    chosen: str = "",
+) -> list[Bar]:
+    """A bar for each name, kind, calls, time and share; labels are short, and tell the bars apart."""
+    labels = shortened([name for name, *_ in rows], _LABEL)
+    return [
+        Bar(
+            label,
+            kind_of(kind) or "host",
+            spent,
+            share,
+            "" if calls is None else f"{grouped(calls)} call{'s' * (calls != 1)}",
+            link(name) if link else None,
+            name,
+            name == chosen,
+        )
+        for label, (name, kind, calls, spent, share) in zip(labels, rows, strict=True)
+    ]

@@ -1,0 +1,107 @@
+"""What was recorded, in a few words: read from the rows of `trace_info`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.symptoms import DAMAGED
+from kinetoscope.views.numbers import grouped, shown, significant
+
+_NUMBER: Final = re.compile(r"\d{1,9}")
+
+
+def values(info: pl.DataFrame, topic: str, item: str) -> list[str]:
+    """What each rank says of an item."""
+    return info.filter((pl.col("topic") == topic) & (pl.col("item") == item)).get_column("value").to_list()
+
+
+def name(info: pl.DataFrame, path: str) -> str:
+    """The file, if it is one; else what the user named."""
+    files = values(info, "file", "name")
+    return files[0] if len(files) == 1 else path
+
+
+def facts(info: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
+    """Ranks, devices, steps, events, date."""
+    ranks = steps.get_column("rank").unique().sort().to_list()
+    worlds = [int(value) for value in values(info, "run", "world_size") if value.isdecimal() and len(value) < 10]
+    world = max(worlds, default=0)
+    of = f" of {grouped(world)}" if world > max(len(ranks), 1) else ""
+    events = sum(int(value) for value in values(info, "file", "events"))
+    window = max((int(value.split()[0]) for value in values(info, "time", "window")), default=0)
+    count = steps.height // max(len(ranks), 1)
+    found_steps = [int(match[0]) for match in map(_NUMBER.match, values(info, "time", "steps")) if match]
+    marked = sum(found_steps) // max(len(ranks), 1)
+    of_all = f" of {grouped(marked)}" if marked > count else ""
+    only = f"rank {ranks[0]}{of}" if ranks and (ranks[0] or of) else ""
+    found = (
+        f"{grouped(len(ranks))}{of} ranks" if len(ranks) > 1 else only,
+        _devices(info),
+        f"{grouped(count)}{of_all} step{'s' * (max(marked, count) != 1)}",
+        _throughput(info, len(ranks)),
+        f"{grouped(events)} events in {shown(window, 'ns')}",
+        *(value[:10] for value in values(info, "time", "start")[:1]),
+    )
+    return tuple(fact for fact in found if fact)
+
+
+def _throughput(info: pl.DataFrame, ranks: int) -> str:
+    """`1,234 samples/s`: of all ranks together; "" where a rank does not tell."""
+    rates = [float(value.split()[0]) for value in values(info, "time", "throughput")]
+    return f"{significant(sum(rates))} samples/s" if rates and len(rates) >= ranks else ""
+
+
+def _devices(info: pl.DataFrame) -> str:
+    """`8 × NVIDIA H100`: the devices that did something; "" where none is described."""
+    used = pl.col("value").str.ends_with("used")
+    rows = info.filter((pl.col("topic") == "device") & used).with_columns(name=pl.col("value").str.split(", ").list[0])
+    rows = rows.unique(["rank", "item"], maintain_order=True)  # each cycle of a rank lists them again
+    counted = rows.group_by("name", maintain_order=True).len()
+    return ", ".join(f"{count} × {name}" if count > 1 else name for name, count in counted.rows())
+
+
+def damage(info: pl.DataFrame) -> tuple[str, ...]:
+    """Which files are damaged, and how much of them is lost."""
+    rows = info.filter((pl.col("topic") == "file") & (pl.col("item") == "damage"))
+    several = info.get_column("rank").n_unique() > 1
+    found = rows.group_by("value", maintain_order=True).agg("rank")
+    return tuple(
+        f"{f'Rank {listed(ranks)}: ' if several else ''}{value}"
+        for value, ranks in found.select("value", "rank").rows()
+    )
+
+
+def health(info: pl.DataFrame, notes: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Severity and sentence, the worst first; what several ranks have is said of the first of them."""
+    rows = info.filter(pl.col("topic") == "health").group_by("item", maintain_order=True)
+    found = rows.agg(pl.col("value", "rank").first(), pl.len().alias("ranks"))
+    said = [("warning", note) for note in notes if DAMAGED not in note]
+    for item, value, rank, ranks in found.rows():
+        others = f" (Rank {rank}; {ranks - 1} other{'s' * (ranks > 2)} alike.)" if ranks > 1 else ""
+        said.append((item.partition(" ")[0], value + others))
+    return tuple(sorted(said, key=lambda each: ("error", "warning", "note").index(each[0])))
+
+
+def has_device_work(info: pl.DataFrame) -> bool:
+    """Was there any kernel, copy or set."""
+    return info.filter((pl.col("topic") == "events") & pl.col("item").str.ends_with("on devices")).height > 0
+
+
+def has_stacks(info: pl.DataFrame) -> bool:
+    """Were Python's calls recorded, or the stacks of operators, on any rank?"""
+    return any("recorded" in value or value == "on" for value in values(info, "options", "with_stack"))
+
+
+def has_steps(info: pl.DataFrame) -> bool:
+    """Are there steps, marked or proposed; if not, the whole window is one."""
+    return not any("none marked" in value for value in values(info, "time", "steps"))
+
+
+def has_work_before(info: pl.DataFrame) -> bool:
+    """Was a device busy with work from before the recording."""
+    return info.filter((pl.col("topic") == "health") & pl.col("item").str.ends_with("WORK_BEFORE")).height > 0

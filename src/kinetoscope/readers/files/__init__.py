@@ -1,0 +1,1 @@
+"""Bytes of local and remote files, decompressed."""

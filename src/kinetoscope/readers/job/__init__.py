@@ -1,0 +1,1 @@
+"""Which files are traces, and which rank each of them is."""

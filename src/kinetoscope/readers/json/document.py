@@ -1,0 +1,224 @@
+"""The JSON document around the events: the members of the top-level object, before and after `traceEvents`.
+
+They are small and odd, so they are read in Python: strictly first, by the standard library's decoder, and member by
+member with `repair` where that fails. Values are kept as their text and decoded when someone asks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kinetoscope.model.trace.strings import decode
+from kinetoscope.readers.json import repair, resync
+from kinetoscope.readers.json.window import Window
+
+EVENTS: Final = "traceEvents"
+
+_LOOK: Final = 1 << 12
+"""Bytes that are looked at for a member at first; eight times as many each time it turns out to be longer."""
+
+_WORD: Final = 16
+"""Bytes that the longest bare word is shorter than."""
+
+_FURTHEST: Final = 1 << 24
+"""Bytes beyond which a broken member has no end."""
+
+_SPACE = re.compile(rb"[ \t\r\n\f\v,]*")
+_KEY = re.compile(rb'"((?:[^"\\\n]++|\\.)*+)"\s*:\s*')
+_CUT_KEY = re.compile(rb'"(?:[^"\\\n]++|\\.)*+(?:"\s*|\\)?\Z')
+_TO_LIST = re.compile(rb'[^][{}",0-9a-z]{0,64}\[')
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x1f]")
+_DECODER = json.JSONDecoder(parse_int=str)  # only the end is asked for, and int refuses more than 4,300 digits
+_LAX = json.JSONDecoder(strict=False, parse_int=str)  # control characters inside strings are fine
+
+
+class Member(NamedTuple):
+    """One member of the document: its key and the text of its value, or None where a list of events begins."""
+
+    key: str
+    text: str | None
+
+
+class _Found(NamedTuple):
+    """A member, how many bytes it takes (0 if it is broken), and what was odd about it."""
+
+    member: Member
+    length: int
+    odd: str = ""
+
+
+_BROKEN: Final = _Found(Member("", None), 0)
+
+
+@dataclass(slots=True)
+class Document:
+    """What was found at the top level.
+
+    Attributes:
+        members: key and JSON text of each member but the events, in order.
+        before: how many of them stand before the (first) list of events.
+        lists: how many lists of events there are.
+        is_list: the document is a bare list of events.
+        is_object: it begins as an object.
+        repaired: what was mended, one phrase each.
+        complete: the document ended as it should.
+    """
+
+    members: list[tuple[str, str]] = field(default_factory=list)
+    before: int = 0
+    lists: int = 0
+    is_list: bool = False
+    is_object: bool = False
+    repaired: list[str] = field(default_factory=list)
+    complete: bool = False
+
+
+def open_document(window: Window, document: Document) -> bool:
+    """Read up to the first event; false if the text ends before, or is no JSON object or list."""
+    while window.limit < 3 and window.fill():
+        pass
+    if window.rest(3) == b"\xef\xbb\xbf":  # a byte order mark
+        window.position += 3
+    _more(window)
+    first = window.rest(1)
+    if first not in (b"[", b"{"):
+        return False
+    window.position += 1
+    if first == b"[":
+        document.is_list = True
+        document.lists = 1
+        return True
+    document.is_object = True
+    return next_events(window, document)
+
+
+def next_events(window: Window, document: Document) -> bool:
+    """Read members up to the next list of events (the position is then after its `[`); false at the end."""
+    while True:
+        _more(window)
+        if window.rest(1) == b"}":
+            window.position += 1
+            if document.lists or not _more(window):
+                document.complete = True
+                return False
+            document.repaired.append("a closing brace before the events")
+            continue
+        if window.position == window.limit:
+            return False
+        member = _member(window, document) or _broken_member(window, document)
+        if member is None:
+            return False
+        if member.text is not None:
+            document.members.append((member.key, member.text))
+            continue
+        document.lists += 1
+        if document.lists == 1:
+            document.before = len(document.members)
+        return True
+
+
+def _more(window: Window) -> bool:
+    """Is there anything but white space and commas? The position moves over those."""
+    while True:
+        match = _SPACE.match(window.data, window.position, window.limit)
+        window.position = match.end() if match else window.position
+        if window.position < window.limit:
+            return True
+        if window.ended or not window.fill():
+            return False
+
+
+def goes_on(window: Window) -> bool:
+    """Behind the `]` of a list of events: was that bracket a mistake, because another object follows?"""
+    return _more(window) and window.rest(1) == b"{"
+
+
+def _member(window: Window, document: Document) -> Member | None:
+    """The next member, strictly; None if it is broken."""
+    look = _LOOK
+    while True:
+        text = window.rest(look)
+        whole = window.ended and len(text) == window.limit - window.position
+        found = _parse(text, whole=whole)
+        if found is not None and found.odd:
+            document.repaired.append(f"{found.member.key}: {found.odd}")
+        if found is not None:
+            window.position += found.length
+            return found.member if found.length else None
+        look *= 8
+        while not window.ended and window.limit - window.position < look:
+            window.fill()
+
+
+def _parse(text: bytes, *, whole: bool) -> _Found | None:
+    """The member at the start of a text; None if more text is needed to tell."""
+    key = _KEY.match(text)
+    if key is None:
+        return None if not whole and _CUT_KEY.match(text) else _BROKEN
+    name = decode(key.group(1))
+    begin = key.end()
+    if name == EVENTS and (bracket := _TO_LIST.match(text, begin)):
+        return _Found(Member(name, None), bracket.end(), "rubbish before the list" if len(bracket[0]) > 1 else "")
+    value = text[begin:].decode("latin-1")  # which keeps one character a byte, and JSON's grammar is ASCII
+    lax = False
+    try:
+        try:
+            _, end = _DECODER.raw_decode(value)
+        except json.JSONDecodeError as error:
+            lax = error.msg.startswith("Invalid control character")
+            if not lax:
+                raise
+            _, end = _LAX.raw_decode(value)
+    except json.JSONDecodeError as error:
+        cut = error.msg.startswith("Unterminated string") or error.pos > len(value) - _WORD
+        return None if cut and not whole else _BROKEN
+    except RecursionError:
+        return _BROKEN
+    after = _SPACE.match(text, begin + end)
+    follows = after.end() if after else begin + end
+    if follows > len(text) - _WORD and not whole:  # of 1.5 there may be only 1. so far
+        return None
+    if text[follows : follows + 1] != b"}" and (
+        text[follows : follows + 1] != b'"' or b"," not in text[begin + end : follows]
+    ):
+        return _BROKEN
+    content = text[begin : begin + end].decode("utf-8", "replace")
+    if lax:
+        content = _STRING.sub(_escaped, content)
+    return _Found(Member(name, content), begin + end, "control characters inside a text escaped" if lax else "")
+
+
+def _escaped(string: re.Match[str]) -> str:
+    return _CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], string[0])
+
+
+def _broken_member(window: Window, document: Document) -> Member | None:
+    """The next member, mended (or whole, behind text that belongs to none); None if only rubbish is left."""
+    while True:
+        end = _end_of_broken(window)
+        if end < 0 and not window.ended:
+            return None
+        text = window.rest(end if end >= 0 else None)
+        mended = repair.repair_member(text) if text.strip(b" \r\n\t,}") else None
+        if mended is None and end < 0:
+            return None
+        window.position += len(text)
+        if mended is not None:
+            document.repaired.append(f"{mended.key}: {mended.what}")
+            return Member(mended.key, mended.json.decode())
+        document.repaired.append("text that belongs to nothing dropped")
+        if member := _member(window, document):
+            return member
+
+
+def _end_of_broken(window: Window) -> int:
+    """Length of the broken member at the window's position; −1 if no other follows, or none that is near."""
+    while True:
+        waiting = window.limit - window.position
+        end = resync.next_member(window.rest(), 0)
+        if end >= 0 or waiting > _FURTHEST or not window.fill():
+            return end

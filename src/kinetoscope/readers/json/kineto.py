@@ -1,0 +1,111 @@
+"""Reads Kineto's trace files: JSON in the Chrome trace format as `torch.profiler` writes it, of every era and vendor.
+
+The document around the events is read by `document`, the events by `elements`, what is broken by `repair`. Ignores
+nothing: whatever is in the file can be had back from the Trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from kinetoscope.errors import BrokenTraceError, LimitError, NotATraceError
+from kinetoscope.model.trace.source import DEFAULT_MAX_SIZE, Source
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.readers.files.stream import Blocks, Text, cache_for, is_url
+from kinetoscope.readers.json import sniff
+from kinetoscope.readers.json.assembly import assemble
+from kinetoscope.readers.json.columns import SIZES, Columns, Sizes, Tokenizer
+from kinetoscope.readers.json.document import Document, next_events, open_document
+from kinetoscope.readers.json.events import Elements, read_elements
+from kinetoscope.readers.json.symptoms import findings
+from kinetoscope.readers.json.window import Window
+
+NAME = "kineto"
+
+MANY: Final = 1 << 22
+"""Events up to which it does not matter how short they are."""
+
+SHORTEST: Final = 32
+"""Bytes of text of an event, on average, below which they are made up: one with a name and times has more."""
+
+HINT = 'a trace is what torch.profiler writes: prof.export_chrome_trace("trace.json"), or tensorboard_trace_handler'
+
+
+def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Trace:
+    """The trace in a file.
+
+    Args:
+        source: which file, and how to read it.
+        progress: told how many more bytes of the file, as stored, have been read; it may be called in another thread.
+
+    Raises:
+        NotFoundError: the file cannot be read.
+        NotATraceError: it is something else; the message says what.
+        BrokenTraceError: no event of it could be kept.
+        LimitError: it is larger than the limits of `source.options` allow.
+    """
+    options = source.options
+    cache = cache_for(source.url, options)
+    ahead = options.threads > 1 or is_url(source.url)
+    with Blocks(source.url, max_size=options.max_size, progress=progress, cache=cache, ahead=ahead) as blocks:
+        _refuse_other_formats(source, blocks)
+        return read(source, blocks)
+
+
+def read(source: Source, text: Text, *, sizes: Sizes = SIZES) -> Trace:
+    """The trace in a text that looks like one, wherever it comes from.
+
+    Args:
+        source: what to call it, and how to read it.
+        text: the blocks.
+        sizes: how large the tables are at first.
+
+    Raises: as `load` does, but for what comes of opening the file.
+    """
+    window = Window(text, max_event=source.options.max_event)
+    document = Document()
+    team = [Tokenizer(sizes) for _ in range(max(1, source.options.threads))]
+    elements = Elements(team, Columns(partial(_refuse_short_events, source, text)))
+    more = open_document(window, document)
+    while more:
+        read_elements(window, elements)
+        more = not document.is_list and next_events(window, document)
+    if not document.lists and document.is_object and not document.complete:
+        raise BrokenTraceError(
+            f"{source.url}: cut at byte {text.length:,}, before its events: whoever wrote it was killed, or had no "
+            "space left; copy it again, or record it again"
+        )
+    if not document.lists:
+        raise NotATraceError(_not_a_trace(source, document))
+    if not elements.columns.rows and (elements.lost or elements.rubbish or elements.cut):
+        raise BrokenTraceError(f"{source.url}: broken, and no event of it could be kept; record it again")
+    trailing = len(window.rest().strip()) + sum(len(block.strip()) for block in text)
+    symptoms = findings(text, document, elements, trailing)
+    return assemble(source, document, [t.tables for t in elements.team], elements.columns, symptoms, text.length)
+
+
+def _refuse_short_events(source: Source, text: Text, rows: int) -> None:
+    """Raise where events are so many and so short that they can only be made to fill the memory."""
+    if rows > MANY and text.length < SHORTEST * rows and source.options.max_size == DEFAULT_MAX_SIZE:
+        raise LimitError(
+            f"{source.url}: {rows:,} events in {text.length:,} bytes of text, as no trace has; if that is no accident, "
+            "set a limit of your own with --max-size"
+        )
+
+
+def _refuse_other_formats(source: Source, blocks: Blocks) -> None:
+    """Raise what says that this is something else, if it clearly is."""
+    head = blocks.peek()
+    if not head and blocks.fault:
+        raise BrokenTraceError(f"{source.url}: {blocks.fault[0]} before any text; copy it again, or record it again")
+    other = sniff.what_is(head)
+    if other is not None:
+        raise NotATraceError(f"{source.url}: not a Kineto trace: {other.what}; {other.hint}")
+
+
+def _not_a_trace(source: Source, document: Document) -> str:
+    keys = ", ".join(key for key, _ in document.members[:5])
+    found = f"JSON without traceEvents (it has {keys})" if keys else "no JSON object with traceEvents"
+    return f"{source.url}: not a Kineto trace: {found}; {HINT}"

@@ -1,0 +1,1 @@
+"""Recording without a line of code, on request."""

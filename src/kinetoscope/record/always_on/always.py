@@ -1,0 +1,171 @@
+"""A short window every so many steps, for as long as the job runs, at a cost that stays within a budget.
+
+What a window costs is measured: the time of its steps beyond the median of those around it, with the start, the stop
+and the export that happen between them. The next window waits until this, and as much again for the window itself, is
+within 85 % of the budget of all the time since the first step; so the interval grows where windows are dear. A step
+that takes more than 1.5 times the median opens a window too, within the same budget: what slows one step often
+slows those after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from kinetoscope.record.always_on import mailbox
+
+SLOW: Final = 1.5
+"""A step this many times longer than the median is slow."""
+
+_FEW: Final = 10
+"""Steps whose median says something."""
+
+_MANY: Final = 101
+
+_LATELY: Final = 8
+"""Windows of which the dearest says what the next may cost."""
+
+_AIM: Final = 0.85
+"""Share of the budget that is used: about a tenth of what windows cost cannot be seen from inside the job."""
+
+_REMEMBERED: Final = 100
+"""Windows that were dropped of which other ranks still find a note."""
+
+
+class Always:
+    """When to record.
+
+    Attributes:
+        every: steps between windows, at least.
+        budget: share of the time that windows may cost.
+        warmup, active: steps of a window.
+        spent: seconds that windows have cost so far.
+    """
+
+    def __init__(self, every: int, budget: float, warmup: int = 1, active: int = 3) -> None:
+        self.every, self.budget, self.warmup, self.active = every, budget, warmup, active
+        self.spent = 0.0
+        self._steps: deque[float] = deque(maxlen=_MANY)
+        self._usual = 0.0
+        self._began: float | None = None
+        self._last = 0
+        self._open = False
+        self._this = 0.0
+        self._costs: deque[float] = deque(maxlen=_LATELY)
+
+    def after_step(self, ended: int, took: float, *, recorded: bool, now: float) -> str:
+        """Why a window is to be opened after this step; "" if it is not.
+
+        `ended` is the number of steps so far, `took` how long the last one took, s, with what was done for a window in
+        it; `recorded`: a window was open in it; `now`: a clock, s.
+        """
+        if self._began is None:
+            self._began = now
+            return ""  # how long the first took is not known
+        if recorded:
+            self._open = True
+            self.charge(max(took - self._usual, 0.0))
+            return ""
+        if self._open:
+            self._close(ended)
+        slow = len(self._steps) >= _FEW and took > SLOW * self._usual
+        self._steps.append(took)
+        if len(self._steps) <= _FEW or ended % _FEW == 0:  # a median of 101 numbers costs 10 µs
+            self._usual = median(self._steps)
+        if not (slow or ended - self._last >= self.every) or not self._can_afford(now):
+            return ""
+        self._last = ended
+        return "slow step" if slow else "every"
+
+    def cost(self, now: float) -> float:
+        """The share of the time since the first step that windows have cost; 0 before it."""
+        return self.spent / (now - self._began) if self._began is not None and now > self._began else 0.0
+
+    def charge(self, seconds: float) -> None:
+        """Add what the window costs, or has cost besides its steps."""
+        self.spent += seconds
+        self._this += seconds
+
+    def _close(self, ended: int) -> None:
+        self._costs.append(self._this)
+        self._this = 0.0
+        self._open = False
+        self._last = ended
+
+    def _can_afford(self, now: float) -> bool:
+        """Is the next window within the budget, if it costs as the dearest of late? Of the first nobody knows."""
+        room = _AIM * self.budget * (now - (self._began or now))
+        return self.spent + max(self._costs, default=0.0) <= room
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window that is on disk.
+
+    Attributes:
+        number: the first step that it recorded.
+        took: the step that opened it, s.
+        files: its trace, what belongs to it, and the note that it is there.
+    """
+
+    number: int
+    took: float
+    files: tuple[str, ...]
+
+
+class Windows:
+    """The windows of a run that are kept: the newest and the slowest. The leader's choice holds for all ranks."""
+
+    def __init__(self, control: Path, keep: int, *, leads: bool) -> None:
+        self._dropped, self._keep, self._leads = control / "dropped", keep, leads
+        self._kept: dict[int, Window] = {}
+        self._told: deque[Path] = deque()
+
+    @property
+    def kept(self) -> Sequence[Window]:
+        """What is kept, the oldest first."""
+        return tuple(self._kept.values())
+
+    def add(self, window: Window) -> None:
+        """Keep this one, and remove what is neither among the newest nor among the slowest any more."""
+        self._kept[window.number] = window
+        if not self._keep:
+            return
+        if self._leads:
+            newest = sorted(self._kept)[-self._keep :]
+            slowest = sorted(self._kept, key=lambda number: (self._kept[number].took, number))[-self._keep :]
+            for number in sorted(set(self._kept) - {*newest, *slowest}):
+                self._tell(number)
+                self._remove(number)
+        else:
+            for name in mailbox.read_all(self._dropped):
+                if name.isdecimal() and int(name) in self._kept:
+                    self._remove(int(name))
+
+    def _tell(self, number: int) -> None:
+        """Leave a note for the other ranks, and take an old one away."""
+        self._told.append(self._dropped / str(number))
+        with contextlib.suppress(OSError):
+            mailbox.leave(self._told[-1], {})
+            if len(self._told) > _REMEMBERED:
+                self._told.popleft().unlink()
+
+    def _remove(self, number: int) -> None:
+        for file in self._kept.pop(number).files:
+            if "://" in file:
+                _remove_remote(file)
+            else:
+                with contextlib.suppress(OSError):
+                    Path(file).unlink()
+
+
+def _remove_remote(url: str) -> None:
+    import fsspec
+
+    with contextlib.suppress(Exception):  # a store raises what it likes; the trace stays then
+        fsspec.core.url_to_fs(url)[0].rm(url)

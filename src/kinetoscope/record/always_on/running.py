@@ -1,0 +1,288 @@
+"""What `kinetoscope record` does in each process that it started, from the moment that torch was imported.
+
+There is one hook, on the steps of optimizers, until one of them steps; so data loaders, launchers and other helpers are
+left alone, and each rank that trains records, however it was started. Whatever goes wrong here is said once, and the
+program goes on without us.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kinetoscope.record.always_on import mailbox
+from kinetoscope.record.always_on.always import Always, Window, Windows
+from kinetoscope.record.always_on.hooks import Ends, Rounds, Spans
+from kinetoscope.record.always_on.idle import Watch, Who, Wish
+from kinetoscope.record.output.guards import described, harmless, tell
+from kinetoscope.record.output.writing import Written
+from kinetoscope.record.session import forks, others
+from kinetoscope.record.session.child_config import Plan
+from kinetoscope.record.session.options import Options, place
+from kinetoscope.record.session.recorder import Recorder
+
+_current: Running | None = None
+
+
+def begin(text: str) -> None:
+    """Wait for the first step; `text` is a plan. Torch has just been imported."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    global _current  # noqa: PLW0603 - one for the process, for `forked` and the signal
+    if _current is None:
+        others.watch()
+        running = _current = Running(Plan.from_text(text))
+        running.hook = register_optimizer_step_post_hook(running.stepped)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=running.forked)
+        running.listen()
+
+
+class Running:
+    """The recording of one process: counts its steps, and opens windows when it is time or someone asks.
+
+    Attributes:
+        hook: its place among the hooks of optimizers.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.hook: Any = None
+        self._plan = plan
+        self._options = Options(**plan.options)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._rounds = Rounds()
+        self._job: _Job | None = None
+        self._thread = 0
+        self._signalled = False
+        self._over = False
+
+    def listen(self) -> None:
+        """Let SIGUSR2 ask for a recording, unless it means something to the program."""
+        if not self._plan.signal or threading.current_thread() is not threading.main_thread():
+            return
+        if signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL:
+            signal.signal(signal.SIGUSR2, self._on_signal)
+
+    def _on_signal(self, *_: object) -> None:
+        self._signalled = True
+        if self._job is not None:
+            self._job.watch.signal()
+
+    def forked(self) -> None:
+        """In a child process: nothing of the parent's recording is this process's.
+
+        It may train on its own, and is recorded then; not where torch's profiler has been up in the parent, whose
+        threads it would need.
+        """
+        if self._job is not None:
+            self._job.abandon()
+        self._forget()
+        if forks.armed():
+            self._over = True
+            if self.hook is not None:
+                self.hook.remove()
+            if signal.getsignal(signal.SIGUSR2) == self._on_signal:
+                signal.signal(signal.SIGUSR2, signal.SIG_DFL)
+
+    def stepped(self, optimizer: Any, *_: Any) -> None:
+        """An optimizer has stepped."""
+        if self._over or threading.get_ident() != (self._thread or threading.get_ident()):
+            return
+        try:
+            if self._rounds.ended_by(optimizer):
+                self._boundary()
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not be the program's
+            self._over = True
+            tell(f"recording has ended in process {os.getpid()}: {described(error)}")
+
+    def _boundary(self) -> None:
+        if self._job is None:
+            if _is_loader():
+                self._over = True
+                return
+            self._thread = threading.get_ident()
+            self._job = _Job(self._plan, self._options)
+            if self._signalled:
+                self._job.watch.signal()
+        self._job.boundary()
+
+
+def _is_loader() -> bool:
+    from torch.utils.data import get_worker_info
+
+    return get_worker_info() is not None
+
+
+class _Job:
+    """The steps of a process that trains; one call of `boundary` for each that has ended."""
+
+    def __init__(self, plan: Plan, options: Options) -> None:
+        self._plan, self._options = plan, options
+        self._control = Path(plan.control)
+        here = place()
+        self.who = Who(here.rank, here.world, here.pid, socket.gethostname())
+        self._ended = 0
+        self._last = time.monotonic()
+        self._seconds = 0.0
+        self._recorder = Recorder(plan.dir, options, say=None if here.rank == 0 else _quiet)
+        self._yielded = self._told_open = False
+        self._spans = Spans(self._recorder.poll)
+        self._ends = Ends()
+        self._next = max(plan.wait, 1)
+        self._left = plan.repeat or sys.maxsize
+        self._always = Always(plan.every, plan.budget, plan.warmup, plan.active) if plan.every else None
+        self._kept = Windows(self._control, plan.keep, leads=self.who.rank == 0)
+        self.watch = Watch(self.who, run=plan.dir, control=self._control, clock=lambda: (self._ended, self._seconds))
+        self.watch.start()
+
+    def boundary(self) -> None:
+        """A step has ended; torch still has the mark of the optimizer's step open."""
+        self._ends.put_off(self._boundary)
+
+    @harmless(None)
+    def _boundary(self) -> None:
+        took = time.monotonic() - self._last
+        self._ended += 1
+        recorded = self._recorder.state != "idle"
+        if recorded:
+            self._recorder.step(step=self._ended)
+            took = time.monotonic() - self._last  # with what the recorder did
+        elif self._ended > 1:
+            self._seconds = 0.9 * self._seconds + 0.1 * took if self._seconds else took
+        if self._ends.attached and self._recorder.state == "idle":
+            self._leave()
+        if self.watch.wish is not None:
+            self._take(self.watch.wish)
+        elif self._plan.scheduled:
+            self._schedule()
+        elif self._always is not None:
+            self._sample(self._always, took, recorded=recorded)
+        self._tell_open()
+        self._last = time.monotonic()
+
+    def abandon(self) -> None:
+        """In a child process: take down what stands, and touch nothing that the parent still uses."""
+        self._spans.detach(close=False)
+        self._ends.detach()
+
+    def _leave(self) -> None:
+        self._spans.detach()
+        self._ends.detach()
+
+    def _schedule(self) -> None:
+        plan = self._plan
+        if not (self._left and self._ended >= self._next and self._recorder.state == "idle"):
+            return
+        if others.active():
+            self._gave_way()
+        elif not self._recorder.full:
+            self._left -= 1
+            self._next = self._ended + plan.warmup + plan.active + plan.wait
+            self._open(Wish("", None, plan.active, plan.warmup, reason="schedule"))
+
+    def _tell_open(self) -> None:
+        """Should the process be killed now, it is known that a window was there."""
+        records = self._recorder.state == "recording"
+        if records and not self._told_open:
+            with contextlib.suppress(OSError):
+                mailbox.leave(self._note_of_open, {"step": self._ended})
+        self._told_open = records
+
+    @property
+    def _note_of_open(self) -> Path:
+        """It is there from the first step that is recorded until it is known what came of the window."""
+        return self._control / "open" / self.who.name
+
+    def _gave_way(self) -> None:
+        """A window was due while a profiler of the program was at work."""
+        if not self._yielded:
+            self._yielded = True
+            with contextlib.suppress(OSError):
+                mailbox.leave(self._control / "yielded" / self.who.name, {"step": self._ended})
+
+    def _sample(self, always: Always, took: float, *, recorded: bool) -> None:
+        costs = recorded or self._recorder.writing > 0
+        reason = always.after_step(self._ended, took, recorded=costs, now=time.monotonic())
+        if not reason:
+            return
+        if self.who.world <= 1:
+            began = time.monotonic()
+            self._open(Wish("", None, always.active, always.warmup, reason=reason, took=took))
+            always.charge(time.monotonic() - began)
+        elif self.who.rank == 0:
+            wish = {"steps": always.active, "warmup": always.warmup, "reason": reason, "took": took}
+            self.watch.ask(wish)
+
+    def _take(self, wish: Wish) -> None:
+        """Begin what was asked for, if its step has come."""
+        if wish.step is not None and self._ended < wish.step:
+            return
+        self.watch.wish = None
+        if wish.step is not None and self._ended > wish.step:
+            problem = f"it was at step {self._ended} already when it read that all begin at step {wish.step}"
+            self.watch.done(wish.number, {"problem": problem})
+        elif not self._open(wish):
+            self.watch.done(wish.number, {"problem": "it was recording already"})
+
+    def _open(self, wish: Wish) -> bool:
+        if self._recorder.state != "idle":
+            return False
+        options = replace(self._options, **wish.options)
+        self._recorder.step(step=self._ended)
+        opened = self._recorder.start_window(
+            wish.warmup, wish.active, self._written(wish), reason=wish.reason, options=options, on_end=self._leave
+        )
+        if opened:
+            self._ends.attach()
+            if self._plan.spans:
+                self._spans.attach(record_shapes=options.record_shapes)
+            if self._recorder.state == "idle":  # it has ended meanwhile
+                self._leave()
+        return opened
+
+    def _written(self, wish: Wish) -> Callable[[Written], None]:
+        """What is to be done when the trace is on disk; on another thread."""
+
+        def written(found: Written) -> None:
+            if wish.reason == "schedule" and found.path is None and _gave_way(found):
+                self._left += 1  # the next step tries again
+                self._gave_way()
+                return
+            self._note_of_open.unlink(missing_ok=True)
+            note = {
+                "rank": self.who.rank,
+                "path": found.path,
+                "problem": found.problem,
+                "truncated": found.truncated,
+                "first_step": found.first_step,
+                "last_step": found.last_step,
+                "cost": None if self._always is None else self._always.cost(time.monotonic()),
+            }
+            left = self._control / "written" / f"{self.who.name}.{found.first_step}"
+            with contextlib.suppress(OSError):
+                mailbox.leave(left, note)
+            self.watch.done(wish.number, note)
+            if self._always is not None and wish.reason in ("every", "slow step"):
+                files = tuple(filter(None, (found.path, found.meta, str(left))))
+                self._kept.add(Window(found.first_step, wish.took, files))
+
+        return written
+
+
+def _gave_way(found: Written) -> bool:
+    return others.PROBLEM in found.problem or others.STARTED in found.problem
+
+
+def _quiet(_: str) -> None:
+    """One rank's voice is enough; what goes wrong with the others is in their notes."""

@@ -1,0 +1,1 @@
+"""The daemon that watches the processes of a machine."""

@@ -1,0 +1,1 @@
+"""From torch's export to the final file."""

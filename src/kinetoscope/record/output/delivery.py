@@ -1,0 +1,124 @@
+"""What becomes of a window once torch has stopped: export on the training thread, the rest by the writer."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from kinetoscope.record.output import guards
+from kinetoscope.record.output.guards import harmless
+from kinetoscope.record.output.leftovers import ends_whole, remove
+from kinetoscope.record.output.writing import MOST_WAITING, Work, Writer, Written
+from kinetoscope.record.session.options import Place, place
+from kinetoscope.record.session.session import Exported, Session
+from kinetoscope.record.session.window import Run, Window
+
+_BUSY: Final = f"{MOST_WAITING} traces were still being written"
+
+
+class Delivery:
+    """Where the traces of a recorder go.
+
+    Attributes:
+        folder: the folder or URL.
+        writer: what writes them.
+    """
+
+    def __init__(self, folder: str, keep_free: int, tell: Callable[[str], None]) -> None:
+        self.folder = folder
+        self.writer = Writer(folder, place().host, keep_free)
+        self._keep_free = keep_free
+        self._tell = tell
+        self._run = Run()
+
+    @property
+    def busy(self) -> bool:
+        """As many traces are being written as may be: a window has to wait."""
+        return self.writer.waiting >= MOST_WAITING
+
+    def ready(self) -> str:
+        """One more trace can be taken: "" or why not."""
+        if self.busy:
+            return _BUSY
+        return self.writer.ready() or self._room(0)
+
+    def name(self, where: Place, step: int) -> str:
+        """What files of a trace are called, without their endings."""
+        return f"{where.host}_{where.pid}.rank{where.rank}of{where.world}.step{step}.{time.time_ns()}"
+
+    def deliver(self, window: Window, why: str, truncated: str, grown: int, stop_seconds: float) -> None:
+        """Have torch export what a window recorded, unless `why` says that it is lost; hand the rest to the writer."""
+        began = time.perf_counter()
+        where = place()
+        first = window.began or 0
+        name = self.name(where, first)
+        part = self.writer.spool / f"{name}.part"
+        why = why or self._room(int(grown * guards.FILE_PER_RESIDENT)) or self.export(window.session, part)
+        seconds = time.perf_counter() - began
+        last = window.steps[-1]["step"] if window.steps else first - 1
+        written = Written(None, None, "", first, last, truncated, 0, 0, stop_seconds, seconds, window.reason)
+        if why:
+            window.session.release()
+            self.refuse(why, window.on_done, window.reason, written)
+            return
+        if window.on_ready is not None:
+            harmless(None)(window.on_ready)(window.session.profiler)
+        file = f"{name}.pt.trace.json.gz"
+        facts = {"first_step": first, "last_step": last, "truncated": truncated}
+
+        def about() -> dict[str, Any]:
+            return self._run.about(window, where, file, written, seconds)
+
+        self.submit(part, file, written, facts, about, window.session, window.on_done)
+
+    def submit(
+        self,
+        part: Path,
+        file: str,
+        written: Written,
+        facts: dict[str, Any],
+        about: Callable[[], dict[str, Any]],
+        session: Session | Exported,
+        on_done: list[Callable[[Written], None]],
+    ) -> None:
+        """Have the writer make the file of what was exported."""
+        target = f"{self.folder.rstrip('/')}/{file}"
+        self.writer.submit(Work(part, target, written, facts, about, self._keep_free, session, on_done))
+
+    def export(self, session: Session | Exported, part: Path) -> str:
+        """Have torch write plain JSON; "" or why there is none."""
+        why = session.export(str(part))
+        if not why and not ends_whole(part):
+            why = "the disk is full, or torch could not write to it"
+        if why:
+            remove(part)
+        return why
+
+    def refuse(
+        self, why: str, on_done: list[Callable[[Written], None]], reason: str, known: Written | None = None
+    ) -> None:
+        """Nothing comes of a window: tell whoever waits for it."""
+        nothing = "A window was skipped" if why == _BUSY else "Nothing was recorded"
+        problem = f"The trace was not written: {why}." if known else f"{nothing}: {why}."
+        self._tell(problem[0].lower() + problem[1:].rstrip("."))
+        written = replace(known or Written(None, reason=reason), problem=problem)
+        for each in on_done:
+            harmless(None)(each)(written)
+
+    def _room(self, need: int) -> str:
+        """The disk has room for so many bytes: "" or not."""
+        free = guards.free_disk(str(self.writer.spool))
+        if free is not None and free < need + self._keep_free:
+            kept = self._keep_free >> 20
+            return f"only {free >> 20} MB are free on its disk ({need >> 20} MB needed, {kept} MB to be left alone)"
+        return ""
+
+
+def resolved(folder: str | os.PathLike[str]) -> str:
+    """The folder as it is now, should the job change to another; a URL as it is."""
+    path = os.fspath(folder)
+    return path if "://" in path else os.path.abspath(path)  # noqa: PTH100 - a text is wanted

@@ -1,0 +1,209 @@
+"""What is known of a run beside its trace: the sidecar `<trace>.meta.json`.
+
+What users give goes here and nowhere else: torch copies metadata into a trace without escaping it. Nothing is executed
+to find out about the run (git would run hooks of the folder it stands in); what looks like a secret is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from kinetoscope.record.session.options import Options, Place
+
+FORMAT: Final = "kinetoscope.meta/1"
+_LONGEST: Final = 4096
+_MOST: Final = 1000
+_DEEPEST: Final = 6
+_COMMIT: Final = re.compile(r"[0-9a-f]{40,64}\Z")
+_SECRET: Final = re.compile(r"(?i)(token|secret|passw|api[-_]?key|access[-_]?key|credential)")
+_PACKAGES: Final = ("accelerate", "deepspeed", "lightning", "pytorch_lightning", "torchvision", "transformers")
+
+
+def clocks() -> dict[str, int]:
+    """The same moment on the clock of the calendar and on the monotonic one, ns."""
+    before = time.monotonic_ns()
+    unix = time.time_ns()
+    return {"unix_ns": unix, "monotonic_ns": (before + time.monotonic_ns()) // 2}
+
+
+def collect(options: Options, place: Place) -> dict[str, Any]:
+    """All that holds for the whole run. Milliseconds, once; off the training thread."""
+    return {
+        "format": FORMAT,
+        "run": plain(options.run),
+        "host": place.host,
+        "pid": place.pid,
+        "rank": place.rank,
+        "world": place.world,
+        "local_rank": place.local_rank,
+        "command": command(),
+        "git": git(Path.cwd()),
+        "versions": versions(),
+        "devices": devices(),
+        "options": recorded(options),
+        "about": plain(options.about),
+    }
+
+
+def recorded(options: Options) -> dict[str, Any]:
+    """The options that shape the trace."""
+    names = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "all_threads")
+    return {name: bool(getattr(options, name)) for name in names}
+
+
+def command() -> list[str]:
+    """What was typed, without what looks like a secret."""
+    said: list[str] = []
+    hide = False
+    for word in sys.orig_argv[:_MOST]:
+        if hide and not word.startswith("-"):
+            word, hide = "…", False
+        elif _SECRET.search(word.partition("=")[0]) and word.startswith("-"):
+            name, equals, _ = word.partition("=")
+            word, hide = (f"{name}=…", False) if equals else (word, True)
+        else:
+            hide = False
+        said.append(word[:_LONGEST])
+    return said
+
+
+def versions() -> dict[str, str]:
+    """Of Python, of this package, of torch and what it was built for, of frameworks that are in use."""
+    from importlib import metadata
+
+    found = {"python": platform.python_version(), "system": platform.platform()}
+    for package in ("kinetoscope", "torch", *(name for name in _PACKAGES if name in sys.modules)):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    version = getattr(sys.modules.get("torch"), "version", None)
+    for name in ("cuda", "hip"):
+        if getattr(version, name, None):
+            found[name] = str(getattr(version, name))
+    return found
+
+
+def devices() -> list[dict[str, Any]]:
+    """Name and memory of each device of this process; none are brought up by asking."""
+    torch = sys.modules.get("torch")
+    found: list[dict[str, Any]] = []
+    for kind in ("cuda", "xpu"):
+        module: Any = getattr(torch, kind, None)
+        if module is None or not module.is_initialized():
+            continue
+        for number in range(module.device_count()):
+            facts = module.get_device_properties(number)
+            found.append({"kind": kind, "number": number, "name": str(facts.name), "memory": int(facts.total_memory)})
+    return found
+
+
+def device_memory() -> dict[str, int]:
+    """Bytes of the current device that are allocated, reserved, and were at most; empty where there is none in use."""
+    torch = sys.modules.get("torch")
+    for kind in ("cuda", "xpu"):
+        module: Any = getattr(torch, kind, None)
+        if module is not None and module.is_initialized():
+            return {
+                "allocated": module.memory_allocated(),
+                "reserved": module.memory_reserved(),
+                "peak": module.max_memory_allocated(),
+            }
+    return {}
+
+
+def git(folder: Path) -> dict[str, str]:
+    """Commit and branch of the checkout that a folder lies in, read from its files; empty if there is none."""
+    for parent in (folder, *folder.parents):
+        try:
+            found = _git_folder(parent / ".git")
+            if found is not None:
+                return _head(found)
+        except (OSError, UnicodeDecodeError):
+            return {}
+    return {}
+
+
+def _git_folder(path: Path) -> Path | None:
+    if path.is_dir():
+        return path
+    if not path.is_file():
+        return None
+    text = _short(path)  # a worktree or a submodule says where its own lies
+    return (path.parent / text.removeprefix("gitdir:").strip()) if text.startswith("gitdir:") else None
+
+
+def _head(folder: Path) -> dict[str, str]:
+    text = _short(folder / "HEAD")
+    if not text.startswith("ref:"):
+        return {"commit": text} if _COMMIT.match(text) else {}
+    name = text.removeprefix("ref:").strip()
+    if ".." in name or name.startswith("/"):
+        return {}
+    common = folder / _short(folder / "commondir") if (folder / "commondir").is_file() else folder
+    found = {"branch": name.removeprefix("refs/heads/")[:_LONGEST]}
+    for each in (folder / name, common / name):
+        if each.is_file() and _COMMIT.match(_short(each)):
+            return {"commit": _short(each), **found}
+    packed = common / "packed-refs"
+    if packed.is_file():
+        for line in packed.read_text(encoding="utf-8").splitlines():
+            commit, _, reference = line.partition(" ")
+            if reference == name and _COMMIT.match(commit):
+                return {"commit": commit, **found}
+    return found
+
+
+def _short(path: Path) -> str:
+    with path.open(encoding="utf-8") as file:
+        return file.read(_LONGEST).strip()
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """The value as JSON can hold it: cut where it is long or deep, in words where it is of another kind."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value) if abs(value) < 1 << 63 else str(value)
+    if isinstance(value, float):
+        return float(value) if value == value and abs(value) != float("inf") else str(value)
+    if isinstance(value, str):
+        return value[:_LONGEST].encode(errors="replace").decode()
+    if depth < _DEEPEST and isinstance(value, Mapping):
+        items = list(value.items())[:_MOST]
+        return {str(key)[:200]: plain(each, depth + 1) for key, each in items if not _SECRET.search(str(key))}
+    if depth < _DEEPEST and isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes | bytearray):
+        return [plain(each, depth + 1) for each in list(value)[:_MOST]]
+    try:
+        return str(value)[:_LONGEST].encode(errors="replace").decode()
+    except Exception:  # noqa: BLE001 - a user's own class may do anything
+        return type(value).__name__
+
+
+def beside(trace: str) -> str:
+    """Name of the sidecar of a trace."""
+    for ending in (".gz", ".json", ".trace", ".pt"):
+        trace = trace.removesuffix(ending)
+    return trace + ".meta.json"
+
+
+def fits(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """The sidecar, without what the user gave if that is what makes it too large."""
+    whole = dict(meta)
+    if len(json.dumps(whole, allow_nan=False)) > 4 << 20:
+        whole["about"] = {"left_out": "more than 4 MB"}
+    return whole
+
+
+def environment() -> dict[str, str]:
+    """The environment of a process of our own: nothing that would make it record, trace or import what is the job's."""
+    drop = ("PYTHON", "KINETO", "LD_PRELOAD", "COVERAGE", "TORCH")
+    return {name: value for name, value in os.environ.items() if not name.startswith(drop)}

@@ -1,0 +1,1 @@
+"""One recording: its windows, signals and requests."""

@@ -1,0 +1,107 @@
+"""How far a window may go: what it takes of memory, of events and of time, judged from outside the thread that records.
+
+Torch does not say how many events it holds, so they are told from memory: resident bytes that the process has grown by
+since the window began to record. Between two steps that is what was recorded. Within a step it may be what the step
+itself needs; so it counts as recorded only once the step takes longer than those before it. To stop, torch needs many
+times what recording took, and that belongs to what a window may take.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from kinetoscope.record.session.options import Options
+
+BYTES_PER_EVENT: Final = 300
+"""Resident bytes of an event while it is recorded: 210 without shapes to 470, as measured with torch 2.13."""
+
+STOPPING: Final = 12
+"""What the process grows by once torch has stopped and exported, for each byte it grew by before: 7 to 11 measured."""
+
+LEAST: Final = 5.0
+"""Seconds below which no step is a long one."""
+
+_OVERDUE: Final = 2.0
+"""A step that has taken so many times the longest before it is not like those before it."""
+
+
+class Bounds:
+    """Of one window: told of each step by the thread that records, asked by the one that watches."""
+
+    def __init__(
+        self,
+        options: Options,
+        resident: Callable[[], int],
+        free: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`resident` says how much memory the process has; `free` is what the machine could still give."""
+        self._options, self._resident, self._clock = options, resident, clock
+        self._most = options.max_memory
+        self._half = free // 2
+        self._before = self._highest = resident()
+        self._longest = 0.0
+        self._began = self._step_began = clock()
+        self._recording = False
+        self._at_step = self._looked = 0
+
+    def begin(self) -> None:
+        """The window records from now on."""
+        self._recording = True
+        self._before = self._resident()
+        self._highest = max(self._highest, self._before)
+        self._began = self._step_began = self._clock()
+
+    def step(self, resident: int | None = None) -> str:
+        """A step ended; "" or, in a few words, what is over its limit."""
+        now = self._clock()
+        self._longest, self._step_began = max(self._longest, now - self._step_began), now
+        if not self._recording:
+            return ""
+        self._at_step = max((self._resident() if resident is None else resident) - self._before, 0)
+        return self._over(self._at_step, self._at_step, 0.0)
+
+    def look(self) -> str:
+        """In the midst of a step: "" or what is over its limit."""
+        resident, took = self._resident(), self._clock() - self._step_began
+        if not self._recording:
+            self._highest = max(self._highest, resident)
+            return ""
+        grown = max(resident - self._highest, 0)
+        if not self._longest:  # nothing is known of its steps: what it grew by may be what a step needs
+            return self._over(grown, 0, took) or self._events(grown)
+        return self._over(grown, grown if took > _OVERDUE * self._longest else self._at_step, took)
+
+    def grown(self) -> int:
+        """Bytes since it began to record."""
+        return max(self._resident() - self._before, 0)
+
+    def _over(self, grown: int, recorded: int, took: float) -> str:
+        ahead = recorded + max(recorded - self._looked, 0)  # by the next look
+        self._looked = recorded
+        if self._most and grown > self._most:
+            return f"memory grew by {_mega(grown)} MB (limit {_mega(self._most)} MB)"
+        if self._most and ahead * STOPPING > self._most:
+            whole = _mega(recorded * STOPPING)
+            return f"what it recorded takes some {whole} MB of memory to stop (limit {_mega(self._most)} MB)"
+        if self._half and grown * STOPPING > self._half:
+            return f"memory grew by {_mega(grown)} MB, and {_mega(2 * self._half)} MB were free"
+        return self._events(recorded) or self._time(took)
+
+    def _events(self, recorded: int) -> str:
+        most = self._options.max_events
+        return f"more than {most} events" if most and recorded > most * BYTES_PER_EVENT else ""
+
+    def _time(self, took: float) -> str:
+        most, longest = self._options.max_step, self._longest
+        if most and longest and took > max(most * longest, LEAST):
+            return f"a step took longer than {took:.1f} s, {took / longest:.0f} times the longest before it"
+        if self._clock() - self._began > self._options.max_seconds:
+            return f"it took longer than {self._options.max_seconds:g} s"
+        return ""
+
+
+def _mega(size: int) -> int:
+    return size // 1_000_000

@@ -1,0 +1,1 @@
+"""Requests and responses: access, static files, errors."""

@@ -1,0 +1,99 @@
+"""From a plain function to an endpoint: work is done in threads, errors become one line with a status."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+from starlette.datastructures import Headers, QueryParams
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from kinetoscope.errors import KinetoscopeError
+from kinetoscope.server.errors import RefusedError, status_of
+from kinetoscope.server.http.responses import JSON, refused
+from kinetoscope.server.json_encoding import to_json
+from kinetoscope.server.runs.workspace import Workspace
+
+_BODY: Final = 1 << 20
+"""Bytes that a request may bring."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request.
+
+    Attributes:
+        path: the parts of the path that are named in the route.
+        query: what stands behind the `?`; several values of a key by `getlist`.
+        headers: of the request.
+        body: what it brings.
+    """
+
+    path: Mapping[str, str]
+    query: QueryParams
+    headers: Headers
+    body: bytes = field(default=b"", repr=False)
+
+
+Work = Callable[[Asked], Response]
+
+
+def endpoint(workspace: Workspace, work: Work, *, quick: bool = False) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint that does `work` in a thread.
+
+    quick: it computes nothing and never waits, so it is not kept waiting by what others compute.
+    """
+
+    async def answer(request: Request) -> Response:
+        # A form of another site can send anything but this without asking the browser's leave.
+        if request.method == "POST" and request.headers.get("content-type", "").partition(";")[0].strip() != JSON:
+            return refused(415, "a question is sent as application/json")
+        body = b""
+        try:
+            async for part in request.stream():
+                body += part
+                if len(body) > _BODY:
+                    return refused(413, f"a request can bring {_BODY:,} bytes at most")
+        except ClientDisconnect:  # nobody is left to be told
+            return refused(400, "the question ended early")
+        asked = Asked(request.path_params, request.query_params, request.headers, body)
+        limiter = None if quick else _limiter()
+        doing = partial(_answered, workspace, work, asked, quick)
+        # When the server ends it does not wait for what is being computed.
+        return await anyio.to_thread.run_sync(doing, limiter=limiter, abandon_on_cancel=True)
+
+    return answer
+
+
+def json_response(thing: Any, status: int = 200) -> Response:
+    """`thing` as JSON."""
+    return Response(to_json(thing), status, media_type=JSON)
+
+
+@cache
+def _limiter() -> anyio.CapacityLimiter:
+    """Few compute at a time: more would only wait for one another."""
+    return anyio.CapacityLimiter(max(4, 2 * (os.cpu_count() or 1)))
+
+
+def _answered(workspace: Workspace, work: Work, asked: Asked, quick: bool) -> Response:
+    try:
+        if quick:
+            return work(asked)
+        with workspace.asked():
+            return work(asked)
+    except KinetoscopeError as error:
+        return refused(status_of(error), str(error), error.hint if isinstance(error, RefusedError) else "")
+    except MemoryError:
+        return refused(500, "not enough memory", "Fewer steps or ranks need less.")
+    except Exception as error:  # noqa: BLE001 - a mistake of ours is told on the page, and in full where it runs
+        traceback.print_exc(file=sys.stderr)
+        return refused(500, f"this is a mistake in Kinetoscope: {type(error).__name__}: {error}")

@@ -1,0 +1,195 @@
+"""What the page is told about the server, its runs and the analyses: names, numbers and docs, no results."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from kinetoscope import __version__
+from kinetoscope.analyses import GROUPS, named
+from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.job import damage_of
+from kinetoscope.model.steps.scope import origin_of_time, steady_places
+from kinetoscope.model.steps.steps import steps
+from kinetoscope.model.tables.sql import schema_of
+from kinetoscope.model.tables.tables import TABLES
+from kinetoscope.model.timeline.tracks import lanes
+from kinetoscope.model.trace.event_kinds import HOST_KINDS
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.pages import PAGES
+from kinetoscope.schema import Analysis
+from kinetoscope.server.json_encoding import EXACT
+from kinetoscope.server.query import kind_of
+from kinetoscope.server.results.table import described
+from kinetoscope.server.runs.run import Run, state_of
+from kinetoscope.server.runs.workspace import Listed
+
+ACROSS = "Across ranks"
+"""The group of analyses that are about all ranks together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What this server can do besides: folders of sources, Perfetto, an editor, and where files are here."""
+
+    auth: bool = False
+    source_roots: bool = False
+    perfetto: bool = False
+    editor: str = ""
+    maps: tuple[tuple[str, str], ...] = ()
+
+
+def of_server(features: Features) -> dict[str, Any]:
+    """Version, features, and the views in order."""
+    return {
+        "version": __version__,
+        "auth": features.auth,
+        "features": {
+            "source_roots": features.source_roots,
+            "perfetto": features.perfetto,
+            "editor": features.editor,
+        },
+        "maps": [list(pair) for pair in features.maps],
+        "pages": [
+            {"name": name, "title": view.title, "ranks": view.ranks, "recorded": view.recorded}
+            for name, view in PAGES.items()
+        ],
+    }
+
+
+def of_runs(listed: Listed) -> dict[str, Any]:
+    """The runs, newest first."""
+    return {"runs": [_entry(run) for run in listed.runs], "wrong": list(listed.wrong)}
+
+
+def _entry(run: Run) -> dict[str, Any]:
+    files = run.files
+    return {
+        "id": run.id,
+        "name": files.name,
+        "path": files.path,
+        "state": state_of(run),
+        "error": run.error,
+        "version": run.version,
+        "files": len(files.files),
+        "bytes": files.bytes,
+        "modified": files.modified or None,
+        "ranks": None if run.ranks is None else list(run.ranks),
+    }
+
+
+def of_run(run: Run, rank: int | None, cycle: int, steps_by: str | None) -> dict[str, Any]:
+    """A run, and the trace of one rank in it (the first one if none is named), which is read for it."""
+    job = run.job
+    rank = job.ranks[0] if rank is None else rank
+    trace = run.trace(rank, cycle)
+    return {
+        **_entry(run),
+        "ranks": list(job.ranks),
+        "rank": rank,
+        "cycle": cycle,
+        "cycles": sum(source.rank == rank for source in job.sources),
+        "damage": trace.of(damage_of),
+        **of_trace(trace, steps_by),
+        "notes": [*job.notes, *(symptom.message for symptom in trace.health)],
+    }
+
+
+def of_trace(trace: Trace, steps_by: str | None) -> dict[str, Any]:
+    """Steps, length, devices, streams and threads of a trace; times count from its first instant."""
+    origin = trace.of(origin_of_time)
+    found, work = trace.of(steps, steps_by), trace.of(device_work)
+    steady = set(trace.of(steady_places, steps_by).tolist())
+    names = {each.number: each.name for each in devices(trace)}
+    numbers = sorted({*np.unique(work.device).tolist()} - {-1})
+    pairs = np.unique(np.stack([work.device, work.stream]), axis=1).T.tolist()
+    end = max(int(trace.end.max()), int(work.end.max()) if len(work) else origin) if len(trace) else origin
+    return {
+        "duration": min(max(0, end - origin), EXACT),
+        "base": str(trace.base + origin),
+        "origin": str(origin),  # time 0 of the page as the file counts: what `start` in tables of SQL counts from
+        "events": len(trace),
+        "steps": [
+            {"step": step, "start": start - origin, "end": end - origin, "steady": place in steady}
+            for place, (step, start, end) in enumerate(
+                zip(found.number.tolist(), found.device.start.tolist(), found.device.end.tolist(), strict=True)
+            )
+        ],
+        "steps_rest_on": found.origin,
+        "devices": [{"device": number, "name": names.get(number, "")} for number in numbers],
+        "streams": [{"device": device, "stream": stream} for device, stream in pairs],
+        "threads": _threads(trace),
+    }
+
+
+def _threads(trace: Trace) -> list[dict[str, Any]]:
+    """Host threads with their names, those with most events first."""
+    host = trace.track[np.isin(trace.kind, HOST_KINDS)]
+    counts = np.bincount(host, minlength=len(trace.tracks))
+    numbers, names = trace.tracks.integer_tids(), trace.of(lanes)
+    order = np.argsort(-counts, kind="stable")
+    return [
+        {"thread": int(numbers[track]), "name": names[track].name, "process": names[track].process}
+        for track in order.tolist()
+        if counts[track]
+    ]
+
+
+_lock = threading.Lock()
+
+
+def of_analyses() -> dict[str, Any]:
+    """All analyses: what they answer, with what parameters, in what columns."""
+    with _lock:
+        return _of_analyses()
+
+
+@cache
+def _of_analyses() -> dict[str, Any]:
+    groups = [{"title": title, "names": list(names)} for title, names in GROUPS.items()]
+    across = set(GROUPS.get(ACROSS, ()))
+    return {
+        "groups": groups,
+        "analyses": {name: _analysis(named(name), name in across) for names in GROUPS.values() for name in names},
+    }
+
+
+def _analysis(analysis: Analysis, across: bool) -> dict[str, Any]:
+    return {
+        "title": analysis.title,
+        "question": analysis.question,
+        "doc": analysis.doc,
+        "parameters": [
+            {
+                "name": parameter.name,
+                "type": kind_of(parameter),
+                "default": parameter.default,
+                "doc": parameter.doc,
+                "unit": parameter.unit,
+                "choices": list(parameter.choices),
+            }
+            for parameter in analysis.parameters
+        ],
+        "columns": [described(column, column.dtype) for column in analysis.schema],
+        "chart": analysis.chart is not None,
+        "all_ranks": across,
+    }
+
+
+def of_tables() -> dict[str, Any]:
+    """The tables that SQL sees."""
+    return {
+        "tables": [
+            {
+                "name": name,
+                "doc": table.doc,
+                "columns": [described(column, column.dtype) for column in schema_of(name)],
+            }
+            for name, table in TABLES.items()
+        ]
+    }

@@ -1,0 +1,1 @@
+"""The runs that the server offers, and the answers that it keeps."""

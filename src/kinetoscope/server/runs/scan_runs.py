@@ -1,0 +1,210 @@
+"""Which runs lie below the paths that were named: a run is the traces of one job, a file for each rank and cycle.
+
+Files in one folder are one run if their names say so (`rank3.json`, torch's `host_pid.time.pt.trace.json`), or if
+their contents tell ranks that differ; else each file is a run of its own. A folder for each rank counts as one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kinetoscope.errors import KinetoscopeError, NotFoundError
+from kinetoscope.readers.files.stream import is_url
+from kinetoscope.readers.job import ranks
+from kinetoscope.readers.job.discovery import Found, find
+from kinetoscope.readers.job.fingerprint import stamp
+from kinetoscope.readers.job.probe import look_into
+
+_RANK_FOLDER: Final = re.compile(r"(?:rank|worker|node|host)[-_=]?\d{1,9}", re.IGNORECASE)
+_PROCESS_FILE: Final = re.compile(r".*_\d+\.\d{10,19}(?:\.pt)?(?:\.trace)?\.json(?:\.\w+)?")
+_VARYING: Final = re.compile(
+    r"(?:rank|worker)[-_=]?\d{1,9}(?!\d)|[A-Z][a-z]{2}_\d{1,2}_\d\d_\d\d_\d\d\.\d+|\d{6,}", re.IGNORECASE
+)
+"""What differs between the names of a run's files: the rank; times and processes."""
+
+_ENDINGS: Final = re.compile(r"(?:\.pt)?(?:\.trace)?\.json(?:\.gz|\.zst)?\Z")
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a run: where, its size, what changes when it does, seconds since 1970 of that (0: not known)."""
+
+    found: Found
+    size: int
+    stamp: str
+    modified: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """A run, as its folder lists it.
+
+    Attributes:
+        id: stable for a path, fit for a URL.
+        name: for people.
+        path: folder or file.
+        files: its traces.
+    """
+
+    id: str
+    name: str
+    path: str
+    files: tuple[File, ...]
+
+    @property
+    def stamp(self) -> str:
+        """Changes when a file does, comes or goes."""
+        text = "\n".join(f"{file.found.url} {file.stamp}" for file in self.files)
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+    @property
+    def modified(self) -> float:
+        """When the last file changed."""
+        return max((file.modified for file in self.files), default=0.0)
+
+    @property
+    def bytes(self) -> int:
+        """Of all files, as stored."""
+        return sum(file.size for file in self.files)
+
+
+class Finder:
+    """Looks below paths, again and again; what a file's beginning tells is looked at once.
+
+    Args:
+        paths: files, folders, patterns, fsspec URLs.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = [path if is_url(path) else os.path.abspath(path) for path in paths]
+        self._ranks: dict[tuple[str, str], int | None] = {}
+        self._ids: dict[str, str] = {}
+
+    def look(self) -> tuple[list[RunFiles], list[str]]:
+        """The runs that are there now, and what is wrong with a path, one line each."""
+        found: dict[str, Found] = {}
+        wrong = []
+        for path in self._paths:
+            try:
+                found |= {file.url: file for file in find(path)}
+            except KinetoscopeError as error:
+                wrong.append(str(error))
+        runs = [(path, self._files(files)) for path, files in self._runs(found.values())]
+        names, used = _names([path for path, _ in runs]), set[str]()
+        return [
+            RunFiles(self._identity(files, path, used), name, path, files)
+            for (path, files), name in zip(runs, names, strict=True)
+            if files
+        ], wrong
+
+    def _identity(self, files: Sequence[File], path: str, used: set[str]) -> str:
+        """The id that one of these files had before, whatever the folder is called for now; else a new one."""
+        urls = [file.found.url for file in files]
+        before = (self._ids[url] for url in urls if url in self._ids)
+        identity = next((each for each in before if each not in used), "") or _identity(path, urls[0])
+        used.add(identity)
+        self._ids |= dict.fromkeys(urls, identity)
+        return identity
+
+    def _files(self, files: Iterable[Found]) -> tuple[File, ...]:
+        return tuple(file for each in files if (file := _file(each)))
+
+    def _runs(self, files: Iterable[Found]) -> list[tuple[str, list[Found]]]:
+        folders: defaultdict[str, list[Found]] = defaultdict(list)
+        for file in files:
+            folders[_home(file.url)].append(file)
+        runs: list[tuple[str, list[Found]]] = []
+        for folder, inside in folders.items():
+            groups = self._groups(inside)
+            for name, members in groups.items():
+                runs.append((folder if len(groups) == 1 and folder not in self._alone() else name, members))
+        return runs
+
+    def _alone(self) -> set[str]:
+        """Folders of files that were named themselves: the run has the name of the file."""
+        return {os.path.dirname(path) for path in self._paths if not is_url(path) and not os.path.isdir(path)}
+
+    def _groups(self, files: Sequence[Found]) -> dict[str, list[Found]]:
+        """The files of a folder by the path of their run."""
+        groups: defaultdict[str, list[Found]] = defaultdict(list)
+        others: list[Found] = []
+        for file in files:
+            home, name = _home(file.url), file.url.rstrip("/").rpartition("/")[2]
+            if _PROCESS_FILE.fullmatch(name):
+                groups[home].append(file)
+            elif ranks.rank_in_name(name) is not None or _RANK_FOLDER.fullmatch(_folder(file.url).rpartition("/")[2]):
+                groups[f"{home}/{_common_name(name)}"].append(file)
+            else:
+                others.append(file)
+        told = self._told(others) if len(others) > 1 else []
+        if told and None not in told and len(set(told)) == len(told):
+            groups[_home(others[0].url)].extend(others)
+        else:
+            for file in others:
+                groups[file.url].append(file)
+        return groups
+
+    def _told(self, files: Sequence[Found]) -> list[int | None]:
+        """The rank that each file tells of itself."""
+        keys = [(file.url, f"{file.size} {file.version}") for file in files]
+        new = [file for file, key in zip(files, keys, strict=True) if key not in self._ranks]
+        if new:
+            # Two at least: of one alone it would be an error that it cannot be read.
+            for look in look_into([*new, *new[:1]])[: len(new)]:
+                file = next(each for each in new if each.url == look.file)
+                self._ranks[file.url, f"{file.size} {file.version}"] = look.rank
+        return [self._ranks[key] for key in keys]
+
+
+def _file(found: Found) -> File | None:
+    """With size and time; None if it is gone by now."""
+    if is_url(found.url):
+        return File(found, found.size or 0, f"{found.version} {found.size}", 0.0)
+    try:
+        said = stamp(found.url)
+        facts = os.stat(found.url)
+    except (NotFoundError, OSError):
+        return None
+    size, _, time = said.partition(" ")
+    return File(found, int(size) if found.parquet else facts.st_size, said, int(time) / 1e9)
+
+
+def _folder(url: str) -> str:
+    return url.rstrip("/").rpartition("/")[0]
+
+
+def _home(url: str) -> str:
+    """The folder of a run's file: above the folders that each rank has of its own."""
+    folder = _folder(url)
+    return _folder(folder) if _RANK_FOLDER.fullmatch(folder.rpartition("/")[2]) else folder
+
+
+def _common_name(name: str) -> str:
+    """What the names of a run's files have in common: `ddp4_rank1.pt.trace.json.gz` → `ddp4`."""
+    left = re.split(r"[-_.=]+", _VARYING.sub("", _ENDINGS.sub("", name)))
+    return "_".join(filter(None, left)) or "ranks"
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    """What to call each: its path below what all have in common."""
+    if not paths:
+        return []
+    parts = [path.rstrip("/").split("/") for path in paths]
+    common = 0
+    while all(len(each) > common + 1 and each[common] == parts[0][common] for each in parts):
+        common += 1
+    return [_ENDINGS.sub("", "/".join(each[common:])) or each[-1] for each in parts]
+
+
+def _identity(path: str, first: str) -> str:
+    """Words of the path for people; the first file makes it unlike all others."""
+    unlike = hashlib.sha256(f"{path}\n{first}".encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    words = _UNSAFE.sub("_", _ENDINGS.sub("", path.rstrip("/").rpartition("/")[2]))[:40] or "run"
+    return f"{words}~{unlike}"

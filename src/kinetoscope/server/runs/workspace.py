@@ -1,0 +1,183 @@
+"""The runs that are served: found again and again, opened when asked for, their traces kept within a budget of bytes.
+
+A run whose files have changed is another version of itself: whatever was kept of it is asked anew. While they are
+being written it stays what it was, and is said to grow. What cannot be read is tried again when its files change.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kinetoscope.algorithms.compiled import on_compile
+from kinetoscope.engines.trace_cache import Kept
+from kinetoscope.errors import KinetoscopeError
+from kinetoscope.server.errors import MissingError
+from kinetoscope.server.runs.answer_cache import Answers
+from kinetoscope.server.runs.progress import Read
+from kinetoscope.server.runs.run import Reading, Run
+from kinetoscope.server.runs.scan_runs import Finder, RunFiles
+
+COMPILING: Final = "compiling (first run only)"
+
+_LOOK_AGAIN: Final = 1.0
+"""Seconds before folders are looked through again; longer where that takes long."""
+
+_SLOW: Final = 0.3
+"""Seconds of looking from which on nobody waits for it."""
+
+_EASE: Final = 20
+"""So many times as long as looking took it is left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The runs that are there now, newest first, and what is wrong with the paths."""
+
+    runs: tuple[Run, ...]
+    wrong: tuple[str, ...]
+
+
+@dataclass
+class Workspace:
+    """The runs below some paths.
+
+    Attributes:
+        paths: what the user named.
+        reading: how runs are read.
+        memory: bytes of traces, with what was derived from them, that are kept.
+        answers: what was answered already, of all runs.
+    """
+
+    paths: tuple[str, ...]
+    reading: Reading = field(default_factory=Reading)
+    memory: int = 0
+    answers: Answers = field(default_factory=lambda: Answers(256 << 20))
+
+    def __post_init__(self) -> None:
+        self._finder = Finder(self.paths)
+        self._traces = Kept(self.memory or half_of_memory(), lambda trace: trace.nbytes + trace.nbytes_derived)
+        self._runs: dict[str, Run] = {}
+        self._listed = Listed((), ())
+        self._looked = -1e9
+        self._took = 0.0
+        self._looking = False
+        self._lock = threading.Lock()
+        self._lock_of_asking = threading.Lock()
+        self._asking = 0
+        self._asked = time.monotonic()
+        self._compiling = ""
+        self._watching = ExitStack()
+
+    def runs(self) -> Listed:
+        """The runs; folders are looked through again if that is long enough ago."""
+        with self._lock:
+            if time.monotonic() - self._looked > max(_LOOK_AGAIN, _EASE * self._took) and not self._looking:
+                if self._took < _SLOW:
+                    self._look()
+                else:  # far away, or many: what was there last is the answer until that is known
+                    self._looking = True
+                    threading.Thread(target=self._look_meanwhile, name="kinetoscope-look", daemon=True).start()
+            return self._listed
+
+    def run(self, identity: str) -> Run:
+        """The run of this id, in its present version.
+
+        Raises:
+            MissingError: there is none.
+        """
+        listed = self.runs()
+        if (run := self._runs.get(identity)) is None:
+            said = f"; {listed.wrong[0]}" if listed.wrong else ""
+            raise MissingError(
+                f"there is no run {identity[:80]!r}{said}", "It may have been moved or removed; see the list of runs."
+            )
+        return run
+
+    def begin(self) -> None:
+        """Read the first trace of the newest run, which is what a page opens with."""
+        for run in self.runs().runs[:1]:
+            with suppress(KinetoscopeError, MemoryError):  # told when it is asked for
+                run.trace()
+
+    def watch(self) -> None:
+        """From now on know when code is being compiled, until this is closed."""
+        self._watching.enter_context(on_compile(self._compiles))
+
+    def _compiles(self, name: str, begins: bool) -> None:
+        self._compiling = name if begins else ""
+
+    def progress(self, run: Run) -> Read:
+        """How much of the files of a run has been read, and what those who ask are waiting for."""
+        now = run.progress.now()
+        if self._compiling:
+            return dataclasses.replace(now, what=COMPILING)
+        return now if now.what or not self._asking else dataclasses.replace(now, what="analysing")
+
+    def close(self) -> None:
+        """Let go of clusters."""
+        self._watching.close()
+        for run in self._runs.values():
+            run.close()
+
+    def _look_meanwhile(self) -> None:
+        try:
+            self._look()
+        finally:
+            self._looking = False
+
+    def _look(self) -> None:
+        begin = time.monotonic()
+        found, wrong = self._finder.look()
+        self._runs = runs = {files.id: self._updated(files) for files in found}
+        newest = sorted(runs.values(), key=lambda run: (-run.files.modified, run.files.name))
+        self._listed = Listed(tuple(newest), tuple(wrong))
+        self._looked = time.monotonic()
+        self._took = self._looked - begin
+
+    def _updated(self, files: RunFiles) -> Run:
+        run = self._runs.get(files.id)
+        if run is None:
+            return Run(files, self.reading, self._traces)
+        if run.files.stamp != files.stamp:
+            run.files, run.changed = files, time.monotonic()
+        if run.version != files.stamp and not run.is_growing:
+            run.close()
+            return Run(files, self.reading, self._traces)
+        return run
+
+    # --- so that what can wait does not get into the way of what is asked
+
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """While it is open, somebody waits for an answer."""
+        with self._lock_of_asking:
+            self._asking += 1
+        try:
+            yield
+        finally:
+            with self._lock_of_asking:
+                self._asking -= 1
+                self._asked = time.monotonic()
+
+    def is_idle(self, seconds: float) -> bool:
+        """Has nobody asked for so long?"""
+        return not self._asking and time.monotonic() - self._asked > seconds
+
+
+def half_of_memory() -> int:
+    """Half of what this machine, or the container, can give to traces."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            total = min(total, int(Path(file).read_text(encoding="ascii")))
+        except (OSError, ValueError):  # no container, or "max"
+            continue
+    return total // 2

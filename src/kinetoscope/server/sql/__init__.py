@@ -1,0 +1,1 @@
+"""SQL queries, in a process of their own."""

@@ -1,0 +1,118 @@
+"""SQL from the page: over the declared tables, and over nothing else. What reads files is refused before it is run.
+
+Polars's SQL has functions that are tables and read files (`read_csv('…')`, `read_parquet`, …). A page has no business
+in the files of whoever runs the server, so such a query is not even planned; and the plan of what passes is looked at
+for files, too. What passes is run in a process of its own, within bounds (`apart`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kinetoscope.model.job import Job
+from kinetoscope.model.tables.sql import sql
+from kinetoscope.schema import Result
+from kinetoscope.server.errors import AbsurdError, ForbiddenError
+from kinetoscope.server.sql.process import Apart
+
+LONGEST: Final = 20_000
+"""Characters of a query."""
+
+_TICKET: Final = 64
+"""Characters of a ticket."""
+
+_COMMENTS: Final = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.S)
+_READS: Final = re.compile(r"read_(?:csv|parquet|ipc|json|ndjson)|(?:read|scan)_\w*[\s\"`\]]*\(", re.IGNORECASE)
+"""The functions of Polars 2 that read files, wherever they stand, be it in a text; and what others could be called."""
+
+_FIRST_WORD: Final = re.compile(r"[\s(]*([a-z]+)", re.IGNORECASE)
+_ALLOWED: Final = ("select", "with", "values", "explain", "show", "from")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What the body of a request asks; rows are arranged as those of an analysis. By its ticket it can be stopped."""
+
+    text: str
+    options: tuple[tuple[str, str], ...]
+    ticket: str = ""
+
+
+def query(body: bytes) -> Query:
+    """The body: `{"query": "SELECT …", "offset": 0, "limit": 200, "sort": "-calls", "format": ""}`.
+
+    Raises:
+        AbsurdError: it is no such JSON.
+    """
+    asked = _asked(body, "query")
+    text = asked["query"]
+    if not text.strip():
+        raise AbsurdError("the query is empty", "SELECT name, sum(duration) FROM kernels GROUP BY name")
+    if len(text) > LONGEST:
+        raise AbsurdError(f"the query has {len(text):,} characters; it can have {LONGEST:,}")
+    return Query(text, tuple(_options(asked)), ticket(asked))
+
+
+def ticket(asked: Mapping[str, Any]) -> str:
+    """The word by which a query can be stopped, "" if it has none."""
+    word = asked.get("ticket")
+    return word[:_TICKET] if isinstance(word, str) else ""
+
+
+def stopped(body: bytes) -> str:
+    """The query that shall end: `{"ticket": "…"}`.
+
+    Raises:
+        AbsurdError: it is no such JSON.
+    """
+    return ticket(_asked(body, "ticket"))
+
+
+def _asked(body: bytes, key: str) -> dict[str, Any]:
+    """The object in a body, which has a text under this key."""
+    try:
+        asked: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        asked = None
+    if not isinstance(asked, dict) or not isinstance(asked.get(key), str):
+        raise AbsurdError(f'the body is JSON with a text "{key}"')
+    return asked
+
+
+def _options(asked: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What else it says, as the query of a URL would have it: several values of a name one by one."""
+    for name, value in asked.items():
+        if name not in ("query", "ticket"):
+            values = value if isinstance(value, list) else [value]
+            yield from ((name, str(each)) for each in values if each not in (None, "", False))
+
+
+def require_harmless(text: str) -> None:
+    """Refuse a query that would read anything but the declared tables.
+
+    Raises:
+        ForbiddenError: it would.
+    """
+    bare = _COMMENTS.sub(" ", text)
+    if found := _READS.search(text) or _READS.search(bare):
+        hint = "`kinetoscope sql` on the command line may."
+        raise ForbiddenError(f"{found[0].rstrip('( ')} reads files, which the page may not", hint)
+    first = _FIRST_WORD.match(bare)
+    if first is None or first[1].lower() not in _ALLOWED:
+        raise ForbiddenError("a query here begins with SELECT or WITH")
+
+
+def answered(job: Job, text: str, ticket: str = "") -> Result:
+    """The answer of `Job.sql`, found in another process.
+
+    Raises:
+        ForbiddenError: the query would read files.
+        UsageError: it is wrong, or takes too much memory or time.
+        InputError: no rank can be read.
+    """
+    with Apart(ticket=ticket) as apart:
+        return sql(job, text, apart.execute)

@@ -1,0 +1,206 @@
+"""The lanes of the timeline: of each rank groups, their lanes, the steps; and a map of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+import numpy as np
+
+from kinetoscope.model.execution.call_tree import main_thread
+from kinetoscope.model.steps.scope import origin_of_time, steady_places
+from kinetoscope.model.steps.steps import steps
+from kinetoscope.model.timeline.alignment import offsets
+from kinetoscope.model.timeline.counters import Counter, all_counters, counter_lanes
+from kinetoscope.model.timeline.layout import REST, WORK, Lane, timeline, timeline_body
+from kinetoscope.model.timeline.minimap import BUCKETS, shares
+from kinetoscope.model.trace.symptoms import many
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.server.errors import MissingError
+from kinetoscope.server.timeline.ready import ready
+
+LANES: Final = 400
+"""Lanes of a rank that are listed, and asked for in one tile."""
+
+_STEPS: Final = 10_000
+_FEW: Final = 3
+_MANY: Final = 24
+"""Of more steps than these, _FEW are shown at first."""
+
+_EXACT: Final = (1 << 53) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown of a trace: lanes, counters, and how many lanes and events are not."""
+
+    lanes: tuple[Lane, ...]
+    counters: tuple[Counter, ...]
+    left_out: int
+    events_left_out: int
+
+
+def shown(trace: Trace) -> Shown:
+    """The lanes that are listed: of very many the main thread, devices' work, then those with the most events."""
+    found = ready(trace, timeline).lanes
+    chosen = found
+    if len(found) > LANES:
+        main = trace.of(main_thread)
+        by_events = sorted(
+            range(len(found)), key=lambda place: (found[place].track != main, *_importance(found[place]))
+        )
+        kept = set(by_events[:LANES])
+        chosen = tuple(lane for place, lane in enumerate(found) if place in kept)
+    left = sum(lane.events for lane in found) - sum(lane.events for lane in chosen)
+    return Shown(chosen, ready(trace, counter_lanes), len(found) - len(chosen), left)
+
+
+def _importance(lane: Lane) -> tuple[bool, bool, int]:
+    """What is less goes first."""
+    return lane.layer == REST, lane.layer != WORK, -lane.events
+
+
+def named(trace: Trace, names: Sequence[str] | None) -> tuple[list[Lane], list[Counter]]:
+    """The lanes and counters with these ids; None: all that are listed.
+
+    Raises:
+        MissingError: there is no such lane, or they are too many.
+    """
+    if names is None:
+        all_of_them = ready(trace, shown)
+        return list(all_of_them.lanes), list(all_of_them.counters)
+    if len(names) > LANES:
+        raise MissingError(f"{len(names):,} lanes are too many for one tile; {LANES} are possible")
+    lanes, counters = ready(trace, _by_name)
+    for name in names:
+        if name not in lanes and name not in counters:
+            raise MissingError(f"there is no lane {name[:60]!r} on rank {trace.source.rank}")
+    return [lanes[name] for name in names if name in lanes], [counters[name] for name in names if name in counters]
+
+
+def _by_name(trace: Trace) -> tuple[dict[str, Lane], dict[str, Counter]]:
+    return {lane.id: lane for lane in trace.of(timeline).lanes}, {each.id: each for each in trace.of(counter_lanes)}
+
+
+def lanes_answer(traces: Sequence[Trace], version: str, steps_by: str | None = None) -> dict[str, Any]:
+    """The lanes of some ranks, beneath one another on one clock."""
+    shifts, said = offsets(traces)
+    notes = list(said)
+    ranks = []
+    for trace, shift in zip(traces, shifts, strict=True):
+        ranks.append(_rank(trace, shift, steps_by))
+        notes += _notes(trace, steps_by)
+    start = min([min(shift, 0) for shift in shifts], default=0)
+    end = max(
+        (shift + max(ready(trace, timeline).end, 1) for trace, shift in zip(traces, shifts, strict=True)), default=1
+    )
+    return {
+        "version": version,
+        "ranks": ranks,
+        "start": start,
+        "end": end,
+        "home": _home(traces, shifts, end, steps_by),
+        "minimap": _minimap(traces, shifts, start, end),
+        "notes": list(dict.fromkeys(notes)),
+    }
+
+
+def _rank(trace: Trace, shift: int, steps_by: str | None) -> dict[str, Any]:
+    found = ready(trace, shown)
+    groups: list[dict[str, Any]] = [{"id": "steps", "title": "steps", "kind": "steps", "lanes": []}]
+    if found.counters:
+        groups.append({"id": "counters", "title": "counters", "kind": "counter", "lanes": []})
+        groups[-1]["lanes"] = [
+            {"id": each.id, "title": each.title, "depth": 1, "sort": place, "kind": each.kind, "unit": each.unit}
+            | ({} if each.max is None else {"max": each.max})
+            for place, each in enumerate(found.counters)
+        ]
+    for group, lanes in groupby(found.lanes, key=lambda lane: lane.group):
+        kind = "device" if group.kind == "device" else "host"
+        groups.append({"id": group.id, "title": group.title, "kind": kind, "lanes": []})
+        if group.folded:
+            groups[-1]["collapsed"] = True
+        groups[-1]["lanes"] = [
+            {"id": lane.id, "title": lane.title, "depth": lane.rows, "sort": place, "kind": kind, "events": lane.events}
+            | ({"outer": _outer(trace, lane)} if kind == "host" else {})
+            for place, lane in enumerate(lanes)
+        ]
+    ruler = _steps(trace, steps_by)
+    return {"rank": trace.source.rank, "offset": shift, "groups": groups, "more": found.left_out, "steps": ruler}
+
+
+def _outer(trace: Trace, lane: Lane) -> int:
+    """How many of the first rows hold next to nothing: the frames around the training loop."""
+    bounds = ready(trace, timeline).pyramid.rows[lane.first : lane.first + lane.rows + 1]
+    fuller = np.flatnonzero(np.diff(bounds) > _FEW)
+    return int(fuller[0]) if len(fuller) else 0
+
+
+def _steps(trace: Trace, steps_by: str | None) -> list[dict[str, Any]]:
+    """The steps as all views have them: as the device sees them; and when the host was in each."""
+    found, origin = trace.of(steps, steps_by), trace.of(origin_of_time)
+    if found.origin == "window":
+        return []
+    steady = np.isin(np.arange(len(found)), trace.of(steady_places, steps_by))
+    times = (found.device.start, found.device.end, found.host.start, found.host.end)
+    columns = (found.number, *(np.clip(each - origin, -_EXACT, _EXACT) for each in times), steady)
+    names = "step", "start", "end", "host_start", "host_end", "steady"
+    rows = zip(*(column[:_STEPS].tolist() for column in columns), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _home(traces: Sequence[Trace], shifts: Sequence[int], end: int, steps_by: str | None) -> dict[str, int] | None:
+    """What is shown at first: of each rank the steady steps, of very many some in the middle; else nearly all events.
+
+    None: all of it.
+    """
+    spans = [[time + shift for time in _body(trace, steps_by)] for trace, shift in zip(traces, shifts, strict=True)]
+    first, last = min(start for start, _ in spans), max(stop for _, stop in spans)
+    return {"start": first, "end": last} if last > first and (first > 0 or last < end) else None
+
+
+def _body(trace: Trace, steps_by: str | None) -> tuple[int, int]:
+    ruler = _steps(trace, steps_by)
+    if not ruler:
+        return trace.of(timeline_body)
+    inside = [step for step in ruler if step["steady"]] or ruler
+    if len(inside) > _MANY:
+        middle = (len(inside) - _FEW) // 2
+        inside = inside[middle : middle + _FEW]
+    return inside[0]["start"], inside[-1]["end"]
+
+
+def _notes(trace: Trace, steps_by: str | None) -> list[str]:
+    found, stepped = ready(trace, shown), trace.of(steps, steps_by)
+    notes = [stepped.note] if stepped.note else []
+    if found.left_out:
+        notes.append(
+            f"Rank {trace.source.rank} has {found.left_out:,} more lanes, with {found.events_left_out:,} events; "
+            f"the {LANES} with the most are shown."
+        )
+    if astray := ready(trace, timeline).astray:
+        notes.append(
+            f"Rank {trace.source.rank}: the times of {many(astray, 'event')} cannot be right (30 days from the others, "
+            "or as long): the picture is without them."
+        )
+    if len(stepped) > _STEPS:
+        notes.append(f"Rank {trace.source.rank} has more than {_STEPS:,} steps; the first ones are in the ruler.")
+    if counters := len(trace.of(all_counters)) - len(found.counters):
+        notes.append(f"Rank {trace.source.rank} has {counters:,} more counters.")
+    if not found.lanes:
+        notes.append(f"Rank {trace.source.rank} recorded nothing that takes time.")
+    return notes
+
+
+def _minimap(traces: Sequence[Trace], shifts: Sequence[int], start: int, end: int) -> dict[str, Any]:
+    """The mean of the ranks."""
+    bucket = max(-(-(end - start) // BUCKETS), 1)
+    total: dict[str, Any] = {}
+    for trace, shift in zip(traces, shifts, strict=True):
+        first = ready(trace, timeline).origin + start - shift
+        for kind, share in trace.of(shares, first, bucket).items():
+            total[kind] = total.get(kind, 0.0) + share / len(traces)
+    busy = {kind: np.minimum(share, 1.0).round(4).tolist() for kind, share in total.items()}
+    return {"start": start, "bucket": bucket, "busy": busy}

@@ -1,0 +1,161 @@
+"""The part of the API that the timeline asks: lanes, tiles, an event, a search, a range, and the range as a file."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from kinetoscope.algorithms.layout.pyramid import DEEPEST
+from kinetoscope.model.timeline.cut import rows_between
+from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.server.errors import AbsurdError, MissingError
+from kinetoscope.server.http.endpoint import Asked, endpoint, json_response
+from kinetoscope.server.http.responses import JSON
+from kinetoscope.server.json_encoding import to_json
+from kinetoscope.server.query import integer, part
+from kinetoscope.server.runs.run import Run
+from kinetoscope.server.runs.workspace import Workspace
+from kinetoscope.server.timeline.event import event_answer
+from kinetoscope.server.timeline.lanes import lanes_answer, named
+from kinetoscope.server.timeline.range import range_answer
+from kinetoscope.server.timeline.search import search_answer
+from kinetoscope.server.timeline.tile import tile
+from kinetoscope.views.exports import perfetto
+
+RANKS: Final = 64
+"""Ranks that are drawn beneath one another."""
+
+_LONGEST: Final = 500
+_WRITTEN: Final = 1_000_000
+"""Events that are taken out into a file; to write them takes half a minute."""
+
+_BINARY: Final = "application/octet-stream"
+
+
+def timeline_routes(workspace: Workspace) -> list[Route]:
+    """The routes, below `api/`."""
+
+    def lanes(asked: Asked) -> Response:
+        run, about = workspace.run(asked.path["run"]), part(asked.query)
+        by = about.select.steps_by
+        question = ("timeline lanes", run.id, run.version, about.ranks, about.cycle, by)
+        body = workspace.answers.get(question, lambda: to_json(lanes_answer(_traces(run, asked), run.version, by)), len)
+        return Response(body, media_type=JSON)
+
+    def one_tile(asked: Asked) -> Response:
+        run = workspace.run(asked.path["run"])
+        scale, number = _whole(asked, "z", 0, DEEPEST), _whole(asked, "i")
+        names = asked.query.get("lanes")
+        chosen = None if names is None else [name for name in names.split(",") if name]
+        trace = _trace(run, asked)
+        tag = _tag(run, str(trace.source.rank), str(trace.source.cycle), str(scale), str(number), names or "*")
+        headers = {"ETag": tag, "Cache-Control": _caching(run, asked)}
+        if tag in asked.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        content = tile(trace, scale, number, *named(trace, chosen))
+        return Response(content, media_type=_BINARY, headers=headers)
+
+    def event(asked: Asked) -> Response:
+        trace = _trace(workspace.run(asked.path["run"]), asked)
+        return json_response(event_answer(trace, _row(asked, trace, "row"), part(asked.query).select.steps_by))
+
+    def search(asked: Asked) -> Response:
+        trace = _trace(workspace.run(asked.path["run"]), asked)
+        return json_response(search_answer(trace, **_searched(asked, trace)))
+
+    def in_range(asked: Asked) -> Response:
+        run, time = workspace.run(asked.path["run"]), _time(asked)
+        by = part(asked.query).select.steps_by
+        trace = _trace(run, asked)
+        question = ("timeline range", run.id, run.version, trace.source.rank, trace.source.cycle, time, by)
+        body = workspace.answers.get(question, lambda: to_json(range_answer(trace, *time, by)), len)
+        return Response(body, media_type=JSON)
+
+    def cut(asked: Asked) -> Response:
+        trace = _trace(workspace.run(asked.path["run"]), asked)
+        return _file(trace, *_time(asked))
+
+    answers = {"lanes": lanes, "tile": one_tile, "event": event, "search": search, "range": in_range}
+    routes = [(f"/runs/{{run}}/timeline/{name}", answer) for name, answer in answers.items()]
+    routes.append(("/runs/{run}/cut", cut))
+    return [Route(path, endpoint(workspace, answer), methods=["GET"]) for path, answer in routes]
+
+
+def _trace(run: Run, asked: Asked) -> Trace:
+    """The trace of the rank that is named; of the first one if none is."""
+    found = part(asked.query)
+    return run.trace(found.ranks[0] if found.ranks else None, found.cycle or 0)
+
+
+def _traces(run: Run, asked: Asked) -> Sequence[Trace]:
+    found = part(asked.query)
+    if found.ranks is None:
+        return [run.trace(None, found.cycle or 0)]
+    if len(found.ranks) > RANKS:
+        raise AbsurdError(f"{len(found.ranks):,} ranks are too many to be drawn; {RANKS} are possible")
+    return [run.trace(rank, found.cycle or 0) for rank in found.ranks]
+
+
+def _whole(asked: Asked, name: str, low: int | None = None, high: int | None = None) -> int:
+    bounds = {key: value for key, value in (("low", low), ("high", high)) if value is not None}
+    return integer(name, asked.query.get(name, ""), **bounds)
+
+
+def _row(asked: Asked, trace: Trace, name: str) -> int:
+    row = _whole(asked, name)
+    if not 0 <= row < len(trace):
+        raise MissingError(f"rank {trace.source.rank} has no event {row}; it has {len(trace):,}")
+    return row
+
+
+def _searched(asked: Asked, trace: Trace) -> dict[str, Any]:
+    text = asked.query.get("q", "")
+    if not text or len(text) > _LONGEST:
+        raise AbsurdError(f"q has {len(text):,} characters; a search takes 1 to {_LONGEST:,}")
+    direction = asked.query.get("direction", "next")
+    if direction not in ("next", "previous"):
+        raise AbsurdError("direction is neither next nor previous")
+    ends = [_whole(asked, name) if asked.query.get(name) else None for name in ("start", "end")]
+    after = _row(asked, trace, "after") if asked.query.get("after") else None
+    return {"text": text, "after": after, "direction": direction, "begin": ends[0], "end": ends[1]}
+
+
+def _time(asked: Asked) -> tuple[int, int]:
+    time = part(asked.query).select.time
+    if time is None:
+        raise AbsurdError("time is missing: it takes two whole numbers of ns, as 1000-2000")
+    return time
+
+
+def _file(trace: Trace, begin: int, end: int) -> Response:
+    """The range as Perfetto reads it."""
+    rows = rows_between(trace, begin, end)
+    if len(rows) > _WRITTEN:
+        said = f"there are {len(rows):,} events in this range; {_WRITTEN:,} can be taken out"
+        raise AbsurdError(said, "Zoom in on a shorter range.")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "cut.json.gz"
+        perfetto.write(trace, path, rows=rows)
+        content = path.read_bytes()
+    name = f"rank{listed([trace.source.rank])}_{begin}-{end}.json.gz"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "private, no-cache"}
+    return Response(content, media_type="application/gzip", headers=headers)
+
+
+def _tag(run: Run, *what: str) -> str:
+    text = "\n".join((run.id, run.version, *what))
+    return f'"{hashlib.sha256(text.encode()).hexdigest()[:20]}"'
+
+
+def _caching(run: Run, asked: Asked) -> str:
+    """A tile whose address names the version never changes."""
+    if asked.query.get("v") == run.version:
+        return "private, max-age=31536000, immutable"
+    return "private, no-cache"

@@ -1,0 +1,127 @@
+"""A tile of the timeline as bytes: what the browser draws of some lanes in a stretch of time, and no more.
+
+The bytes are the length of a header (uint32), the header (JSON, padded with spaces to a multiple of 8 bytes from the
+beginning), and arrays, little-endian, each from a multiple of 8 bytes on. Times are in units of the tile, 2^z ns, from
+its beginning; a tile has 1024 of them.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.layout.pyramid import DEEPEST, LONGEST, UNITS, Marks, marks
+from kinetoscope.algorithms.layout.sampling import sample
+from kinetoscope.model.timeline.categories import MARK_KINDS
+from kinetoscope.model.timeline.counters import Counter, counter_curve
+from kinetoscope.model.timeline.layout import Lane, timeline
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.server.errors import AbsurdError
+from kinetoscope.server.timeline.ready import ready
+
+WIDE: Final = 24
+"""Marks of so many units or more have room for a name."""
+
+_NAME: Final = 240
+"""Characters of a name that can be seen in the widest mark."""
+
+
+def tile(trace: Trace, scale: int, number: int, lanes: Sequence[Lane], counters: Sequence[Counter]) -> bytes:
+    """The tile `number` of units of 2^`scale` ns.
+
+    Raises:
+        AbsurdError: there cannot be such a tile.
+    """
+    begin = begin_of(scale, number)
+    found = ready(trace, timeline)
+    rows = np.concatenate([np.arange(lane.first, lane.first + lane.rows) for lane in lanes] or [np.empty(0, np.int64)])
+    drawn = marks(found.pyramid, rows.astype(np.int64), origin=found.origin, scale=scale, tile=number)
+    ends = drawn.rows[np.concatenate([[0], np.cumsum([lane.rows for lane in lanes])]).astype(np.int64)].tolist()
+    depths = np.concatenate([np.arange(lane.rows) for lane in lanes] or [np.empty(0, np.int64)])
+    names = trace.name[drawn.span]
+    columns: dict[str, NDArray[Any]] = {
+        "start": drawn.start,
+        "end": drawn.end,
+        "depth": np.repeat(depths, np.diff(drawn.rows)).astype(np.uint16),
+        "row": drawn.span,
+        "count": drawn.count,
+        "kind": drawn.kind,
+        "name": names,
+        "cover": _cover(drawn),
+    }
+    sampled = [_sampled(trace, counter, found.origin + begin, 1 << scale) for counter in counters]
+    for place, key in enumerate(("time", "mean", "max")):
+        columns[key] = np.concatenate([parts[place] for parts in sampled] or [np.empty(0, np.float32)])
+    points = np.cumsum([0, *(len(parts[0]) for parts in sampled)]).tolist()
+    header = {
+        "z": scale,
+        "i": number,
+        "lanes": _slices([lane.id for lane in lanes], ends),
+        "counters": _slices([counter.id for counter in counters], points),
+        "kinds": MARK_KINDS,
+        "names": _names(trace, np.unique(names[drawn.end - drawn.start >= WIDE])),
+    }
+    return packed(header, columns)
+
+
+def begin_of(scale: int, number: int) -> int:
+    """When a tile begins, ns after the origin.
+
+    Raises:
+        AbsurdError: there cannot be such a tile.
+    """
+    if not 0 <= scale <= DEEPEST:
+        raise AbsurdError(f"z is {scale}; it can be 0 to {DEEPEST}")
+    begin = (number * UNITS) << scale
+    if abs(begin) > LONGEST:
+        raise AbsurdError(f"tile {number} of z {scale} begins beyond all times")
+    return begin
+
+
+def packed(header: Mapping[str, Any], columns: Mapping[str, NDArray[Any]]) -> bytes:
+    """A header and arrays as bytes; the header gets to know where the arrays are."""
+    arrays, parts, offset = {}, [], 0
+    for name, column in columns.items():
+        content = column.astype(column.dtype.newbyteorder("<"), copy=False).tobytes()
+        content += b"\0" * (-len(content) % 8)
+        arrays[name] = {"dtype": column.dtype.name, "offset": offset, "count": len(column)}
+        parts.append(content)
+        offset += len(content)
+    text = json.dumps({**header, "arrays": arrays}, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-(4 + len(text)) % 8)
+    return b"".join([struct.pack("<I", len(text)), text, *parts])
+
+
+def _slices(names: Iterable[str], ends: Sequence[int]) -> list[dict[str, Any]]:
+    return [
+        {"id": name, "offset": low, "count": high - low}
+        for name, low, high in zip(names, ends[:-1], ends[1:], strict=True)
+    ]
+
+
+def _cover(drawn: Marks) -> NDArray[np.uint8]:
+    """How much of each mark is busy, 0 to 255; never 0, for something is there."""
+    share = np.where(drawn.extent > 0, drawn.busy / np.maximum(drawn.extent, 1), 1.0)
+    cover: NDArray[np.uint8] = np.clip(np.ceil(share * 255), 1, 255).astype(np.uint8)
+    return cover
+
+
+def _names(trace: Trace, codes: NDArray[np.int32]) -> dict[str, str]:
+    texts = ((code, trace.strings.label(code)) for code in codes.tolist())
+    return {str(code): text if len(text) <= _NAME else text[: _NAME - 1] + "…" for code, text in texts}
+
+
+def _sampled(trace: Trace, counter: Counter, first: int, unit: int) -> tuple[NDArray[np.float32], ...]:
+    """Where the level of a counter changes in the tile, and its mean and greatest value from there on."""
+    curve = ready(trace, counter_curve, counter.source, counter.place)
+    mean, greatest = sample(curve, first, unit, UNITS)
+    with np.errstate(over="ignore"):
+        columns = np.stack([mean, greatest]).astype(np.float32)
+    same = (columns[:, 1:] == columns[:, :-1]) | (np.isnan(columns[:, 1:]) & np.isnan(columns[:, :-1]))
+    changes = np.flatnonzero(np.concatenate([[True], ~same.all(axis=0)]))
+    return changes.astype(np.float32), columns[0, changes], columns[1, changes]

@@ -1,0 +1,207 @@
+"""A trace for ui.perfetto.dev: its events as they are, with counters, a path marked among them, and lanes that nest.
+
+Events that stand in another lane than in the file (see `perfetto_lanes`) say in their arguments where they stood. Times
+that Perfetto would round as numbers, because a float64 of microseconds has no room for their nanoseconds, are written
+as texts, which it reads exactly: spans that nest by their nanoseconds would overlap otherwise. Everything else of an
+event stays as it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.model.trace.json_events import microseconds
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.views.exports import trace_json
+from kinetoscope.views.exports.perfetto_lanes import Places, names, places
+from kinetoscope.views.exports.trace_json import Change, value_text
+
+_SPAN: Final = ord("X")
+
+
+@dataclass(frozen=True)
+class Series:
+    """A counter: a value holds until the next instant.
+
+    Attributes:
+        name: of its track.
+        track: a track of the process or device that it stands with; −1 for none.
+        key: its unit, which the track names too; "" for none.
+        times: int64 [samples], ns as the file counts them, ascending.
+        values: float64 [samples]; NaN where it is not known, which leaves the sample out.
+    """
+
+    name: str
+    track: int
+    key: str
+    times: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Marked:
+    """Events that are marked, and arrows along them.
+
+    Attributes:
+        name: what marks them: `critical` becomes an argument `critical` of each.
+        rows: int32 [marked].
+        arrows: int32 [arrows, 2], from which row to which.
+    """
+
+    name: str
+    rows: NDArray[np.int32]
+    arrows: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was added.
+
+    Attributes:
+        counters: tracks of counters.
+        moved: spans moved to lanes of their own; overlapping: those of them that nest in no lane.
+        renumbered: lanes with another number, because Perfetto cannot take theirs.
+        marked: events that are marked; arrows: arrows between them.
+    """
+
+    counters: int
+    moved: int
+    overlapping: int
+    renumbered: int
+    marked: int
+    arrows: int
+
+
+def write(
+    trace: Trace,
+    path: str | Path,
+    *,
+    series: Iterable[Series] = (),
+    marked: Marked | None = None,
+    rows: NDArray[np.integer[Any]] | None = None,
+) -> Written:
+    """Write a trace to a file, compressed if its name ends in `.gz`. The file appears when it is complete.
+
+    rows: the events that are written, ascending; None: all. What is returned counts all.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    chosen = [_thinned(each) for each in series]
+    found = places(trace)
+    more = (*_names(trace, found), *_counters(chosen, found), *_arrows(trace, found, marked))
+    changes = _changes(trace, found, marked, rows)
+    trace_json.write(trace, path, changes=changes, more=more, rows=None if rows is None else rows.tolist())
+    spans = trace.ph == _SPAN
+    return Written(
+        counters=sum(len(each.times) > 0 for each in chosen),
+        moved=int(np.count_nonzero(spans & (found.lane > 0))),
+        overlapping=found.overlapping,
+        renumbered=len(np.unique(trace.track[spans & found.renumbered[trace.track]])) if len(trace) else 0,
+        marked=len(marked.rows) if marked else 0,
+        arrows=len(marked.arrows) if marked else 0,
+    )
+
+
+def _event(phase: str, name: str, pid: str, **more: str) -> str:
+    members = {"ph": json.dumps(phase), "name": value_text(name), "pid": pid, **more}
+    return "{" + ", ".join(f'"{key}": {text}' for key, text in members.items()) + "}"
+
+
+def _names(trace: Trace, found: Places) -> Iterator[str]:
+    for what, pid, tid, args in names(trace, found):
+        yield _event("M", what, pid, **({"tid": tid} if tid else {}), args=args)
+
+
+# --- counters
+
+
+def _thinned(series: Series) -> Series:
+    """Without samples that are not known, or repeat the one before."""
+    known = np.isfinite(series.values)
+    times, values = series.times[known], series.values[known]
+    new = np.ones(len(values), np.bool_)
+    new[1:] = values[1:] != values[:-1]
+    return Series(series.name, series.track, series.key, times[new], values[new])
+
+
+def _counters(series: Sequence[Series], found: Places) -> Iterator[str]:
+    for each in series:
+        pid = found.pids[each.track] if each.track >= 0 else "0"
+        for time, value in zip(each.times.tolist(), each.values.tolist(), strict=True):
+            number = json.dumps(int(value) if value.is_integer() else value)
+            args = f"{{{value_text(each.key or 'value')}: {number}}}"
+            yield _event("C", each.name, pid, ts=_time(time), args=args)
+
+
+# --- times
+
+
+def _time(nanoseconds: int) -> str:
+    """A time as JSON: a number, or a text if Perfetto would round the number."""
+    text = microseconds(nanoseconds)
+    return f'"{text}"' if _rounded(np.array([nanoseconds]))[0] else text
+
+
+def _rounded(nanoseconds: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which times are no longer the same once they were microseconds as a float64: bool [times]."""
+    back = np.rint(nanoseconds / 1000 * 1000)
+    return np.asarray((np.abs(back) >= 2.0**53) | (back != nanoseconds))
+
+
+# --- events
+
+
+def _changes(
+    trace: Trace, found: Places, marked: Marked | None, among: NDArray[np.integer[Any]] | None
+) -> dict[int, Change]:
+    """What is written otherwise, by row; events that are changed alike share a change."""
+    if not len(trace):
+        return {}
+    quoted = _rounded(trace.start) | _rounded(trace.end - trace.start)
+    is_marked = np.zeros(len(trace), np.bool_)
+    if marked is not None:
+        is_marked[marked.rows] = True
+    spans = trace.ph == _SPAN
+    changed = quoted | is_marked | (found.lane > 0) | found.renumbered[trace.track]
+    rows = np.flatnonzero(changed) if among is None else among[changed[among]]
+    facts = (trace.track, found.lane, quoted, is_marked, spans)
+    known: dict[tuple[Any, ...], Change] = {}
+    changes = {}
+    for row, *key in zip(rows.tolist(), *(fact[rows].tolist() for fact in facts), strict=True):
+        change = known.get(tuple(key))
+        if change is None:
+            change = known[tuple(key)] = _change(trace, found, marked.name if marked else "", *key)
+        changes[row] = change
+    return changes
+
+
+def _change(
+    trace: Trace, found: Places, mark: str, track: int, lane: int, quoted: bool, is_marked: bool, span: bool
+) -> Change:
+    pid, tid = found.of(track, lane)
+    old_pid, old_tid = (value_text(values[track]) for values in (trace.tracks.pids, trace.tracks.tids))
+    added = {mark: "1"} if is_marked else {}
+    if span and tid != old_tid:
+        added["original tid"] = old_tid
+    if span and pid != old_pid:
+        added["original pid"] = old_pid
+    return Change(pid if pid != old_pid else "", tid if tid != old_tid else "", quoted, added)
+
+
+def _arrows(trace: Trace, found: Places, marked: Marked | None) -> Iterator[str]:
+    if marked is None:
+        return
+    for number, ends in enumerate(marked.arrows.tolist()):
+        for phase, row in zip("sf", ends, strict=True):
+            pid, tid = found.of(int(trace.track[row]), int(found.lane[row]))
+            bound = {"bp": '"e"'} if phase == "f" else {}
+            place = {"tid": tid, "ts": _time(int(trace.start[row]))}
+            yield _event(phase, marked.name, pid, **place, cat=value_text(marked.name), id=str(number), **bound)

@@ -1,0 +1,89 @@
+"""Which columns fit into a width, and how wide each becomes. Counts cells; draws nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kinetoscope.views.terminal.columns import Formatted
+from kinetoscope.views.text import cells
+
+GAP = 2
+"""Cells between two columns."""
+
+SHORTEST = 32
+"""A column is left out rather than a text column made narrower than this."""
+
+READABLE = 36
+"""Columns without values, and a picture beside the table, are left out rather than a text column made narrower."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The columns that are shown, and the names of those that are not: without a value, or without room."""
+
+    shown: list[Formatted]
+    empty: list[str]
+    roomless: list[str]
+
+
+def total(widths: Sequence[int]) -> int:
+    """Cells that columns of these widths fill, gaps included."""
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def chosen(columns: Sequence[Formatted], width: int) -> Choice:
+    """The columns that fit: those without values go first, then the last. Long names are set in two lines before."""
+    crowded = total([_natural(each) for each in columns]) > width
+    shown = [_in_two_lines(each) for each in columns] if crowded else list(columns)
+    empty: list[str] = []
+    if total([_least(each, READABLE) for each in shown]) > width and not all(each.empty for each in shown):
+        empty = [each.column.name for each in shown if each.empty]
+        shown = [each for each in shown if not each.empty]
+    roomless: list[str] = []
+    while len(shown) > 1 and total([_least(each, SHORTEST) for each in shown]) > width:
+        roomless.insert(0, shown.pop().column.name)
+    return Choice(shown, empty, roomless)
+
+
+def widths(columns: Sequence[Formatted], width: int, *, picture: int = 0) -> list[int]:
+    """What each column gets: numbers all they need, texts what is left, the longest giving way first.
+
+    `picture` cells are left over for a picture beside the table where names stay readable.
+    """
+    natural = [_natural(each) for each in columns]
+    texts = [size for size, each in zip(natural, columns, strict=True) if not each.right]
+    room = width - total(natural) + sum(texts)
+    cap = shared(texts, room - picture - GAP) if picture else shared(texts, room)
+    if picture and cap < min(READABLE, max(texts, default=0)):
+        cap = shared(texts, room)
+    return [size if each.right else min(size, cap) for size, each in zip(natural, columns, strict=True)]
+
+
+def shared(wanted: Sequence[int], room: int) -> int:
+    """The greatest cap for which the capped widths fill no more than `room`; at least 1."""
+    left = room
+    for index, size in enumerate(sorted(wanted)):
+        share = left // (len(wanted) - index)
+        if size > share:
+            return max(share, 1)
+        left -= size
+    return max(wanted, default=1)
+
+
+def _in_two_lines(column: Formatted) -> Formatted:
+    """The column with its name broken after the underscore that leaves the least width, if it has one."""
+    words = column.column.name.split("_")
+    ways = [("_".join(words[:at]) + "_", "_".join(words[at:])) for at in range(1, len(words))]
+    best = min(ways, key=lambda way: max(map(len, way)), default=column.header)
+    return replace(column, header=best)
+
+
+def _natural(column: Formatted) -> int:
+    """The width in which nothing of a column is shortened."""
+    return max(map(cells, (*column.header, column.unit, *column.texts)))
+
+
+def _least(column: Formatted, text: int) -> int:
+    """The width that a column must get, if texts may be shortened to `text` cells; a number is never shortened."""
+    return _natural(column) if column.right else min(_natural(column), text)

@@ -1,0 +1,178 @@
+"""A result on a terminal: the question, a table that fits, and what the numbers leave out.
+
+Names are shortened; where that is not enough, columns without a single value go first, then the last ones, and the foot
+says which. Where room is left, the bars that the analysis declares are drawn beside the rows; lines stand above them.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from kinetoscope.model.trace.symptoms import DAMAGED
+from kinetoscope.schema import Bars, Chart, Lines, Result, StackedBars
+from kinetoscope.views.charts.palette import KINDS, kind_of
+from kinetoscope.views.names import shortened
+from kinetoscope.views.numbers import grouped
+from kinetoscope.views.terminal import bars, fitting, sparklines
+from kinetoscope.views.terminal.columns import Formatted, drawn_by, formatted
+from kinetoscope.views.terminal.lines import THIN, Line, Piece, emit, plain, with_colour, without_colour
+from kinetoscope.views.text import cells, middle, padded, printable, wrapped
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+ROWS = 30
+"""Rows shown where nobody asks for another number."""
+
+SERIES_ROWS = 8
+"""The same, of a result whose picture says more than its rows."""
+
+UNBOUNDED = 1 << 30
+"""A width in which nothing is shortened."""
+
+_PICTURE = 14, 40  # least and most cells of the picture beside the rows
+_COLOURED = ("kind", "category")  # text columns whose values are kinds of time
+_NAMES = ("name", "operator")  # text columns that hold names of calls and kernels
+
+
+def to_text(
+    result: Result, *, width: int | None = None, colour: bool = False, limit: int | None = None, title: str = ""
+) -> str:
+    """The whole view of `result` as text.
+
+    Args:
+        result: what to show.
+        width: cells to fit in; None takes the terminal's, or 120 where there is none.
+        colour: with ANSI codes.
+        limit: rows to show; 0 shows all, None so many as suit the result.
+        title: the question that it answers.
+    """
+    found = lines(result, width=width or shutil.get_terminal_size((120, 40)).columns, limit=limit, title=title)
+    return with_colour(found) if colour else without_colour(found)
+
+
+def show(result: Result, console: Console, *, limit: int | None = None, title: str = "") -> None:
+    """Print `result` on a Rich console, as wide as that is."""
+    emit(lines(result, width=console.width, limit=limit, title=title), console)
+
+
+def lines(result: Result, *, width: int, limit: int | None = None, title: str = "") -> Iterator[Line]:
+    """The lines of the view: title, damage, table, foot, notes."""
+    if title:
+        yield from (plain(each, "bold") for each in wrapped(printable(title), width))
+    damage = [note for note in result.notes if DAMAGED in note]
+    for note in damage:
+        yield from (plain(each, "warn") for each in wrapped(f"! {printable(note)}", width, indent="  "))
+    if title or damage:
+        yield plain()
+    yield from table(result, width=width, limit=limit)
+    notes = [note for note in result.notes if note not in damage]
+    if notes:
+        yield plain()
+    for note in notes:
+        yield from (plain(each, "dim") for each in wrapped(f"· {printable(note)}", width, indent="  "))
+
+
+def table(result: Result, *, width: int, limit: int | None = None) -> Iterator[Line]:
+    """Header, rows and foot; no title, no notes. Above them the picture of each line, if the chart is one of lines."""
+    if not result.frame.height:
+        yield plain("No rows.", "dim")
+        return
+    drawn = list(sparklines.drawn(result, width)) if width <= UNBOUNDED // 2 else []
+    yield from drawn
+    if limit is None:
+        limit = SERIES_ROWS if drawn else ROWS
+    frame = result.frame.head(limit) if limit else result.frame
+    choice = fitting.chosen(formatted(frame, result.schema, result.frame), width)
+    shown = choice.shown
+    sizes = fitting.widths(shown, width, picture=_PICTURE[0] if result.chart_facts else 0)
+    beside = _pictures(frame, result.chart_facts, width - fitting.total(sizes) - fitting.GAP)
+    yield from _header(shown, sizes)
+    every = [_cells(column, size) for column, size in zip(shown, sizes, strict=True)]
+    for row in range(frame.height):
+        yield *_joined([column[row] for column in every]), *beside[row]
+    for line in _foot(result.frame.height - frame.height, choice):
+        yield from (plain(each, "dim") for each in wrapped(line, width, indent="  "))
+
+
+def _header(columns: Sequence[Formatted], sizes: Sequence[int]) -> Iterator[Line]:
+    """Names, coloured where they stand for a kind of time; below them the units, where there are any."""
+    pairs = list(zip(columns, sizes, strict=True))
+    for line in range(-max(len(each.header) for each in columns), 0):
+        names = [(each, size, each.header[line] if len(each.header) >= -line else "") for each, size in pairs]
+        yield _joined(
+            [
+                (padded(middle(name, size), size, right=each.right), kind_of(each.column.name) or "bold")
+                for each, size, name in names
+            ]
+        )
+    if any(each.unit for each in columns):
+        yield _joined([(padded(each.unit, size, right=each.right), "dim") for each, size in pairs])
+    yield plain("─" * fitting.total(sizes), "dim")
+
+
+def _cells(column: Formatted, size: int) -> list[Piece]:
+    """The texts of a column in `size` cells each, names by their grammar."""
+    styles = [kind_of(text) if column.column.name in _COLOURED else "" for text in column.texts]
+    long = max(map(cells, column.texts), default=0) > size
+    names = shortened(column.texts, size) if long and column.column.name in _NAMES else column.texts
+    texts = [padded(middle(text, size), size, right=column.right) for text in names]
+    return list(zip(texts, styles, strict=True))
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces of one row with the gaps between them."""
+    return [part for piece in pieces for part in ((" " * fitting.GAP, ""), piece)][1:]
+
+
+def _foot(more: int, choice: fitting.Choice) -> Iterator[str]:
+    """What of the result is not in the table."""
+    if more:
+        yield f"… {grouped(more)} more row{'s' * (more > 1)} (--limit 0 shows all)"
+    if choice.empty:
+        yield f"… no values in {', '.join(choice.empty)}"
+    if choice.roomless:
+        yield f"… no room for {', '.join(choice.roomless)} (a wider terminal, or --format csv, shows them)"
+
+
+def _pictures(frame: pl.DataFrame, facts: Chart | None, room: int) -> list[list[Piece]]:
+    """What is drawn at the end of each row, in at most `room` cells; nothing where that is too little."""
+    width = min(room, _PICTURE[1])
+    if facts is None or isinstance(facts, Lines) or width < _PICTURE[0] or room > UNBOUNDED // 2:
+        return [[] for _ in range(frame.height)]
+    if isinstance(facts, StackedBars):
+        return _stacks(frame, facts, width)
+    return _bars(frame, facts, width)
+
+
+def _bars(frame: pl.DataFrame, facts: Bars, width: int) -> list[list[Piece]]:
+    column = drawn_by(frame, facts)
+    values = frame.get_column(column).to_list()
+    largest = max((value for value in values if value is not None), default=0)
+    kinds = frame.get_column("kind").to_list() if "kind" in frame.columns else [column] * len(values)
+    return [
+        [(" " * fitting.GAP, ""), (bars.bar(value, largest, width), kind_of(str(kind)))]
+        for value, kind in zip(values, kinds, strict=True)
+    ]
+
+
+def _stacks(frame: pl.DataFrame, facts: StackedBars, width: int) -> list[list[Piece]]:
+    """The stack of the longest row fills `width`."""
+    rows = frame.select(facts.parts).rows()
+    totals = [sum(max(value or 0, 0) for value in row) for row in rows]
+    largest = max(totals, default=0) or 1
+    return [
+        [(" " * fitting.GAP, ""), *stack(facts.parts, row, round(width * total / largest))]
+        for row, total in zip(rows, totals, strict=True)
+    ]
+
+
+def stack(parts: Sequence[str], values: Sequence[float | None], width: int, *, form: str = THIN) -> list[Piece]:
+    """One stacked bar: each part in the colour of its kind, and in its glyph, so that it reads without colour too."""
+    counts = bars.stacked(values, width)
+    kinds = [kind_of(part) or "idle" for part in parts]
+    return [(KINDS[kind].glyph * count, f"{form} {kind}") for kind, count in zip(kinds, counts, strict=True) if count]

@@ -1,0 +1,67 @@
+"""Whatever two runs hold, each owner is in one pair; and what is the same is paired with the same."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kinetoscope.compare.diff.align import aligned
+from kinetoscope.compare.diff.run_profile import Entry, Key, Side
+
+KEYS = st.builds(
+    Key,
+    category=st.sampled_from(("computation", "host")),
+    kind=st.sampled_from(("kernel", "operator")),
+    name=st.sampled_from(("a", "b", "c 1", "c 2")),
+    path=st.sampled_from(("", "x", "x;y", "step 1;y", "step 2;y", "z;y")),
+    input_shapes=st.sampled_from((None, "[[1]]", "[[2]]")),
+)
+SETS = st.lists(KEYS, max_size=12, unique=True)
+
+
+def run(keys: list[Key]) -> Side:
+    entries = tuple(Entry(key, 1, 10 + place, place) for place, key in enumerate(keys))
+    return Side("run", (0,), 1, np.ones(1, np.int64), entries)
+
+
+@settings(deadline=None, max_examples=300)
+@given(SETS, SETS)
+def test_each_owner_is_in_one_pair(base: list[Key], new: list[Key]) -> None:
+    pairs = aligned(run(base), run(new))
+    assert sorted(entry.key for pair in pairs for entry in pair.base if entry.key.input_shapes) == sorted(
+        key for key in base if key.input_shapes
+    )
+    assert sum(len(pair.base) for pair in pairs) == len(base)
+    assert sum(len(pair.new) for pair in pairs) == len(new)
+    assert len({entry.first for pair in pairs for entry in pair.base}) == len(base)
+    assert len({entry.first for pair in pairs for entry in pair.new}) == len(new)
+    assert all(pair.base or pair.new for pair in pairs)
+    for pair in pairs:
+        shared = {entry.key for entry in pair.base} & set(new)
+        assert shared <= {entry.key for entry in pair.new}
+        categories = {entry.key.category for entry in (*pair.base, *pair.new)}
+        assert len(categories) == 1
+
+
+@settings(deadline=None)
+@given(SETS)
+def test_a_run_beside_itself(keys: list[Key]) -> None:
+    assert all(
+        [entry.key for entry in pair.base] == [entry.key for entry in pair.new] and len(pair.base) == 1
+        for pair in aligned(run(keys), run(keys))
+    )
+
+
+@settings(deadline=None)
+@given(SETS, SETS)
+def test_both_ways_it_is_the_same(base: list[Key], new: list[Key]) -> None:
+    there = {
+        (frozenset(e.key for e in pair.base), frozenset(e.key for e in pair.new))
+        for pair in aligned(run(base), run(new))
+    }
+    back = {
+        (frozenset(e.key for e in pair.new), frozenset(e.key for e in pair.base))
+        for pair in aligned(run(new), run(base))
+    }
+    assert there == back

@@ -1,0 +1,57 @@
+"""The sentences of the summary."""
+
+from __future__ import annotations
+
+import pytest
+
+from kinetoscope.pages.parts.advice import headline, largest_loss
+from kinetoscope.pages.parts.digest import LABELS, Part
+
+MS = 1_000_000
+
+
+def parts(**times: float) -> list[Part]:
+    return [Part(kind, LABELS[kind], time * MS) for kind, time in times.items()]
+
+
+def test_the_headline_says_what_a_step_takes_and_what_the_device_does() -> None:
+    step = parts(computation=60, host=40)
+    assert headline(step, ranks=1, device=True, marked=True) == (
+        "A step takes 100\u00a0ms, and the device computes for 60.0% of it."
+    )
+    assert headline(step, ranks=8, device=True, marked=True).startswith(
+        "A step takes 100\u00a0ms on average over 8 ranks,"
+    )
+    assert headline(step, ranks=1, device=True, marked=False).startswith(
+        "The whole window of 100\u00a0ms is one step, and"
+    )
+    assert headline(step, ranks=1, device=True, marked=False, before=True).startswith(
+        "After work from before the recording, the rest of 100\u00a0ms is one step, and"
+    )
+    assert "so this is the host's time" in headline(parts(host=40), ranks=1, device=False, marked=True)
+    assert headline([], ranks=0, device=False, marked=True).startswith("There is no time to account for")
+
+
+@pytest.mark.parametrize("kind", sorted(set(LABELS) - {"computation"}))
+@pytest.mark.parametrize("device", [True, False])
+def test_the_largest_loss_is_named_with_what_it_means(kind: str, device: bool) -> None:
+    work = "computation" if device else "host"
+    if kind == work:
+        return
+    step = parts(**({work: 50.0, "idle": 6.0} | {kind: 30.0}))
+    text = largest_loss(step, device=device)
+    assert text.startswith(f"The largest loss is {LABELS[kind]}, 30.0\u00a0ms (")
+    assert text.endswith(".")
+
+
+def test_what_is_small_is_no_loss() -> None:
+    text = largest_loss(parts(computation=97, host=2, memory=1), device=True)
+    assert text == "No loss is larger than 5.00%: only faster kernels, or less work, shorten it now."
+    assert "operators" in largest_loss(parts(host=99, idle=1), device=False)
+    assert largest_loss([], device=True) == ""
+
+
+def test_it_does_not_ask_for_what_was_recorded() -> None:
+    step = parts(computation=50, idle=50)
+    assert "with_stack=True" in largest_loss(step, device=True)
+    assert "with_stack" not in largest_loss(step, device=True, stacks=True)

@@ -1,0 +1,123 @@
+"""Windows every so many steps, within a budget."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from kinetoscope.record.always_on.always import Always, Window, Windows
+from kinetoscope.record.always_on.idle import Watch
+from tests.record.processes import run
+from tests.record.programs import TRAIN, kinetoscope, sidecars, traces
+
+
+class Job:
+    """A training loop on a clock of its own: windows cost what they are told to, in a start, a stop, and each step."""
+
+    def __init__(self, always: Always, *, step: float = 0.01, stop: float = 0.3, slower: float = 1.2) -> None:
+        self.always, self.step, self.stop, self.slower = always, step, stop, slower
+        self.now, self.ended, self.lost = 0.0, 0, 0.0
+        self.opened: list[tuple[int, str]] = []
+        self._left = 0
+
+    def run(self, steps: int, *, slow: frozenset[int] = frozenset(), jitter: float = 0.0, seed: int = 0) -> None:
+        chance = random.Random(seed)
+        for _ in range(steps):
+            self.ended += 1
+            usual = self.step * (3 if self.ended in slow else 1 + jitter * chance.random())
+            took, recorded = usual, self._left > 0
+            if recorded:
+                self._left -= 1
+                took = usual * self.slower + (self.stop if not self._left else 0.0)
+            self.lost += took - usual
+            self.now += took
+            if reason := self.always.after_step(self.ended, took, recorded=recorded, now=self.now):
+                self.opened.append((self.ended, reason))
+                self._left = self.always.warmup + self.always.active
+
+
+@pytest.mark.parametrize("stop", [0.0, 0.01, 0.3, 5.0])
+@pytest.mark.parametrize("budget", [0.001, 0.01, 0.1])
+def test_the_cost_stays_within_the_budget(stop: float, budget: float) -> None:
+    job = Job(Always(50, budget), stop=stop)
+    job.run(100_000, jitter=0.2)
+    assert job.lost <= budget * job.now + (stop + 0.02 if len(job.opened) == 1 else 0)
+    assert job.opened
+
+
+def test_the_interval_is_the_one_asked_for_where_windows_are_cheap() -> None:
+    job = Job(Always(100, 0.05), stop=0.001)
+    job.run(10_000)
+    gaps = [after - before for (before, _), (after, _) in zip(job.opened, job.opened[1:], strict=False)]
+    assert set(gaps) <= {100, 104, 105}
+
+
+def test_the_interval_grows_where_they_are_dear() -> None:
+    job = Job(Always(100, 0.01), stop=1.0)
+    job.run(200_000)
+    gaps = [after - before for (before, _), (after, _) in zip(job.opened[1:], job.opened[2:], strict=False)]
+    assert min(gaps) > 5_000
+    assert len(gaps) >= 10
+
+
+def test_a_slow_step_opens_a_window_if_the_budget_allows() -> None:
+    job = Job(Always(10_000, 0.05), stop=0.01)
+    job.run(9_000, slow=frozenset({2_000, 2_001, 5_000}))
+    assert job.opened == [(2_000, "slow step"), (5_000, "slow step")]
+    poor = Job(Always(10_000, 0.001), stop=5.0)
+    poor.run(9_000, slow=frozenset({2_000, 5_000}))
+    assert poor.opened == [(2_000, "slow step")]
+
+
+def test_the_first_steps_are_not_slow_for_want_of_others() -> None:
+    job = Job(Always(10_000, 0.05))
+    job.run(20, slow=frozenset({1, 2, 3, 4}))
+    assert job.opened == []
+
+
+def windows(folder: Path, took: list[float], keep: int, *, leads: bool = True) -> Windows:
+    kept = Windows(folder / "control", keep, leads=leads)
+    for number, seconds in enumerate(took):
+        file = folder / f"{'leader' if leads else 'other'}{number}"
+        file.write_text("")
+        kept.add(Window(number, seconds, (str(file),)))
+    return kept
+
+
+def test_the_newest_and_the_slowest_are_kept_on_all_ranks(tmp_path: Path) -> None:
+    took = [1.0, 9.0, 1.0, 8.0, 1.0, 1.0, 2.0, 1.0]
+    leader = windows(tmp_path, took, 2)
+    assert [window.number for window in leader.kept] == [1, 3, 6, 7]
+    other = windows(tmp_path, [0.0] * len(took), 2, leads=False)
+    assert [window.number for window in other.kept] == [1, 3, 6, 7]
+    assert {file.name for file in tmp_path.iterdir() if file.is_file()} == {
+        f"{who}{number}" for who in ("leader", "other") for number in (1, 3, 6, 7)
+    }
+    assert len(windows(tmp_path, took, 0).kept) == len(took)
+
+
+def test_one_request_at_a_time(tmp_path: Path) -> None:
+    from kinetoscope.record.always_on.idle import Who
+
+    watch = Watch(Who(0, 2, 1, "h"), run=str(tmp_path), control=tmp_path, clock=lambda: (0, 0.0))
+    watch.ask({"steps": 1})
+    watch.ask({"steps": 2})
+    assert watch._wanted == {"steps": 1}
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed: `make test-recorder` does"
+)
+def test_a_real_job_is_sampled(tmp_path: Path) -> None:
+    options = ["--every", "40", "--budget", "90%", "--active", "1", "--keep", "2"]
+    command = [sys.executable, "-W", "ignore", "-c", TRAIN, "600", "0.005"]
+    done = run(kinetoscope("record", "-o", tmp_path, *options, "--", *command))
+    assert done.returncode == 0, done.stderr
+    found = sidecars(tmp_path)
+    assert 2 <= len(found) <= 4, done.stderr
+    assert len(traces(tmp_path)) == len(found)
+    assert {each["reason"] for each in found} <= {"every", "slow step"}

@@ -1,0 +1,158 @@
+"""The daemon's datagrams, and a job that knows nothing of us."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kinetoscope.errors import InputError
+from kinetoscope.record.daemon.daemon import Daemon, Order
+from kinetoscope.record.daemon.processes import descendants, environment_of, is_alive
+from tests.record.processes import ended_here, environment, run
+from tests.record.programs import TRAIN, kinetoscope, names, traces, until
+
+pytestmark = pytest.mark.skipif(not hasattr(socket, "SO_PASSCRED"), reason="needs Linux, whose sockets tell who sends")
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    monkeypatch.setenv("KINETO_IPC_SOCKET_DIR", str(tmp_path))
+    daemon = Daemon(tmp_path)
+    with daemon.listening():
+        yield daemon
+
+
+@pytest.fixture
+def short() -> Iterator[str]:
+    """A folder for sockets: their names have 108 bytes at most, and Kineto's are long."""
+    with tempfile.TemporaryDirectory(prefix="k") as folder:
+        yield folder
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(str(tmp_path / "job"))
+        channel.connect(str(tmp_path / "dynolog"))
+        channel.settimeout(1)
+        yield channel
+
+
+def datagram(word: bytes, body: bytes) -> bytes:
+    return struct.pack("=Q32s", len(body), word) + body
+
+
+def request(kind: int = 3) -> bytes:
+    return datagram(b"req", struct.pack("=iiqi", kind, 1, 0, os.getpid()))
+
+
+def answer(daemon: Daemon, job: socket.socket, sent: bytes) -> bytes:
+    job.send(sent)
+    daemon.serve(0.05)
+    received = job.recv(1 << 16)
+    size, word = struct.unpack_from("=Q32s", received)
+    assert word.rstrip(b"\0") == sent[8:40].rstrip(b"\0")
+    assert len(received) == 40 + size
+    return received[40:]
+
+
+def test_a_job_is_told_once_what_to_record(daemon: Daemon, job: socket.socket, tmp_path: Path) -> None:
+    assert answer(daemon, job, datagram(b"ctxt", struct.pack("=iiq", 0, os.getpid(), 0))) == struct.pack("=i", 1)
+    assert answer(daemon, job, request()) == b""
+    assert set(daemon.seen) == {os.getpid()}
+    daemon.order(os.getpid(), Order(steps=5, with_stack=True))
+    assert answer(daemon, job, request(1)) == b""  # it takes counters only, as it records already
+    lines = dict(line.split("=") for line in answer(daemon, job, request()).decode().splitlines())
+    assert lines["ACTIVITIES_ITERATIONS"] == "5"
+    assert lines["PROFILE_WITH_STACK"] == "true"
+    assert answer(daemon, job, request()) == b""
+    assert daemon.busy
+    file = Path(lines["ACTIVITIES_LOG_FILE"])
+    assert file.parent == tmp_path
+    file.with_name(f"{file.stem}_{os.getpid()}.json").write_text('{"traceEvents": []}')
+    (trace,) = daemon.arrived()
+    assert f"_{os.getpid()}.rank0of1." in trace.name
+    assert traces(tmp_path) == [{"traceEvents": []}]
+    assert not daemon.busy
+
+
+def test_a_time_instead_of_steps() -> None:
+    text = Order(steps=0, milliseconds=250).text(Path("/x"))
+    assert "ACTIVITIES_DURATION_MSECS=250\n" in text
+    assert "ITERATIONS" not in text
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"x", b"\0" * 40, datagram(b"req", b""), datagram(b"no", b"1"), datagram(b"\xff" * 32, b"x" * 999)]
+)
+def test_odd_datagrams_are_left_unanswered(daemon: Daemon, job: socket.socket, sent: bytes) -> None:
+    job.send(sent)
+    daemon.serve(0.05)
+    assert answer(daemon, job, request()) == b""
+
+
+def test_who_does_not_wait_for_the_answer_does_no_harm(daemon: Daemon, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as gone:
+        gone.bind(str(tmp_path / "gone"))
+        gone.sendto(request(), str(tmp_path / "dynolog"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as nameless:
+        nameless.sendto(request(), str(tmp_path / "dynolog"))
+    daemon.serve(0.1)
+
+
+def test_two_daemons_exclude_each_other(daemon: Daemon, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="another daemon"), Daemon(tmp_path).listening():
+        pass
+
+
+def test_a_job_that_ends_before_its_trace_is_told(daemon: Daemon) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    daemon.order(ended.pid, Order())
+    assert daemon.gone() == [ended.pid]
+    assert not daemon.busy
+
+
+def test_processes_are_looked_into() -> None:
+    assert is_alive(os.getpid())
+    assert environment_of(os.getpid()).keys() & {"PATH", "HOME"}
+    assert environment_of(2**22 + 1) == {}
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        assert child.pid in list(descendants(os.getpid()))
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed: `make test-recorder` does"
+)
+def test_an_unmodified_job_is_recorded(tmp_path: Path, short: str) -> None:
+    """On a machine that is very busy Kineto sometimes records nothing between its start and its stop: asked again."""
+    with ended_here() as mark, contextlib.ExitStack() as stack:
+        given = environment(KINETO_USE_DAEMON="1", KINETO_IPC_SOCKET_DIR=short, **mark)
+        for attempt in range(3):
+            folder = tmp_path / str(attempt)
+            options = ["--now", "--steps", "2", "--count", "1", "--patience", "300s"]
+            daemon = kinetoscope("daemon", "-o", folder, *options)
+            with subprocess.Popen(daemon, env=given, stdout=subprocess.PIPE, text=True) as process:
+                until((Path(short) / "dynolog").exists)
+                if not attempt:
+                    job = subprocess.Popen([sys.executable, "-W", "ignore", "-c", TRAIN, "100000", "0.1"], env=given)
+                    stack.callback(job.wait)
+                    stack.callback(job.kill)
+                said, _ = process.communicate(timeout=400)
+            assert process.returncode == 0
+            assert len(said.split()) == 1
+            assert run(kinetoscope("doctor", folder)).returncode == 0
+            (trace,) = traces(folder)
+            if names(trace):
+                break
+    assert names(trace).count("Optimizer.step#Adam.step") >= 2

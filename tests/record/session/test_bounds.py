@@ -1,0 +1,142 @@
+"""How far a window goes: judged step by step, and in a job whose last step never ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinetoscope.record.session.bounds import BYTES_PER_EVENT, Bounds
+from kinetoscope.record.session.options import Options
+from tests.record.jobs import recorded, sidecar, traces
+from tests.record.programs import TRAIN
+
+MEGA = 1_000_000
+
+needs_torch = pytest.mark.skipif(
+    __import__("importlib.util").util.find_spec("torch") is None,
+    reason="torch is not installed: `make test-recorder` installs it",
+)
+
+
+@dataclass
+class _Process:
+    resident: int = 500 * MEGA
+    now: float = 0.0
+
+
+class _Window:
+    """A window of a process whose memory and clock the test sets; the steps before it took a second."""
+
+    def __init__(self, *, free: int = 100_000 * MEGA, **options: Any) -> None:
+        self.process = _Process()
+        self.bounds = Bounds(Options(**options), lambda: self.process.resident, free, lambda: self.process.now)
+        self.look(0.5, 0)
+        self.process.now = 1.0
+        assert self.bounds.step() == ""
+        self.bounds.begin()
+
+    def look(self, seconds: float, mega: int) -> str:
+        """What is over its limit once so many seconds and megabytes have gone by."""
+        self.process.now += seconds
+        self.process.resident += mega * MEGA
+        return self.bounds.look()
+
+
+def test_memory_that_a_step_takes_and_gives_back_ends_nothing() -> None:
+    window = _Window()
+    for _ in range(3):
+        assert window.look(0.4, 900) == window.look(0.4, -899) == window.bounds.step() == ""
+
+
+def test_what_is_recorded_in_each_step_adds_up_with_what_torch_needs_to_stop() -> None:
+    window = _Window()
+    found = []
+    for _ in range(10):
+        window.look(0.5, 20)
+        found.append(bool(window.bounds.step()))
+    assert found == [False] * 3 + [True] * 7  # 80 MB and the 20 to come, 12 times: more than a gigabyte
+
+
+def test_a_step_that_is_late_is_charged_with_all_it_takes() -> None:
+    window = _Window()
+    assert window.look(1.9, 60) == ""
+    assert "memory to stop" in window.look(0.2, 30)
+
+
+def test_growth_beyond_the_limit_ends_it_at_once() -> None:
+    assert "memory grew by 1001 MB" in _Window().look(0.1, 1001)
+    assert _Window(max_memory=0).look(0.1, 1001) == ""
+
+
+def test_the_machine_is_left_enough_to_stop() -> None:
+    assert "1200 MB were free" in _Window(max_memory=0, free=1200 * MEGA).look(0.1, 51)
+
+
+def test_a_long_step_ends_it_but_no_short_one() -> None:
+    assert "12 times the longest before it" in _Window().look(12.0, 0)
+    assert _Window().look(9.0, 0) == _Window(max_step=0).look(500.0, 0) == ""
+    quick = _Window(max_step=2)
+    assert quick.look(4.9, 0) == ""
+    assert quick.look(0.2, 0) != ""
+
+
+def test_events_are_told_from_memory() -> None:
+    window = _Window(max_events=100_000, max_memory=0)
+    window.look(0.5, 100_000 * BYTES_PER_EVENT // MEGA + 1)
+    assert window.bounds.step() == "more than 100000 events"
+
+
+_TAIL = """
+def resident(): return int(open("/proc/self/statm").read().split()[1]) * 4096
+before, most = resident(), 0
+weights, end = torch.zeros(1 << 16, dtype=torch.uint8), time.monotonic() + 60
+while time.monotonic() < end and not (until and until()):
+    for number in range(1000): int(weights[number])
+    most = max(most, resident() - before)
+print(most < LIMIT, file=sys.stderr)
+sys.exit(7)
+"""
+_UNTIL = "import glob, threading; until = None\n"
+_ENDS = "until = lambda: glob.glob(DIR + '/*.json.gz')\n"
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({}, "memory to stop"), ({"max_memory": 200 * MEGA}, "memory to stop"), ({"max_events": 50_000}, "50000 events")],
+)
+def test_an_endless_loop_after_the_last_step_is_not_recorded_for_ever(
+    tmp_path: Path, options: dict[str, Any], said: str
+) -> None:
+    # Three times the limit, as the thread that watches comes late on a loaded machine; without a bound it is gigabytes.
+    limit = 3 * options.get("max_memory", 1000 * MEGA)
+    tail = _UNTIL + f"DIR = {str(tmp_path)!r}\n" + _ENDS + _TAIL.replace("LIMIT", str(limit))
+    done = recorded(TRAIN.replace("else 8", "else 3") + tail, tmp_path, options=options)
+    plain = recorded(TRAIN.replace("else 8", "else 3") + "sys.exit(7)", None)
+    assert (done.code, done.out) == (plain.code, plain.out), done.err
+    (trace,) = traces(tmp_path)
+    assert said in sidecar(trace)["truncated"]
+    assert any(line.startswith("recording ended early") for line in done.said)
+    assert "True" in done.err.split()
+
+
+@needs_torch
+def test_a_thread_that_trains_ends_its_window_at_the_next_module(tmp_path: Path) -> None:
+    program = f"""
+import glob, sys, threading, time, torch
+torch.set_num_threads(1)
+net = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+def train():
+    for _ in range(3): net(torch.ones(2, 4)).sum().backward(); optimizer.step()
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not glob.glob({str(tmp_path)!r} + '/*.json.gz'): net(torch.ones(2, 4))
+thread = threading.Thread(target=train)
+thread.start(); thread.join()
+"""
+    done = recorded(program, tmp_path, options={"max_events": 20_000})
+    (trace,) = traces(tmp_path)
+    assert "20000 events" in sidecar(trace)["truncated"], done.err

@@ -1,0 +1,340 @@
+"""The part of the API that the timeline asks, through a real server."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kinetoscope.model.timeline.counters import MOST
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.server.timeline.lanes import LANES
+from tests.drawn import Event, annotation, job, kernel, launch, op, written
+from tests.server.serving import Client, serving
+
+
+def parsed(body: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Header and arrays of a tile, as the browser reads them."""
+    (size,) = struct.unpack_from("<I", body)
+    header = json.loads(body[4 : 4 + size])
+    assert (4 + size) % 8 == 0
+    arrays = {}
+    for name, facts in header["arrays"].items():
+        assert facts["offset"] % 8 == 0
+        arrays[name] = np.frombuffer(body, facts["dtype"], facts["count"], 4 + size + facts["offset"])
+    return header, arrays
+
+
+def tile_of(client: Client, run: str, **query: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    answer = client.ask(f"/api/runs/{run}/timeline/tile", query)
+    assert answer.status == 200, answer.body
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    return parsed(answer.body)
+
+
+def lane_ids(answer: dict[str, Any], kind: str) -> list[str]:
+    return [lane["id"] for group in answer["ranks"][0]["groups"] if group["kind"] == kind for lane in group["lanes"]]
+
+
+def test_lanes(device: Client) -> None:
+    answer = device.get(f"runs/{device.run()}/timeline/lanes")
+    (rank,) = answer["ranks"]
+    assert [group["kind"] for group in rank["groups"]] == ["steps", "counter", "device", "host"]
+    assert [step["step"] for step in rank["steps"]] == [1, 2]
+    assert rank["steps"][0]["start"] == 0
+    assert (rank["rank"], rank["offset"], answer["start"]) == (0, 0, 0)
+    (main,) = rank["groups"][3]["lanes"]
+    assert (main["title"], main["depth"], main["events"], main["outer"]) == ("main thread", 3, 26, 1)
+    assert [lane["title"] for lane in rank["groups"][2]["lanes"]] == ["stream 7", "stream 8"]
+    busy = answer["minimap"]["busy"]["computation"]
+    assert sum(busy) * answer["minimap"]["bucket"] == pytest.approx(2 * sum(range(4_000, 4_006)), rel=0.01)
+
+
+def drawn_lanes(tmp_path: Path, *events: Event) -> dict[str, Any]:
+    job(tmp_path, *events)
+    with serving(tmp_path) as client:
+        answer: dict[str, Any] = client.get(f"runs/{client.run()}/timeline/lanes")
+    return answer
+
+
+def test_a_step_is_as_long_as_everywhere(tmp_path: Path) -> None:
+    """The device is busy with the step before when the host begins the next, and goes on when the host is done."""
+    host = [annotation(f"ProfilerStep#{step}", step * 1_000, 1_000) for step in range(4)]
+    launches = [launch(step * 1_000 + 10, 10, step + 1) for step in range(4)]
+    kernels = [kernel("gemm", step * 1_200 + 100, 1_200, step + 1) for step in range(4)]
+    (rank,) = drawn_lanes(tmp_path, *host, *launches, *kernels)["ranks"]
+    assert [step["end"] - step["start"] for step in rank["steps"]] == [1_300, 1_200, 1_200, 1_200]
+    assert [step["host_end"] - step["host_start"] for step in rank["steps"]] == [1_000] * 4
+
+
+def test_what_is_shown_at_first(tmp_path: Path) -> None:
+    def home(*events: Event) -> tuple[int, int] | None:
+        found = drawn_lanes(tmp_path, *events)["home"]
+        return found and (found["start"], found["end"])
+
+    def steps(*lengths: int) -> list[Event]:
+        starts = [sum(lengths[:at]) for at in range(len(lengths))]
+        return [annotation(f"ProfilerStep#{at}", *each) for at, each in enumerate(zip(starts, lengths, strict=True))]
+
+    assert home(*steps(9_000, 1_000, 1_000, 1_000)) == (9_000, 12_000), "warm-up is there, but not in view"
+    assert home(*steps(*[1_000] * 50)) == (23_000, 26_000), "of many steps some in the middle"
+    assert home(*steps(1_000, 1_000)) is None
+    many = [op("a", at * 100, 50) for at in range(300)]
+    assert home(*many) is None
+    assert home(*many, op("bad", 10**12, 10)) == (0, 29_700), "where all but a hundredth has ended"
+
+
+def test_times_that_no_browser_can_count_are_left_out_and_said(tmp_path: Path) -> None:
+    begin = 1_700_000_000_000_000_000
+    found = drawn_lanes(tmp_path, op("bad", 0, 10), *(op("a", begin + at * 1_000, 500) for at in range(300)))
+    assert (found["start"], found["end"]) == (0, 299_500)
+    assert any("the times of 1 event cannot be right" in note for note in found["notes"])
+
+
+def test_a_tile(device: Client) -> None:
+    run = device.run()
+    header, arrays = tile_of(device, run, z=8, i=0)
+    lanes = device.get(f"runs/{run}/timeline/lanes")
+    assert [lane["id"] for lane in header["lanes"]] == [*lane_ids(lanes, "device"), *lane_ids(lanes, "host")]
+    stream, _, main = header["lanes"]
+    assert int(arrays["count"].sum()) == 26 + 12
+    assert (stream["offset"], main["offset"]) == (0, 12)
+    kernels = slice(stream["offset"], stream["offset"] + stream["count"])
+    assert {header["kinds"][kind] for kind in arrays["kind"][kernels]} == {"computation"}
+    first = int(arrays["name"][stream["offset"]])
+    assert arrays["start"][stream["offset"]] == pytest.approx(4_000 / 256)
+    assert arrays["end"][stream["offset"]] == pytest.approx(8_000 / 256)
+    assert first == arrays["name"][stream["offset"] + 1]
+    step = int(arrays["name"][main["offset"]])
+    assert header["names"] == {str(step): "ProfilerStep#1", **header["names"]}
+    assert {array.dtype.name for array in arrays.values()} == {"float32", "uint16", "int32", "uint8"}
+    assert set(map(len, (arrays["start"], arrays["depth"], arrays["row"], arrays["cover"]))) == {len(arrays["end"])}
+
+
+def test_a_tile_of_some_lanes(device: Client) -> None:
+    run = device.run()
+    lanes = device.get(f"runs/{run}/timeline/lanes")
+    stream = lane_ids(lanes, "device")[0]
+    header, arrays = tile_of(device, run, z=8, i=0, lanes=f"{stream},utilization.0")
+    assert [lane["id"] for lane in header["lanes"]] == [stream]
+    assert [counter["id"] for counter in header["counters"]] == ["utilization.0"]
+    assert header["counters"][0]["count"] == len(arrays["time"]) == len(arrays["mean"]) == len(arrays["max"])
+    assert arrays["time"][0] == 0
+    assert (arrays["mean"] <= arrays["max"]).all()
+    assert float(arrays["max"].max()) == 1.0
+    assert len(tile_of(device, run, z=8, i=0, lanes="")[1]["start"]) == 0
+
+
+def test_tiles_are_not_sent_twice(device: Client) -> None:
+    run = device.run()
+    path = f"/api/runs/{run}/timeline/tile"
+    first = device.ask(path, {"z": 8, "i": 0})
+    again = device.ask(path, {"z": 8, "i": 0}, If_None_Match=first.headers["ETag"])
+    assert (again.status, again.body) == (304, b"")
+    assert device.ask(path, {"z": 8, "i": 1}, If_None_Match=first.headers["ETag"]).status == 200
+    version = device.get(f"runs/{run}/timeline/lanes")["version"]
+    assert "immutable" in device.ask(path, {"z": 8, "i": 0, "v": version}).headers["Cache-Control"]
+    assert "immutable" not in first.headers["Cache-Control"]
+
+
+def test_an_event(device: Client) -> None:
+    run = device.run()
+    found = device.get(f"runs/{run}/timeline/search", {"q": "gemm1"})
+    about = device.get(f"runs/{run}/timeline/event", {"row": found["row"]})
+    assert (about["name"], about["kind"], about["duration"], about["step"]) == ("gemm1", "computation", 4_001, 1)
+    assert (about["start"], about["lane"], about["depth"]) == (found["start"], found["lane"], found["depth"])
+    assert about["arguments"]["correlation"] == 11
+    assert about["same"] == {**about["same"], "calls": 6, "per_step": 3}
+    (arrow,) = about["arrows"]
+    assert (arrow["kind"], arrow["from"]["row"], arrow["to"]["row"]) == ("launch", about["launched_by"], found["row"])
+    launch = device.get(f"runs/{run}/timeline/event", {"row": about["launched_by"]})
+    assert (launch["launched"], launch["device_total"]) == ([found["row"]], 4_001)
+
+
+def test_a_search(device: Client) -> None:
+    path = f"runs/{device.run()}/timeline/search"
+    first = device.get(path, {"q": "OP1"})
+    assert (first["total"], first["at"], first["name"]) == (4, 0, "aten::op1")
+    second = device.get(path, {"q": "OP1", "after": first["row"], "direction": "next"})
+    assert (second["at"], second["start"] > first["start"]) == (1, True)
+    assert device.get(path, {"q": "op1", "after": first["row"], "direction": "previous"})["at"] == 3
+    assert sum(first["matches_by_bucket"]) == 4
+    assert len(first["codes"]) == 1
+    assert device.get(path, {"q": "op1", "start": second["start"], "end": second["end"]})["total"] == 1
+    nothing = device.get(path, {"q": "<script>"})
+    assert (nothing["total"], nothing["at"], nothing["row"]) == (0, -1, None)
+
+
+def test_a_range(device: Client) -> None:
+    path = f"runs/{device.run()}/timeline/range"
+    whole = device.get(path, {"time": "0-190000"})
+    assert whole["sentence"] == (
+        "In view, 2 steps: the GPU is busy 25% of the time, and idle while nothing is recorded on the host."
+    )
+    assert whole["busy"] == {"GPU 0": pytest.approx(48_030 / 190_000)}
+    assert whole["by_kind"] == [{"kind": "computation", "ns": 48_030}]
+    sides = [top["side"] for top in whole["top"]]
+    assert sides == sorted(sides)
+    assert whole["top"][0] == {**whole["top"][0], "name": "gemm1", "calls": 6, "ns": 24_018}
+    beyond = device.get(path, {"time": "500000-600000"})
+    assert (beyond["sentence"], beyond["top"]) == ("In view, 100\u00a0µs: nothing was recorded.", [])
+    part = device.get(path, {"time": "4000-6000"})
+    assert part["sentence"] == "In view, part of step 1: the GPU is busy 100% of the time."
+
+
+def test_a_range_as_a_file(device: Client, tmp_path: Path) -> None:
+    answer = device.ask(f"/api/runs/{device.run()}/cut", {"time": "0-9000"})
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "application/gzip"
+    content = json.loads(gzip.decompress(answer.body))
+    names = [event["name"] for event in content["traceEvents"] if event["ph"] == "X"]
+    assert names == ["ProfilerStep#1", "aten::op0", "cudaLaunchKernel", "gemm0"]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "status"),
+    [
+        ("timeline/tile", {"z": 60, "i": 0}, 400),
+        ("timeline/tile", {"z": -1, "i": 0}, 400),
+        ("timeline/tile", {"z": 51, "i": 10**9}, 400),
+        ("timeline/tile", {"z": 3}, 400),
+        ("timeline/tile", {"z": "x", "i": "../.."}, 400),
+        ("timeline/tile", {"z": 3, "i": 0, "lanes": "nowhere"}, 404),
+        ("timeline/tile", {"z": 3, "i": 0, "rank": 99}, 404),
+        ("timeline/tile", {"z": 3, "i": 0, "lanes": ",".join(map(str, range(LANES + 1)))}, 404),
+        ("timeline/lanes", {"rank": "0-100"}, 400),
+        ("timeline/event", {"row": 10**9}, 404),
+        ("timeline/event", {"row": -1}, 404),
+        ("timeline/event", {}, 400),
+        ("timeline/search", {}, 400),
+        ("timeline/search", {"q": "a", "direction": "up"}, 400),
+        ("timeline/search", {"q": "a" * 1000}, 400),
+        ("timeline/search", {"q": "a", "after": 10**6}, 404),
+        ("timeline/range", {}, 400),
+        ("timeline/range", {"time": "5-1"}, 400),
+        ("cut", {}, 400),
+    ],
+)
+def test_what_is_refused(device: Client, path: str, query: dict[str, Any], status: int) -> None:
+    assert device.refused(f"runs/{device.run()}/{path}", query)[0] == status
+
+
+def test_what_is_not_drawn_is_no_event(mlp: Client) -> None:
+    status, said = mlp.refused(f"runs/{mlp.run()}/timeline/event", {"row": _first_name(mlp)})
+    assert status == 404
+    assert "not in the timeline" in said
+
+
+def _first_name(client: Client) -> int:
+    trace = client.workspace.run(client.run()).trace()
+    return int(np.flatnonzero(trace.ph == ord("M"))[0])
+
+
+# --- several ranks, very many lanes, odd names
+
+
+def test_ranks_beneath_one_another(ranks: Client) -> None:
+    run = ranks.run()
+    answer = ranks.get(f"runs/{run}/timeline/lanes", {"rank": "0-1"})
+    assert [rank["rank"] for rank in answer["ranks"]] == [0, 1]
+    assert answer["ranks"][0]["offset"] == 0
+    assert answer["start"] <= answer["ranks"][1]["offset"] <= answer["end"]
+    for rank in (0, 1):
+        _, arrays = tile_of(ranks, run, rank=rank, z=20, i=0)
+        assert len(arrays["start"]) > 0
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    folder = tmp_path_factory.mktemp("odd")
+    lanes = [op("a", number, 5, tid=number) for number in range(LANES + 100)]
+    busy = [op("<script>alert(1)</script>\u202e", 10 * number, 5, tid=5) for number in range(100)]
+    nested = op("deep", 5_000, 10, **{"Input Dims": json.loads("[" * 200 + "]" * 200), "big": 1 << 60})
+    broken = annotation("half \ud800 a pair", 6_000, 1_000)
+    far = {"ph": "X", "cat": "cpu_op", "name": "far", "pid": 1, "tid": 1, "ts": 4e15, "dur": 5, "args": {}}
+    events = [*lanes, *busy, nested, broken, launch(5_000, 10, 1), kernel("k" * 5_000, 6_000, 100_000, 1), far]
+    written(folder / "odd.json", *events)
+    with serving(folder) as client:
+        yield client
+
+
+def test_of_very_many_lanes_the_fullest_are_listed(odd: Client) -> None:
+    answer = odd.get(f"runs/{odd.run()}/timeline/lanes")
+    assert len(lane_ids(answer, "host")) + len(lane_ids(answer, "device")) == LANES
+    assert any(f"the {LANES} with the most are shown" in note for note in answer["notes"])
+    header, _ = tile_of(odd, odd.run(), z=4, i=0)
+    assert len(header["lanes"]) == LANES
+
+
+def test_names_are_text_and_not_endless(odd: Client) -> None:
+    header, _ = tile_of(odd, odd.run(), z=7, i=0)
+    assert max(map(len, header["names"].values())) <= 240
+    assert any(name.startswith("kkk") for name in header["names"].values())
+    found = odd.get(f"runs/{odd.run()}/timeline/search", {"q": "<SCRIPT>"})
+    assert (found["total"], found["name"]) == (100, "<script>alert(1)</script>\u202e")
+
+
+def test_odd_arguments(odd: Client) -> None:
+    run = odd.run()
+    row = odd.get(f"runs/{run}/timeline/search", {"q": "deep"})["row"]
+    about = odd.get(f"runs/{run}/timeline/event", {"row": row})
+    assert about["arguments"]["big"] == str(1 << 60)
+    assert json.dumps(about["arguments"]["Input Dims"]).count("[") == 200
+
+
+def test_panning_does_not_wait_for_what_is_being_derived(device: Client) -> None:
+    run = device.run()
+    tile_of(device, run, z=8, i=0)
+    trace = device.workspace.run(run).trace()
+    begun, done = threading.Event(), threading.Event()
+
+    def slow(_: Trace) -> int:
+        begun.set()
+        return int(done.wait(30))
+
+    thread = threading.Thread(target=trace.of, args=(slow,))
+    thread.start()
+    try:
+        assert begun.wait(30)
+        header, _ = tile_of(device, run, z=8, i=1)
+        assert header["i"] == 1
+        assert not done.is_set()
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_steps_that_the_user_names(device: Client) -> None:
+    run = device.run()
+    answer = device.get(f"runs/{run}/timeline/lanes", {"steps_by": "aten::op0"})
+    assert [step["step"] for step in answer["ranks"][0]["steps"]] == [0, 1, 2, 3]
+    sentence = device.get(f"runs/{run}/timeline/range", {"time": "0-190000", "steps_by": "aten::op0"})["sentence"]
+    assert sentence.startswith("In view, 4 steps:")
+
+
+def test_what_is_no_step_is_not_in_the_ruler(odd: Client) -> None:
+    answer = odd.get(f"runs/{odd.run()}/timeline/lanes")
+    assert answer["ranks"][0]["steps"] == []
+    assert any("No steps were marked" in note for note in answer["notes"])
+
+
+def test_of_very_many_counters_the_first_are_shown(tmp_path: Path) -> None:
+    samples = [
+        {"ph": "C", "name": f"counter {number}", "pid": 1, "tid": 1, "ts": 1, "args": {"value": number}}
+        for number in range(MOST + 3)
+    ]
+    written(tmp_path / "counters.json", op("a", 0, 5_000), *samples)
+    with serving(tmp_path) as client:
+        answer = client.get(f"runs/{client.run()}/timeline/lanes")
+        assert len(lane_ids(answer, "counter")) == MOST
+        assert "Rank 0 has 3 more counters." in answer["notes"]
+        _, arrays = tile_of(client, client.run(), z=3, i=0, lanes=f"recorded.{MOST - 1}")
+        assert float(arrays["mean"][-1]) == MOST - 1
