@@ -35,9 +35,9 @@ def kinetoscope(path: str) -> Iterator[Named]:
     trace = job.trace()
 
     def shared() -> None:
-        trace.of(call_tree)
-        trace.of(device_work)
-        trace.of(steps, None)
+        call_tree(trace)
+        device_work(trace)
+        steps(trace, None)
 
     yield "events", nothing, lambda: len(trace)
     shared()

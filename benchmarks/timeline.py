@@ -92,12 +92,12 @@ def work(path: str) -> list[Row]:
 
     def known(trace: Trace) -> None:
         for derive in (call_tree, device_work, steps):
-            trace.of(derive)
+            derive(trace)
 
     row, trace = _once("read", lambda: read(path, jobs=1).trace(), lambda trace: f"{len(trace):,} events")
     rows = [row]
     rows.append(_once("call tree, links, steps", lambda: known(trace))[0])
-    row, found = _once("lay out lanes and marks", lambda: trace.of(timeline))
+    row, found = _once("lay out lanes and marks", lambda: timeline(trace))
     size = _bytes(found) / max(len(found.pyramid.order), 1)
     rows.append(Row(**{**asdict(row), "remark": f"{len(found.lanes)} lanes, {size:.0f} bytes a mark"}))
     rows.append(_once("lanes and minimap", lambda: lanes_answer([trace], ""))[0])
@@ -151,7 +151,7 @@ def _questions(trace: Any, end: int) -> list[Row]:
     chance = random.Random(1)
     from kinetoscope.model.timeline.layout import timeline
 
-    drawn = trace.of(timeline).pyramid.order
+    drawn = timeline(trace).pyramid.order
     one = _once("first event", lambda: event_answer(trace, int(drawn[0])))[0]
     for place in (chance.randrange(len(drawn)) for _ in range(_PLACES)):
         event(lambda place=place: event_answer(trace, int(drawn[place])))  # type: ignore[misc]

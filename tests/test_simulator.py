@@ -46,11 +46,11 @@ def test_traces_are_read_without_a_flaw(tmp_path: Path, dialect: Dialect) -> Non
 def test_work_is_linked_and_in_steps(tmp_path: Path, dialect: Dialect) -> None:
     _, job = simulated(tmp_path, replace(_MIXED, dialect=dialect))
     trace = job.trace(5)
-    work = trace.of(device_work)
+    work = device_work(trace)
     assert (work.launch >= 0).all()
     assert (work.op >= 0).all()
-    assert trace.of(steps, None).number.tolist() == [3, 4]
-    assert trace.of(steps, None).origin == "profiler"
+    assert steps(trace, None).number.tolist() == [3, 4]
+    assert steps(trace, None).origin == "profiler"
 
 
 @pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != "gloo"])
@@ -59,7 +59,7 @@ def test_collectives_are_where_the_truth_says(tmp_path: Path, dialect: Dialect) 
     truth, job = simulated(tmp_path, model)
     for rank in (0, 7, 12):
         trace = job.trace(rank)
-        work = trace.of(device_work)
+        work = device_work(trace)
         found = work.rows[work.of(WorkKind.COMMUNICATION)]
         own = truth.collectives.filter(rank=rank).sort("start_recorded", "end_recorded")
         spans = sorted(zip(trace.start[found] + trace.base, trace.end[found] + trace.base, strict=True))
@@ -96,7 +96,7 @@ def test_the_truth_can_have_happened(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_stream_does_one_thing_at_a_time(tmp_path: Path, seed: int) -> None:
     _, job = simulated(tmp_path, drawn(seed, dialects=("2026",)))
-    work = job.trace(1).of(device_work)
+    work = device_work(job.trace(1))
     for stream in np.unique(work.stream):
         of = np.flatnonzero(work.stream == stream)
         of = of[np.argsort(work.start[of], kind="stable")]
@@ -161,7 +161,7 @@ def test_sampled_events_leave_out_collectives(tmp_path: Path) -> None:
 def test_long_lists_of_ranks_are_cut_short(tmp_path: Path) -> None:
     _, job = simulated(tmp_path, Model(ranks=32, steps=1, layers=1, kernels=1, dialect="2025"))
     trace = job.trace(31)
-    found = trace.of(device_work)
+    found = device_work(trace)
     rows = found.rows[found.of(WorkKind.COMMUNICATION)]
     text = trace.strings.text(int(arguments.codes(trace, "process_group_ranks", rows)[0]))
     assert text == "[" + ", ".join(map(str, range(30))) + ", ...]"
@@ -185,7 +185,7 @@ def test_names_alone_do_not_tell_groups_apart(tmp_path: Path) -> None:
 
 
 def _communication(trace: Trace) -> int:
-    work: DeviceWork = trace.of(device_work)
+    work: DeviceWork = device_work(trace)
     return int(work.of(WorkKind.COMMUNICATION).sum())
 
 

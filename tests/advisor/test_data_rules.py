@@ -128,7 +128,7 @@ def epochs(new: bool, shut: int = 2_000_000, start: int = 6_000_000, first: int 
 def test_workers_started_anew_are_at_stake(tmp_path: Path) -> None:
     view = look(tmp_path, *epochs(new=True))
     (claim,) = claims("DATA003", view)
-    found = view.trace.of(starts)
+    found = starts(view.trace)
     assert (found.end - found.start).tolist() == [6_000_000, 6_000_000]
     assert claim.stake.low == pytest.approx(0.8 * 2 * 8_000_000 / 9, abs=1)
     assert claim.stake.high == pytest.approx(2 * (8_000_000 + 950_000) / 9, abs=1)

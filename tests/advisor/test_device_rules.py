@@ -250,7 +250,7 @@ def test_attention_in_parts(shapes: bool, tmp_path: Path) -> None:
     assert "1 time a step" in claim.message
     assert claim.stake.low == pytest.approx((0.9 * 200 + 0.15 * 200) * US, rel=0.02)
     assert claim.stake.high == pytest.approx(1.05 * (200 + 0.6 * 200) * US, rel=0.02)
-    found = look.trace.of(find_attention)
+    found = find_attention(look.trace)
     assert (len(found.first), found.math) == (3, 0)
     assert not (found.between & found.products).any()
 

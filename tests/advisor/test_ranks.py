@@ -36,7 +36,7 @@ def found(advice: Advice, code: str) -> list[Finding]:
 
 def looked(model: Model, folder: Path) -> Exchange:
     simulate(model, folder)
-    return JobView(kinetoscope.read(folder), settled(ALL)).of(exchange)
+    return exchange(JobView(kinetoscope.read(folder), settled(ALL)))
 
 
 FAULTS = [
@@ -147,7 +147,7 @@ def test_pauses_of_a_machine_are_no_warning(
 def test_a_job_that_exposes_nothing_is_not_asked_further(tmp_path: Path) -> None:
     simulate(replace(SMALL, elements=20_000, noise=0.0, spread=0), tmp_path)
     look = JobView(kinetoscope.read(tmp_path), settled(ALL))
-    assert not len(look.of(exchange).collectives)
+    assert not len(exchange(look).collectives)
     assert {question[0] for question in look.ask.known} == {"rank_balance"}
 
 

@@ -246,7 +246,7 @@ def second_forward(folder: str) -> tuple[int, dict[str, int]]:
     job = read(required(SHARED) / folder, jobs=1)
     trace = job.trace()
     inner = [row for row in range(len(trace)) if trace.name[row] == trace.strings.code(FORWARD)][1]
-    origin = trace.of(origin_of_time)
+    origin = origin_of_time(trace)
     window = int(trace.start[inner]) - origin, int(trace.end[inner]) - origin
     [row] = critical_path(job, select=Selection(time=window)).frame.to_dicts()
     assert row["duration"] == window[1] - window[0]

@@ -263,7 +263,7 @@ REAL = [
 def test_time_is_neither_lost_nor_counted_twice(path: Path, python: Literal["all", "none"]) -> None:
     job = read(required(path), jobs=1)
     trace = job.trace()
-    work = trace.of(device_work)
+    work = device_work(trace)
     if len(work):
         for backward in ("thread", "forward"):
             on_device = flame(job, weight="device", python=python, backward=backward).frame
@@ -271,7 +271,7 @@ def test_time_is_neither_lost_nor_counted_twice(path: Path, python: Literal["all
         assert on_device["calls"].sum() == int((work.duration > 0).sum())
     if python == "all":
         on_host = flame(job, weight="host").frame
-        member = trace.of(call_tree).member
+        member = call_tree(trace).member
         lanes = [member & (trace.track == track) for track in np.unique(trace.track[member]).tolist()]
         assert on_host["value"].sum() == sum(length(trace.start[lane], trace.end[lane]) for lane in lanes)
         assert int(on_host["value"].min()) > 0  # type: ignore[arg-type]

@@ -326,7 +326,7 @@ def test_ops_steps_and_modules_have_the_same_flops(file: str) -> None:
 def test_each_kernel_is_of_one_call_at_most(file: str, shared_traces: Path) -> None:
     job = read(shared_traces / file, jobs=1)
     trace = job.trace()
-    work, counts = trace.of(device_work), trace.of(flop_counts)
+    work, counts = device_work(trace), flop_counts(trace)
     frame = flops(job).frame
     assert frame["device_time"].sum() == int(work.duration[counts.call >= 0].sum())
     assert frame["device_time"].sum() <= int(work.duration.sum())

@@ -214,7 +214,7 @@ def test_it_equals_hta_where_hta_counts_all(golden: str, trace: str) -> None:
         for row in found["frequent_cuda_kernel_sequences"]["result"]["top"]
     ]
     job = read(SHARED / trace, jobs=1)
-    numbers = job.trace().of(steps, None).number.tolist()
+    numbers = steps(job.trace(), None).number.tolist()
     # HTA leaves out the last step of those that it finds.
     select = Selection(steps=tuple(numbers[:-1])) if len(numbers) > 1 else Selection()
     frame = kernel_sequences(job, operator="aten::linear", min_length=3, select=select).frame
@@ -235,7 +235,7 @@ def test_hta_drops_calls_of_linear_that_stand_deeper(shared_traces: Path) -> Non
 @pytest.mark.parametrize("file", ["owlv2_h100", "trace_diff/control", "mi250_train", "resnet_ddp_mi300"])
 def test_no_device_time_is_lost_or_counted_twice(file: str, shared_traces: Path) -> None:
     job = read(shared_traces / file, jobs=1)
-    work = job.trace().of(device_work)
+    work = device_work(job.trace())
     result = kernel_sequences(job)
     outside = [note for note in result.notes if "in no recorded operator" in note]
     lost = int(outside[0].partition(" of ")[0].replace(",", "")) if outside else 0

@@ -149,7 +149,7 @@ def test_launches_of_the_driver_and_of_rocm_are_there(trace: str, names: dict[st
 @pytest.mark.parametrize("trace", ["owlv2_h100", "resnet_ddp_mi300", "mtia", "trace_diff/control", "eager_b200"])
 def test_each_piece_of_linked_work_counts_once(trace: str) -> None:
     job = read(required(SHARED / trace))
-    work = job.trace().of(device_work)
+    work = device_work(job.trace())
     frame = launches(job).frame
     assert frame["start"].is_sorted()
     assert frame["work"].sum() == (work.launch >= 0).sum()

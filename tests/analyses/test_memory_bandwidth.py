@@ -99,7 +99,7 @@ def test_nothing_to_tell_is_said(tmp_path: Path) -> None:
 def test_sums_are_those_of_the_trace() -> None:
     job = read(required(SHARED) / "trace_diff/test", jobs=1)
     trace = job.trace()
-    found, work = trace.of(copies), trace.of(device_work)
+    found, work = copies(trace), device_work(trace)
     frame = memory_bandwidth(job).frame
     assert frame["calls"].sum() == len(found.work)
     assert frame["bytes"].sum() == found.bytes.sum()

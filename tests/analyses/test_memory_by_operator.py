@@ -82,7 +82,7 @@ def test_without_memory_it_says_why(tmp_path: Path) -> None:
 @with_memory
 def test_self_size_increase_sums_to_all_that_changed(file: Path) -> None:
     source = read(required(file), jobs=1)
-    found = source.trace().of(memory_instants)
+    found = memory_instants(source.trace())
     total: dict[str, int] = defaultdict(int)
     for device, size in zip(found.device.tolist(), found.size.tolist(), strict=True):
         total[found.device_name(device)] += size

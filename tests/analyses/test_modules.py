@@ -359,7 +359,7 @@ REAL = [BUNDLED / "mlp.pt.trace.json.gz", *(SHARED / name for name in ("resnet_d
 def test_nothing_counts_twice_and_nothing_is_lost(path: Path) -> None:
     trace = read(required(path), jobs=1).trace()
     job = read(path, jobs=1)
-    frame, found, work = modules(job).frame, trace.of(modules_of), trace.of(device_work)
+    frame, found, work = modules(job).frame, modules_of(trace), device_work(trace)
     sums = {name: frame[name].sum() for name in frame.columns if frame[name].dtype.is_integer()}
     roots = frame.filter(depth=0)
     assert (sums["host_self"], sums["device_self"]) == (roots["host_total"].sum(), roots["device_total"].sum())

@@ -124,8 +124,8 @@ def test_it_equals_htas_table_of_kernels(name: str, trace: str, tolerance: int) 
     for rank, table in golden["aten_op_kernels_and_delay"]["result"].items():
         alone = read(SHARED / trace, ranks=[int(rank)])
         # HTA leaves the last step out, if there are several.
-        found = alone.trace().of(steps, None)
-        last = int(found.host.start[-1]) - alone.trace().of(origin_of_time)
+        found = steps(alone.trace(), None)
+        last = int(found.host.start[-1]) - origin_of_time(alone.trace())
         select = Selection(time=(0, last)) if len(found) > 1 else Selection()
         frame = operator_launch_delay(alone, select=select, copies=False).frame
         ours = {
@@ -144,7 +144,7 @@ def test_it_equals_htas_table_of_kernels(name: str, trace: str, tolerance: int) 
 def test_each_piece_of_work_that_an_operator_launched_counts_once(trace: str) -> None:
     job = read(required(SHARED / trace))
     frame = operator_launch_delay(job, operators="").frame
-    work, op = job.trace().of(device_work), job.trace().of(enclosing_op)
+    work, op = device_work(job.trace()), enclosing_op(job.trace())
     inside = (work.launch >= 0) & (op[work.launch] >= 0)
     assert int((frame["kernels"] * frame["calls"]).sum()) == inside.sum()
     assert frame["device_time"].sum() == work.duration[inside].sum()

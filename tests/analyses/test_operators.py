@@ -450,7 +450,7 @@ def test_device_time_is_charged_once(folder: str) -> None:
     source = read(next(shared("traces", folder).iterdir()))
     result = operators(source)
     lost = sum(int(note.split(" ")[0].replace(",", "")) for note in result.notes if "are in no row" in note)
-    work = source.trace().of(device_work)
+    work = device_work(source.trace())
     charged = int(result.frame["device_self"].sum())
     assert charged == int(work.duration.sum()) if not lost else 0 < charged < int(work.duration.sum())
     assert (result.frame["device_total"] >= result.frame["device_total_busy"]).all()

@@ -43,19 +43,19 @@ class Asked:
 
     @property
     def work(self) -> DeviceWork:
-        return self.trace.of(device_work)
+        return device_work(self.trace)
 
     @property
     def selections(self) -> list[Selection]:
         """Everything; a range of time; a step, if there are several."""
-        numbers = self.trace.of(steps).number.tolist()
+        numbers = steps(self.trace).number.tolist()
         some = [Selection(steps=(numbers[len(numbers) // 2],))] if len(numbers) > 1 else []
         return [ALL, self.halves[1], *some]
 
     @property
     def halves(self) -> tuple[Selection, Selection, Selection]:
         """A range of time that covers all, and the two parts of it, cut inside calls and work."""
-        origin = self.trace.of(origin_of_time)
+        origin = origin_of_time(self.trace)
         shown = self.trace.start >= origin
         last = max(int(self.trace.end.max()) - origin, 0) + 1
         middle = int(np.median(self.trace.start[shown])) - origin + 1 if shown.any() else 0
@@ -149,7 +149,7 @@ def idle_time_of_each_stream_is_that_of_the_stream_alone(ask: Asked) -> Iterator
 
 @law
 def steps_sum_up(ask: Asked) -> Iterator[Fact]:
-    found = ask.trace.of(steps)
+    found = steps(ask.trace)
     whole = ask("step_breakdown")
     yield "duration", whole["duration"].to_list(), (found.device.end - found.device.start).tolist()
     apart = [ask("step_breakdown", Selection(steps=(number,))) for number in set(found.number.tolist())]
@@ -325,7 +325,7 @@ def sequences_have_what_operators_have(ask: Asked) -> Iterator[Fact]:
             found = ask("kernel_sequences", operator=name, min_length=0)
             yield name, (found["calls"].sum(), found["device_time"].sum()), (calls, time)
     outermost = ask("kernel_sequences")
-    inside = (work.launch >= 0) & (ask.trace.of(enclosing_op)[work.launch] >= 0)
+    inside = (work.launch >= 0) & (enclosing_op(ask.trace)[work.launch] >= 0)
     of_operators = (work.launch < 0) & (work.op >= 0)
     yield "outermost", outermost["device_time"].sum(), int(work.duration[inside | of_operators].sum())
     delays = ask("operator_launch_delay", operators="")
@@ -348,7 +348,7 @@ def flames_sum_up(ask: Asked) -> Iterator[Fact]:
         if duration:
             frame = ask("flame", weight="device", **params)
             yield f"device time {params}", frame["value"].sum(), duration
-    tree, trace = ask.trace.of(call_tree), ask.trace
+    tree, trace = call_tree(ask.trace), ask.trace
     of_threads = 0
     for low, high in zip(tree.offsets[:-1].tolist(), tree.offsets[1:].tolist(), strict=True):
         rows = tree.order[low:high]
@@ -398,7 +398,7 @@ def ranges_are_rows_of_operators_too(ask: Asked) -> Iterator[Fact]:
     here = found.filter(pl.col("name").is_in(marked["name"].implode()))
     yield "annotations", total_of(here.filter(pl.col("calls") > 0), names, "name"), total_of(marked, names, "name")
     yield "self", found["host_self"].sum() <= found["host_total"].sum(), True
-    tree, trace = ask.trace.of(call_tree), ask.trace
+    tree, trace = call_tree(ask.trace), ask.trace
     if not tree.partial and set(found["name"]) == set(marked["name"]):
         chosen = np.flatnonzero(tree.member & (trace.kind == EventKind.ANNOTATION))
         tracks = [chosen[trace.track[chosen] == track] for track in np.unique(trace.track[chosen])]
@@ -435,7 +435,7 @@ def the_critical_path_fills_the_steps(ask: Asked) -> Iterator[Fact]:
 @law
 def what_if_gains_no_more_than_the_path_has(ask: Asked) -> Iterator[Fact]:
     """Time between the host's steps is in none of them: what moves there looks like a gain."""
-    found = ask.trace.of(steps)
+    found = steps(ask.trace)
     if (found.device.start[1:] != found.device.end[:-1]).any() or len(ask.trace) > 60_000:
         return
     between = int((found.host.start[1:] - found.host.end[:-1]).sum())
@@ -478,7 +478,7 @@ def memory_sums_to_its_changes(ask: Asked) -> Iterator[Fact]:
     by_device = {True: 0, False: 0}
     for (device,), value in total(curve, "change", "device").items():
         by_device[device == "cpu"] += value
-    if np.count_nonzero(np.diff(ask.trace.of(call_tree).offsets)) == 1:  # there, what any thread does counts
+    if np.count_nonzero(np.diff(call_tree(ask.trace).offsets)) == 1:  # there, what any thread does counts
         operators = ask("operators")
         yield "operators", operators["host_memory_self"].sum(), by_device[True]
         yield "operators on devices", operators["device_memory_self"].sum(), by_device[False]
@@ -507,8 +507,8 @@ def the_peak_is_the_highest_point(ask: Asked) -> Iterator[Fact]:
 @law
 def growth_is_between_the_ends_of_steps(ask: Asked) -> Iterator[Fact]:
     """The first step is left out."""
-    curve, origin = ask("memory_curve"), ask.trace.of(origin_of_time)
-    ends = (ask.trace.of(steps).host.end[1:] - origin).tolist()
+    curve, origin = ask("memory_curve"), origin_of_time(ask.trace)
+    ends = (steps(ask.trace).host.end[1:] - origin).tolist()
     for row in ask("memory_growth").filter(pl.col("kind") == "device", pl.col("size").is_not_null()).to_dicts():
         here = curve.filter(device=row["device"])
         levels: list[Any] = [here.filter(pl.col("time") < end)["allocated"].last() for end in (ends[0], ends[-1])]
@@ -643,7 +643,7 @@ def streams_add_up(ask: Asked) -> Iterator[Fact]:
 
 @law
 def steps_add_up(ask: Asked) -> Iterator[Fact]:
-    numbers = ask.trace.of(steps).number.tolist()
+    numbers = steps(ask.trace).number.tolist()
     if not 2 <= len(set(numbers)) <= 12:
         return
     for analysis, names in PARTS_OF_STEPS.items():

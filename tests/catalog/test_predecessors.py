@@ -115,7 +115,7 @@ CPU_ONLY = (
 @defect("plugin 7.1 H100", "device time of operators 0, runtime calls 0, kernels counted twice")
 def test_each_kernel_belongs_to_one_operator() -> None:
     job = shared(OWLV2)
-    work = job.trace().of(device_work)
+    work = device_work(job.trace())
     charged = ask(job, "operators").frame.filter(pl.col("kind") != "runtime")["device_self"].sum()
     launched = ask(job, "kernels", group_by="launch", copies=True).frame
     assert charged == work.duration.sum() == launched["total"].sum()
@@ -128,7 +128,7 @@ def test_each_kernel_belongs_to_one_operator() -> None:
 def test_launches_of_the_driver_count() -> None:
     job = shared(OWLV2)
     trace = job.trace()
-    work = trace.of(device_work)
+    work = device_work(trace)
     driver = trace.category[work.launch] == trace.strings.code("cuda_driver")
     kernels = work.of(WorkKind.COMPUTATION, WorkKind.COMMUNICATION)
     assert [round(work.duration[which].sum() / 1e6) for which in (driver, kernels)] == [232, 551]
@@ -200,7 +200,7 @@ def test_a_trace_of_device_work_alone_has_answers(tmp_path: Path) -> None:
 @defect("plugin 7.1 B200", "no step: 221 kernels, 6.5 of 10.9 ms, vanish; tensor cores 0 %")
 def test_without_steps_every_kernel_stays_and_new_matrix_units_are_known() -> None:
     job = shared(B200)
-    work = job.trace().of(device_work)
+    work = device_work(job.trace())
     found = ask(job, "kernels", group_by="launch", copies=True).frame
     assert (found["calls"].sum(), found["total"].sum()) == (len(work), work.duration.sum())
     assert ask(job, "device_utilization").frame["matrix_unit_share"][0] > 0.3
@@ -454,7 +454,7 @@ def test_launches_of_rocm_count() -> None:
     for path in (MI250, MI300):
         job = shared(path)
         assert len(ask(job, "operator_launch_delay"))
-        linked = (job.trace().of(device_work).launch >= 0).sum()
+        linked = (device_work(job.trace()).launch >= 0).sum()
         assert ask(job, "launches").frame["work"].sum() == linked
 
 
@@ -582,7 +582,7 @@ def test_delays_are_of_the_launching_thread_of_one_rank(tmp_path: Path) -> None:
 def test_means_are_over_time() -> None:
     job = shared(TEST)
     trace = job.trace()
-    work = trace.of(device_work)
+    work = device_work(trace)
     [row] = [row for row in rows(job, "memory_bandwidth") if row["direction"] == "DtoD"]
     assert row["bandwidth"] == pytest.approx(row["bytes"] / (row["busy"] / 1e9))
     assert round(row["bandwidth"] / 1e9) == 300

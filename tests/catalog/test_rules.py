@@ -87,7 +87,7 @@ def is_whole(finding: Finding, job: Job) -> None:
             assert each.row < len(trace)
             if each.start >= 0:
                 assert each.start <= each.end
-                assert trace.start[each.row] - trace.of(origin_of_time) <= each.end
+                assert trace.start[each.row] - origin_of_time(trace) <= each.end
 
 
 def test_the_same_job_is_always_advised_the_same(job: Job, advice: Advice) -> None:

@@ -142,6 +142,10 @@ def seen(name: str, last: bool, quirks: frozenset[str] = frozenset()) -> Job:
     return Job(job.path, job.sources, Threads(views.__getitem__, jobs=1, keep=len(views)))
 
 
+_COUNTED: Callable[[Trace], DeviceWork] = device_work.__wrapped__  # type: ignore[attr-defined]
+"""Device work as Kinetoscope derives it."""
+
+
 class Seen(Trace):
     """A trace of which only some events are kept, with other times."""
 
@@ -177,14 +181,14 @@ class Seen(Trace):
         return self._kind
 
     def of(self, derive: Callable[..., T], *details: Any) -> T:
-        if derive is device_work:
+        if derive is _COUNTED:
             return super().of(_device_work)  # type: ignore[return-value]
         return super().of(derive, *details)
 
 
 def _device_work(trace: Trace) -> DeviceWork:
     assert isinstance(trace, Seen)
-    work = device_work(trace)
+    work = _COUNTED(trace)
     concerned = np.ones(len(work), np.bool_) if "kinds by pattern" in trace.quirks else trace.is_wait[work.rows]
     names, places = np.unique(trace.name[work.rows], return_inverse=True)
     kinds = np.array([work_kind(trace.strings.label(code)) for code in names.tolist()], np.int8)
@@ -218,7 +222,7 @@ def kept(trace: Trace, start: NDArray[np.int64], *, last: bool, unlinked: bool) 
     begin = start[steps].max() if len(steps) and not last else np.iinfo(np.int64).max
     on_device = np.isin(trace.kind, ON_DEVICE) & arguments.has(trace, "correlation")
     keep: NDArray[np.bool_] = on_device | (start < begin) | (trace.ph != ord("X"))
-    work = trace.of(device_work)
+    work = device_work(trace)
     linked = work.launch >= 0
     keep[work.rows[linked]] = keep[work.launch[linked]]
     if not unlinked:
@@ -230,7 +234,7 @@ def launched_otherwise(trace: Trace, calls: re.Pattern[str]) -> NDArray[np.bool_
     """Which calls have other names, and which device work was not launched by one with such a name."""
     other = ~rows_named(trace, lambda name: calls.match(name) is not None, EventKind.RUNTIME)
     other &= trace.kind == EventKind.RUNTIME
-    work = trace.of(device_work)
+    work = device_work(trace)
     other[work.rows] = np.where(work.launch >= 0, other[work.launch], True)
     return other
 

@@ -140,14 +140,14 @@ def _threads(trace: Trace) -> NDArray[np.int32]:
 
 def _chosen(trace: Trace, host: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Device work launched by those calls; of several that one call launched the last in the file."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     linked = np.flatnonzero((work.launch >= 0) & host[np.maximum(work.launch, 0)])
     return np.sort(list({int(work.launch[piece]): piece for piece in linked.tolist()}.values())).astype(np.int64)
 
 
 def _kernels(found: Graph, chosen: NDArray[np.int64]) -> None:
     """A kernel starts after its launch if its queue was empty then, else after the kernel before."""
-    trace, work = found.trace, found.trace.of(device_work)
+    trace, work = found.trace, device_work(found.trace)
     listed = np.array([CALLS["listed calls only"].match(name) is not None for name in _names(trace, work)], np.bool_)
     for stream in np.unique(work.stream[chosen]).tolist():
         here = chosen[work.stream[chosen] == stream]
@@ -180,7 +180,7 @@ def _queue(launched: NDArray[np.int64], begun: NDArray[np.int64], time: int) -> 
 
 def _waits(found: Graph, host: NDArray[np.bool_], chosen: NDArray[np.int64]) -> None:
     """Recorded waits: a call ends, or the next kernel of a stream starts, after the last kernel launched before."""
-    trace, work = found.trace, found.trace.of(device_work)
+    trace, work = found.trace, device_work(found.trace)
     calls = trace.rows(EventKind.RUNTIME)
     of_id = dict(zip(arguments.integers(trace, "correlation", calls).tolist(), calls.tolist(), strict=True))
     waits = trace.rows(EventKind.DEVICE_SYNC)

@@ -48,7 +48,7 @@ def nodes(
     others = (trace.kind == EventKind.PYTHON) & (arguments.integers(trace, "python_module") >= 0)
     marks = rows_named(trace, lambda name: name.startswith((STEP, OPTIMIZER)), EventKind.ANNOTATION)
     others |= (trace.kind == EventKind.ANNOTATION) if annotations else marks
-    tree = trace.of(call_tree)
+    tree = call_tree(trace)
     around = ancestor(tree.parent, operator | others)
     found: dict[int, Node] = {}
     for row in tree.order[(operator | others)[tree.order]].tolist():
@@ -73,7 +73,7 @@ def _repeats(node: Node, child: Node) -> bool:
 def _backward_outside_modules(trace: Trace) -> NDArray[np.bool_]:
     """Calls of the engine, with all that is inside them, whose operator of the forward pass is in no module."""
     engine = rows_named(trace, lambda name: name.startswith(ENGINE), EventKind.HOST_OP, holding=(ENGINE,))
-    forward = trace.of(backward_links).forward
-    module = trace.of(enclosing_module)
+    forward = backward_links(trace).forward
+    module = enclosing_module(trace)
     lost = engine & (forward >= 0) & (module[forward] < 0) & (module >= 0).any()
-    return np.asarray(ancestor(trace.of(call_tree).parent, lost) >= 0)
+    return np.asarray(ancestor(call_tree(trace).parent, lost) >= 0)

@@ -26,7 +26,7 @@ def event(category: str, name: str, start: int, duration: int, pid: Any, tid: An
 
 def work_of(folder: Path, *events: drawn.Event) -> tuple[Trace, DeviceWork]:
     trace = drawn.job(folder, *events).trace()
-    return trace, trace.of(device_work)
+    return trace, device_work(trace)
 
 
 def test_2021_has_other_categories_text_for_threads_and_two_spellings_of_the_external_id(tmp_path: Path) -> None:
@@ -38,8 +38,8 @@ def test_2021_has_other_categories_text_for_threads_and_two_spellings_of_the_ext
         event("Kernel", "cudnn", 40, 9, 0, "stream 7", correlation=7, device=0, stream=7, **{"external id": 2}),
         event("Memset", "Memset (Device)", 60, 1, 0, "stream 7", correlation=99, **{"external id": 2}),
     )
-    assert trace.of(steps).number.tolist() == [5]
-    assert trace.tracks.integer_tids()[trace.of(main_thread)] == 25738
+    assert steps(trace).number.tolist() == [5]
+    assert trace.tracks.integer_tids()[main_thread(trace)] == 25738
     assert (work.launch.tolist(), work.op.tolist()) == ([2, -1], [1, 1])
     assert (work.device.tolist(), work.stream.tolist()) == ([0, 0], [7, 7])
     assert work.kind.tolist() == [WorkKind.COMPUTATION, WorkKind.MEMSET]
@@ -105,7 +105,7 @@ def test_the_place_of_the_launch_names_the_operator_that_the_external_id_names(
     name: str, pieces: int, known: int
 ) -> None:
     trace = read(required(SHARED / name), jobs=1).trace()
-    work = trace.of(device_work)
+    work = device_work(trace)
     linked = (work.launch >= 0) & (work.op >= 0)
     ids = arguments.integers(trace, "external_id")
     assert (len(work), int(linked.sum())) == (pieces, known)
@@ -116,7 +116,7 @@ def test_the_place_of_the_launch_names_the_operator_that_the_external_id_names(
 def test_files_of_2022_and_2023_hold_the_correlation_under_that_key(name: str) -> None:
     [file] = required(SHARED).glob(name)
     trace = read(file, jobs=1).trace()
-    work = trace.of(device_work)
+    work = device_work(trace)
     ids, correlation = (arguments.integers(trace, key, work.rows) for key in ("external_id", "correlation"))
     assert np.array_equal(ids, correlation)
     assert (work.op[work.launch < 0] == -1).all()  # so that it is not believed

@@ -75,7 +75,7 @@ class RankView:
     @cached_property
     def work(self) -> DeviceWork:
         """All device work of the trace; `view.work` says which of it is selected."""
-        return self.trace.of(device_work)
+        return device_work(self.trace)
 
     @cached_property
     def windows(self) -> Intervals:
@@ -95,12 +95,12 @@ class RankView:
     @cached_property
     def program(self) -> ProgramKind:
         """What the program does; `advisor.wording` has the words for it."""
-        return self.trace.of(program_kind)
+        return program_kind(self.trace)
 
     @cached_property
     def uses(self) -> frozenset[Use]:
         """What the program does already for speed."""
-        return self.trace.of(used)
+        return used(self.trace)
 
     @cached_property
     def has_device(self) -> bool:
@@ -130,7 +130,7 @@ class RankView:
     @cached_property
     def origin(self) -> int:
         """Where the trace's clock is shown to begin, ns: what `Evidence.start` counts from."""
-        return self.trace.of(origin_of_time)
+        return origin_of_time(self.trace)
 
     def shown(self, start: Any, end: Any) -> tuple[int, int]:
         """A stretch of the trace's time as `Evidence` has it: from its origin on, ns."""
@@ -180,7 +180,7 @@ class RankView:
 
     @cached_property
     def _now(self) -> NDArray[np.int64]:
-        device = self.trace.of(find_steps, self.select.steps_by).device
+        device = find_steps(self.trace, self.select.steps_by).device
         return device.end - device.start
 
 

@@ -94,7 +94,7 @@ Values = dict[str, pl.Series | Int64s | None]
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
-    view, found = scope(trace, select), trace.of(named_ranges)
+    view, found = scope(trace, select), named_ranges(trace)
     asked = (select.steps, select.threads, select.annotation)
     notes = list(view.notes) if any(each is not None for each in asked) else []
     if not found.names:

@@ -111,7 +111,7 @@ ANALYSIS = Analysis("Critical path", critical_path, RESULT, chart=StackedBars("s
 
 def _of_trace(trace: Trace, select: Selection, *, path: PathOf, what_if: str) -> Partial:
     view = scope(trace, select)
-    found = trace.of(find_paths if path == "step" else run_path, select.steps_by)
+    found = (find_paths if path == "step" else run_path)(trace, select.steps_by)
     start, end = view.clipped(found.start, found.end)
     count = len(CAUSES)
     steps = int(max(view.places.max(initial=-1), found.step.max(initial=-1))) + 1
@@ -126,7 +126,7 @@ def _of_trace(trace: Trace, select: Selection, *, path: PathOf, what_if: str) ->
     frame = pl.DataFrame(
         {
             "step": view.steps.number,
-            "start": windows.start - trace.of(origin_of_time),
+            "start": windows.start - origin_of_time(trace),
             "duration": duration,
             **{name: time[view.places, cause] for cause, name in enumerate(CAUSES)},
             "inferred_share": pl.Series(inferred / np.maximum(duration, 1), dtype=pl.Float64),
@@ -136,7 +136,7 @@ def _of_trace(trace: Trace, select: Selection, *, path: PathOf, what_if: str) ->
     )
     notes = [*view.notes, *_notes(view, found)]
     if new is not None:
-        notes += _said(new, trace.of(find_steps, select.steps_by))
+        notes += _said(new, find_steps(trace, select.steps_by))
     elif asked:
         notes.append("What if is of whole steps: with a range of time its columns are empty.")
     return Partial(frame, tuple(notes))
@@ -165,7 +165,7 @@ def _notes(view: Scope, path: CriticalPath) -> Iterator[str]:
     unlinked = int((work.launch < 0).sum())
     if unlinked:
         yield f"{unlinked:,} of {len(work):,} pieces of device work have no recorded launch: time before them is other."
-    graph = trace.of(critical_graph, select.steps_by)
+    graph = critical_graph(trace, select.steps_by)
     if graph.early:
         yield f"{graph.early:,} of {len(work):,} pieces of device work start before their launch: clocks disagree."
     chosen = np.isin(path.step, view.places)

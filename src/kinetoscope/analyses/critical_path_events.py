@@ -74,7 +74,7 @@ ANALYSIS = Analysis("Critical path events", critical_path_events, RESULT, chart=
 
 def _of_trace(trace: Trace, select: Selection, *, path: PathOf, group_by: GroupBy) -> Partial:
     view = scope(trace, select)
-    found = trace.of(critical_path if path == "step" else run_path, select.steps_by)
+    found = (critical_path if path == "step" else run_path)(trace, select.steps_by)
     start, end = view.clipped(found.start, found.end)
     chosen = np.flatnonzero(np.isin(found.step, view.places) & (end > start))
     time = (end - start)[chosen]
@@ -89,7 +89,7 @@ def _of_trace(trace: Trace, select: Selection, *, path: PathOf, group_by: GroupB
 
 def _by_name(view: Scope, path: CriticalPath, chosen: NDArray[np.int64], time: NDArray[np.int64]) -> pl.DataFrame:
     trace, row = view.trace, path.row[chosen]
-    name = np.where(row >= 0, trace.of(call_names)[row], -1) if len(trace) else row
+    name = np.where(row >= 0, call_names(trace)[row], -1) if len(trace) else row
     codes, first = group(path.cause[chosen], name)
     frame = pl.DataFrame(
         {
@@ -116,7 +116,7 @@ def _by_event(
     device = work.device[at] if len(work) else np.full(len(row), -1)
     stream = work.stream[at] if len(work) else np.full(len(row), -1)
     thread = trace.tracks.integer_tids()[trace.track[row]] if len(trace) else row
-    numbers = trace.of(steps, view.select.steps_by).number
+    numbers = steps(trace, view.select.steps_by).number
     return pl.DataFrame(
         {
             "cause": polars_columns.labelled(path.cause[chosen], CAUSES.__getitem__).cast(pl.String),
@@ -126,7 +126,7 @@ def _by_event(
             "pieces": np.ones(len(row), np.int64),
             "time": time,
             "step": numbers[path.step[chosen]],
-            "start": start[chosen] - trace.of(origin_of_time),
+            "start": start[chosen] - origin_of_time(trace),
             "event": polars_columns.rows(row.astype(np.int64)),
             "thread": polars_columns.column(thread.astype(np.int64), (row >= 0) & ~on_device),
             "device": polars_columns.column(device, on_device & (device >= 0)),

@@ -95,7 +95,7 @@ def _windows(view: Scope) -> Intervals:
 
 def _of_device(trace: Trace, kernels: Kernels, windows: Intervals, device: int) -> tuple[int | float | None, ...]:
     use = use_of(kernels, windows)
-    window, time, origin = windows.length, int(use.time.sum()), trace.of(origin_of_time)
+    window, time, origin = windows.length, int(use.time.sum()), origin_of_time(trace)
     unknown = int(use.unknown.sum())
     known = not len(kernels) or not np.isnan(kernels.blocks).all()
     return (

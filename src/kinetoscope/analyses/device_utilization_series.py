@@ -100,7 +100,7 @@ def _window(view: Scope) -> tuple[int, int]:
         return int(view.steps.device.start[0]), int(view.steps.device.end[-1])
     trace = view.trace
     ends = trace.end[np.isin(trace.kind, (*HOST_KINDS, *DEVICE_WORK))]
-    return trace.of(origin_of_time), int(ends.max())
+    return origin_of_time(trace), int(ends.max())
 
 
 def _buckets(first: int, last: int, size: int | None) -> Intervals:
@@ -127,7 +127,7 @@ def _of_device(trace: Trace, kernels: Kernels, device: int, buckets: Intervals) 
     return pl.DataFrame(
         {
             "device": polars_columns.rows(np.full(len(length), device, np.int64)),
-            "time": buckets.start - trace.of(origin_of_time),
+            "time": buckets.start - origin_of_time(trace),
             "duration": length,
             "utilization": _shares(use.busy, length),
             "sm_efficiency": _shares(filled, length),

@@ -59,9 +59,9 @@ _NAME: Final = re.compile(r"(.*?)(?:\.\d+)?\.pt\.trace\.json(?:\.gz)?")
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
-    work = trace.of(device_work)
+    work = device_work(trace)
     used = np.unique(work.device[view.work]).tolist()
-    known = {device.number: device for device in trace.of(listed_devices)}
+    known = {device.number: device for device in listed_devices(trace)}
     node, process = _place(trace)
     rows = [(node, process, *_described(number, known.get(number))) for number in used or [-1]]
     notes = list(view.notes) if select != ALL else []
@@ -91,7 +91,7 @@ def _place(trace: Trace) -> tuple[str | None, int | None]:
     worker = _WORKER.fullmatch(name.group(1)) if name else None
     stated = trace.metadata.get("host_name")
     node = stated if isinstance(stated, str) and stated else worker.group(1) if worker else None
-    track = trace.of(main_thread)
+    track = main_thread(trace)
     pids = trace.tracks.integer_pids()
     pid = int(pids[track]) if 0 <= track < len(pids) else -1
     if worker and not (isinstance(stated, str) and stated):

@@ -19,6 +19,7 @@ from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -126,7 +127,7 @@ def _of_trace(
     asked = (select.steps, select.threads, select.annotation)
     notes = list(view.notes) if any(each is not None for each in asked) else []
     on_device = weight == "device" or (weight == "auto" and bool(view.work.any()))
-    paths = trace.of(_paths, python, operators, operators and not on_device, backward)
+    paths = _paths(trace, python, operators, operators and not on_device, backward)
     frame = _device(view, paths, kernels=kernels) if on_device else _host(view, paths)
     if on_device and not view.work.any():
         notes.append(nothing_ran(view, "weight=host weighs by host time"))
@@ -140,8 +141,9 @@ def _of_trace(
 # --- paths
 
 
+@derived
 def _paths(trace: Trace, python: Python, operators: bool, runtime: bool, backward: Backward) -> _Paths:
-    tree = trace.of(call_tree)
+    tree = call_tree(trace)
     kinds = [
         *([EventKind.HOST_OP, EventKind.ANNOTATION] if operators else []),
         *([EventKind.RUNTIME] if runtime else []),
@@ -153,14 +155,14 @@ def _paths(trace: Trace, python: Python, operators: bool, runtime: bool, backwar
         shown |= rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
     shown &= tree.member & (tree.depth < DEEPEST)
     codes, frames = _frames(trace, shown)
-    around = trace.of(belongs_to) if backward == "forward" else tree.parent
+    around = belongs_to(trace) if backward == "forward" else tree.parent
     found = prefix_tree(by_start(trace), around, np.where(shown, codes, np.int32(-1)))
     return _Paths(shown, found, frames)
 
 
 def _frames(trace: Trace, shown: NDArray[np.bool_]) -> tuple[NDArray[np.int32], dict[int, str]]:
     """A code for the frame of each event, and the texts of the codes."""
-    codes = trace.of(call_names)
+    codes = call_names(trace)
     present = np.zeros(len(trace.strings) + 1, np.bool_)
     present[codes[shown]] = True
     present[-1] = False  # where code −1 has written

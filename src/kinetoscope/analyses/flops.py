@@ -147,7 +147,7 @@ def _by_op(trace: Trace, rates: FlopRates) -> pl.DataFrame:
 
 
 def _by_module(trace: Trace, rates: FlopRates) -> pl.DataFrame:
-    found = trace.of(modules)
+    found = modules(trace)
     if not len(rates) or not len(found):
         return RESULT.without("rank").empty()
     paths = found.paths
@@ -252,7 +252,7 @@ def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
             "Calls that have no FLOPs because their shapes, strides or lengths were not recorded: "
             f"{_most_frequent(trace, missed)}."
         )
-    if by == "module" and len(rates) and not len(trace.of(modules)):
+    if by == "module" and len(rates) and not len(modules(trace)):
         yield unrecorded("modules")
     yield from _outside(view, rates)
     lost = ~rates.ran
@@ -275,7 +275,7 @@ def _outside(view: Scope, rates: FlopRates) -> Iterator[str]:
     """How much time on matrix units is of no counted call."""
     trace, work = view.trace, view.device_work
     kernels = np.flatnonzero(rates.work & work.of(WorkKind.COMPUTATION))
-    kernels = kernels[trace.of(kernel_units)[kernels] == YES]
+    kernels = kernels[kernel_units(trace)[kernels] == YES]
     time = work.duration[kernels]
     lost = rates.counts.call[kernels] < 0
     if not lost.any():

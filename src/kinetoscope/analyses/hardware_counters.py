@@ -117,8 +117,8 @@ def _launches(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:
 
 def _launch_calls(trace: Trace) -> NDArray[np.int32]:
     """Calls that launch a kernel, in order of time; one that is made by another (driver by runtime) is that one."""
-    is_launch = trace.of(call_kinds) == CallKind.LAUNCH
-    parent = trace.of(call_tree).parent
+    is_launch = call_kinds(trace) == CallKind.LAUNCH
+    parent = call_tree(trace).parent
     within = np.zeros(len(trace), np.bool_)
     inside = np.flatnonzero(is_launch & (parent >= 0))
     within[inside] = is_launch[parent[inside]]
@@ -135,14 +135,14 @@ def _names(trace: Trace, rows: NDArray[np.int32]) -> list[str]:
 
 def _frame(view: Scope, samples: _Samples, by: By) -> pl.DataFrame:
     trace = view.trace
-    names = trace.of(call_names)
+    names = call_names(trace)
     linked = samples.launch >= 0
 
     def named(of: NDArray[np.int32]) -> NDArray[np.int32]:
         row = np.where(linked, of[samples.launch], -1)
         return np.where(row >= 0, names[row], np.int32(-1))
 
-    outer, inner = named(trace.of(outermost_op)), named(trace.of(enclosing_op))
+    outer, inner = named(outermost_op(trace)), named(enclosing_op(trace))
     kernel = trace.name[samples.event]
     codes, first = group(samples.key, outer, inner, *([kernel] if by == "kernel" else []))
     calls = np.bincount(codes, minlength=len(first))

@@ -193,7 +193,7 @@ def _late(
     start, end, call = found.start[gap], found.end[gap], launch[gap]
     until = np.minimum(trace.start[call], end)
     called = np.clip(trace.end[call], until, end)
-    waits = trace.of(call_kinds)[call] == CallKind.COPY_AND_WAIT
+    waits = call_kinds(trace)[call] == CallKind.COPY_AND_WAIT
     launched = np.where(waits, np.minimum(called, until + launch_latency), called)
     begun = np.minimum(end, called + launch_latency)
     did = activity(trace, trace.track[call], Intervals(start, until))
@@ -223,7 +223,7 @@ def _frame(view: Scope, found: Gaps, charges: _Charges, by: By) -> pl.DataFrame:
             "time": reduced.total,
             "gaps": reduced.rows,
             "longest": reduced.greatest,
-            "longest_at": longest_at - view.trace.of(origin_of_time),
+            "longest_at": longest_at - origin_of_time(view.trace),
         }
     )
     windows = [(lane.device, lane.stream, lane.window.length) for lane in lanes(view, by_stream=by == "stream")]

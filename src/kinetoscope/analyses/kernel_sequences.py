@@ -94,14 +94,14 @@ class _Launched:
 def _of_trace(trace: Trace, select: Selection, *, operator: str | None, min_length: int) -> Partial:
     view = scope(trace, select)
     notes = list(view.notes) if select.steps is not None else []
-    chosen = trace.of(outermost_ops) if operator is None else _named(trace, operator)
+    chosen = outermost_ops(trace) if operator is None else _named(trace, operator)
     work = view.device_work
     selected = whole(view).work
     if not selected.any():
         notes.append(nothing_ran(view))
         return Partial(RESULT.without("rank").empty(), tuple(notes))
     launched = _launched(view, chosen, selected)
-    names = trace.of(call_names)
+    names = call_names(trace)
     kernels = trace.name[work.rows[launched.work]]
     sequence, _ = distinct_sequences(launched.offsets, kernels)
     codes, first = group(names[launched.calls], sequence)
@@ -134,7 +134,7 @@ def _of_trace(trace: Trace, select: Selection, *, operator: str | None, min_leng
 def _named(trace: Trace, operator: str) -> NDArray[np.bool_]:
     """Which calls have this name and are not the same call recorded twice: bool [events]."""
     kinds = EventKind.HOST_OP, EventKind.ANNOTATION
-    found = trace.of(call_tree).member & np.isin(trace.kind, kinds) & ~trace.of(is_repeat)
+    found = call_tree(trace).member & np.isin(trace.kind, kinds) & ~is_repeat(trace)
     found &= rows_named(trace, lambda name: operator in (name, call_name(name, EventKind.HOST_OP)), *kinds)
     if not found.any():
         raise UsageError(f"no operator or annotation is called {operator!r} in this trace; `operators` lists the names")
@@ -144,7 +144,7 @@ def _named(trace: Trace, operator: str) -> NDArray[np.bool_]:
 def _launched(view: Scope, chosen: NDArray[np.bool_], selected: NDArray[np.bool_]) -> _Launched:
     trace, work = view.trace, view.device_work
     calls = np.flatnonzero(chosen & view.host).astype(np.int32)
-    parent = trace.of(call_tree).parent
+    parent = call_tree(trace).parent
     around = ancestor(parent, chosen)
     event = np.where(work.launch >= 0, work.launch, work.op)
     begun = np.where(work.launch >= 0, trace.start[work.launch], work.start) if len(trace) else work.start

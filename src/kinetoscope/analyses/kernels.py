@@ -120,7 +120,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
             "total": sum_by(codes, len(first), time),
             "blocks_per_sm": _mean(codes, len(first), fillings["blocks_per_sm"], time),
             "occupancy": _mean(codes, len(first), fillings["occupancy"] / 100, time),
-            "matrix_unit": polars_columns.labelled(trace.of(kernel_units)[chosen[first]], ANSWERS.__getitem__).cast(
+            "matrix_unit": polars_columns.labelled(kernel_units(trace)[chosen[first]], ANSWERS.__getitem__).cast(
                 pl.String
             ),
             **_common(trace, attributes, codes, len(first)),

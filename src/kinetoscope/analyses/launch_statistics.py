@@ -75,14 +75,14 @@ ALL_CALLS: Final = "(all)"
 
 def _of_trace(trace: Trace, select: Selection, *, slow_call: int, long_delay: int) -> Partial:
     view = scope(trace, select)
-    found = trace.of(launches)
+    found = launches(trace)
     chosen = np.flatnonzero(selected(view, found))
     notes = [*(view.notes if select != ALL else ()), *said_of(view, found, chosen)]
     if not len(chosen):
         return Partial(RESULT.without("rank").empty(), tuple(notes))
     rows = found.rows[chosen]
     time = np.maximum(trace.end[rows] - trace.start[rows], 0)
-    waits = trace.of(call_kinds)[rows] == CallKind.COPY_AND_WAIT
+    waits = call_kinds(trace)[rows] == CallKind.COPY_AND_WAIT
     if waits.any():
         notes.append(
             f"In {int(waits.sum()):,} of {len(rows):,} calls the host waits for a copy: of their "

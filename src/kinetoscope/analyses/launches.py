@@ -62,7 +62,7 @@ ANALYSIS = Analysis("Launches", launches, RESULT)
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
-    found = trace.of(find_launches)
+    found = find_launches(trace)
     chosen = np.flatnonzero(selected(view, found))
     notes = [*(view.notes if select != ALL else ()), *said_of(view, found, chosen)]
     return Partial(_frame(view, found, chosen), tuple(notes))
@@ -78,7 +78,7 @@ def _frame(view: Scope, found: Launches, chosen: NDArray[np.int64]) -> pl.DataFr
 
     return pl.DataFrame(
         {
-            "start": trace.start[rows] - trace.of(origin_of_time),
+            "start": trace.start[rows] - origin_of_time(trace),
             "name": polars_columns.texts(trace.strings, trace.name[rows]),
             "duration": np.maximum(trace.end[rows] - trace.start[rows], 0),
             "delay": polars_columns.column(found.delay[chosen], there),
@@ -93,7 +93,7 @@ def _frame(view: Scope, found: Launches, chosen: NDArray[np.int64]) -> pl.DataFr
             "device": of_work(work.device),
             "stream": of_work(work.stream),
             "thread": polars_columns.rows(trace.tracks.integer_tids()[trace.track[rows]]),
-            "operator": names_of_calls(trace, trace.of(enclosing_op)[rows]),
+            "operator": names_of_calls(trace, enclosing_op(trace)[rows]),
             "correlation": polars_columns.rows(arguments.integers(trace, "correlation", rows)),
         }
     )

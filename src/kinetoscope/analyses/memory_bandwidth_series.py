@@ -53,7 +53,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         {
             "device": polars_columns.rows(found.device[curve.group]),
             "direction": polars_columns.labelled(curve.group, lambda group: found.direction[group]),
-            "time": curve.time - trace.of(origin_of_time),
+            "time": curve.time - origin_of_time(trace),
             "bandwidth": curve.level,
         }
     )

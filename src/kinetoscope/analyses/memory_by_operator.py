@@ -99,10 +99,10 @@ class _Rows:
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
-    found = trace.of(memory_instants)
+    found = memory_instants(trace)
     chosen = instants_in(view)
-    nested = trace.of(calls, EventKind.PYTHON, EventKind.RUNTIME)
-    own = above(nested.around, trace.of(innermost_calls))
+    nested = calls(trace, EventKind.PYTHON, EventKind.RUNTIME)
+    own = above(nested.around, innermost_calls(trace))
     rows = _rows(view, nested)
     frames = [RESULT.without("rank").empty()]
     for device in np.unique(found.device[chosen]).tolist():
@@ -119,7 +119,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
 def _rows(view: Scope, nested: Calls) -> _Rows:
     trace = view.trace
     shown = np.flatnonzero(nested.shown & ~nested.asynchronous).astype(np.int32)
-    codes, first = group(trace.of(call_names)[shown], trace.kind[shown])
+    codes, first = group(call_names(trace)[shown], trace.kind[shown])
     code = np.full(len(trace), -1, np.int32)
     code[shown] = codes
     return _Rows(code, shown[first], np.bincount(codes[view.host[shown]], minlength=len(first)))
@@ -128,7 +128,7 @@ def _rows(view: Scope, nested: Calls) -> _Rows:
 def _of_calls(trace: Trace, nested: Calls, rows: _Rows, own: Int32s, size: Int64s) -> pl.DataFrame:
     """A row for each name of calls in which memory was touched."""
     values: dict[str, Int64s] = {}
-    order = trace.of(call_tree).order
+    order = call_tree(trace).order
     for name, measure in zip(_MEASURES, _measured(size), strict=True):
         own_sum = sum_by(own, len(trace), measure)
         total = subtree_sum(own_sum, nested.parent, order)

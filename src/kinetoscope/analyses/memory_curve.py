@@ -63,13 +63,13 @@ ANALYSIS = Analysis("Memory curve", memory_curve, RESULT, chart=Lines("time", "a
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
-    found = trace.of(memory_instants)
+    found = memory_instants(trace)
     rows = np.flatnonzero(instants_in(view))
     rows = rows[np.argsort(found.device[rows], kind="stable")]
     frame = pl.DataFrame(
         {
             "device": polars_columns.labelled(found.device[rows], found.device_name),
-            "time": found.time[rows] - trace.of(origin_of_time),
+            "time": found.time[rows] - origin_of_time(trace),
             "allocated": found.allocated[rows],
             "reserved": polars_columns.rows(found.reserved[rows]),
             "change": found.size[rows],
@@ -85,5 +85,5 @@ def _notes(view: Scope, found: Instants, frame: pl.DataFrame) -> Iterator[str]:
         yield NONE_SELECTED if len(found) else NOT_RECORDED
     if len(frame):
         yield from found.notes()
-    if times := view.trace.of(out_of_memory):
+    if times := out_of_memory(view.trace):
         yield f"An allocator ran out of memory ({times:,} times)."

@@ -83,7 +83,7 @@ ANALYSIS = Analysis("Memory events", memory_events, RESULT)
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
-    found, blocks = trace.of(memory_instants), trace.of(memory_blocks)
+    found, blocks = memory_instants(trace), memory_blocks(trace)
     chosen = np.flatnonzero(instants_in(scope(trace, select))[blocks.shown_at])
     shown = blocks.shown_at[chosen]
     chosen = chosen[np.lexsort((shown, -blocks.size[chosen], found.device[shown]))]
@@ -93,10 +93,10 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
 
 
 def _times(trace: Trace, blocks: Blocks, chosen: Int64s, select: Selection) -> dict[str, pl.Series]:
-    found, origin = trace.of(memory_instants), trace.of(origin_of_time)
+    found, origin = memory_instants(trace), origin_of_time(trace)
     taken, released, shown = blocks.taken[chosen], blocks.released[chosen], blocks.shown_at[chosen]
     known, ended = taken >= 0, released >= 0
-    windows = trace.of(steps, select.steps_by)
+    windows = steps(trace, select.steps_by)
     step = np.where(known, step_of(windows.host, found.time[taken]), -1)
     return {
         "device": polars_columns.labelled(found.device[shown], found.device_name),
@@ -111,24 +111,24 @@ def _times(trace: Trace, blocks: Blocks, chosen: Int64s, select: Selection) -> d
 
 def _callers(trace: Trace, blocks: Blocks, chosen: Int64s) -> dict[str, pl.Series]:
     taken = blocks.taken[chosen]
-    row = np.where(taken >= 0, trace.of(innermost_calls)[taken], np.int32(NO_ROW))
-    op = above(trace.of(enclosing_op), row)
-    nested = trace.of(calls, EventKind.PYTHON, EventKind.RUNTIME)
+    row = np.where(taken >= 0, innermost_calls(trace)[taken], np.int32(NO_ROW))
+    op = above(enclosing_op(trace), row)
+    nested = calls(trace, EventKind.PYTHON, EventKind.RUNTIME)
     return {
         "operator": names_of_calls(trace, op),
         "parent": names_of_calls(trace, above(nested.parent, above(nested.around, op))),
-        "module": names_of_modules(trace, above(trace.of(enclosing_module), row)),
-        "python": names_of_calls(trace, above(trace.of(enclosing_frame), row)),
-        "use": polars_columns.labelled(trace.of(uses)[chosen], lambda use: USES[use]),
+        "module": names_of_modules(trace, above(enclosing_module(trace), row)),
+        "python": names_of_calls(trace, above(enclosing_frame(trace), row)),
+        "use": polars_columns.labelled(uses(trace)[chosen], lambda use: USES[use]),
     }
 
 
 def _notes(trace: Trace, blocks: Blocks, frame: pl.DataFrame, select: Selection) -> Iterator[str]:
-    instants = len(trace.of(memory_instants))
+    instants = len(memory_instants(trace))
     if not len(frame):
         yield NOT_RECORDED if not instants else NONE_SELECTED if len(blocks) else NO_ADDRESS
         return
-    if note := trace.of(steps, select.steps_by).note:
+    if note := steps(trace, select.steps_by).note:
         yield note
     if blocks.addressless:
         yield f"{blocks.addressless:,} of {instants:,} records of memory have no address and are in no row."

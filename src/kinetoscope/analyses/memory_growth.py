@@ -85,7 +85,7 @@ def _of_trace(trace: Trace, select: Selection, *, warmup: int) -> Partial:
     view = scope(trace, select)
     used = view.places >= warmup
     windows = Intervals(view.steps.host.start[used], view.steps.host.end[used])
-    found = trace.of(memory_instants)
+    found = memory_instants(trace)
     frames = [RESULT.without("rank").empty()]
     for device, (_, number) in enumerate(found.devices):
         if select.devices is not None and number not in select.devices:
@@ -142,7 +142,7 @@ def _verdict(level: NDArray[np.int64], slope: float, error: float) -> str:
 
 def _kept(trace: Trace, device: int, windows: Intervals) -> pl.DataFrame:
     """Blocks taken in a step but the last, and in use at the end of the last: by what took them, largest first."""
-    found, blocks = trace.of(memory_instants), trace.of(memory_blocks)
+    found, blocks = memory_instants(trace), memory_blocks(trace)
     if len(windows.start) < _FEWEST:
         return pl.DataFrame(schema=_COLUMNS)
     until = int(np.searchsorted(found.time, windows.end[-1], side="left")) - 1
@@ -170,5 +170,5 @@ def _notes(trace: Trace, found: Instants, steps: Steps) -> Iterator[str]:
         return
     if steps.note:
         yield steps.note
-    if not len(trace.of(memory_blocks)):
+    if not len(memory_blocks(trace)):
         yield NO_ADDRESS

@@ -107,7 +107,7 @@ def _of_trace(trace: Trace, select: Selection, *, at: int | None, group_by: Grou
     if at is not None and not 0 <= at < _NEVER:
         raise UsageError(f"at is {at} ns; give a time from the beginning of the trace on")
     view = scope(trace, select)
-    found, origin = trace.of(memory_instants), trace.of(origin_of_time)
+    found, origin = memory_instants(trace), origin_of_time(trace)
     chosen = instants_in(view)
     frames, empty = [RESULT.without("rank").empty()], []
     for device in np.unique(found.device[chosen]).tolist():
@@ -145,12 +145,12 @@ def _last(found: Instants, device: int, time: int) -> int:
 
 def _in_use(trace: Trace, device: int, place: int, *, by_class: bool) -> pl.DataFrame:
     """What was in use on a device after an instant: rows that sum to what its allocator says."""
-    found, blocks = trace.of(memory_instants), trace.of(memory_blocks)
+    found, blocks = memory_instants(trace), memory_blocks(trace)
     here = found.of_device(device)
     total = int(found.allocated[place]) if place >= 0 else found.before(int(here[0]))
     alive = np.flatnonzero(blocks.alive_after(place) & (found.device[blocks.shown_at] == device))
     calls, frame = grouped(trace, blocks.taken[alive])
-    use = trace.of(uses)[alive]
+    use = uses(trace)[alive]
     codes, first = group(calls, use)
     size = sum_by(codes, len(first), blocks.size[alive])
     frame = frame[calls[first]].with_columns(
@@ -162,7 +162,7 @@ def _in_use(trace: Trace, device: int, place: int, *, by_class: bool) -> pl.Data
     if by_class:
         frame = _by_class(frame)
     past = here[here <= place]
-    unpaired = found.size[past[trace.of(block_keys)[past] < 0]]
+    unpaired = found.size[past[block_keys(trace)[past] < 0]]
     before = np.concatenate([[total], -size, -unpaired]).sum()
     rest = [(_UNPAIRED, "unpaired", int(unpaired.sum())), (_BEFORE, "before", int(before))]
     rows = [{"name": name, "kind": kind, "size": size} for name, kind, size in rest if size]
@@ -199,7 +199,7 @@ def _notes(view: Scope, found: Instants, any_chosen: bool) -> Iterator[str]:
         yield NONE_SELECTED if len(found) else NOT_RECORDED
         return
     yield from found.notes()
-    blocks = view.trace.of(memory_blocks)
+    blocks = memory_blocks(view.trace)
     if not len(blocks):
         yield NO_ADDRESS
     elif blocks.addressless:

@@ -89,7 +89,7 @@ class _Split:
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
-    view, found = scope(trace, select), trace.of(modules_of)
+    view, found = scope(trace, select), modules_of(trace)
     if not len(found):
         return Partial(pl.DataFrame(schema=_SCHEMA), (_NOTHING,))
     asked = (select.steps, select.threads, select.annotation)
@@ -152,7 +152,7 @@ def _columns(where: str, found: Modules, own: _Split) -> dict[str, Int64s | None
 
 def _operators(view: Scope, found: Modules) -> Int64s:
     """Operators directly in a call of each module: no other operator and no backward pass lies between."""
-    trace, parent = view.trace, view.trace.of(call_tree).parent
+    trace, parent = view.trace, call_tree(view.trace).parent
     spelled = found.origin == "operators"  # there an operator tells its own module, and no calls of modules are there
     is_op = (trace.kind == EventKind.HOST_OP) & (found.is_call == spelled)
     rows = np.flatnonzero(is_op & view.host & ~found.is_backward)

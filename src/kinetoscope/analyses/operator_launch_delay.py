@@ -19,6 +19,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -97,13 +98,13 @@ class _OpCalls:
 
 def _of_trace(trace: Trace, select: Selection, *, operators: str, copies: bool) -> Partial:
     view = scope(trace, select)
-    found = trace.of(launches)
+    found = launches(trace)
     chosen = np.flatnonzero(selected(view, found))
     notes = [*(view.notes if select != ALL else ()), *said_of(view, found, chosen)]
     chosen = chosen[found.first[chosen] >= 0]
     if not copies:
         chosen = chosen[view.device_work.kind[found.first[chosen]] < WorkKind.MEMCPY]
-    op = trace.of(_enclosing, operators)[found.rows[chosen]]
+    op = _enclosing(trace, operators)[found.rows[chosen]]
     outside = int((op < 0).sum())
     if outside:
         within = f"whose name begins with {operators}" if operators else "at all"
@@ -114,11 +115,12 @@ def _of_trace(trace: Trace, select: Selection, *, operators: str, copies: bool) 
     return Partial(_frame(view, found, calls), tuple(notes))
 
 
+@derived
 def _enclosing(trace: Trace, operators: str) -> NDArray[np.int32]:
     """The operator of that kind which each event is, or is called by: int32 [events], −1 for none."""
     words = (operators,) if operators else ()
     wanted = rows_named(trace, lambda name: name.startswith(operators), EventKind.HOST_OP, holding=words)
-    return ancestor(trace.of(call_tree).parent, wanted)
+    return ancestor(call_tree(trace).parent, wanted)
 
 
 def _op_calls(found: Launches, chosen: NDArray[np.int64], op: NDArray[np.int32]) -> _OpCalls:
@@ -138,7 +140,7 @@ def _frame(view: Scope, found: Launches, calls: _OpCalls) -> pl.DataFrame:
     trace, work = view.trace, view.device_work
     names = trace.name[work.rows[calls.work]]
     sequence, _ = distinct_sequences(calls.offsets, names)
-    operator = trace.of(call_names)[calls.op]
+    operator = call_names(trace)[calls.op]
     codes, first = group(operator, sequence)
     groups = len(first)
     launched = trace.start[found.rows[calls.launch]]

@@ -120,7 +120,7 @@ def _of_trace(
     backward: Backward,
 ) -> Partial:
     view, found = scope(trace, select), calls(trace, EventKind.PYTHON)
-    stacks = trace.of(call_stacks, False, backward == "forward")
+    stacks = call_stacks(trace, False, backward == "forward")
     details = Details(shapes, _by_line(stacks) if group_by == "line" else stacks)
     groups = grouped(view, found, details, _named(trace, operator, exact))
     work = launched_by_python(view, found)

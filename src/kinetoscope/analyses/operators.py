@@ -119,15 +119,15 @@ ANALYSIS = Analysis("Operators", operators, RESULT, chart=Bars("name", "device_s
 def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: bool, runtime: Runtime) -> Partial:
     view = scope(trace, select)
     found = calls(trace, *_hidden(python, runtime))
-    stacks = trace.of(call_stacks, python) if group_by == "stack" else None
+    stacks = call_stacks(trace, python) if group_by == "stack" else None
     details = Details(group_by == "shapes", stacks)
     groups = grouped(view, found, details)
     work = launched(view, found)
     values = {
         **host_costs(view, found, groups),
         **device_costs(view, found, groups, work),
-        **memory_costs("host_memory", view, found, groups, trace.of(host_allocations)),
-        **memory_costs("device_memory", view, found, groups, trace.of(device_allocations)),
+        **memory_costs("host_memory", view, found, groups, host_allocations(trace)),
+        **memory_costs("device_memory", view, found, groups, device_allocations(trace)),
     }
     asked = (select.steps, select.threads, select.annotation)
     notes = [*view.warm_up, *(view.notes if any(each is not None for each in asked) else ())]
@@ -161,7 +161,7 @@ def _outside(view: Scope, found: Calls) -> pl.DataFrame:
     """A row for the selected allocations that happened while no call ran, if there are any."""
     row: dict[str, Any] = {"name": MEMORY_NAME, "kind": KINDS[EventKind.MEMORY], "calls": 0}
     for what, of in (("host_memory", host_allocations), ("device_memory", device_allocations)):
-        changes = view.trace.of(of)
+        changes = of(view.trace)
         alone = view.host[changes.rows] & is_outside_calls(view.trace, found, changes.time)
         row["calls"] += int(alone.sum())
         if len(changes):

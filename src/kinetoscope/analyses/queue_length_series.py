@@ -55,7 +55,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         {
             "device": polars_columns.rows(found.device[curve.group]),
             "stream": polars_columns.rows(found.stream[curve.group]),
-            "time": curve.time - trace.of(origin_of_time),
+            "time": curve.time - origin_of_time(trace),
             "length": curve.level,
         }
     )

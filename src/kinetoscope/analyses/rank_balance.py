@@ -80,12 +80,12 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         "host": pl.lit(host_of(trace), pl.String),
     }
     whole = scope(trace, Selection(steps_by=select.steps_by))
-    covering = trace.of(before_collectives, select.steps_by)
+    covering = before_collectives(trace, select.steps_by)
     calls = selected_calls(whole).join(
         covering.select("row", "place", *ACTIVITIES, *COVERED), on="row", how="left", maintain_order="left"
     )
     windows = view.clipped(view.steps.device.start, view.steps.device.end)
-    did = trace.of(doings)
+    did = doings(trace)
     both = intersection(did.computation, did.communication)
     charged = exclusive(windows, [both, did.computation, did.communication, did.classes[2]])
     marks = pl.DataFrame(

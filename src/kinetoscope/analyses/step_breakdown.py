@@ -107,17 +107,17 @@ def _of_trace(trace: Trace, select: Selection, *, order: Order) -> Partial:
     classes = _classes(view, order)
     priority = CATEGORIES if order == "default" else _PLUGIN_PRIORITY
     charged = exclusive(windows, [classes[name] for name in priority[:-1]])
-    gap, cause = trace.of(step_gaps, select.steps_by)
+    gap, cause = step_gaps(trace, select.steps_by)
     frame = pl.DataFrame(
         {
             "step": steps.number,
-            "start": windows.start - trace.of(origin_of_time),
+            "start": windows.start - origin_of_time(trace),
             "duration": windows.end - windows.start,
             **{name: charged[:, place] for place, name in enumerate(priority)},
             "host_duration": steps.host.end - steps.host.start,
             "step_gap": pl.Series([gap[place] for place in chosen.places], dtype=pl.Int64),
             "step_gap_cause": pl.Series([cause[place] for place in chosen.places], dtype=pl.String),
-            "steady": np.isin(chosen.places, trace.of(steady_places, select.steps_by)),
+            "steady": np.isin(chosen.places, steady_places(trace, select.steps_by)),
         }
     )
     return Partial(frame, (*chosen.warm_up, *chosen.notes, *_notes(view, steps)))
@@ -136,8 +136,8 @@ def _classes(view: Scope, order: Order) -> dict[str, Intervals]:
         return union(trace.start[rows], trace.end[rows])
 
     spans = (EventKind.HOST_OP, EventKind.ANNOTATION)
-    loading = trace.of(is_data_loading)
-    collective = trace.of(is_asynchronous)
+    loading = is_data_loading(trace)
+    collective = is_asynchronous(trace)
     ops = trace.kind == EventKind.HOST_OP
     if order == "plugin":
         collective = rows_named(trace, _is_collective_of_plugin, *spans)

@@ -125,7 +125,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     """The collectives, and the steps as rows of a kind of their own."""
     view = scope(trace, select)
     calls = selected_calls(view)
-    did = trace.of(before_collectives, select.steps_by)
+    did = before_collectives(trace, select.steps_by)
     lists = *ACTIVITIES, *COVERED, held_lists(trace, did).alias(HELD)
     did = did.select("row", "place", *lists, launched_before(trace, did))
     marks = own_steps(view)

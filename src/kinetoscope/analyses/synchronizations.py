@@ -21,6 +21,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -74,7 +75,7 @@ ANALYSIS = Analysis("Synchronizations", synchronizations, RESULT, chart=Bars("ca
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
-    waits = trace.of(host_waits)
+    waits = host_waits(trace)
     chosen = np.flatnonzero(_in_view(view, waits) & _counts(trace, waits) & _on_device(view, waits))
     frame = _frame(view, waits, chosen, _inside(view, waits))
     frame = frame.sort(["time", *frame.columns[:5]], descending=[True] + [False] * 5, nulls_last=True)
@@ -89,7 +90,7 @@ def _in_view(view: Scope, waits: HostWaits) -> NDArray[np.bool_]:
 
 
 def _counts(trace: Trace, waits: HostWaits) -> NDArray[np.bool_]:
-    return np.asarray(waits.waited | (trace.of(call_kinds)[waits.call] != CallKind.FREE))
+    return np.asarray(waits.waited | (call_kinds(trace)[waits.call] != CallKind.FREE))
 
 
 def _on_device(view: Scope, waits: HostWaits) -> NDArray[np.bool_]:
@@ -104,7 +105,7 @@ def _on_device(view: Scope, waits: HostWaits) -> NDArray[np.bool_]:
 def _inside(view: Scope, waits: HostWaits) -> NDArray[np.int32]:
     """Rows of the calls that begin in the range of time inside another one: they count, and their time is of that."""
     counts = _counts(view.trace, waits) & _on_device(view, waits)
-    kind = view.trace.of(call_kinds)[waits.inside]
+    kind = call_kinds(view.trace)[waits.inside]
     chosen = view.host[waits.inside] & counts[waits.around] & (kind != CallKind.FREE)
     return np.asarray(waits.inside[chosen])
 
@@ -127,9 +128,9 @@ def _frame(view: Scope, waits: HostWaits, chosen: NDArray[np.int64], inside: NDA
     names = {
         "call": trace.name[rows],
         "copy": np.where(own >= 0, trace.name[work.rows[own]], -1) if len(work) else np.full(len(rows), -1),
-        "operator": _names(trace, trace.of(enclosing_op)[rows]),
-        "outer_operator": _names(trace, trace.of(_outermost_op)[rows]),
-        "source": _names(trace, trace.of(_source)[rows]),
+        "operator": _names(trace, enclosing_op(trace)[rows]),
+        "outer_operator": _names(trace, _outermost_op(trace)[rows]),
+        "source": _names(trace, _source(trace)[rows]),
     }
     codes, first = group(*(each.astype(np.int64) for each in names.values()))
     groups = len(first)
@@ -143,7 +144,7 @@ def _frame(view: Scope, waits: HostWaits, chosen: NDArray[np.int64], inside: NDA
             "time": sum_by(codes, groups, time[rows]),
             "waiting": sum_by(codes, groups, waiting),
             "longest": longest,
-            "device_idle": sum_by(codes, groups, np.where(begun, of_all(trace.of(idle_after)), 0)),
+            "device_idle": sum_by(codes, groups, np.where(begun, of_all(idle_after(trace)), 0)),
         }
     )
     if len(work):
@@ -157,21 +158,23 @@ def _texts(trace: Trace, what: str, codes: NDArray[np.int32]) -> pl.Series:
 
 
 def _names(trace: Trace, row: NDArray[np.int32]) -> NDArray[np.int32]:
-    return np.where(row >= 0, trace.of(call_names)[row], np.int32(-1)) if len(trace) else row
+    return np.where(row >= 0, call_names(trace)[row], np.int32(-1)) if len(trace) else row
 
 
+@derived
 def _outermost_op(trace: Trace) -> NDArray[np.int32]:
     """The outermost operator that each event is, or is called by: int32 [events], −1 for none."""
-    inner, parent = trace.of(enclosing_op), trace.of(call_tree).parent
+    inner, parent = enclosing_op(trace), call_tree(trace).parent
     above = np.where(parent >= 0, inner[parent], NO_ROW) if len(parent) else parent
     steps = rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
     top = (above < 0) | steps[above] if len(parent) else steps
     return ancestor(parent, (trace.kind == EventKind.HOST_OP) & top & ~steps)
 
 
+@derived
 def _source(trace: Trace) -> NDArray[np.int32]:
     """The nearest Python function around each event that is not torch's own, else the nearest: int32 [events]."""
-    parent = trace.of(call_tree).parent
+    parent = call_tree(trace).parent
     frames = rows_named(trace, lambda name: _PYTHON in name, EventKind.PYTHON, holding=(_PYTHON,))
     torchs = rows_named(trace, _is_torchs, EventKind.PYTHON, holding=("torch/", "torch\\"))
     own = ancestor(parent, frames & ~torchs)

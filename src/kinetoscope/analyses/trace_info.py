@@ -82,14 +82,14 @@ def _file(trace: Trace) -> Iterator[Row]:
     yield "file", "text", f"{trace.text_bytes} bytes"
     yield "file", "events", str(len(trace))
     yield "file", "memory", f"{trace.nbytes} bytes"
-    if damage := trace.of(damage_of):
+    if damage := damage_of(trace):
         yield "file", "damage", damage
 
 
 def _run(trace: Trace) -> Iterator[Row]:
     facts = trace.metadata
-    yield "run", "program", trace.of(program_kind)
-    if uses := trace.of(used):
+    yield "run", "program", program_kind(trace)
+    if uses := used(trace):
         yield "run", "uses", ", ".join(sorted(uses))
     for key in ("host_name", "trace_id", *_VERSIONS):
         if key in facts:
@@ -121,15 +121,15 @@ _FEW = 50
 
 
 def _options(trace: Trace) -> Iterator[Row]:
-    seen: frozenset[str] = trace.of(recorded_options)
+    seen: frozenset[str] = recorded_options(trace)
     for key in OPTIONS:
         stated = trace.metadata.get(key) == 1
         yield "options", key, "on" if stated else "not stated, but recorded" if key in seen else "not stated"
 
 
 def _devices(trace: Trace) -> Iterator[Row]:
-    used = set(np.unique(trace.of(device_work).device).tolist())
-    for device in trace.of(devices):
+    used = set(np.unique(device_work(trace).device).tolist())
+    for device in devices(trace):
         parts = [
             device.name or "unnamed",
             "" if device.memory is None else f"{device.memory} bytes",
@@ -144,7 +144,7 @@ def _time(trace: Trace) -> Iterator[Row]:
     timed = ~np.isin(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.OTHER))
     if not timed.any():
         return
-    first, last = trace.of(origin_of_time), int(trace.end[timed].max())
+    first, last = origin_of_time(trace), int(trace.end[timed].max())
     start = trace.base + first
     if _LONG_AGO < start < _FAR_OFF:  # else the file counts from an instant that it does not tell
         moment = datetime.fromtimestamp(start // 1_000_000 / 1000, UTC)
@@ -153,10 +153,10 @@ def _time(trace: Trace) -> Iterator[Row]:
 
 
 def _steps(trace: Trace, steps_by: str | None) -> Iterator[Row]:
-    found = trace.of(steps, steps_by)
+    found = steps(trace, steps_by)
     numbered = f" ({listed(found.number.tolist())})" if found.origin == "profiler" else ""
     yield "time", "steps", f"{len(found)}{numbered}, {_ORIGINS[found.origin]}"
-    known = trace.of(throughput)
+    known = throughput(trace)
     if known is not None:
         yield "time", "samples", f"{known.samples} in {known.steps} {'steps' if known.steps != 1 else 'step'}"
         yield "time", "throughput", f"{known.rate:.3f} samples/s"
@@ -185,7 +185,7 @@ def _events(trace: Trace) -> Iterator[Row]:
         count = int((trace.kind == kind).sum())
         if count:
             yield "events", words, str(count)
-    work = trace.of(device_work)
+    work = device_work(trace)
     for work_kind in WorkKind:
         count = int((work.kind == work_kind).sum())
         if count:

@@ -14,6 +14,7 @@ import polars as pl
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.names import listed
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.symptoms import Health
@@ -46,10 +47,11 @@ class Failure:
     usage: bool = False
 
 
+@derived
 def damage_of(trace: Trace) -> str:
-    """That data was lost, and what may be missing because of that; "" where none was. Ask by `trace.of`."""
+    """That data was lost, and what may be missing because of that; "" where none was."""
     damage = Health(trace.reading).damage
-    if damage and not len(trace.of(device_work)):
+    if damage and not len(device_work(trace)):
         return f"{damage} That no device work is seen may be because of that."
     return damage
 
@@ -73,7 +75,7 @@ class Task:
     def __call__(self, trace: Trace) -> Partial:
         """Ask it; that the file is damaged is the first that is said about the answer."""
         found = self.of_trace(trace, self.select, **self.params)
-        damage = trace.of(damage_of)
+        damage = damage_of(trace)
         return Partial(found.frame, (damage, *found.notes)) if damage else found
 
 

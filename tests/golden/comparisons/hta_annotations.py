@@ -95,14 +95,14 @@ def _kernels(case: Case, rules: frozenset[str]) -> dict[str, int]:
     for row in RANGES(job, by="stream").frame.to_dicts():
         if row["work_self"]:
             found[row["name"]] = found.get(row["name"], 0) + row["work_self"]
-    everything = sum(len(job.trace(rank).of(device_work)) for rank in job.ranks)
+    everything = sum(len(device_work(job.trace(rank))) for rank in job.ranks)
     return found | {"": everything - sum(found.values())} if found else {}
 
 
 def _innermost(trace: Trace, rules: frozenset[str]) -> Iterator[str]:
     """HTA's own: the name of the shortest annotation on its stream in which each work starts, "" for none."""
     rows = trace.rows(EventKind.DEVICE_ANNOTATION)
-    for row in trace.of(device_work).rows.tolist() if len(rows) else ():
+    for row in device_work(trace).rows.tolist() if len(rows) else ():
         here = rows[(trace.track[rows] == trace.track[row]) & (trace.start[rows] <= trace.start[row])]
         here = here[trace.start[row] < trace.end[here]]
         if "no annotation for kernels of no time" in rules and trace.end[row] <= trace.start[row]:

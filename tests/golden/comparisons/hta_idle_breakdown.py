@@ -57,7 +57,7 @@ def _ours(case: Case, rules: frozenset[str]) -> dict[Key, dict[str, float]]:
 
 def _formula(trace: Trace, rules: frozenset[str]) -> dict[tuple[int, str], dict[str, float]]:
     """HTA's own: between each work and the one that starts next on its stream, in which case time may be negative."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     found: dict[tuple[int, str], list[int]] = {}
     for stream in np.unique(work.stream).tolist():
         here = np.flatnonzero(work.stream == stream)

@@ -46,7 +46,7 @@ def _ours(case: Case, rules: frozenset[str]) -> dict[str, float]:
 
 def _formula(trace: Trace, rules: frozenset[str]) -> Iterator[tuple[str, float]]:
     """HTA's own: a sweep over the starts and ends of the unions of each kind."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     kind = np.where(work.kind == WorkKind.MEMSET, WorkKind.MEMCPY, work.kind)
     if "kinds by pattern" in rules:
         kind = work.kind

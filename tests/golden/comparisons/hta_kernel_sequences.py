@@ -58,7 +58,7 @@ def _ours(case: Case, operator: str, rank: int) -> Rows:
 
 def _formula(trace: Trace, operator: str) -> Rows:
     """HTA's own: of all calls whose name contains the operator's those at the least depth, with kernels by start."""
-    tree, work = trace.of(call_tree), trace.of(device_work)
+    tree, work = call_tree(trace), device_work(trace)
     codes = [code for code in np.unique(trace.name[tree.order]).tolist() if operator in trace.strings.label(code)]
     calls = np.flatnonzero(tree.member & np.isin(trace.name, codes))
     launched: dict[int, list[int]] = {call: [] for call in calls.tolist()}

@@ -56,7 +56,7 @@ def _ours(case: Case, rules: frozenset[str]) -> Rows:
 
 def _formula(trace: Trace, rank: int) -> Rows:
     """HTA's own: the name alone decides on the kind, and work may end before it starts."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     duration = (trace.end - trace.start)[work.rows] / 1000
     found: dict[tuple[int, str, str], list[float]] = {}
     for code in np.unique(trace.name[work.rows]).tolist():

@@ -38,5 +38,5 @@ def _ours(case: Case, rules: frozenset[str]) -> dict[int, Any]:
 def _of(trace: Trace) -> dict[str, Any]:
     complete = np.flatnonzero((trace.ph == ord("X")) & (trace.category >= 0))
     categories = Counter(trace.strings.labels(trace.category[complete].tolist()))
-    streams = Counter(trace.of(device_work).stream.tolist())
+    streams = Counter(device_work(trace).stream.tolist())
     return {"categories": {name: n for name, n in categories.items() if name != "Trace"}, "streams": dict(streams)}

@@ -65,7 +65,7 @@ def series(job: Job, rules: frozenset[str], *, ends_first: bool = False) -> Seri
 
 def _formula(trace: Trace, rules: frozenset[str], ends_first: bool) -> dict[str, list[float]]:
     """HTA's own: a point for each change; a copy lasts 1 us at least, and has the bandwidth that the file states."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     names = trace.strings.labels(trace.name[work.rows].tolist())
     if "kinds by pattern" in rules:
         names = [_DMA.sub("Memcpy Unknown", name) for name in names]

@@ -60,7 +60,7 @@ def _formula(trace: Trace) -> list[tuple[str, str, int, int, int]]:
 
     Of those that begin in the same microsecond it is the first in the file, which is the outermost.
     """
-    work = trace.of(device_work)
+    work = device_work(trace)
     linked = np.flatnonzero(work.launch >= 0)
     linked = linked[np.lexsort((linked, trace.start[work.launch[linked]]))]
     ops = np.flatnonzero(rows_named(trace, lambda name: name.startswith("aten::"), EventKind.HOST_OP))

@@ -74,14 +74,14 @@ def series(job: Job, rules: frozenset[str], *, starts_first: bool = False) -> Se
                 found[rank, stream] = points
         return found
     for row in queue_length_series(job).frame.to_dicts():
-        time = row["time"] + job.trace(row["rank"]).of(origin_of_time)
+        time = row["time"] + origin_of_time(job.trace(row["rank"]))
         found.setdefault((row["rank"], row["stream"]), []).append((time, row["length"]))
     return found
 
 
 def _formula(trace: Trace, starts_first: bool) -> dict[int, list[tuple[int, int]]]:
     """HTA's own: also where several changes come at one time, and where a work starts before its launch."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     found: dict[int, list[tuple[int, int]]] = {}
     for stream in np.unique(work.stream[work.launch >= 0]).tolist():
         here = np.flatnonzero((work.stream == stream) & (work.launch >= 0))

@@ -37,7 +37,7 @@ def _ours(case: Case, rules: frozenset[str]) -> dict[int, Any]:
 
 def _formula(trace: Trace, shortens: bool) -> dict[str, float]:
     """HTA's own; in it a work that ends before it starts shortens what it is added to."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     start, end, computes = work.start, work.end, work.of(WorkKind.COMPUTATION)
     if shortens:
         end = trace.end[work.rows]

@@ -93,7 +93,7 @@ def _on_host(case: Case, rank: int, step: int | None) -> int:
     spans = host_calls(trace)
     if step is None:
         return spans.length
-    marks = trace.of(steps, None)
+    marks = steps(trace, None)
     place = marks.number.tolist().index(step)
     window = Intervals(marks.host.start[place : place + 1], marks.host.end[place : place + 1])
     return intersection(window, spans).length

@@ -29,7 +29,7 @@ def compare(case: Case) -> Outcome:
     if not case.golden:
         return fewest([], lambda _: device_utilization_series(case.job).frame.to_dicts(), ())
     frame = device_utilization_series(case.job).frame
-    start = case.job.trace().of(origin_of_time)
+    start = origin_of_time(case.job.trace())
     begins = [(row["time"] + start) / 1000 for row in frame.to_dicts()]
     ends = [(row["time"] + row["duration"] + start) / 1000 for row in frame.to_dicts()]
     golden = {

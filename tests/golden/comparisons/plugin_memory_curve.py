@@ -29,7 +29,7 @@ def compare(case: Case) -> Outcome:
 
 def _ours(case: Case, rules: frozenset[str]) -> Any:
     trace = case.job.trace()
-    before = trace.of(origin_of_time) / 1000 - case.golden["metadata"]["first_ts"]
+    before = origin_of_time(trace) / 1000 - case.golden["metadata"]["first_ts"]
     found: dict[str, list[list[float]]] = {}
     if ADDRESSES in rules and not arguments.has(trace, "address").any():
         return found

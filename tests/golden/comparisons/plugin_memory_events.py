@@ -37,7 +37,7 @@ _STEP = re.compile(r"ProfilerStep#.*")
 def _ours(case: Case, rules: frozenset[str]) -> Any:
     trace = case.job.trace()
     first = content(FOLDER / f"{case.name}_memory_curve.json")["metadata"]["first_ts"]
-    before = trace.of(origin_of_time) / 1000 - first
+    before = origin_of_time(trace) / 1000 - first
     found: dict[str, Counter[tuple[Any, ...]]] = {}
     if ADDRESSES in rules and not arguments.has(trace, "address").any():
         return found

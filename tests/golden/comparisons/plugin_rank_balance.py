@@ -40,7 +40,7 @@ def _ours(case: Case, rules: frozenset[str]) -> Table:
 def _under_calls(case: Case, rank: int, step: int) -> int:
     """Computation in a step while the host is in a call that starts communication."""
     trace = case.job.trace(rank)
-    marks, work = trace.of(steps, None), trace.of(device_work)
+    marks, work = steps(trace, None), device_work(trace)
     place = marks.number.tolist().index(step)
     window = Intervals(marks.host.start[place : place + 1], marks.host.end[place : place + 1])
     computes = work.kind == WorkKind.COMPUTATION

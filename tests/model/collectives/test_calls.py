@@ -22,7 +22,7 @@ ARGS: dict[str, Any] = {
 
 
 def calls(folder: Path, *events: drawn.Event, **top: Any) -> list[dict[str, Any]]:
-    return drawn.job(folder, *events, **top).trace().of(collective_calls, None).to_dicts()
+    return collective_calls(drawn.job(folder, *events, **top).trace(), None).to_dicts()
 
 
 def test_arguments_of_the_work_itself(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_selection_keeps_what_starts_in_it(tmp_path: Path) -> None:
 
 def test_without_collectives(tmp_path: Path) -> None:
     trace = drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)).trace()
-    frame = trace.of(collective_calls, None)
+    frame = collective_calls(trace, None)
     assert frame.is_empty()
     assert frame.schema["start"] == pl.Int64
 

@@ -19,7 +19,7 @@ from tests.catalog.samples import SHARED, everywhere, required
 
 def fills(path: CriticalPath, trace: Trace) -> None:
     """The pieces of each step follow one upon the other from its beginning to its end."""
-    windows = trace.of(steps, None).device
+    windows = steps(trace, None).device
     assert (path.end >= path.start).all()
     assert (path.doubt.start <= path.doubt.end).all()
     long = path.end > path.start
@@ -32,11 +32,11 @@ def fills(path: CriticalPath, trace: Trace) -> None:
 
 
 def holds(trace: Trace) -> None:
-    graph = trace.of(critical_graph)
+    graph = critical_graph(trace)
     assert longest(graph.time, graph.edges).tolist() == graph.time.tolist()
-    fills(trace.of(critical_path), trace)
-    fills(trace.of(run_path), trace)
-    windows = trace.of(steps, None).device
+    fills(critical_path(trace), trace)
+    fills(run_path(trace), trace)
+    windows = steps(trace, None).device
     assert what_if(trace, rules("/./=1; host=1")).duration.tolist() == (windows.end - windows.start).tolist()
 
 
@@ -116,8 +116,8 @@ def test_what_rests_on_inferred_waits_is_where_the_path_would_be_else(tmp_path: 
     wait = drawn.event("cuda_runtime", "cudaStreamSynchronize", 30, 62)
     drawing = [drawn.op("op", 0, 100), drawn.launch(10, 5, 1), drawn.kernel("gemm", 20, 70, 1), wait]
     trace = drawn.job(tmp_path, *drawing).trace()
-    path = trace.of(critical_path)
-    assert path.inferred(trace.of(steps, None).device).tolist() == [90 - 30]
+    path = critical_path(trace)
+    assert path.inferred(steps(trace, None).device).tolist() == [90 - 30]
     pieces = [(CAUSES[c], int(b - a)) for c, a, b in zip(path.cause, path.start, path.end, strict=True) if b > a]
     assert pieces == [("host", 10), ("launch", 10), ("computation", 70), ("host", 2), ("host", 8)]
 
@@ -125,6 +125,6 @@ def test_what_rests_on_inferred_waits_is_where_the_path_would_be_else(tmp_path: 
 def test_an_edge_that_did_not_arrive_last_needs_what_is_usual(tmp_path: Path) -> None:
     launches = [drawn.launch(10 * k, 1, k) for k in range(4)]
     work = [drawn.kernel("gemm", 40 * k + 5, 39, k, stream=7) for k in range(4)]
-    graph = drawn.job(tmp_path, drawn.op("op", 0, 50), *launches[1:], *work[1:]).trace().of(critical_graph)
+    graph = critical_graph(drawn.job(tmp_path, drawn.op("op", 0, 50), *launches[1:], *work[1:]).trace())
     weights = {tie: graph.edges.weight[graph.tie == tie].tolist() for tie in (Tie.LAUNCH, Tie.STREAM)}
     assert weights == {Tie.LAUNCH: [35, 35, 35], Tie.STREAM: [1, 1]}

@@ -48,12 +48,12 @@ def test_work_that_ran_during_a_capture_was_launched(tmp_path: Path) -> None:
     ids=["none", "only the end", "no end", "several"],
 )
 def test_when_graphs_are_captured(tmp_path: Path, events: list[drawn.Event], windows: list[tuple[int, int]]) -> None:
-    found = drawn.job(tmp_path, *events, drawn.launch(300, 5, 4)).trace().of(capturing)
+    found = capturing(drawn.job(tmp_path, *events, drawn.launch(300, 5, 4)).trace())
     assert list(zip(found.start.tolist(), found.end.tolist(), strict=True)) == windows
 
 
 def test_a_real_capture() -> None:
     folder = SHARED.parent / "samples" / "serving" / "vllm_decode_full" / "capture_traces"
     trace = read(required(folder)).trace()
-    assert int(trace.of(captured).sum()) > 400
+    assert int(captured(trace).sum()) > 400
     assert len(launches(read(folder))) == 10

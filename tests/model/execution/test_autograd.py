@@ -22,7 +22,7 @@ def flow(phase: str, time: int, number: Any, *, tid: int = 1) -> drawn.Event:
 
 
 def linked(folder: Path, *events: drawn.Event) -> list[int]:
-    links = drawn.job(folder, *events).trace().of(backward_links)
+    links = backward_links(drawn.job(folder, *events).trace())
     return list(map(int, links.forward))
 
 
@@ -74,8 +74,8 @@ def test_what_a_call_belongs_to(tmp_path: Path) -> None:
         drawn.op("elsewhere", 150, 5, tid=2),
     ]
     trace = drawn.job(tmp_path, *events).trace()
-    assert trace.of(belongs_to).tolist() == [-1, 0, 1, 2, 3, -1]
-    assert trace.of(by_start).tolist() == [0, 1, 2, 3, 4, 5]
+    assert belongs_to(trace).tolist() == [-1, 0, 1, 2, 3, -1]
+    assert by_start(trace).tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_nothing_is_linked_to_what_comes_later(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ REAL = ["torch_2_13_cpu/transformer.pt.trace.json.gz", "ddp_nccl_a100", "resnet_
 @pytest.mark.parametrize("name", REAL)
 def test_flows_and_numbers_agree(name: str) -> None:
     trace: Trace = read(required(SHARED / name), jobs=1).trace()
-    links = trace.of(backward_links)
+    links = backward_links(trace)
     rows, forward = autograd._by_sequence(trace, np.full(len(trace), -1, np.int32))
     assert links.by_flow > 0
     assert sorted(rows.tolist()) == np.flatnonzero(links.forward >= 0).tolist()

@@ -19,7 +19,7 @@ STEP = [drawn.annotation("ProfilerStep#1", 0, 100), drawn.op("forward", 0, 20, *
 
 
 def found(trace: Trace) -> list[tuple[object, ...]]:
-    hands = trace.of(handovers)
+    hands = handovers(trace)
 
     def name(row: int) -> str | None:
         return trace.strings.label(int(trace.name[row])) if row >= 0 else None
@@ -64,7 +64,7 @@ def test_a_backward_pass_on_the_same_thread_is_no_handover(tmp_path: Path) -> No
     [("ddp_nccl_a100", 3), ("resnet50_v100/num_workers_0/worker0.1623143089861.pt.trace.json.gz", 6)],
 )
 def test_each_step_of_real_traces_waits_once(path: str, steps: int) -> None:
-    hands = read(required(SHARED) / path, jobs=1).trace().of(handovers)
+    hands = handovers(read(required(SHARED) / path, jobs=1).trace())
     assert len(hands.thread) == steps
     assert (hands.first >= 0).all()
     assert (hands.last >= 0).all()

@@ -17,7 +17,7 @@ from tests.catalog.samples import BUNDLED, SHARED, required
 
 
 def stacks_of(folder: Path, *events: drawn.Event, python: bool = False) -> list[str | None]:
-    found = drawn.job(folder, *events).trace().of(call_stacks, python)
+    found = call_stacks(drawn.job(folder, *events).trace(), python)
     return [found.texts[code] if code >= 0 else None for code in found.code.tolist()]
 
 
@@ -53,7 +53,7 @@ def test_what_the_file_spells_out_counts_first(tmp_path: Path) -> None:
     ]
     rebuilt = "main;other"
     assert stacks_of(tmp_path, *events) == [None, "main;inner", "main;inner", None, rebuilt, "main", "main", "main"]
-    found = drawn.job(tmp_path, *events).trace().of(call_stacks)
+    found = call_stacks(drawn.job(tmp_path, *events).trace())
     assert found.code[5] == found.code[7]  # the same stack, wherever it comes from
 
 
@@ -76,7 +76,7 @@ def test_rebuilt_stacks_of_operators_equal_those_in_the_file(name: str) -> None:
     path = (SHARED if "/" in name else BUNDLED) / f"{name}.pt.trace.json.gz"
     trace: Trace = read(required(path), jobs=1).trace()
     ops = trace.rows(EventKind.HOST_OP)
-    nodes, frames = stacks._rebuilt(trace, ops, trace.of(call_tree).parent)
+    nodes, frames = stacks._rebuilt(trace, ops, call_tree(trace).parent)
     spelled = arguments.codes(trace, "call_stack", ops)
     pairs = np.unique(np.stack([nodes.astype(np.int64) + len(trace.strings), spelled]), axis=1).T.tolist()
     assert len(pairs) > 5

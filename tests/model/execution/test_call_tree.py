@@ -26,7 +26,7 @@ def trace_of(folder: Path, *events: drawn.Event) -> Trace:
 
 
 def tree_of(folder: Path, *events: drawn.Event) -> CallTree:
-    return trace_of(folder, *events).of(call_tree)
+    return call_tree(trace_of(folder, *events))
 
 
 def test_calls_nest_by_time_whatever_their_order_in_the_file(tmp_path: Path) -> None:
@@ -94,14 +94,14 @@ NESTED = [
 
 def test_what_is_around_a_call(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, *NESTED)
-    assert trace.of(enclosing_op).tolist() == [-1, -1, -1, 3, 3, 5]
-    assert trace.of(enclosing_annotation).tolist() == [-1, -1, 2, 2, 2, -1]
-    assert trace.of(enclosing_frame).tolist() == [0, 1, 1, 1, 1, -1]
-    assert trace.of(enclosing_module).tolist() == [0, 0, 0, 0, 0, -1]
+    assert enclosing_op(trace).tolist() == [-1, -1, -1, 3, 3, 5]
+    assert enclosing_annotation(trace).tolist() == [-1, -1, 2, 2, 2, -1]
+    assert enclosing_frame(trace).tolist() == [0, 1, 1, 1, 1, -1]
+    assert enclosing_module(trace).tolist() == [0, 0, 0, 0, 0, -1]
 
 
 def test_self_time_leaves_out_the_calls_directly_inside(tmp_path: Path) -> None:
-    assert trace_of(tmp_path, *NESTED).of(self_times).tolist() == [20, 10, 30, 35, 5, 5]
+    assert self_times(trace_of(tmp_path, *NESTED)).tolist() == [20, 10, 30, 35, 5, 5]
 
 
 spans = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 25), st.integers(1, 2)), max_size=14)
@@ -114,7 +114,7 @@ def test_owned_times_sum_to_the_time_in_which_calls_run(
 ) -> None:
     events = [drawn.op("aten::mm", start, length, tid=tid) for start, length, tid in drawing]
     trace = trace_of(tmp_path_factory.getbasetemp(), *events)
-    tree = trace.of(call_tree)
+    tree = call_tree(trace)
     running = {(tid, now) for start, length, tid in drawing for now in range(start, start + length)}
     assert owned_times(trace, tree.member).sum() == len(running)
     for child, parent in enumerate(tree.parent.tolist()):
@@ -141,13 +141,13 @@ def test_a_frame_without_a_return_ends_with_its_caller(tmp_path: Path) -> None:
     lost = drawn.python("compiled_fn.py(3): call", 110, 90_000)
     trace = trace_of(tmp_path, *LATE[:3], lost, LATE[4])
     assert [int(trace.of(each)[-1]) for each in (enclosing_op, enclosing_annotation, enclosing_module)] == [1, 0, 2]
-    assert trace.of(call_tree).until.tolist() == [1000, 600, 890, 600, 310]
+    assert call_tree(trace).until.tolist() == [1000, 600, 890, 600, 310]
 
 
 def test_self_times_are_those_of_key_averages(tmp_path: Path) -> None:
     """Which takes off the calls only that lie inside as a whole."""
     trace = trace_of(tmp_path, *LATE)
-    assert trace.of(self_times).tolist() == [1000 - 800, 500, 800 - 500 - 491, 481, 10]
+    assert self_times(trace).tolist() == [1000 - 800, 500, 800 - 500 - 491, 481, 10]
 
 
 # --- the thread of the training loop
@@ -155,15 +155,15 @@ def test_self_times_are_those_of_key_averages(tmp_path: Path) -> None:
 
 def tid_of_main(folder: Path, *events: drawn.Event) -> int:
     trace = trace_of(folder, *events)
-    return int(trace.tracks.integer_tids()[trace.of(main_thread)])
+    return int(trace.tracks.integer_tids()[main_thread(trace)])
 
 
 def test_a_thread_that_only_sleeps_is_not_the_main_thread(tmp_path: Path) -> None:
     sleeps, works = drawn.python("threading.py(359): wait", 0, 900, tid=2), drawn.op("aten::mm", 10, 20, tid=1)
     trace = trace_of(tmp_path, sleeps, works)
-    assert trace.of(main_thread) == trace.track[1]
+    assert main_thread(trace) == trace.track[1]
     trace = trace_of(tmp_path, sleeps, drawn.python("train.py(1): train", 10, 20, tid=1))
-    assert trace.of(main_thread) == trace.track[0]  # nothing tells
+    assert main_thread(trace) == trace.track[0]  # nothing tells
 
 
 def test_the_main_thread_is_the_one_with_the_steps(tmp_path: Path) -> None:
@@ -178,4 +178,4 @@ def test_without_steps_it_is_the_one_with_the_most_time_in_calls(tmp_path: Path)
 
 
 def test_without_calls_there_is_none(tmp_path: Path) -> None:
-    assert trace_of(tmp_path, drawn.kernel("gemm", 0, 5, 1)).of(main_thread) == -1
+    assert main_thread(trace_of(tmp_path, drawn.kernel("gemm", 0, 5, 1))) == -1

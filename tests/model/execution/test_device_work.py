@@ -12,7 +12,7 @@ from tests.drawn import Event, kernel, launch, op
 
 
 def work_of(folder: Path, *events: Event) -> DeviceWork:
-    return drawn.job(folder, *events).trace().of(device_work)
+    return device_work(drawn.job(folder, *events).trace())
 
 
 def test_work_belongs_to_the_operator_around_its_launch(tmp_path: Path) -> None:

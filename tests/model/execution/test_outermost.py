@@ -19,5 +19,5 @@ def test_annotations_steps_and_python_calls_are_around_the_outermost(tmp_path: P
         drawn.launch(600, 5, 2),
     ]
     trace = drawn.job(tmp_path, *events).trace()
-    assert trace.of(outermost_ops).nonzero()[0].tolist() == [2]
-    assert trace.of(outermost_op).tolist() == [-1, -1, 2, 2, 2, 2, -1]
+    assert outermost_ops(trace).nonzero()[0].tolist() == [2]
+    assert outermost_op(trace).tolist() == [-1, -1, 2, 2, 2, 2, -1]

@@ -28,22 +28,22 @@ from tests.drawn import Event, annotation, job, kernel, launch, memory, op, pyth
     ],
 )
 def test_what_a_program_does(events: list[Event], kind: str, tmp_path: Path) -> None:
-    assert job(tmp_path, *events).trace().of(program_kind) == kind
+    assert program_kind(job(tmp_path, *events).trace()) == kind
 
 
 def test_what_it_uses_already(tmp_path: Path) -> None:
-    assert job(tmp_path, op("aten::mm", 0, 9)).trace().of(used) == frozenset()
+    assert used(job(tmp_path, op("aten::mm", 0, 9)).trace()) == frozenset()
     events = [op("Torch-Compiled Region: 0/0", 0, 9), launch(2, 5, 1, name="hipGraphLaunch"), kernel("k", 9, 9, 1)]
-    assert job(tmp_path, *events).trace().of(used) == {"compiled", "graphs"}
+    assert used(job(tmp_path, *events).trace()) == {"compiled", "graphs"}
 
 
 def test_which_options_left_something_behind(tmp_path: Path) -> None:
     bare = job(tmp_path, op("aten::mm", 0, 9)).trace()
-    assert bare.of(recorded_options) == frozenset()
+    assert recorded_options(bare) == frozenset()
     shaped = op("aten::mm", 0, 9)
     shaped["args"] |= {"Input Dims": [[2, 2], [2, 2]], "Call stack": "train.py(3): f"}
     full = job(tmp_path, shaped, memory(3, 512)).trace()
-    assert full.of(recorded_options) == {"record_shapes", "profile_memory", "with_stack"}
+    assert recorded_options(full) == {"record_shapes", "profile_memory", "with_stack"}
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_real_programs(name: str, kind: str, shared_traces: Path) -> None:
     path = shared_traces.parent / name
     if not path.exists():
         pytest.skip(f"{name} is not here: shared traces are not part of the project")
-    assert read(str(path), jobs=1).trace().of(program_kind) == kind
+    assert program_kind(read(str(path), jobs=1).trace()) == kind

@@ -61,7 +61,7 @@ def test_a_call_is_known_by_its_name(name: str, kind: CallKind) -> None:
 def test_only_calls_of_the_runtime_have_a_kind(tmp_path: Path) -> None:
     called = drawn.launch(10, 5, 1, name="cudaStreamSynchronize")
     trace = drawn.job(tmp_path, drawn.op("cudaStreamSynchronize", 0, 20), called).trace()
-    assert trace.of(call_kinds).tolist() == [CallKind.OTHER, CallKind.WAIT_FOR_STREAM]
+    assert call_kinds(trace).tolist() == [CallKind.OTHER, CallKind.WAIT_FOR_STREAM]
 
 
 PAGEABLE, UNKNOWN = "Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Host -> Device)"
@@ -85,7 +85,7 @@ def test_whether_the_host_waits_for_a_queued_copy(
 ) -> None:
     queued = drawn.launch(call[0], call[1] - call[0], 1, name="cudaMemcpyAsync")
     work = drawn.kernel(copy, run[0], run[1] - run[0], 1, category="gpu_memcpy")
-    assert drawn.job(tmp_path, queued, work).trace().of(call_kinds).tolist() == [kind, CallKind.OTHER]
+    assert call_kinds(drawn.job(tmp_path, queued, work).trace()).tolist() == [kind, CallKind.OTHER]
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,6 @@ def test_whether_the_host_waits_for_a_queued_copy(
     ],
 )
 def test_copies_that_the_host_waits_for_in_real_traces(shared_traces: Path, name: str, copies: int, waits: int) -> None:
-    kinds = read(shared_traces / name).trace().of(call_kinds)
+    kinds = call_kinds(read(shared_traces / name).trace())
     found = [int((kinds == kind).sum()) for kind in (CallKind.COPY, CallKind.COPY_AND_WAIT)]
     assert found == [copies - waits, waits]

@@ -16,7 +16,7 @@ def name(trace: Trace, row: int) -> str:
 
 
 def pairs(trace: Trace, use_recorded: bool = True) -> set[tuple[str, str]]:
-    found, rows = stream_waits(trace, use_recorded), trace.of(device_work).rows
+    found, rows = stream_waits(trace, use_recorded), device_work(trace).rows
     return {(name(trace, rows[a]), name(trace, rows[b])) for a, b in zip(found.work, found.on, strict=True)}
 
 

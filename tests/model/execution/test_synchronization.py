@@ -19,7 +19,7 @@ def name(trace: Trace, row: int) -> str:
 
 def awaited(trace: Trace, use_recorded: bool = True) -> list[tuple[str, str | None, bool]]:
     """Each synchronising call, what it waited for, and whether it did."""
-    waits, rows = host_waits(trace, use_recorded), trace.of(device_work).rows
+    waits, rows = host_waits(trace, use_recorded), device_work(trace).rows
     return [
         (name(trace, call), name(trace, rows[work]) if work >= 0 else None, bool(waited))
         for call, work, waited in zip(waits.call, waits.work, waits.waited, strict=True)
@@ -115,10 +115,10 @@ def test_a_recorded_query_of_an_event_is_no_wait(tmp_path: Path) -> None:
 def test_idle_time_follows_from_a_call_as_far_as_the_call_took(tmp_path: Path) -> None:
     after = [drawn.launch(60, 2, 3), drawn.kernel("third", 70, 5, 3)]
     trace = drawn.job(tmp_path, *WORK, *after, sync(20, 35), sync(56, 1)).trace()
-    assert trace.of(idle_after).tolist() == [18, 0]  # idle from 52 to 70, and without the first call the launch at 25
+    assert idle_after(trace).tolist() == [18, 0]  # idle from 52 to 70, and without the first call the launch at 25
     trace = drawn.job(tmp_path, *WORK, *after, sync(50, 5), sync(56, 2)).trace()
-    assert trace.of(idle_after).tolist() == [5, 2]
-    assert drawn.job(tmp_path, *WORK, sync(20, 35)).trace().of(idle_after).tolist() == [0]
+    assert idle_after(trace).tolist() == [5, 2]
+    assert idle_after(drawn.job(tmp_path, *WORK, sync(20, 35)).trace()).tolist() == [0]
 
 
 # --- real traces

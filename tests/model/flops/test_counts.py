@@ -40,7 +40,7 @@ def test_the_innermost_calls_that_tell_are_counted(tmp_path: Path, calls: list[t
     events = [drawn.op(name, 2 * start, 2 * (end - start), **args) for name, start, end in calls]
     events += [drawn.launch(2 * start + 1, 0, k + 1) for k, (_, start, _) in enumerate(calls)]
     events += [drawn.kernel("k", 1000 + k, 1, k + 1) for k in range(len(calls))]
-    counts = drawn.job(tmp_path, *events).trace().of(flop_counts)
+    counts = flop_counts(drawn.job(tmp_path, *events).trace())
 
     def within(name: str, around: tuple[str, int, int]) -> bool:
         return any(each[0] == name and around[1] < each[1] < around[2] for each in calls)

@@ -41,14 +41,14 @@ def test_no_two_types_of_device_have_one_name() -> None:
 def test_what_is_in_use_is_what_the_allocator_said_and_counted_on_where_it_did_not(tmp_path: Path) -> None:
     sizes, totals = [5, 10, -3, 7, 1], [None, 100, None, None, 50]
     instants = [said(time, *what) for time, what in enumerate(zip(sizes, totals, strict=True))]
-    found = trace_of(tmp_path, *instants).of(memory_instants)
+    found = memory_instants(trace_of(tmp_path, *instants))
     assert found.allocated.tolist() == [90, 100, 97, 104, 50]
     assert (found.before(0), found.counted.tolist(), found.notes()) == (85, [False], [])
 
 
 def test_where_it_never_said_anything_it_counts_from_nothing_for_each_device(tmp_path: Path) -> None:
     instants = [memory(1, 5), memory(2, 8, device=0), memory(3, -2), memory(4, 1, device=0), memory(5, 1, device=1)]
-    found = trace_of(tmp_path, *instants).of(memory_instants)
+    found = memory_instants(trace_of(tmp_path, *instants))
     assert [found.device_name(device) for device in range(3)] == ["cuda:0", "cuda:1", "cpu"]
     assert found.allocated.tolist() == [5, 8, 3, 9, 1]
     assert found.notes() == [
@@ -86,7 +86,7 @@ def test_memory_that_was_mapped_before_the_recording(tmp_path: Path) -> None:
 
     own = said(3, 8, 8, address=64)
     drawn = [mapped(1, 2048, 1), mapped(2, -1000, 2), own, mapped(4, -2048, 1)]
-    assert trace_of(tmp_path, *drawn).of(memory_instants).allocated.tolist() == [3048, 2048, 2056, 8]
+    assert memory_instants(trace_of(tmp_path, *drawn)).allocated.tolist() == [3048, 2048, 2056, 8]
 
 
 Instant = tuple[int, int | None, int]
@@ -118,7 +118,7 @@ def test_blocks_equal_pairs_found_one_by_one(instants: list[Instant]) -> None:
     drawn = [said(place, size, None, address=at, device=device) for place, (device, at, size) in enumerate(instants)]
     with TemporaryDirectory() as folder:
         trace = trace_of(Path(folder), *drawn)
-        blocks = trace.of(memory_blocks)
+        blocks = memory_blocks(trace)
     taken, released = (
         [None if place < 0 else place for place in part.tolist()] for part in (blocks.taken, blocks.released)
     )
@@ -142,13 +142,13 @@ def test_known_blocks_account_for_what_is_in_use_at_each_instant(takes: list[Ins
     drawn = [said(time, size, None, address=address) for time, (address, size) in enumerate(changes)]
     with TemporaryDirectory() as folder:
         trace = trace_of(Path(folder), *drawn)
-        blocks = trace.of(memory_blocks)
+        blocks = memory_blocks(trace)
     alive = [int(blocks.size[blocks.alive_after(place)].sum()) for place in range(len(changes))]
     assert alive == list(accumulate(size for _, size in changes))
 
 
 def test_an_address_given_out_again_ends_the_block_but_was_not_given_back(tmp_path: Path) -> None:
-    blocks = trace_of(tmp_path, said(1, 5, None, address=64), said(2, 7, None, address=64)).of(memory_blocks)
+    blocks = memory_blocks(trace_of(tmp_path, said(1, 5, None, address=64), said(2, 7, None, address=64)))
     assert (blocks.released.tolist(), blocks.over.tolist()) == ([-1, -1], [1, -1])
     assert blocks.alive_after(0).tolist() == [True, False]
     assert blocks.alive_after(1).tolist() == [False, True]
@@ -157,4 +157,4 @@ def test_an_address_given_out_again_ends_the_block_but_was_not_given_back(tmp_pa
 def test_files_of_2021_spell_the_thread_of_calls_as_a_text(tmp_path: Path) -> None:
     call = op("aten::empty", 5, 10) | {"tid": "1"}
     trace = trace_of(tmp_path, call, memory(7, 1), memory(7, 1, tid=2))
-    assert sorted(trace.of(innermost_calls).tolist()) == [-1, 0]
+    assert sorted(innermost_calls(trace).tolist()) == [-1, 0]

@@ -24,7 +24,7 @@ from tests.conftest import SHARED
     ids=lambda value: value["name"] if isinstance(value, dict) else "",
 )
 def test_the_loaders_own_spans(tmp_path: Path, event: drawn.Event, loads: bool) -> None:
-    assert drawn.job(tmp_path, event).trace().of(is_data_loading).tolist() == [loads]
+    assert is_data_loading(drawn.job(tmp_path, event).trace()).tolist() == [loads]
 
 
 STEPS = [drawn.annotation(f"ProfilerStep#{number}", 100 * number, 100) for number in range(4)]

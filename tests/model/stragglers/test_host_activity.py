@@ -87,5 +87,5 @@ def test_nothing_is_lost_on_real_traces(file: Path) -> None:
     frame = before_collectives(trace)
     came = np.maximum.accumulate(frame["start"].to_numpy() - trace.base)
     charged = frame.select(pl.sum_horizontal(ACTIVITIES)).to_series().sum()
-    assert charged == (came[-1] - min(trace.of(origin_of_time), came[0]) if len(came) else 0)
+    assert charged == (came[-1] - min(origin_of_time(trace), came[0]) if len(came) else 0)
     assert frame.select(pl.min_horizontal(ACTIVITIES).min()).item() in (None, 0) or charged

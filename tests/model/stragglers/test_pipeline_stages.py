@@ -87,5 +87,5 @@ def test_what_was_launched_since_the_collective_before(tmp_path: Path) -> None:
         *work(reduce, 50, 150, 6),
     ]
     trace = drawn.job(tmp_path, *events).trace(0)
-    found = launched_before(trace, trace.of(before_collectives))
+    found = launched_before(trace, before_collectives(trace))
     assert_series_equal(found, pl.Series(LAUNCHED, [2, 0, 1], pl.Int32))

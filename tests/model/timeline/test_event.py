@@ -106,7 +106,7 @@ def test_a_stream_that_waits_for_another(tmp_path: Path) -> None:
 
 def test_stacks_and_launches_are_those_of_the_whole_trace() -> None:
     trace = read(OURS / "mlp.pt.trace.json.gz").trace()
-    whole, work = trace.of(call_stacks, True), trace.of(device_work)
+    whole, work = call_stacks(trace, True), device_work(trace)
     for row in np.flatnonzero(whole.code >= 0)[::37].tolist():
         own = around(trace, row)
         if not own.of_forward:
@@ -118,19 +118,19 @@ def test_stacks_and_launches_are_those_of_the_whole_trace() -> None:
 
 def test_what_was_launched_in_the_calls_of_a_real_trace(shared_traces: Path) -> None:
     trace = read(shared_traces / "ddp_nccl_a100").trace()
-    work = trace.of(device_work)
+    work = device_work(trace)
     ops = trace.rows(EventKind.HOST_OP)[::499]
     for row in ops.tolist():
         inside = (trace.track == trace.track[row]) & (trace.start >= trace.start[row]) & (trace.end <= trace.end[row])
         expected = np.flatnonzero((work.launch >= 0) & inside[work.launch])
         assert sorted(launched_in(trace, row).tolist()) == expected.tolist()
-        assert details(trace, row).own == int(trace.of(self_times)[row])
+        assert details(trace, row).own == int(self_times(trace)[row])
 
 
 def test_every_kind_of_event_of_real_traces_has_details(shared_traces: Path) -> None:
     for name in ("mtia", "mi250_train", "hostile/trace_view.json", "cupti_counters"):
         trace = read(shared_traces / name).trace()
-        drawn = np.flatnonzero(trace.of(timeline).layer >= 0)
+        drawn = np.flatnonzero(timeline(trace).layer >= 0)
         for row in drawn[:: max(len(drawn) // 50, 1)].tolist():
             found = details(trace, row)
             assert found.duration >= 0
@@ -167,7 +167,7 @@ def test_the_next_and_the_one_before_in_order_of_time(trace: Trace) -> None:
 @pytest.mark.parametrize("text", ["a", "aten::", "aten::addmm", "at::native", "forward", "no such name"])
 def test_hits_are_those_of_a_look_at_every_name(text: str) -> None:
     trace = read(OURS / "mlp.pt.trace.json.gz").trace()
-    drawn = np.flatnonzero(trace.of(timeline).layer >= 0).tolist()
+    drawn = np.flatnonzero(timeline(trace).layer >= 0).tolist()
     fits = [row for row in drawn if text in trace.strings.label(int(trace.name[row])).lower()]
     found = hits(trace, text)
     assert found.rows.tolist() == sorted(fits, key=lambda row: (int(trace.start[row]), row))
@@ -185,10 +185,10 @@ def test_hits_of_one_instant_are_all_visited(tmp_path: Path) -> None:
 
 
 def test_hits_by_bucket_and_within_a_range(trace: Trace) -> None:
-    found, origin = hits(trace, "gemm"), trace.of(timeline).origin
+    found, origin = hits(trace, "gemm"), timeline(trace).origin
     counts = by_bucket(trace, found)
     assert (len(counts), counts.sum()) == (BUCKETS, 2)
-    bucket = -(-trace.of(timeline).end // BUCKETS)
+    bucket = -(-timeline(trace).end // BUCKETS)
     assert np.flatnonzero(counts).tolist() == [2_000 // bucket, 5_900 // bucket]
     assert within(trace, found, origin + 2_001, origin + 6_000).rows.tolist() == found.rows[1:].tolist()
 
@@ -229,7 +229,7 @@ def test_self_times_of_a_range_are_those_of_its_calls(tmp_path: Path) -> None:
 
 def test_self_times_of_a_range_sum_to_the_time_of_threads(shared_traces: Path) -> None:
     trace = read(shared_traces / "mi250_train").trace()
-    found = in_range(trace, 0, trace.of(timeline).end)
+    found = in_range(trace, 0, timeline(trace).end)
     assert found.length > 0
     assert all(top.time <= found.length for top in found.host_top)
     for low in range(0, found.length, max(found.length // 7, 1)):

@@ -36,7 +36,7 @@ NOT_DRAWN = {EventKind.MEMORY, EventKind.METADATA}
 
 
 def titles(trace: Trace) -> list[tuple[str, str, int]]:
-    return [(lane.group.title, lane.title, lane.rows) for lane in trace.of(timeline).lanes]
+    return [(lane.group.title, lane.title, lane.rows) for lane in timeline(trace).lanes]
 
 
 def named(pid: int, tid: int, **names: str) -> list[Event]:
@@ -70,7 +70,7 @@ def test_lanes_in_the_order_in_which_they_are_read(tmp_path: Path) -> None:
 
 
 def folded(trace: Trace) -> list[tuple[str, str]]:
-    return [(lane.group.title, lane.title) for lane in trace.of(timeline).lanes if lane.group.folded]
+    return [(lane.group.title, lane.title) for lane in timeline(trace).lanes if lane.group.folded]
 
 
 def test_threads_that_only_wait_are_folded(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_streams_beyond_a_dozen_are_folded_those_with_least_work(tmp_path: Path)
 def test_a_process_that_is_a_number_here_and_a_text_there_is_two_groups(tmp_path: Path) -> None:
     other = {**op("b", 0, 10), "pid": "1"}
     third = {**op("c", 0, 10, tid=5), "pid": 2}
-    found = job(tmp_path, op("a", 0, 10), other, third, op("d", 5, 10, tid=3)).trace().of(timeline)
+    found = timeline(job(tmp_path, op("a", 0, 10), other, third, op("d", 5, 10, tid=3)).trace())
     ids = [lane.group.id for lane in found.lanes]
     assert [each for each, _ in groupby(ids)] == sorted(set(ids), key=ids.index), "the lanes of a group stand together"
     assert len(set(ids)) == 3
@@ -116,33 +116,33 @@ def test_a_process_that_is_a_number_here_and_a_text_there_is_two_groups(tmp_path
 def test_work_that_overlaps_on_a_stream_has_rows_of_its_own(tmp_path: Path) -> None:
     kernels = [kernel("a", 0, 100, 1), kernel("b", 50, 100, 2), kernel("c", 120, 10, 3), kernel("d", 200, 10, 4)]
     trace = job(tmp_path, *kernels).trace()
-    assert trace.of(timeline).depth.tolist() == [0, 1, 0, 0]
+    assert timeline(trace).depth.tolist() == [0, 1, 0, 0]
 
 
 def test_annotations_and_waits_on_a_stream_lie_beside_its_work(tmp_path: Path) -> None:
     shadow = event("gpu_user_annotation", "forward", 0, 300, pid=0, tid=7)
     wait = event("cuda_sync", "Stream Wait Event", 10, 20, pid=0, tid=7, stream=7)
     trace = job(tmp_path, kernel("a", 0, 100, 1), shadow, wait).trace()
-    assert [(lane.title, lane.events) for lane in trace.of(timeline).lanes] == [
+    assert [(lane.title, lane.events) for lane in timeline(trace).lanes] == [
         ("stream 7", 1),
         ("stream 7 · annotations", 2),
     ]
     assert [title for _, title in folded(trace)] == ["stream 7 · annotations"]
-    assert [MARK_KINDS[kind] for kind in trace.of(mark_kinds)] == ["computation", "annotation", "waiting"]
+    assert [MARK_KINDS[kind] for kind in mark_kinds(trace)] == ["computation", "annotation", "waiting"]
 
 
 def test_calls_lie_at_their_depth_in_the_call_tree() -> None:
     trace = read(OURS / "mlp.pt.trace.json.gz").trace()
-    calls = trace.of(call_tree)
+    calls = call_tree(trace)
     if calls.partial == 0:
-        assert (trace.of(timeline).depth[calls.member] == calls.depth[calls.member]).all()
+        assert (timeline(trace).depth[calls.member] == calls.depth[calls.member]).all()
     assert calls.member.sum() > 100
 
 
 def test_a_call_that_ends_before_it_begins_and_times_beyond_all(tmp_path: Path) -> None:
     far = {"ph": "X", "cat": "cpu_op", "name": "far", "pid": 1, "tid": 1, "ts": 4e15, "dur": 1e15, "args": {}}
     trace = job(tmp_path, op("a", 1_000, -500), op("b", 2_000, 100), far).trace()
-    found = trace.of(timeline)
+    found = timeline(trace)
     start, end = times(trace)
     assert int(start.max()) <= 1 << 61
     assert int(end.max()) <= 1 << 61
@@ -156,22 +156,22 @@ def test_one_wrong_time_moves_neither_the_origin_nor_the_end(tmp_path: Path, ast
     """What a browser cannot count, it does not get."""
     begin = 1_700_000_000_000_000_000
     ops = [op("a", begin + at * 1000, 500) for at in range(20)]
-    found = job(tmp_path, op("bad", astray, 10), *ops).trace().of(timeline)
+    found = timeline(job(tmp_path, op("bad", astray, 10), *ops).trace())
     assert (found.origin, found.end, found.astray) == (begin, 19_500, 1)
 
 
 def test_an_event_that_lasts_for_ever_ends_where_a_browser_can_count(tmp_path: Path) -> None:
     trace = job(tmp_path, op("bad", 0, 10**18), *(op("a", at * 1000, 500) for at in range(20))).trace()
-    found = trace.of(timeline)
+    found = timeline(trace)
     assert (found.end, found.astray) == (19_500, 1)
     assert int(times(trace)[1].max()) == (1 << 53) - 1
 
 
 def test_a_trace_without_events(tmp_path: Path) -> None:
     trace = job(tmp_path, *named(1, 0)).trace()
-    found = trace.of(timeline)
+    found = timeline(trace)
     assert (found.lanes, found.end) == ((), 0)
-    assert trace.of(counter_lanes) == ()
+    assert counter_lanes(trace) == ()
     assert len(marks(found.pyramid, np.empty(0, np.int64), origin=found.origin, scale=3, tile=0)) == 0
 
 
@@ -194,7 +194,7 @@ def by_hand(trace: Trace) -> dict[tuple[str, str], tuple[int, int]]:
 
 def in_tiles(trace: Trace, scale: int) -> dict[tuple[str, str], tuple[int, int]]:
     """The same from all tiles of a scale."""
-    found = trace.of(timeline)
+    found = timeline(trace)
     begin = int(times(trace)[0][found.layer >= 0].min(initial=found.origin)) - found.origin
     last = int(times(trace)[1][found.layer >= 0].max(initial=found.origin)) - found.origin
     seen: dict[tuple[int, int], tuple[int, int]] = {}
@@ -237,7 +237,7 @@ def test_tiles_cover_what_the_events_of_real_traces_say(shared_traces: Path, nam
     opened = read(shared_traces / name)
     trace = opened.trace(opened.ranks[0])
     expected = by_hand(trace)
-    top = max(trace.of(timeline).end // UNITS, 1).bit_length()
+    top = max(timeline(trace).end // UNITS, 1).bit_length()
     for scale in range(max(top - 4, 0), min(top + 2, DEEPEST)):
         assert in_tiles(trace, scale) == expected
 
@@ -249,7 +249,7 @@ def test_tiles_cover_our_own_traces_at_every_scale(name: str) -> None:
         pytest.skip(f"{path.name} is not among the recordings")
     trace = read(path).trace()
     expected = by_hand(trace)
-    top = max(trace.of(timeline).end // UNITS, 1).bit_length()
+    top = max(timeline(trace).end // UNITS, 1).bit_length()
     for scale in range(max(top - 8, 0), top + 2):
         assert in_tiles(trace, scale) == expected
 
@@ -261,10 +261,10 @@ def test_every_shared_trace_can_be_laid_out(shared_traces: Path) -> None:
             trace = read(path).trace()
         except KinetoscopeError:
             continue
-        found = trace.of(timeline)
+        found = timeline(trace)
         assert sum(lane.events for lane in found.lanes) == len(found.pyramid.order)
-        for counter in trace.of(counter_lanes):
-            trace.of(counter_curve, counter.source, counter.place)
+        for counter in counter_lanes(trace):
+            counter_curve(trace, counter.source, counter.place)
         tried += 1
     assert tried > 20
 
@@ -275,7 +275,7 @@ def test_every_shared_trace_can_be_laid_out(shared_traces: Path) -> None:
 def test_very_many_lanes(tmp_path: Path) -> None:
     events = [op("a", number, 1, tid=number) for number in range(20_000)]
     trace = read(written(tmp_path / "many.json", *events), jobs=1).trace()
-    found = trace.of(timeline)
+    found = timeline(trace)
     assert len(found.lanes) == 20_000
     drawn = marks(found.pyramid, np.arange(20_000), origin=found.origin, scale=5, tile=0)
     assert int(drawn.count.sum()) == 20_000
@@ -285,8 +285,8 @@ def test_very_many_lanes(tmp_path: Path) -> None:
 
 
 def levels(trace: Trace, source: str, place: int, times_: list[int]) -> list[float]:
-    curve = trace.of(counter_curve, source, place)
-    origin = trace.of(timeline).origin
+    curve = counter_curve(trace, source, place)
+    origin = timeline(trace).origin
     return [float(sample(curve, origin + time, 1, 1)[0][0]) for time in times_]
 
 
@@ -304,7 +304,7 @@ def test_counters_say_what_the_analyses_say(tmp_path: Path) -> None:
         kernel("Memcpy HtoD (Pinned -> Device)", 300, 10, 3, category="gpu_memcpy", bytes=1000),
         memory(120, 4096, device=0, **{"Total Allocated": 5000, "Total Reserved": 8192}),
     ).trace()
-    found = {counter.title: counter for counter in trace.of(counter_lanes)}
+    found = {counter.title: counter for counter in counter_lanes(trace)}
     assert list(found) == [
         "GPU 0 · utilization",
         "GPU 0 · SM efficiency",
@@ -324,14 +324,14 @@ def test_counters_say_what_the_analyses_say(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["owlv2_h100", "ddp_nccl_a100", "resnet_ddp_mi300"])
 def test_counters_of_real_traces_are_those_of_the_analyses(shared_traces: Path, name: str) -> None:
     trace = read(shared_traces / name).trace()
-    origin = trace.of(timeline).origin
+    origin = timeline(trace).origin
     windows = Intervals(origin + np.arange(7) * 10_000_000, origin + np.arange(1, 8) * 10_000_000)
-    device = int(trace.of(device_work).device[0])
+    device = int(device_work(trace).device[0])
     use = use_of(kernels_of(scope(trace, ALL), device), windows)
-    by_title = {counter.title.split(" · ")[-1]: counter for counter in trace.of(counter_lanes)[:2]}
+    by_title = {counter.title.split(" · ")[-1]: counter for counter in counter_lanes(trace)[:2]}
     for title, expected in (("utilization", use.busy), ("SM efficiency", use.filled)):
         if counter := by_title.get(title):
-            curve = trace.of(counter_curve, counter.source, counter.place)
+            curve = counter_curve(trace, counter.source, counter.place)
             assert sample(curve, origin, 10_000_000, 7)[0] == pytest.approx(expected / 10_000_000)
     assert "utilization" in by_title
 
@@ -342,7 +342,7 @@ def test_counters_of_the_file(tmp_path: Path) -> None:
         for time, value in ((100, 5), (200, 7.5))
     ]
     trace = job(tmp_path, op("a", 0, 500), *samples).trace()
-    (counter,) = trace.of(counter_lanes)
+    (counter,) = counter_lanes(trace)
     assert counter.title.endswith("power · watts")
     assert levels(trace, "recorded", 0, [150, 300]) == [5, 7.5]
     assert np.isnan(levels(trace, "recorded", 0, [50])[0])
@@ -353,7 +353,7 @@ def test_counters_of_the_file(tmp_path: Path) -> None:
 
 def test_the_minimap_says_how_busy_devices_were(tmp_path: Path) -> None:
     trace = job(tmp_path, kernel("a", 0, 512, 1), kernel("nccl_all_reduce", 512, 256, 2)).trace()
-    found = shares(trace, trace.of(timeline).origin, 2)
+    found = shares(trace, timeline(trace).origin, 2)
     assert sorted(found) == ["communication", "computation"] or sorted(found) == ["computation"]
     assert sum(share.sum() for share in found.values()) * 2 == pytest.approx(768)
     assert all(len(share) == BUCKETS for share in found.values())
@@ -361,7 +361,7 @@ def test_the_minimap_says_how_busy_devices_were(tmp_path: Path) -> None:
 
 def test_the_minimap_of_a_run_on_the_host(tmp_path: Path) -> None:
     trace = job(tmp_path, op("a", 0, 512)).trace()
-    assert shares(trace, trace.of(timeline).origin, 2)["host"].sum() == 256
+    assert shares(trace, timeline(trace).origin, 2)["host"].sum() == 256
 
 
 def test_ranks_lie_on_one_clock(tmp_path: Path) -> None:
@@ -390,9 +390,9 @@ def test_ranks_that_were_recorded_at_quite_another_time(tmp_path: Path) -> None:
 
 def test_python_calls_and_the_calls_in_them_are_one_lane(tmp_path: Path) -> None:
     trace = job(tmp_path, python("train.py(3): main", 0, 100), op("aten::mm", 10, 20), python("a", 40, 5)).trace()
-    (lane,) = trace.of(timeline).lanes
+    (lane,) = timeline(trace).lanes
     assert (lane.layer, lane.rows, lane.events) == (CALLS, 2, 3)
-    assert json.dumps(trace.of(timeline).depth.tolist()) == "[0, 1, 1]"
+    assert json.dumps(timeline(trace).depth.tolist()) == "[0, 1, 1]"
 
 
 def test_clocks_that_are_wrong_are_set_right(tmp_path: Path) -> None:
@@ -400,11 +400,11 @@ def test_clocks_that_are_wrong_are_set_right(tmp_path: Path) -> None:
     opened = read(tmp_path, jobs=1)
     traces = [opened.trace(rank) for rank in opened.ranks]
     shifts, _ = offsets(traces)
-    raw = [trace.base + trace.of(timeline).origin for trace in traces]
+    raw = [trace.base + timeline(trace).origin for trace in traces]
     ends: dict[str, list[list[int]]] = {"aligned": [], "raw": []}
     for trace, shift, first in zip(traces, shifts, raw, strict=True):
-        calls = trace.of(collective_calls).filter(kind="all_reduce").sort("seq", "start")
-        last = calls["end"].to_numpy() - trace.base - trace.of(timeline).origin
+        calls = collective_calls(trace).filter(kind="all_reduce").sort("seq", "start")
+        last = calls["end"].to_numpy() - trace.base - timeline(trace).origin
         ends["aligned"].append((last + shift).tolist())
         ends["raw"].append((last + first - raw[0]).tolist())
     spread = {name: float(np.median(np.ptp(np.array(each), axis=0))) for name, each in ends.items()}

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from kinetoscope.model.trace.derived import Derived
+from kinetoscope.model.trace.derived import DerivedCache
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ def words(count: int) -> np.ndarray:
 
 
 def test_what_was_asked_for_longest_ago_is_dropped_first() -> None:
-    kept = Derived(240)
+    kept = DerivedCache(240)
     for name in "abc":
         kept.keep((name,), words(10))
     assert kept[("a",)].size == 10
@@ -33,7 +33,7 @@ def test_what_was_asked_for_longest_ago_is_dropped_first() -> None:
 
 
 def test_the_last_answer_is_kept_whatever_its_size() -> None:
-    kept = Derived(100)
+    kept = DerivedCache(100)
     kept.keep(("small",), words(1))
     kept.keep(("large",), words(1000))
     assert (("small",) in kept, ("large",) in kept) == (False, True)
@@ -41,7 +41,7 @@ def test_the_last_answer_is_kept_whatever_its_size() -> None:
 
 
 def test_arrays_and_frames_inside_an_answer_count_and_cannot_be_changed() -> None:
-    kept = Derived(10**6)
+    kept = DerivedCache(10**6)
     frame = pl.DataFrame({"x": [1, 2, 3]})
     kept.keep(("fact",), (Fact(words(4), frame, "text"), 7, None))
     assert kept.nbytes == 32 + frame.estimated_size()
@@ -50,7 +50,7 @@ def test_arrays_and_frames_inside_an_answer_count_and_cannot_be_changed() -> Non
 
 
 def test_nothing_is_left_after_clearing() -> None:
-    kept = Derived(100)
+    kept = DerivedCache(100)
     kept.keep(("a",), words(2))
     kept.clear()
     assert ("a",) not in kept

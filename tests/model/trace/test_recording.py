@@ -109,7 +109,7 @@ def test_the_summary_adds_the_ranks_up_where_all_tell(tmp_path: Path) -> None:
 
 def test_a_step_that_was_cut_off_is_none(tmp_path: Path) -> None:
     cut = trace(tmp_path, {**WHOLE, "truncated": "SIGTERM"})
-    assert cut.of(steps, None).number.tolist() == [4, 5]
+    assert steps(cut, None).number.tolist() == [4, 5]
     assert cut.health["ENDED_EARLY"].message == (
         "The recording was ended early (SIGTERM): the step that ran then is cut off and counts as none."
     )
@@ -117,7 +117,7 @@ def test_a_step_that_was_cut_off_is_none(tmp_path: Path) -> None:
 
 def test_where_no_step_is_whole_all_stay(tmp_path: Path) -> None:
     cut = trace(tmp_path, {**WHOLE, "truncated": "exception:\n Error", "last_step": 3})
-    assert cut.of(steps, None).number.tolist() == [4, 5, 6]
+    assert steps(cut, None).number.tolist() == [4, 5, 6]
     assert cut.health["ENDED_EARLY"].message == (
         "The recording was ended early (exception: Error): it holds no step from start to end."
     )
@@ -125,5 +125,5 @@ def test_where_no_step_is_whole_all_stay(tmp_path: Path) -> None:
 
 def test_a_recording_that_ended_as_planned_says_nothing(tmp_path: Path) -> None:
     whole = trace(tmp_path, WHOLE)
-    assert whole.of(steps, None).number.tolist() == [4, 5, 6]
+    assert steps(whole, None).number.tolist() == [4, 5, 6]
     assert "ENDED_EARLY" not in whole.health

@@ -102,11 +102,11 @@ def test_events_come_back_as_json_would_give_them(trace: Trace) -> None:
 
 
 def test_what_was_derived_is_computed_once_until_it_is_forgotten(trace: Trace) -> None:
-    first = trace.of(steps)
-    assert trace.of(steps) is first
-    assert trace.of(steps, "op") is not first
+    first = steps(trace)
+    assert steps(trace) is first
+    assert steps(trace, "op") is not first
     trace.forget()
-    assert trace.of(steps) is not first
+    assert steps(trace) is not first
 
 
 def test_threads_that_ask_at_once_get_the_same_answer(trace: Trace) -> None:
@@ -131,7 +131,7 @@ def test_threads_that_ask_at_once_get_the_same_answer(trace: Trace) -> None:
 
 
 def test_columns_and_what_was_derived_cannot_be_changed(trace: Trace) -> None:
-    for array in (trace.start, trace.name, trace.values, trace.first, trace.kind, trace.of(steps).number):
+    for array in (trace.start, trace.name, trace.values, trace.first, trace.kind, steps(trace).number):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
 

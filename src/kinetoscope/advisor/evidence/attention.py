@@ -12,6 +12,7 @@ from kinetoscope.advisor.evidence.source_location import inside
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -45,9 +46,10 @@ class Attention:
     math: int
 
 
+@derived
 def unfused_attention(trace: Trace) -> Attention:
-    """Find it. Ask by `trace.of`."""
-    calls = trace.of(call_tree)
+    """Find it."""
+    calls = call_tree(trace)
     member = calls.member
     softmax = np.flatnonzero(
         member & rows_named(trace, _SOFTMAX.__contains__, EventKind.HOST_OP, holding=("softmax",))
@@ -64,7 +66,7 @@ def unfused_attention(trace: Trace) -> Attention:
     of_products[first] = of_products[last] = True
     of_products = inside(trace, of_products)
     between = _between(trace, first, last) & ~of_products
-    forward = trace.of(backward_links).forward
+    forward = backward_links(trace).forward
     linked = np.flatnonzero(forward >= 0)
     backward = np.zeros(len(trace), np.bool_)
     backward[linked] = between[forward[linked]]
@@ -134,7 +136,7 @@ def _sizes(value: Any, place: int) -> tuple[int, int] | None:
 def _between(trace: Trace, first: NDArray[np.int32], last: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Which calls run between two products on their thread: bool [events]."""
     found = np.zeros(len(trace), np.bool_)
-    calls = trace.of(call_tree)
+    calls = call_tree(trace)
     for track in np.unique(trace.track[first]).tolist():
         here = trace.track[first] == track
         rows = calls.order[calls.offsets[track] : calls.offsets[track + 1]]

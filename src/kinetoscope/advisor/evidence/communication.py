@@ -23,6 +23,7 @@ from kinetoscope.model.job import Partial
 from kinetoscope.model.matching.match import join, match
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
 
@@ -119,6 +120,7 @@ class Exchange:
         return _stretch(self.transfer + late.place, self.transfer + late.place + late.waiting)
 
 
+@derived
 def exchange(look: JobView) -> Exchange:
     """Asked by `look.of(exchange)`."""
     balance = look.ask("rank_balance").frame
@@ -206,7 +208,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     answer = for_matching(trace, select)
     windows = view.clipped(*view.steps.device)
-    does = trace.of(computation)
+    does = computation(trace)
     computing = covered(windows, does)
     calls = answer.frame
     start = calls["start"].to_numpy() - base_of(trace)
@@ -216,7 +218,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     begins = windows.start[place[inside]]
     done = covered(Intervals(begins, np.maximum(start[inside], begins)), does) if inside.any() else np.zeros(0)
     before[inside] = done / np.maximum(computing[place[inside]], 1)
-    has_device = len(trace.of(device_work)) > 0
+    has_device = len(device_work(trace)) > 0
     calls = calls.with_columns(
         before=pl.Series(before, nan_to_null=True),
         place=pl.Series(place, dtype=pl.Int64),

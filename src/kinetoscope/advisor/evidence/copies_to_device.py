@@ -17,6 +17,7 @@ from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.execution.call_tree import enclosing_op
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -57,24 +58,25 @@ class ToDevice:
         return len(self.work)
 
 
+@derived
 def copies_to_device(trace: Trace) -> ToDevice:
-    """Find them. Ask by `trace.of`."""
-    every, work = trace.of(copies), trace.of(device_work)
+    """Find them."""
+    every, work = copies(trace), device_work(trace)
     wanted = every.directions.index(_TO_DEVICE) if _TO_DEVICE in every.directions else -1
     mine = (every.direction == wanted) & (work.launch[every.work] >= 0)
     place, size = every.work[mine], every.bytes[mine]
     call = work.launch[place]
-    op = trace.of(enclosing_op)[call]
+    op = enclosing_op(trace)[call]
     pageable, pinned = (_named(trace, word)[work.rows[place]] for word in ("ageable", "inned"))
     wait = _waits(trace, call, op)
     return ToDevice(place, call, op, wait, size, pageable, pinned)
 
 
 def _waits(trace: Trace, call: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.int32]:
-    kinds = trace.of(call_kinds)
+    kinds = call_kinds(trace)
     streams = np.flatnonzero(np.isin(kinds, (CallKind.WAIT_FOR_STREAM, CallKind.WAIT_FOR_DEVICE))).astype(np.int32)
     streams = streams[np.argsort(trace.start[streams], kind="stable")]
-    around = trace.of(enclosing_op)[streams]
+    around = enclosing_op(trace)[streams]
     streams, around = streams[around >= 0], around[around >= 0]
     found = np.full(len(call), -1, np.int32)
     if len(streams) and len(call):
@@ -152,6 +154,6 @@ def link_rate(look: RankView, found: ToDevice) -> tuple[float, float]:
     if shown.sum() >= 3:
         rate = float(np.median(found.bytes[shown] / took[shown]))
         return 0.8 * rate, 1.2 * rate
-    names = [device.name for device in look.trace.of(devices)]
+    names = [device.name for device in devices(look.trace)]
     rates = [rate for words, rate in _LINKS for name in names if any(word in name for word in words)]
     return SLOWEST_LINK, max(rates[:1] or [60.0])

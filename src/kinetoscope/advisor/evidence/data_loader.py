@@ -13,6 +13,7 @@ from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.execution.call_tree import STEP, main_thread
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -53,7 +54,7 @@ def fetches(trace: Trace, name: str) -> NDArray[np.int64]:
     """Rows of the spans of a name on the main thread, in order of time."""
     rows = np.flatnonzero(
         rows_named(trace, name.__eq__, EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_LOADER,))
-        & (trace.track == trace.of(main_thread))
+        & (trace.track == main_thread(trace))
     )
     return rows[np.argsort(trace.start[rows], kind="stable")]
 
@@ -67,7 +68,7 @@ def loader_time(trace: Trace) -> Intervals:
 def gains_without(look: RankView, time: Intervals) -> NDArray[np.float64]:
     """How much shorter each selected step would be if the main thread had no such time, ns: float64 [steps]."""
     factors = look.factors()
-    factors.cut[look.trace.of(main_thread)] = time
+    factors.cut[main_thread(look.trace)] = time
     return look.gains(factors)
 
 
@@ -78,7 +79,7 @@ def sure(look: RankView) -> float:
 
 def confidence(look: RankView, known: Confidence) -> Confidence:
     """How sure a claim about data is: low where there is a device whose work, which may hide it, was not recorded."""
-    unseen = not look.has_device and (look.trace.of(devices) or len(look.trace.rows(EventKind.RUNTIME)))
+    unseen = not look.has_device and (devices(look.trace) or len(look.trace.rows(EventKind.RUNTIME)))
     return "low" if unseen else known
 
 
@@ -122,16 +123,17 @@ class Starts:
 
 def first_fetches(trace: Trace) -> NDArray[np.int64]:
     """Rows of the first fetch of each epoch, and of those that only find an epoch at its end."""
-    rows, over = fetches(trace, FROM_WORKERS), np.flatnonzero(trace.of(_ends_of_epochs))
-    return np.unique(np.concatenate([trace.of(starts).first, rows[over], rows[over + 1]]))
+    rows, over = fetches(trace, FROM_WORKERS), np.flatnonzero(_ends_of_epochs(trace))
+    return np.unique(np.concatenate([starts(trace).first, rows[over], rows[over + 1]]))
 
 
+@derived
 def _ends_of_epochs(trace: Trace) -> NDArray[np.bool_]:
     """Which fetches gave no batch: another one follows, and between them only seeds are drawn: bool [fetches]."""
     rows = fetches(trace, FROM_WORKERS)
     marks = rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
     drawing = np.isin(trace.name, trace.strings.codes(_DRAWING))
-    ops = (trace.kind == EventKind.HOST_OP) & (trace.track == trace.of(main_thread)) & ~marks & ~drawing
+    ops = (trace.kind == EventKind.HOST_OP) & (trace.track == main_thread(trace)) & ~marks & ~drawing
     ops[rows] = False
     begun = np.sort(trace.start[ops])
     over = np.zeros(len(rows), np.bool_)
@@ -141,14 +143,15 @@ def _ends_of_epochs(trace: Trace) -> NDArray[np.bool_]:
     return over
 
 
+@derived
 def starts(trace: Trace) -> Starts:
-    """Find them. Ask by `trace.of`.
+    """Find them.
 
     For new workers torch draws a seed: that tells them from workers that live on, if it takes as long as processes do.
     Where Python calls were recorded, the one that starts the workers tells.
     """
-    rows, over = fetches(trace, FROM_WORKERS), np.flatnonzero(trace.of(_ends_of_epochs))
-    on_main = trace.track == trace.of(main_thread)
+    rows, over = fetches(trace, FROM_WORKERS), np.flatnonzero(_ends_of_epochs(trace))
+    on_main = trace.track == main_thread(trace)
     seeds = np.sort(trace.start[on_main & (trace.name == trace.strings.code(_SEED)) & (trace.name >= 0)])
     place = np.searchsorted(seeds, trace.end[rows[over]])
     drawn = np.append(seeds, np.iinfo(np.int64).max)[place]

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -34,8 +35,9 @@ def is_elementwise(name: str) -> bool:
     return name in _FORWARD or _NODE.fullmatch(name) is not None
 
 
+@derived
 def elementwise_ops(trace: Trace) -> NDArray[np.bool_]:
-    """Which operators compute each element by itself: bool [events]. Ask by `trace.of`."""
+    """Which operators compute each element by itself: bool [events]."""
     return rows_named(trace, is_elementwise, EventKind.HOST_OP)
 
 
@@ -71,6 +73,7 @@ _VIEWS: Final = frozenset(
 )
 
 
+@derived
 def changes_nothing(trace: Trace) -> NDArray[np.bool_]:
-    """Which operators only look at the same elements in another way: bool [events]. Ask by `trace.of`."""
+    """Which operators only look at the same elements in another way: bool [events]."""
     return rows_named(trace, _VIEWS.__contains__, EventKind.HOST_OP)

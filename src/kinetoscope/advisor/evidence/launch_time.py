@@ -50,14 +50,14 @@ class LaunchingTime:
 
 def launching_time(look: RankView) -> LaunchingTime:
     """Find it for the selected steps."""
-    trace, found = look.trace, look.trace.of(launches)
+    trace, found = look.trace, launches(look.trace)
     calls = found.rows[look.view.host[found.rows]]
-    tree, waits = trace.of(call_tree), trace.of(host_waits)
-    asking = tree.member & np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)) & ~trace.of(is_data_loading)
+    tree, waits = call_tree(trace), host_waits(trace)
+    asking = tree.member & np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)) & ~is_data_loading(trace)
     asking &= ~rows_named(trace, lambda name: name.startswith(_MARKS), EventKind.HOST_OP, holding=_MARKS)
-    other = np.isin(trace.of(call_kinds), (CallKind.ALLOCATE, CallKind.FREE))
+    other = np.isin(call_kinds(trace), (CallKind.ALLOCATE, CallKind.FREE))
     other[waits.call] = True
-    other |= trace.of(is_data_loading) | (asking & (trace.of(self_times) > _SLOW))
+    other |= is_data_loading(trace) | (asking & (self_times(trace) > _SLOW))
     stretches = {}
     for track in np.unique(trace.track[calls]).tolist():
         here = trace.track == track
@@ -67,6 +67,6 @@ def launching_time(look: RankView) -> LaunchingTime:
         short = pauses.end - pauses.start <= _PAUSE
         bridged = merge(spans, Intervals(pauses.start[short], pauses.end[short]))
         others = np.flatnonzero(other & here)
-        without = merge(union(trace.start[others], trace.end[others]), trace.of(capturing))
+        without = merge(union(trace.start[others], trace.end[others]), capturing(trace))
         stretches[track] = intersection(difference(bridged, without), look.inside)
     return LaunchingTime(calls, stretches)

@@ -40,8 +40,8 @@ class Use:
 
 def memory_use(look: RankView) -> list[Use]:
     """Of each device whose allocator said how much was in use; not of the host."""
-    trace, found = look.trace, look.trace.of(memory_instants)
-    total = {device.number: device.memory or 0 for device in trace.of(devices)}
+    trace, found = look.trace, memory_instants(look.trace)
+    total = {device.number: device.memory or 0 for device in devices(trace)}
     ends = look.view.steps.host.end
     uses = []
     for device, (kind, number) in enumerate(found.devices):
@@ -71,7 +71,7 @@ def allocator_calls(trace: Trace) -> NDArray[np.int64]:
 
     Those that take it from a pool of the driver's own (`cudaMallocAsync`) are cheap, and left out.
     """
-    allocating = np.isin(trace.of(call_kinds), (CallKind.ALLOCATE, CallKind.FREE))
+    allocating = np.isin(call_kinds(trace), (CallKind.ALLOCATE, CallKind.FREE))
     pooled = rows_named(trace, lambda name: "Async" in name, EventKind.RUNTIME, holding=("Async",))
     return np.flatnonzero(allocating & ~pooled)
 

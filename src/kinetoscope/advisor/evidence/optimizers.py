@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.source_location import inside
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -38,23 +39,27 @@ class Spans:
     name: str
 
 
+@derived
 def optimizer_steps(trace: Trace) -> Spans:
-    """Those of `Optimizer.step`. Ask by `trace.of`."""
+    """Those of `Optimizer.step`."""
     return _spans(trace, _STEP)
 
 
+@derived
 def zero_grads(trace: Trace) -> Spans:
-    """Those of `Optimizer.zero_grad`. Ask by `trace.of`."""
+    """Those of `Optimizer.zero_grad`."""
     return _spans(trace, _ZERO)
 
 
+@derived
 def works_on_all(trace: Trace) -> NDArray[np.bool_]:
-    """Which operators work on many parameters at once: bool [events]. Ask by `trace.of`."""
+    """Which operators work on many parameters at once: bool [events]."""
     return rows_named(trace, lambda name: name.startswith(_MANY), EventKind.HOST_OP, holding=_MANY)
 
 
+@derived
 def zeroes(trace: Trace) -> NDArray[np.bool_]:
-    """Which operators set a tensor to zero: bool [events]. Ask by `trace.of`."""
+    """Which operators set a tensor to zero: bool [events]."""
     return rows_named(trace, _ZEROS.__contains__, EventKind.HOST_OP, holding=("zero_",))
 
 

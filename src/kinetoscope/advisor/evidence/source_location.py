@@ -14,6 +14,7 @@ from kinetoscope.model.execution.call_stacks import DEEPEST, Source, frame_text,
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -34,8 +35,9 @@ class Spot(NamedTuple):
         return f" in {place(self.file, self.line)}" if self.file else ""
 
 
+@derived
 def user_frames(trace: Trace) -> NDArray[np.bool_]:
-    """Which events are Python calls of functions that are the user's own: bool [events]. Ask by `trace.of`."""
+    """Which events are Python calls of functions that are the user's own: bool [events]."""
     return rows_named(
         trace, lambda name: user_source(frame_text(name)).file is not None, EventKind.PYTHON, holding=(_PYTHON,)
     )
@@ -43,7 +45,7 @@ def user_frames(trace: Trace) -> NDArray[np.bool_]:
 
 def frame_of(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
     """The user's function that each call was made from, of the backward pass the forward one: int32, −1 unknown."""
-    return ancestor(trace.of(belongs_to), trace.of(user_frames))[rows]
+    return ancestor(belongs_to(trace), user_frames(trace))[rows]
 
 
 def spot(trace: Trace, row: int) -> Spot:
@@ -58,7 +60,7 @@ def source_of(trace: Trace, row: int) -> Source:
 
     Found by climbing from the one event, where `model.execution.call_stacks.call_stacks` puts together those of all.
     """
-    parent = trace.of(call_tree).parent
+    parent = call_tree(trace).parent
     for _ in range(DEEPEST):
         if row < 0:
             break
@@ -75,11 +77,11 @@ def source_of(trace: Trace, row: int) -> Source:
 
 def inside(trace: Trace, calls: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which events are some calls, or lie in them: bool [events]."""
-    return np.asarray(ancestor(trace.of(call_tree).parent, calls) >= 0)
+    return np.asarray(ancestor(call_tree(trace).parent, calls) >= 0)
 
 
 def launched_in(trace: Trace, calls: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which device work was launched by events of these (`inside`): bool [work]."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     event = np.where(work.launch >= 0, work.launch, work.op)
     return np.asarray((event >= 0) & calls[event]) if len(trace) else np.zeros(0, np.bool_)

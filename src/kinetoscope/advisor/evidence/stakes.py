@@ -14,6 +14,7 @@ from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.device.launches import launches
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.flops.rates import is_host_only
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -63,14 +64,15 @@ def nothing_changes(look: RankView) -> Factors:
 
     How long they took is not the host's own time but the device's, which is about to change.
     """
-    factors, (calls, left) = look.factors(), look.trace.of(_held_up)
+    factors, (calls, left) = look.factors(), _held_up(look.trace)
     factors.host[calls] = left
     return factors
 
 
+@derived
 def _held_up(trace: Trace) -> tuple[NDArray[np.int64], Floats]:
     """Launch calls that wait for room in a queue: rows, and what part of their time is their own."""
-    found, work = trace.of(launches), trace.of(device_work)
+    found, work = launches(trace), device_work(trace)
     took = (trace.end - trace.start)[found.rows]
     if not len(took):
         return np.empty(0, np.int64), np.empty(0)
@@ -89,4 +91,4 @@ def without(factors: Factors, work: Bools, left: float | Floats) -> None:
 
 def says_who_computes(look: RankView) -> bool:
     """Is there device work, or nothing of a device at all? Else the trace does not show what computes when."""
-    return look.count > 0 and (look.has_device or look.trace.of(is_host_only))
+    return look.count > 0 and (look.has_device or is_host_only(look.trace))

@@ -40,7 +40,7 @@ def blocking_copies(look: RankView) -> Iterator[Claim]:
 
     What to do. Copy without blocking, from pinned memory.
     """
-    found = look.trace.of(copies_to_device)
+    found = copies_to_device(look.trace)
     which = np.flatnonzero(selected(look, found) & ~found.pageable & (found.wait >= 0))
     if not len(which):
         return

@@ -35,7 +35,7 @@ def communication_of_one_rank(look: RankView) -> Iterator[Claim]:
         return
     base = base_of(look.trace)
     spans = union(calls["start"].to_numpy() - base, calls["end"].to_numpy() - base)
-    exposed = intersection(difference(spans, look.trace.of(computation)), look.inside)
+    exposed = intersection(difference(spans, computation(look.trace)), look.inside)
     sums = look.sums(exposed)
     if not look.count or float(np.mean(sums)) < _LEAST * look.step:
         return

@@ -109,7 +109,7 @@ def _regions(trace: Trace) -> NDArray[np.bool_]:
 
 
 def _broken(look: RankView) -> Iterator[Claim]:
-    trace, track = look.trace, look.trace.of(main_thread)
+    trace, track = look.trace, main_thread(look.trace)
     rows = np.flatnonzero(_regions(trace) & look.view.host & (trace.track == track)).astype(np.int32)
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     codes = np.array([_code(trace, int(code)) for code in trace.name[rows].tolist()], np.int64)

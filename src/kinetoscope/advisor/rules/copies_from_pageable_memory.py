@@ -43,7 +43,7 @@ def copies_from_pageable_memory(look: RankView) -> Iterator[Claim]:
     What to do. Let the loader pin its batches, in a thread of its own, and copy them without blocking.
     """
     trace = look.trace
-    found = trace.of(copies_to_device)
+    found = copies_to_device(trace)
     which = np.flatnonzero(selected(look, found) & found.pageable & ((found.bytes >= LARGE) | (found.bytes < 0)))
     if not len(which):
         return

@@ -94,7 +94,7 @@ def exposed_communication(look: JobView) -> Iterator[Claim]:
     """
     if look.program in ("serving", "inference"):  # what is reduced there is needed at once
         return
-    found = look.of(exchange)
+    found = exchange(look)
     for gradients in _gradients(found):
         yield from _late(found, gradients)
         yield from _many_bytes(found, gradients)

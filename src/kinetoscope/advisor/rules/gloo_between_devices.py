@@ -36,7 +36,7 @@ def gloo_between_devices(look: JobView) -> Iterator[Claim]:
 
     What to do. Make the process group with the backend of the devices. Keep gloo for objects and barriers of the host.
     """
-    found = look.of(exchange)
+    found = exchange(look)
     slow = found.collectives.filter("on_host")
     if not len(slow):
         return

@@ -43,14 +43,14 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
     What to do. Let `zero_grad` drop the gradients, which is the default from torch 2.0 on.
     """
     trace = look.trace
-    spans = trace.of(zero_grads)
-    chosen = spans.inside & trace.of(zeroes) & look.view.host
+    spans = zero_grads(trace)
+    chosen = spans.inside & zeroes(trace) & look.view.host
     if not says_who_computes(look) or not chosen.any():
         return
     zeros = spans.inside & look.view.host
     additions = _additions(look) & look.view.host
     most = _gains(look, zeros | additions)
-    once = int((additions & _named_add(trace)).sum()) <= _ONCE * int((chosen & ~trace.of(works_on_all)).sum())
+    once = int((additions & _named_add(trace)).sum()) <= _ONCE * int((chosen & ~works_on_all(trace)).sum())
     sure = most if once else _gains(look, zeros)
     if not look.has_device:
         sure = np.zeros_like(most)
@@ -77,7 +77,7 @@ def _additions(look: RankView) -> NDArray[np.bool_]:
     """What adds to gradients in the backward pass: bool [events]."""
     trace = look.trace
     nodes = rows_named(trace, lambda name: _ACCUMULATE in name, EventKind.HOST_OP, holding=(_ACCUMULATE,))
-    return inside(trace, _named_add(trace) & inside(trace, nodes) & (trace.of(call_tree).parent >= 0))
+    return inside(trace, _named_add(trace) & inside(trace, nodes) & (call_tree(trace).parent >= 0))
 
 
 def _named_add(trace: Trace) -> NDArray[np.bool_]:

@@ -40,7 +40,7 @@ def images_copied_as_floats(look: RankView) -> Iterator[Claim]:
     What to do. Send the bytes, and convert and normalize on the device, where it costs next to nothing.
     """
     trace = look.trace
-    found = trace.of(copies_to_device)
+    found = copies_to_device(trace)
     likely = selected(look, found) & (found.op >= 0) & ((found.bytes >= LARGE) | (found.bytes < 0))
     factor, channels = _shrunk(look, found, np.flatnonzero(likely))
     which = np.flatnonzero(factor < 1)

@@ -64,7 +64,7 @@ def kernels_that_leave_the_device_empty(look: RankView) -> Iterator[Claim]:
     long = look.view.work & work.of(WorkKind.COMPUTATION) & (work.duration >= _LONG)
     few = long & (blocks > 0) & (blocks < 1)
     yield from _claims(look, few, np.maximum(blocks, _LEAST), sure=_SURE)
-    thin = long & (blocks >= 1) & (occupancy > 0) & (occupancy < _LOW) & (trace.of(kernel_units) != YES)
+    thin = long & (blocks >= 1) & (occupancy > 0) & (occupancy < _LOW) & (kernel_units(trace) != YES)
     yield from _claims(look, thin, occupancy / _ENOUGH, sure=0.0)
 
 
@@ -75,7 +75,7 @@ def _blocks(look: RankView) -> Floats:
     grids = arguments.codes(trace, "grid", work.rows)
     codes, place = np.unique(grids, return_inverse=True)
     size = np.array([_size(trace.strings.nested(code)) if code >= 0 else np.nan for code in codes.tolist()])[place]
-    for device in trace.of(devices):
+    for device in devices(trace):
         here = np.isnan(blocks) & (work.device == device.number)
         blocks[here] = size[here] / device.multiprocessors if device.multiprocessors else np.nan
     return blocks

@@ -64,7 +64,7 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
     stake = stake_over(look, _SURE * gains - gaps, gains, exposed)
     if not is_worth_it(look, stake):
         return
-    all_launches = look.trace.of(launches)
+    all_launches = launches(look.trace)
     busy = all_launches.busy[np.isin(all_launches.rows, found.calls) & (all_launches.first >= 0)]
     longest = int(np.argmax(exposed.end - exposed.start))
     start, end = look.shown(exposed.start[longest], exposed.end[longest])

@@ -45,9 +45,9 @@ def launches_that_wait(look: RankView) -> Iterator[Claim]:
     What to do. Take `CUDA_LAUNCH_BLOCKING` (`AMD_SERIALIZE_KERNEL`, `HIP_LAUNCH_BLOCKING`) out of the environment: it
     is for finding errors.
     """
-    trace, work = look.trace, look.trace.of(device_work)
+    trace, work = look.trace, device_work(look.trace)
     kernels = np.flatnonzero(look.view.work & work.of(WorkKind.COMPUTATION) & (work.launch >= 0))
-    kernels = kernels[trace.of(call_kinds)[work.launch[kernels]] == CallKind.LAUNCH]
+    kernels = kernels[call_kinds(trace)[work.launch[kernels]] == CallKind.LAUNCH]
     calls = work.launch[kernels]
     if not look.count or len(kernels) < _FEWEST * look.count:
         return

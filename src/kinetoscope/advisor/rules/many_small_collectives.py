@@ -48,7 +48,7 @@ def many_small_collectives(look: JobView) -> Iterator[Claim]:
 
     What to do. Larger buckets (bucket_cap_mb); torch.distributed's coalescing manager; one flat tensor instead of many.
     """
-    found = look.of(exchange)
+    found = exchange(look)
     small = found.collectives.filter(
         (pl.col("bytes") <= _SMALL)
         & (pl.col("bytes") > 0)

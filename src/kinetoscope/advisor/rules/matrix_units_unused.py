@@ -68,7 +68,7 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
 
     What to do. Allow TF32, or train in BF16 with autocast (FP16 and a gradient scaler before Ampere).
     """
-    numbers = [each.number for each in look.trace.of(devices) if (each.capability or (0, 0)) >= _CAPABLE
+    numbers = [each.number for each in devices(look.trace) if (each.capability or (0, 0)) >= _CAPABLE
                and "AMD" not in each.name]  # fmt: skip
     if not look.has_device or not look.count or not numbers:
         return
@@ -80,7 +80,7 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
         return
     has_tf32 = _has_tf32(look, numbers)
     low, high = nothing_changes(look), nothing_changes(look)
-    others = look.work.of(WorkKind.COMPUTATION) & ~launched_in(look.trace, look.trace.of(optimizer_steps).inside)
+    others = look.work.of(WorkKind.COMPUTATION) & ~launched_in(look.trace, optimizer_steps(look.trace).inside)
     others &= ~concerned & (not has_tf32 and spans.length > _MUCH * look.inside.length)
     low.work[:], high.work[:] = at_most, np.where(others, _OTHERS, at_least)
     stake = stake_over(look, look.gains(low), look.gains(high), spans)
@@ -109,7 +109,7 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
 
 
 def _has_tf32(look: RankView, numbers: list[int]) -> bool:
-    return any((each.capability or (0, 0)) >= (8, 0) for each in look.trace.of(devices) if each.number in numbers)
+    return any((each.capability or (0, 0)) >= (8, 0) for each in devices(look.trace) if each.number in numbers)
 
 
 def _left(look: RankView, rates: FlopRates, numbers: list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -81,12 +81,12 @@ def optimizer_by_parameter(look: RankView) -> Iterator[Claim]:
     2.0 on, and only if all parameters are plain tensors there.
     """
     trace = look.trace
-    spans = trace.of(optimizer_steps)
+    spans = optimizer_steps(trace)
     if not says_who_computes(look) or "Fused" in spans.name:
         return
     within = spans.inside & look.view.host
     ops = _direct(look, within)
-    alone = ops & ~trace.of(works_on_all)
+    alone = ops & ~works_on_all(trace)
     count = int(alone.sum())
     if count < _FEWEST * look.count or count < 0.8 * int(ops.sum()):
         return
@@ -115,10 +115,10 @@ def optimizer_by_parameter(look: RankView) -> Iterator[Claim]:
 
 def _direct(look: RankView, within: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The operators that the spans call, not those that these call; in files of 2021 the spans are operators too."""
-    trace, parent = look.trace, look.trace.of(call_tree).parent
-    spans = trace.of(optimizer_steps).rows
+    trace, parent = look.trace, call_tree(look.trace).parent
+    spans = optimizer_steps(trace).rows
     if not (trace.kind[spans] == EventKind.HOST_OP).any():
-        return np.asarray(within & trace.of(outermost_ops))
+        return np.asarray(within & outermost_ops(trace))
     return np.asarray(within & (trace.kind == EventKind.HOST_OP) & (parent >= 0) & spans[parent])
 
 

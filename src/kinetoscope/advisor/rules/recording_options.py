@@ -42,10 +42,10 @@ def recording_options(look: RankView) -> Iterator[Claim]:
 
 
 def _lacks(look: RankView) -> Iterator[tuple[str, str]]:
-    trace, known = look.trace, look.trace.of(recorded_options)
+    trace, known = look.trace, recorded_options(look.trace)
     if not len(trace.rows(EventKind.HOST_OP)):
         return
-    if not look.has_device and (trace.of(devices) or len(trace.rows(EventKind.RUNTIME))):
+    if not look.has_device and (devices(trace) or len(trace.rows(EventKind.RUNTIME))):
         yield "device work", "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
     if "record_shapes" not in known:
         yield "shapes of inputs", "record_shapes=True"

@@ -32,7 +32,7 @@ def recording_without_steps(look: RankView) -> Iterator[Claim]:
     trace = look.trace
     steps = look.view.steps
     lacks: list[str] = []
-    known = trace.of(recording)
+    known = recording(trace)
     if known is not None and known.truncated:
         lacks.append("it was ended early")
     elif not look.is_whole:
@@ -41,7 +41,7 @@ def recording_without_steps(look: RankView) -> Iterator[Claim]:
         lacks.append("no steps are marked, so that all of it counts as one")
     elif look.count < _FEWEST and look.select.time is None:
         lacks.append(f"only {many(look.count, 'step')} can be looked at")
-    if not lacks or not (trace.of(call_tree).member.any() or look.has_device):
+    if not lacks or not (call_tree(trace).member.any() or look.has_device):
         return
     yield Claim(
         message=f"The recording says little about an average step: {joined(lacks)}.",

@@ -99,7 +99,7 @@ def _products(look: RankView, rates: FlopRates) -> NDArray[np.int64]:
     calls = np.flatnonzero(np.isin(rates.precision, half) & rates.ran & (rates.device_time >= _LONG))
     names = np.array([each.name in _PRODUCTS for each in rates.counts.variants], np.bool_)
     calls = calls[names[rates.variant[calls]]] if len(names) else calls[:0]
-    return calls[~look.trace.of(unfused_attention).products[rates.rows[calls]]]
+    return calls[~unfused_attention(look.trace).products[rates.rows[calls]]]
 
 
 def _unfit(
@@ -165,7 +165,7 @@ def _left(
     work = np.flatnonzero((of_call >= 0) & look.work.of(WorkKind.COMPUTATION) & rates.work)
     call = of_call[work]
     left = np.array([_LEFT[int(each)] for each in aligned])[call]
-    without = look.trace.of(kernel_units)[work] == NO
+    without = kernel_units(look.trace)[work] == NO
     left[without] = _LEFT_WITHOUT
     ideal = rates.ideal[calls] / _BEST / np.maximum(rates.device_time[calls], 1)
     bound = np.minimum(np.nan_to_num(ideal, nan=0.0), 1.0)[call]

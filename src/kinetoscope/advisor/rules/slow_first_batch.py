@@ -37,7 +37,7 @@ def slow_first_batch(look: RankView) -> Iterator[Claim]:
 
     What to do. Let the workers live on; of short epochs, join several.
     """
-    trace, found = look.trace, look.trace.of(starts)
+    trace, found = look.trace, starts(look.trace)
     if not len(found):
         return
     rows, last = fetches(trace, FROM_WORKERS), found.last[found.last >= 0]

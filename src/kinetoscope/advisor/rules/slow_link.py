@@ -42,7 +42,7 @@ def slow_link(look: JobView) -> Iterator[Claim]:
     What to do. Find the machine that the slow groups share; compare `nvidia-smi topo -m` and the counters of its
     network cards with a good one; run nccl-tests on it. Leave it out until it is mended.
     """
-    found = look.of(exchange)
+    found = exchange(look)
     table = found.collectives.filter(
         (pl.col("bytes") >= _LARGE) & pl.col("transfer").is_not_null() & ~pl.col("on_host")
         & ~pl.col("kind").is_in(PAIRWISE)

@@ -114,10 +114,10 @@ def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
 
 def _runs(look: RankView) -> _Runs:
     trace = look.trace
-    own = trace.of(optimizer_steps).inside | trace.of(zero_grads).inside
-    rows = np.flatnonzero(trace.of(outermost_ops) & look.view.host & ~trace.of(changes_nothing) & ~own).astype(np.int32)
+    own = optimizer_steps(trace).inside | zero_grads(trace).inside
+    rows = np.flatnonzero(outermost_ops(trace) & look.view.host & ~changes_nothing(trace) & ~own).astype(np.int32)
     rows = rows[np.lexsort((rows, trace.start[rows], trace.track[rows]))]
-    fits = trace.of(elementwise_ops)[rows]
+    fits = elementwise_ops(trace)[rows]
     apart = np.ones(len(rows), np.bool_)
     apart[1:] = (trace.track[rows[1:]] != trace.track[rows[:-1]]) | (
         trace.start[rows[1:]] - trace.end[rows[:-1]] > _PAUSE
@@ -144,7 +144,7 @@ def _times(look: RankView) -> NDArray[np.int64]:
     if not look.has_device:
         return trace.end - trace.start
     event = np.where(work.launch >= 0, work.launch, work.op)
-    top = np.where(event >= 0, trace.of(outermost_op)[event], np.int32(-1))
+    top = np.where(event >= 0, outermost_op(trace)[event], np.int32(-1))
     return sum_by(top.astype(np.int32), len(trace), work.duration)
 
 
@@ -163,7 +163,7 @@ def _some_left(look: RankView, runs: _Runs, gone: NDArray[np.bool_], kernels: ND
     of_row = np.ones(len(trace))
     of_row[runs.rows] = np.clip((_PASSES - 1) / (counts - 1), _TINY_LEFT, 1.0)  # one of them is kept whole
     event = np.where(work.launch >= 0, work.launch, work.op)
-    left = of_row[trace.of(outermost_op)[event]]
+    left = of_row[outermost_op(trace)[event]]
     left[work.duration < _TINY] = _TINY_LEFT
     without(factors, kernels, left[kernels])
     return factors

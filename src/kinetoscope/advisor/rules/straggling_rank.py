@@ -80,7 +80,7 @@ def straggling_rank(look: JobView) -> Iterator[Claim]:
 
     What to do. Look at that rank: its loader, its host, its device, in the analysis that is named.
     """
-    found = look.of(exchange)
+    found = exchange(look)
     for late in found.late:
         words = _CAUSES.get(late.cause, _UNKNOWN)
         yield Claim(

@@ -39,7 +39,7 @@ def uneven_work(look: JobView) -> Iterator[Claim]:
     What to do. Sort samples by length into buckets, and give all ranks batches of the same bucket in a step; or fill
     batches by tokens instead of by samples.
     """
-    found = look.of(exchange)
+    found = exchange(look)
     if found.ranks < 2 or found.rest <= 0 or found.pipeline:
         return
     work = found.balance.with_columns(work=pl.col("computation") + pl.col("overlap"))

@@ -65,7 +65,7 @@ def unexplained_host_time(look: RankView) -> Iterator[Claim]:
     """
     if not says_who_computes(look) or not look.is_whole:
         return
-    gaps, track = _gaps(look), look.trace.of(main_thread)
+    gaps, track = _gaps(look), main_thread(look.trace)
     if not len(gaps.start) or gaps.length < _SHARE * look.inside.length:
         return
     around = _around(look.trace, track, gaps)
@@ -84,7 +84,7 @@ def _gaps(look: RankView) -> Intervals:
     trace = look.trace
     explained = np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME, EventKind.OVERHEAD))
     explained &= ~rows_named(trace, lambda name: name.startswith(_MARKS), EventKind.HOST_OP, holding=_MARKS)
-    explained |= trace.of(is_data_loading)
+    explained |= is_data_loading(trace)
     explained |= rows_named(trace, "Python GC".__eq__, EventKind.PYTHON, EventKind.ANNOTATION, holding=("Python GC",))
     explained |= rows_named(trace, lambda name: name.startswith(("gloo:", "nccl:")), EventKind.ANNOTATION,
                             holding=("gloo:", "nccl:"))  # fmt: skip
@@ -101,7 +101,7 @@ _MARKS: Final = (STEP, "[pl][", "Optimizer.")
 
 def _around(trace: Trace, track: int, gaps: Intervals) -> NDArray[np.int32]:
     """The call that most of each gap lies in: the outermost of those that fit into it, else the innermost around it."""
-    calls = trace.of(call_tree)
+    calls = call_tree(trace)
     middle = (gaps.start + gaps.end) // 2
     row = enclosing(
         calls.order,
@@ -154,8 +154,8 @@ def _neighbours(look: RankView, gaps: Intervals) -> tuple[list[str], list[str]]:
     trace = look.trace
     rows = np.flatnonzero(
         np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME))
-        & (trace.of(call_tree).depth >= 0)
-        & (trace.track == trace.of(main_thread))
+        & (call_tree(trace).depth >= 0)
+        & (trace.track == main_thread(trace))
         & look.view.host
     )
     hosts = look.view.steps.host
@@ -198,7 +198,7 @@ def _claims(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: s
     row = int(around[longest])
     where = spot(trace, row) if row >= 0 else Spot()
     count = len(gaps.start) / look.count
-    unknown = "" if "with_stack" in trace.of(recorded_options) else f" {unrecorded('Python calls')}"
+    unknown = "" if "with_stack" in recorded_options(trace) else f" {unrecorded('Python calls')}"
     yield Claim(
         message=f"{label} runs while nothing is computed. It takes {shown(look.each_step(gaps.length), 'ns')} of"
         " each step"

@@ -50,7 +50,7 @@ def unfused_attention(look: RankView) -> Iterator[Claim]:
     """
     if not says_who_computes(look):
         return
-    trace, found = look.trace, look.trace.of(find)
+    trace, found = look.trace, find(look.trace)
     chosen = np.flatnonzero(look.view.host[found.softmax])
     if not len(chosen):
         return

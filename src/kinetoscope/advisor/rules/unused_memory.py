@@ -114,7 +114,7 @@ def _gains(look: RankView, now: NDArray[np.float64], times: int, *, surely: bool
     loads = np.concatenate([fetches(look.trace, IN_PROCESS), fetches(look.trace, FROM_WORKERS)])
     loading = np.zeros(len(look.trace), np.bool_)
     loading[loads] = True
-    factors.host[ancestor(look.trace.of(call_tree).parent, loading) >= 0] = float(times)
+    factors.host[ancestor(call_tree(look.trace).parent, loading) >= 0] = float(times)
     return now - (now - look.gains(factors)) / times
 
 
@@ -124,7 +124,7 @@ def _grows(look: RankView) -> NDArray[np.bool_]:
     marks = rows_named(
         trace, lambda name: name.startswith(_OPTIMIZER), EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_OPTIMIZER,)
     )
-    inside = ancestor(trace.of(call_tree).parent, marks) >= 0
+    inside = ancestor(call_tree(trace).parent, marks) >= 0
     updating = (work.launch >= 0) & inside[work.launch]
     return np.asarray(work.of(WorkKind.COMPUTATION, WorkKind.MEMCPY) & ~updating)
 
@@ -132,7 +132,7 @@ def _grows(look: RankView) -> NDArray[np.bool_]:
 def _launching(look: RankView) -> Intervals:
     """The devices' idle time in which the host neither waits, nor loads data, nor is in calls of the allocator."""
     trace = look.trace
-    other = np.flatnonzero(np.isin(trace.of(call_kinds), (*WAITS, CallKind.ALLOCATE, CallKind.FREE)))
+    other = np.flatnonzero(np.isin(call_kinds(trace), (*WAITS, CallKind.ALLOCATE, CallKind.FREE)))
     return difference(look.idle, merge(look.spans(other), loader_time(trace)))
 
 

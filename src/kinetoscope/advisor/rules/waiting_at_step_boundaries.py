@@ -46,7 +46,7 @@ def waiting_at_step_boundaries(look: JobView) -> Iterator[Claim]:
     What to do. Let all ranks do their part of it at the same time, or another thread or process do it while training
     goes on (asynchronous checkpoints); collect garbage on all ranks in the same step.
     """
-    found = look.of(exchange)
+    found = exchange(look)
     if found.rest <= 0 or found.ranks < 2 or found.pipeline:
         return
     named = [late.rank for late in found.late]

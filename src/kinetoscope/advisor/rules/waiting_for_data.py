@@ -22,6 +22,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, covered, diffe
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import STEP, call_tree, main_thread
 from kinetoscope.model.steps.data_loading import gap_spans, waits_for_data
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -87,7 +88,7 @@ def waiting_for_data(look: RankView) -> Iterator[Claim]:
 def _waiting(look: RankView) -> tuple[Intervals | None, int, Confidence]:
     """When the main thread waits, the Python call that shows it best (−1 for none), and how sure that is."""
     trace, loading = look.trace, loader_time(look.trace)
-    calls = _outermost(trace, np.flatnonzero(trace.of(waits_for_data) | trace.of(_reads)))
+    calls = _outermost(trace, np.flatnonzero(waits_for_data(trace) | _reads(trace)))
     calls = calls[covered(Intervals(trace.start[calls], trace.end[calls]), loading) == 0]
     if len(calls):
         time = intersection(union(trace.start[calls], trace.end[calls]), union(*look.view.steps.host))
@@ -100,21 +101,22 @@ def _waiting(look: RankView) -> tuple[Intervals | None, int, Confidence]:
     start, end = gaps.start[places], gaps.end[places]
     first = _first_copies(trace, start, end)
     own = (first >= 0) & (covered(Intervals(start, end), loading) == 0)
-    busy = trace.of(_busy)
+    busy = _busy(trace)
     time = difference(union(start[own], first[own]), busy)
     return time, -1, "low" if np.any(trace.kind == EventKind.PYTHON) else "medium"
 
 
 def _outermost(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Of calls on the main thread those that lie in no other of them."""
-    rows = rows[trace.track[rows] == trace.of(main_thread)]
+    rows = rows[trace.track[rows] == main_thread(trace)]
     wanted = np.zeros(len(trace), np.bool_)
     wanted[rows] = True
-    parent = trace.of(call_tree).parent
+    parent = call_tree(trace).parent
     inside = (parent[rows] >= 0) & (ancestor(parent, wanted)[parent[rows]] >= 0)
     return rows[~inside]
 
 
+@derived
 def _reads(trace: Trace) -> NDArray[np.bool_]:
     """Which Python calls and spans read data or decode it: bool [events]."""
     return rows_named(
@@ -129,9 +131,9 @@ def _reads(trace: Trace) -> NDArray[np.bool_]:
 
 def _first_copies(trace: Trace, start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
     """When in each span the first copy to a device is asked for, −1 where none is: int64 [spans], ns."""
-    found = trace.of(copies_to_device)
+    found = copies_to_device(trace)
     rows = np.where(found.op >= 0, found.op, found.call)
-    asked = np.sort(trace.start[rows[trace.track[rows] == trace.of(main_thread)]])
+    asked = np.sort(trace.start[rows[trace.track[rows] == main_thread(trace)]])
     place = np.searchsorted(asked, start)
     there = place < len(asked)
     first = np.full(len(start), -1, np.int64)
@@ -139,11 +141,12 @@ def _first_copies(trace: Trace, start: NDArray[np.int64], end: NDArray[np.int64]
     return np.where(first < end, first, -1)
 
 
+@derived
 def _busy(trace: Trace) -> Intervals:
     """When the main thread is in an operator or a call of the runtime."""
     marks = rows_named(trace, lambda name: name.startswith((STEP, "[pl][")), EventKind.HOST_OP, holding=(STEP, "[pl]["))
     kinds = (trace.kind == EventKind.HOST_OP) | (trace.kind == EventKind.RUNTIME)
-    rows = kinds & ~marks & (trace.track == trace.of(main_thread))
+    rows = kinds & ~marks & (trace.track == main_thread(trace))
     return union(trace.start[rows], trace.end[rows])
 
 
@@ -153,7 +156,7 @@ def _by(trace: Trace, source: int) -> str:
 
 def _evidence(look: RankView, source: int, time: Intervals) -> Evidence:
     if source >= 0:
-        caller = source_of(look.trace, int(look.trace.of(call_tree).parent[source]))
+        caller = source_of(look.trace, int(call_tree(look.trace).parent[source]))
         shown_there = seen(look, source, "the longest of these calls", "flame")
         return replace(shown_there, file=caller.file or "", line=caller.line or 0)
     longest = int(np.argmax(time.end - time.start))

@@ -112,18 +112,18 @@ def waiting_for_the_device(look: RankView) -> Iterator[Claim]:
 
 
 def _sites(look: RankView) -> list[_Site]:
-    trace, waits = look.trace, look.trace.of(host_waits)
+    trace, waits = look.trace, host_waits(look.trace)
     chosen = np.flatnonzero(look.view.host[waits.call] & ~_others(trace)[waits.call])
     calls = waits.call[chosen]
     if not len(calls):
         return []
-    top = trace.of(outermost_op)[calls]
+    top = outermost_op(trace)[calls]
     top = np.where(top >= 0, top, calls).astype(np.int32)
     frame = frame_of(trace, calls)
     codes, first = group(
         trace.name[top].astype(np.int64), np.where(frame >= 0, trace.name[frame], np.int32(-1)).astype(np.int64)
     )
-    after = trace.of(idle_after)[chosen]
+    after = idle_after(trace)[chosen]
     idle = sum_by(codes, len(first), after)
     order = [place for place in np.argsort(-idle, kind="stable").tolist() if idle[place] >= _LEAST * look.inside.length]
     return [_Site(calls[codes == place], top[codes == place], after[codes == place]) for place in order[:_MOST_SITES]]
@@ -131,7 +131,7 @@ def _sites(look: RankView) -> list[_Site]:
 
 def _others(trace: Trace) -> NDArray[np.bool_]:
     """Calls that other rules are about: those around copies to the device, in loaders and collectives; frees."""
-    work, waits, op = trace.of(device_work), trace.of(host_waits), trace.of(enclosing_op)
+    work, waits, op = device_work(trace), host_waits(trace), enclosing_op(trace)
     copies = rows_named(trace, lambda name: direction(name) == "HtoD", EventKind.MEMCPY)[work.rows]
     launch = work.launch[copies & (work.kind == WorkKind.MEMCPY) & (work.launch >= 0)]
     copying = np.zeros(len(trace) + 1, np.bool_)
@@ -139,8 +139,8 @@ def _others(trace: Trace) -> NDArray[np.bool_]:
     copying[-1] = False
     found = copying[op]
     found[launch] = True
-    found |= trace.of(call_kinds) == CallKind.FREE
-    skipped = trace.of(is_data_loading) | rows_named(
+    found |= call_kinds(trace) == CallKind.FREE
+    skipped = is_data_loading(trace) | rows_named(
         trace, lambda name: name.startswith(("c10d::", "nccl:", "record_param_comms")),
         EventKind.HOST_OP, EventKind.ANNOTATION, holding=("c10d::", "nccl:", "record_param_comms"),
     )  # fmt: skip
@@ -153,7 +153,7 @@ def _others(trace: Trace) -> NDArray[np.bool_]:
 def _without(look: RankView, sites: list[_Site], left: float) -> Factors:
     """No such calls, and a part of the copies that they wait for."""
     factors = look.factors()
-    waits = look.trace.of(host_waits)
+    waits = host_waits(look.trace)
     calls = np.zeros(len(look.trace), np.bool_)
     for site in sites:
         calls[site.top] = True
@@ -189,7 +189,7 @@ def _claim(look: RankView, site: _Site, stake: Stake) -> Claim:
 
 def _time(look: RankView, site: _Site) -> Intervals:
     """The idle time that follows from each call, until what is launched next starts at the latest."""
-    launched = look.trace.of(launch_times)
+    launched = launch_times(look.trace)
     work = look.work
     order = np.flatnonzero(work.launch >= 0)
     order = order[np.argsort(launched[order], kind="stable")]

@@ -58,14 +58,14 @@ def series(job: Job) -> Iterator[Series]:
 
 def critical_path(job: Job) -> Marked:
     """The events on the critical paths of all steps, and an arrow wherever a path goes from one event to another."""
-    path = job.engine.trace(job.sources[0]).of(find_path)
+    path = find_path(job.engine.trace(job.sources[0]))
     arrows = np.stack([path.tail, path.head], axis=1)[(path.tail >= 0) & (path.head >= 0) & (path.tail != path.head)]
     rows = np.concatenate([path.row[path.row >= 0], arrows.ravel()])
     return Marked("critical", np.unique(rows), np.unique(arrows, axis=0))
 
 
 def _tracks(trace: Trace, frame: pl.DataFrame, curve: Curve) -> Iterator[Series]:
-    origin = trace.of(origin_of_time)
+    origin = origin_of_time(trace)
     by = ["device", *(name for name in frame.columns if f"{{{name}}}" in curve.name and name != "device")]
     for labels, rows in frame.group_by(by, maintain_order=True):
         values = rows[curve.column].cast(pl.Float64).fill_null(float("nan")).to_numpy() * curve.scale
@@ -85,6 +85,6 @@ def _track(trace: Trace, device: Any) -> int:
     if isinstance(device, str):
         last = device.rpartition(":")[2]
         number = int(last) if device != "cpu" and last.isdecimal() else None
-    work = trace.of(device_work)
+    work = device_work(trace)
     there = work.rows[work.device == number] if number is not None else work.rows[:0]
-    return int(trace.track[there[0]]) if len(there) else trace.of(main_thread)
+    return int(trace.track[there[0]]) if len(there) else main_thread(trace)

@@ -16,6 +16,7 @@ from kinetoscope.model.execution.call_tree import MODULE, STEP, call_tree
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.steps.steps import steps as find_steps
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -65,9 +66,10 @@ class Paths:
             yield known[node]
 
 
+@derived
 def paths(trace: Trace) -> Paths:
-    """What stands around each call of a trace. Ask by `trace.of`."""
-    tree = trace.of(call_tree)
+    """What stands around each call of a trace."""
+    tree = call_tree(trace)
     shown = np.isin(trace.kind, (EventKind.HOST_OP, EventKind.ANNOTATION))
     shown &= ~rows_named(
         trace, lambda name: name.startswith(MARKS), EventKind.HOST_OP, EventKind.ANNOTATION, holding=MARKS
@@ -92,7 +94,7 @@ def _labels(trace: Trace, shown: Bools) -> tuple[Int32s, dict[int, str]]:
     labels: dict[int, str] = {}
     nameless = np.int32(len(trace.strings))
     names = np.where(trace.name >= 0, trace.name, nameless)
-    texts = trace.of(plain_names)
+    texts = plain_names(trace)
     for code in np.unique(names[shown]).tolist():
         text = _cut(texts.get(code) or alike(trace.strings.label(code) if code < nameless else ""))
         same[code] = first.setdefault(text, code)
@@ -104,6 +106,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
 
 
+@derived
 def plain_names(trace: Trace) -> dict[int, str]:
     """By string code, the names of annotations, operators and modules as they are in every run, where they are not.
 
@@ -127,7 +130,7 @@ def plain_names(trace: Trace) -> dict[int, str]:
 def _numbered(trace: Trace, names: dict[int, str]) -> dict[int, str]:
     """The names of annotations that are numbered by steps, without the numbers."""
     rows = np.flatnonzero(trace.kind == EventKind.ANNOTATION)
-    step = step_of(trace.of(find_steps, None).host, trace.start[rows])
+    step = step_of(find_steps(trace, None).host, trace.start[rows])
     steps_of: dict[int, list[int]] = {}
     if len(rows):
         for code, number in np.unique(np.stack([trace.name[rows], step], axis=1), axis=0).tolist():

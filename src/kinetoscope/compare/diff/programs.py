@@ -78,7 +78,7 @@ def _shared(one: frozenset[str], other: frozenset[str]) -> float:
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     del select
-    known = trace.of(recording)
+    known = recording(trace)
     modules = {_NUMBER.sub("", name.removeprefix(_MODULE)) for name in _names(trace, EventKind.PYTHON, _MODULE)}
     row = {
         "script": _script(known.command) if known is not None else None,

@@ -26,6 +26,7 @@ from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -98,7 +99,7 @@ def owners(trace: Trace, select: Selection) -> Partial:
     lengths = windows.end - windows.start
     frame = _joined(trace, found, first, kept, calls, shares, lengths)
     notes = list(chosen.notes)
-    if not (trace.of(_shapes) >= 0).any():
+    if not (_shapes(trace) >= 0).any():
         notes.append(unrecorded("shapes", "calls of different shapes are one"))
     return Partial(frame, tuple(notes))
 
@@ -130,14 +131,14 @@ class _Found:
 def _intervals(view: Scope, steps: Intervals) -> _Found:
     """All of a selection; `steps` are those of the host in which calls are counted."""
     trace, work = view.trace, view.device_work
-    paths = trace.of(find_paths)
+    paths = find_paths(trace)
     category, competes = _host_categories(view)
     host = np.flatnonzero(category >= 0).astype(np.int32)
     own = np.flatnonzero(view.work)
     rows = work.rows[own]
     launch = np.where(work.launch[own] >= 0, work.launch[own], work.op[own])
-    op = np.where(launch >= 0, trace.of(_shaped)[launch], -1)
-    shapes = trace.of(_shapes)
+    op = np.where(launch >= 0, _shaped(trace)[launch], -1)
+    shapes = _shapes(trace)
     began = np.where(work.launch[own] >= 0, trace.start[work.launch[own]], work.start[own])
     kinds = np.array([_OF_WORK[kind] for kind in WorkKind], np.int8)
     return _Found(
@@ -178,8 +179,8 @@ def _host_categories(view: Scope) -> tuple[NDArray[np.int8], Bools]:
     main thread only, and only where nothing else happens.
     """
     trace = view.trace
-    tree = trace.of(call_tree)
-    gloo, loading = trace.of(is_asynchronous), trace.of(is_data_loading)
+    tree = call_tree(trace)
+    gloo, loading = is_asynchronous(trace), is_data_loading(trace)
     marks = rows_named(
         trace, lambda name: name.startswith(MARKS), EventKind.HOST_OP, EventKind.ANNOTATION, holding=MARKS
     )
@@ -191,11 +192,12 @@ def _host_categories(view: Scope) -> tuple[NDArray[np.int8], Bools]:
     found[loading] = _LOADING
     found[gloo] = CATEGORIES.index("communication")
     found[~view.host_any_time] = -1
-    beside = (found == _OTHER) & (trace.track != trace.of(main_thread))
+    beside = (found == _OTHER) & (trace.track != main_thread(trace))
     found[beside & (trace.kind == EventKind.PYTHON)] = -1
     return found, ~beside
 
 
+@derived
 def _shapes(trace: Trace) -> Int32s:
     """The string code of the shapes of each operator's inputs: int32 [events], −1 where none were recorded."""
     rows = trace.rows(EventKind.HOST_OP)
@@ -204,9 +206,10 @@ def _shapes(trace: Trace) -> Int32s:
     return found
 
 
+@derived
 def _shaped(trace: Trace) -> Int32s:
     """The operator that each event is, or is called by, of which shapes were recorded: int32 [events], −1 for none."""
-    return ancestor(trace.of(call_tree).parent, trace.of(_shapes) >= 0)
+    return ancestor(call_tree(trace).parent, _shapes(trace) >= 0)
 
 
 # --- rows
@@ -260,7 +263,7 @@ def _by_text(table: pl.DataFrame, times: pl.DataFrame, steps: int) -> pl.DataFra
 
 def _texts(trace: Trace, found: _Found, of: Int32s) -> dict[str, Any]:
     events = found.event[of].tolist()
-    plain = trace.of(plain_names)
+    plain = plain_names(trace)
     names = []
     for code, event in zip(found.name[of].tolist(), events, strict=True):
         text = plain.get(code) if event in (EventKind.HOST_OP, EventKind.ANNOTATION) else None

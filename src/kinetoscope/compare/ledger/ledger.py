@@ -194,7 +194,7 @@ def _of_trace(trace: Trace, select: Selection, *, recorded: Selection) -> Partia
     look = RankView(trace, select)
     windows = look.windows
     times = (windows.end - windows.start).tolist()
-    known = trace.of(recording)
+    known = recording(trace)
     told = known.samples if known is not None and look.view.steps.origin == "profiler" else {}
     used = look.ask("device_utilization").frame.drop_nulls("utilization")
     share = used.drop_nulls("matrix_unit_share")

@@ -225,16 +225,16 @@ def _of_operators(view: Scope) -> pl.DataFrame:
     rows, place = rows[place >= 0], place[place >= 0]
     if not len(rows):
         return RESULT.empty()
-    codes, first = group(trace.of(call_names)[rows], place)
+    codes, first = group(call_names(trace)[rows], place)
     code = np.full(len(trace), -1, np.int32)
     code[rows] = codes
     groups = Groups(code, np.full(len(trace), -1, np.int32), rows[first].astype(np.int32))
-    on_device = len(trace.of(device_work)) > 0
+    on_device = len(device_work(trace)) > 0
     costs = device_costs(view, found, groups, launched(view, found)) if on_device else host_costs(view, found, groups)
     total = costs["device_total" if on_device else "host_total"]
     if total is None:
         return RESULT.empty()
-    names = trace.strings.labels(trace.of(call_names)[rows[first]].tolist())
+    names = trace.strings.labels(call_names(trace)[rows[first]].tolist())
     metric = [OPERATOR + name for name in names]
     return _rows(metric, "device" if on_device else "host", place[first], total)
 
@@ -257,7 +257,7 @@ def _of_kernels(view: Scope) -> pl.DataFrame:
 
 def _of_memory(view: Scope) -> pl.DataFrame:
     """The most that was in use on a device; on the host where no device said anything."""
-    found = view.trace.of(memory_instants)
+    found = memory_instants(view.trace)
     chosen = instants_in(view)
     there = [each for each in np.unique(found.device[chosen]).tolist() if found.devices[each][0] != HOST]
     where = "device" if there else "host"
@@ -276,7 +276,7 @@ def _peak(found: Instants, chosen: NDArray[np.bool_], device: int) -> int:
 
 def _of_samples(view: Scope) -> pl.DataFrame:
     """How many samples each step had, where the recorder counted them."""
-    known = view.trace.of(recording)
+    known = recording(view.trace)
     if known is None or view.steps.origin != "profiler":
         return RESULT.empty()
     samples = [known.samples.get(number, 0) for number in view.steps.number.tolist()]
@@ -286,9 +286,9 @@ def _of_samples(view: Scope) -> pl.DataFrame:
 
 
 def _facts(trace: Trace) -> pl.DataFrame:
-    used = set(np.unique(trace.of(device_work).device).tolist())
-    named = sorted({device.name[:_LONGEST] for device in trace.of(devices) if device.number in used and device.name})
-    known = trace.of(recording)
+    used = set(np.unique(device_work(trace).device).tolist())
+    named = sorted({device.name[:_LONGEST] for device in devices(trace) if device.number in used and device.name})
+    known = recording(trace)
     stated = {name: str(trace.metadata[name])[:_LONGEST] for name in _VERSIONS if name in trace.metadata}
     versions = stated | ({} if known is None else {k[:_LONGEST]: v[:_LONGEST] for k, v in known.versions.items()})
     text = json.dumps({"devices": named, "versions": versions}, sort_keys=True)

@@ -104,7 +104,7 @@ def collective_rows(trace: Trace) -> NDArray[np.int32]:
     calls = rows_named(
         trace, lambda name: name.startswith(_CALLS), EventKind.HOST_OP, EventKind.ANNOTATION, holding=_CALLS
     )
-    work = trace.of(device_work)
+    work = device_work(trace)
     calls[work.rows[work.of(WorkKind.COMMUNICATION)]] = True
     return np.flatnonzero(calls).astype(np.int32)
 

@@ -76,8 +76,8 @@ def _without_kernel(trace: Trace, parameters: NDArray[np.int32]) -> NDArray[np.i
     calls = np.flatnonzero(records).astype(np.int32)
     calls = calls[~np.isin(calls, parameters)]
     # A barrier holds an all-reduce: the outer one of two records stands for none.
-    outer = tree.ancestor(trace.of(call_tree).parent, records)
-    inside = trace.of(call_tree).parent[np.flatnonzero(records)]
+    outer = tree.ancestor(call_tree(trace).parent, records)
+    inside = call_tree(trace).parent[np.flatnonzero(records)]
     around = np.where(inside >= 0, outer[inside], -1)
     calls = calls[~np.isin(calls, around)]
     named = arguments.codes(trace, "collective", calls)

@@ -28,6 +28,7 @@ from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import Steps, step_of, steps
 from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -75,8 +76,9 @@ _NONE: Final = -1
 _KIND: Final = {kind: place for place, kind in enumerate(KINDS)}
 
 
+@derived
 def collective_calls(trace: Trace, steps_by: str | None = None) -> pl.DataFrame:
-    """The collectives of a rank, by start: rows of `CALLS`. Ask by `trace.of`.
+    """The collectives of a rank, by start: rows of `CALLS`.
 
     Several pieces of device work of one call are one row, from the first's start to the last's end.
     """
@@ -90,7 +92,7 @@ def collective_calls(trace: Trace, steps_by: str | None = None) -> pl.DataFrame:
 
 def selected_calls(view: Scope) -> pl.DataFrame:
     """Those that a selection leaves: of a range of time the ones that start in it; nothing is clipped."""
-    calls = view.trace.of(collective_calls, view.select.steps_by)
+    calls = collective_calls(view.trace, view.select.steps_by)
     kept = view.host_any_time.copy()
     kept[view.device_work.rows] = view.work
     frame = calls.filter(pl.Series(kept[calls["row"].to_numpy()], dtype=pl.Boolean))
@@ -109,16 +111,17 @@ def for_matching(trace: Trace, select: Selection) -> Partial:
         cycle=pl.lit(trace.source.cycle, pl.Int64),
     )
     notes = view.notes if select.steps is not None else ()
-    unseen = 0 if len(trace.of(collective_calls, select.steps_by)) else int(named(trace, PARAMETERS).sum())
+    unseen = 0 if len(collective_calls(trace, select.steps_by)) else int(named(trace, PARAMETERS).sum())
     if unseen:
         said = "1 collective was called, but its" if unseen == 1 else f"{unseen} collectives were called, but their"
         notes += (f"{said} work on devices was not recorded (ProfilerActivity.CUDA, XPU, … records it).",)
     return Partial(frame, notes)
 
 
+@derived
 def computation(trace: Trace) -> Intervals:
     """When the rank computes on any device, as a union; without device work, when operators run on the host."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     if len(work):
         rows = work.of(WorkKind.COMPUTATION)
         return union(work.start[rows], work.end[rows])
@@ -155,11 +158,11 @@ def _described(trace: Trace, steps_by: str | None, found: Records, *, of_host: b
             **_content(trace, found, joined),
             "device": polars_columns.rows(found.device),
             "stream": polars_columns.rows(found.stream),
-            "step": _steps(trace.of(steps, steps_by), trace, found),
+            "step": _steps(steps(trace, steps_by), trace, found),
             "profiler_step": _profiler_steps(trace, found, of_host=of_host),
             "start": start + base,
             "end": found.end + base,
-            "exposed": length - covered(Intervals(start, found.end), trace.of(computation)),
+            "exposed": length - covered(Intervals(start, found.end), computation(trace)),
         }
     )
     gathered = pl.col("elements_in") * pl.col("group_size")
@@ -206,7 +209,7 @@ def _as_on_its_stream(kind: NDArray[np.int64], found: Records) -> NDArray[np.int
 
 def _profiler_steps(trace: Trace, found: Records, *, of_host: bool) -> pl.Series:
     """Of what was launched within the recording: the steps of others begin when the host no longer is there."""
-    marked = trace.of(steps, None)
+    marked = steps(trace, None)
     if marked.origin != "profiler":
         return pl.Series([None], dtype=pl.Int64).new_from_index(0, len(found.row))
     number = _steps(marked, trace, found)

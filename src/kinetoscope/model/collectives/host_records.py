@@ -67,12 +67,12 @@ class Records:
 
 def on_device(trace: Trace) -> Records | None:
     """Work on devices; None if there is none."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     mine = np.flatnonzero(work.of(WorkKind.COMMUNICATION))
     if not len(mine):
         return None
     anchor = np.where(work.launch[mine] >= 0, work.launch[mine], work.op[mine])
-    parent = trace.of(call_tree).parent
+    parent = call_tree(trace).parent
     around = [
         _above(tree.ancestor(parent, named(trace, *names)), anchor) for names in ((PARAMETERS,), _LIBRARIES, _OPERATORS)
     ]
@@ -105,7 +105,7 @@ def on_host(trace: Trace) -> Records | None:
     if not len(rows):
         return None
     none = np.full(len(rows), _NONE, np.int32)
-    operator = _above(tree.ancestor(trace.of(call_tree).parent, named(trace, *_OPERATORS)), rows)
+    operator = _above(tree.ancestor(call_tree(trace).parent, named(trace, *_OPERATORS)), rows)
     return Records(
         row=rows,
         launch=none,

@@ -35,6 +35,7 @@ from kinetoscope.model.execution.runtime_calls import reached_by
 from kinetoscope.model.execution.stream_waits import StreamWaits, stream_waits
 from kinetoscope.model.execution.streams import StreamOrder, stream_order
 from kinetoscope.model.execution.synchronization import HostWaits, host_waits, other_streams
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 Int8s = NDArray[np.int8]
@@ -106,16 +107,17 @@ class _Ties(NamedTuple):
     inferred: Bools
 
 
+@derived
 def critical_graph(trace: Trace, steps_by: str | None = None, use_recorded: bool = True) -> CriticalGraph:
-    """The graph of a trace. Ask by `trace.of`; with `use_recorded` false as if no waits had been recorded."""
-    work = trace.of(device_work)
-    hidden = () if use_recorded else (False,)  # the same question is to be the same to `trace.of`
-    waits, by_event = trace.of(host_waits, *hidden), trace.of(stream_waits, *hidden)
+    """The graph of a trace. With `use_recorded` false as if no waits had been recorded."""
+    work = device_work(trace)
+    hidden = () if use_recorded else (False,)  # one question has one key in the cache
+    waits, by_event = host_waits(trace, *hidden), stream_waits(trace, *hidden)
     points = find_points(trace, waits, steps_by)
     hosts, pieces = len(points.time), len(work)
     time = np.concatenate([points.time, work.start, work.end])
     start, end = hosts + np.arange(pieces), hosts + pieces + np.arange(pieces)
-    lane = trace.of(stream_order)
+    lane = stream_order(trace)
     ties = [
         _along_threads(trace, points, waits),
         _plain(Tie.WORK, start, end, work.end - work.start, work.rows, work.rows),
@@ -197,7 +199,7 @@ def _along_threads(trace: Trace, points: Points, waits: HostWaits) -> _Ties:
     needs = np.zeros(len(points.time), np.int64)
     needs[following] = points.time[following] - points.time[following - 1]
     before = np.maximum(np.arange(len(points.time)) - 1, 0)
-    work, hands = trace.of(device_work), trace.of(handovers)
+    work, hands = device_work(trace), handovers(trace)
 
     def waited(place: Int64s, until: Int64s) -> None:
         begun = points.time[before[place]]
@@ -215,7 +217,7 @@ def _along_threads(trace: Trace, points: Points, waits: HostWaits) -> _Ties:
 
 def _starts(trace: Trace, points: Points, lane: StreamOrder, waits: StreamWaits) -> list[_Ties]:
     """What device work waits for before it starts."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     hosts, pieces = len(points.time), len(work)
     start, end = hosts + np.arange(pieces), hosts + pieces + np.arange(pieces)
     linked = np.flatnonzero(work.launch >= 0)
@@ -265,7 +267,7 @@ def _percentile(values: Int64s, percent: int) -> int:
 
 
 def _waits(trace: Trace, points: Points, waits: HostWaits) -> _Ties:
-    work = trace.of(device_work)
+    work = device_work(trace)
     known = np.flatnonzero(waits.work >= 0)
     end, called = points.time[points.call_end], points.time[points.call_end] - points.time[points.call_start]
     after = np.zeros(len(waits), np.int64)
@@ -281,7 +283,7 @@ def _waits(trace: Trace, points: Points, waits: HostWaits) -> _Ties:
 
 
 def _between_threads(trace: Trace, points: Points) -> Sequence[_Ties]:
-    hands = trace.of(handovers)
+    hands = handovers(trace)
     there, back = np.flatnonzero(hands.first >= 0), np.flatnonzero(hands.last >= 0)
     out = (points.begin[there], points.first[there])
     home = (points.last[back], points.end[back])

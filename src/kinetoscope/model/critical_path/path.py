@@ -22,6 +22,7 @@ from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds, reac
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.steps.data_loading import is_data_loading
 from kinetoscope.model.steps.steps import Steps, step_of, steps
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.trace import Trace
 
@@ -100,19 +101,20 @@ class CriticalPath:
         return covered(windows, union(*self.doubt))
 
 
+@derived
 def critical_path(
     trace: Trace, steps_by: str | None = None, use_recorded: bool = True, *, of_run: bool = False
 ) -> CriticalPath:
     """The critical path of each step.
 
     Args:
-        trace: ask by `trace.of`, or `run_path` for that of the run.
+        trace, or `run_path` for that of the run.
         steps_by: as for `steps`.
         use_recorded: if false, as if no waits had been recorded.
         of_run: one path, to the end of the last step, and of it what lies in each step.
     """
     hidden = () if use_recorded else (False,)
-    graph, found = trace.of(critical_graph, steps_by, *hidden), trace.of(steps, steps_by)
+    graph, found = critical_graph(trace, steps_by, *hidden), steps(trace, steps_by)
     ends, begin = _ends(trace, graph, found), found.device.start
     if of_run:
         ends, begin = ends[ends >= 0][-1:], begin[:1]
@@ -139,14 +141,15 @@ def critical_path(
     return _filled(found, _cut(pieces, found.device) if of_run else pieces)
 
 
+@derived
 def run_path(trace: Trace, steps_by: str | None = None) -> CriticalPath:
-    """The critical path to the end of the last step, cut by steps. Ask by `trace.of`."""
+    """The critical path to the end of the last step, cut by steps."""
     return critical_path(trace, steps_by, of_run=True)
 
 
 def _ends(trace: Trace, graph: CriticalGraph, found: Steps) -> Int64s:
     """The node that each step ends in: the end of device work if the host's step ended sooner; NONE for empty steps."""
-    work, until = trace.of(device_work), found.device.end
+    work, until = device_work(trace), found.device.end
     ends = np.where(until == found.host.end, graph.step_end, NONE).astype(np.int64)
     step = step_of(found.host, trace.start[work.launch]) if len(work) else np.empty(0, np.int64)
     step = np.where(work.launch >= 0, step, np.searchsorted(until, work.end)) if len(work) else step
@@ -157,18 +160,19 @@ def _ends(trace: Trace, graph: CriticalGraph, found: Steps) -> Int64s:
     return np.where(until > found.device.start, ends, NONE)
 
 
+@derived
 def cause_of_work(trace: Trace) -> Int8s:
     """What time in each piece of device work is spent on, a `Cause`: int8 [work]."""
-    return np.array([_OF_WORK[each] for each in WorkKind], np.int8)[trace.of(device_work).kind]
+    return np.array([_OF_WORK[each] for each in WorkKind], np.int8)[device_work(trace).kind]
 
 
 def _causes(trace: Trace, tie: Int8s, head: Int32s) -> Int8s:
     cause = np.array([_OF_TIE[each] for each in Tie], np.int8)[tie]
-    work = trace.of(device_work)
+    work = device_work(trace)
     place = np.full(len(trace) + 1, NONE, np.int32)
     place[work.rows] = np.arange(len(work))
     is_work = tie == Tie.WORK
-    cause[is_work] = trace.of(cause_of_work)[place[head[is_work]]]
+    cause[is_work] = cause_of_work(trace)[place[head[is_work]]]
     gaps = np.flatnonzero(tie == Tie.STREAM)
     cause[gaps[work.launch[place[head[gaps]]] < 0]] = Cause.OTHER  # what it waited for may be its launch
     return cause
@@ -185,7 +189,7 @@ def _limited(trace: Trace, path: CriticalPath) -> CriticalPath:
     of, limit = of[long], limit[long]
     if not len(of):
         return path
-    is_copy = trace.of(call_kinds)[path.tail[of]] == CallKind.COPY_AND_WAIT
+    is_copy = call_kinds(trace)[path.tail[of]] == CallKind.COPY_AND_WAIT
     none = np.full(len(of), NONE, np.int32)
     more: dict[str, NDArray[Any]] = {
         "step": path.step[of],
@@ -221,21 +225,22 @@ def _doubts(graph: CriticalGraph, edges: Int64s, start: Int64s, begin: Int64s) -
 # --- the host's own time
 
 
+@derived
 def host_causes(trace: Trace) -> Int8s:
-    """What time in each call of the host is spent on, a `Cause`: int8 [events]. Ask by `trace.of`."""
-    loading = trace.of(is_data_loading)
-    cause = np.where(ancestor(trace.of(call_tree).parent, loading) >= 0, Cause.DATA_LOADING, Cause.HOST).astype(np.int8)
-    launches = np.isin(trace.of(call_kinds), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
-    launched = trace.of(device_work).launch
+    """What time in each call of the host is spent on, a `Cause`: int8 [events]."""
+    loading = is_data_loading(trace)
+    cause = np.where(ancestor(call_tree(trace).parent, loading) >= 0, Cause.DATA_LOADING, Cause.HOST).astype(np.int8)
+    launches = np.isin(call_kinds(trace), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
+    launched = device_work(trace).launch
     launches[launched[launched >= 0]] = True
-    launches[trace.of(host_waits).call] = False
+    launches[host_waits(trace).call] = False
     cause[launches] = Cause.LAUNCH
     return cause
 
 
 def _with_stretches(trace: Trace, path: CriticalPath, track: Int32s) -> CriticalPath:
     """The path with each piece along a thread divided by the innermost call."""
-    along, time = path.tie == Tie.THREAD, trace.of(host_time)
+    along, time = path.tie == Tie.THREAD, host_time(trace)
     count = np.ones(len(path), np.int64)
     first = np.zeros(len(path), np.int64)
     first[along], count[along] = _reach(time, track[along], path.start[along], path.end[along])
@@ -253,7 +258,7 @@ def _with_stretches(trace: Trace, path: CriticalPath, track: Int32s) -> Critical
         columns["start"][host] = np.where(before, path.start[of], np.maximum(begins, path.start[of]))
         columns["end"][host] = np.where(after, path.end[of], np.minimum(ends, path.end[of]))
         columns["row"][host] = row
-        columns["cause"][host] = np.where(row >= 0, trace.of(host_causes)[row], Cause.HOST)
+        columns["cause"][host] = np.where(row >= 0, host_causes(trace)[row], Cause.HOST)
     return CriticalPath(**columns, doubt=path.doubt)
 
 

@@ -41,8 +41,8 @@ class Points(NamedTuple):
 
 def find_points(trace: Trace, waits: HostWaits, steps_by: str | None) -> Points:
     """Find them; `steps_by` as for `steps`."""
-    work, hands = trace.of(device_work), trace.of(handovers)
-    found, main = trace.of(steps, steps_by), trace.of(main_thread)
+    work, hands = device_work(trace), handovers(trace)
+    found, main = steps(trace, steps_by), main_thread(trace)
     on_main = np.full(len(found) if main >= 0 else 0, main, np.int32)
     linked = np.flatnonzero(work.launch >= 0)
     first, last = np.flatnonzero(hands.first >= 0), np.flatnonzero(hands.last >= 0)
@@ -58,7 +58,7 @@ def find_points(trace: Trace, waits: HostWaits, steps_by: str | None) -> Points:
         (on_main, found.host.end[: len(on_main)]),
     ]
     used = np.unique(np.concatenate([track for track, _ in parts]))
-    stretches = trace.of(host_time)
+    stretches = host_time(trace)
     used = used[np.diff(stretches.offsets)[used] > 0]
     parts.append((used, stretches.time[stretches.offsets[used]]))
     track = np.concatenate([each for each, _ in parts]).astype(np.int32)

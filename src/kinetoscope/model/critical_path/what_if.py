@@ -111,7 +111,7 @@ def replayed(trace: Trace, factors: Factors, steps_by: str | None = None) -> tup
 
     What begins before the first step keeps its time: it is not the steps that would gain.
     """
-    graph, found = trace.of(critical_graph, steps_by), trace.of(steps, steps_by)
+    graph, found = critical_graph(trace, steps_by), steps(trace, steps_by)
     weight = _scaled(trace, graph, factors, int(found.device.start.min()) if len(found) else 0)
     return _durations(trace, graph, found, longest(graph.time, graph.edges._replace(weight=weight)))
 
@@ -156,18 +156,18 @@ class Factors:
     @classmethod
     def all_one(cls, trace: Trace) -> Factors:
         """Nothing changes."""
-        pieces = len(trace.of(device_work))
+        pieces = len(device_work(trace))
         free = np.zeros(len(trace), np.bool_)
         return cls(np.ones(len(trace)), np.ones(pieces), np.ones(pieces), np.ones(pieces), free)
 
     def apply(self, trace: Trace, rule: Rule) -> int:
         """Take a rule into account; how many events it names, −1 of a cause."""
-        work = trace.of(device_work)
+        work = device_work(trace)
         linked = work.launch >= 0
         if rule.fits is None:
             cause = rule.cause
-            self.host[trace.of(host_causes) == cause] *= rule.factor
-            self.work[trace.of(cause_of_work) == cause] *= rule.factor
+            self.host[host_causes(trace) == cause] *= rule.factor
+            self.work[cause_of_work(trace) == cause] *= rule.factor
             self.delay *= rule.factor if cause == Cause.LAUNCH else 1.0
             self.gap[linked] *= rule.factor if cause == Cause.GAPS else 1.0
             self.gap[~linked] *= rule.factor if cause == Cause.OTHER else 1.0
@@ -175,7 +175,7 @@ class Factors:
             self.unexplained *= rule.factor if cause == Cause.OTHER else 1.0
             return -1
         named = rows_named(trace, lambda name: bool(rule.fits and rule.fits(name)), *HOST_KINDS, *DEVICE_WORK)
-        parent = trace.of(call_tree).parent
+        parent = call_tree(trace).parent
         self.host[ancestor(parent, named) >= 0] *= rule.factor
         self.delay[linked & named[work.launch]] *= rule.factor
         launched = ancestor(parent, named & (trace.kind != EventKind.RUNTIME)) >= 0
@@ -187,7 +187,7 @@ class Factors:
 
 
 def _scaled(trace: Trace, graph: CriticalGraph, factors: Factors, begin: int) -> Int64s:
-    work, tie, target = trace.of(device_work), graph.tie, graph.target
+    work, tie, target = device_work(trace), graph.tie, graph.target
     factor = np.ones(len(tie))
     place = np.full(len(trace) + 1, -1, np.int32)
     place[work.rows] = np.arange(len(work))
@@ -229,7 +229,7 @@ def _of_launches(trace: Trace, graph: CriticalGraph, factors: Factors, edges: In
     """The factors of launches, of which `delay` has only that of launching itself; see `critical_path`."""
     weight, call = graph.edges.weight[edges], graph.tail[edges]
     own = np.clip(reached_by(trace, call) - graph.time[graph.edges.source[edges]], 0, np.maximum(weight, 0))
-    is_copy = trace.of(call_kinds)[call] == CallKind.COPY_AND_WAIT
+    is_copy = call_kinds(trace)[call] == CallKind.COPY_AND_WAIT
     rest = np.where(is_copy, factors.host[call], factors.unexplained)
     return np.where(weight > own, (own * delay + (weight - own) * rest) / np.maximum(weight, 1), delay)
 
@@ -249,7 +249,7 @@ class _Saved:
     """How much less time the calls of each thread would have taken until some time; exactly 0 for what is not named."""
 
     def __init__(self, trace: Trace, factors: Factors) -> None:
-        self.time = trace.of(host_time)
+        self.time = host_time(trace)
         row, begin, offsets = self.time.row, self.time.time, self.time.offsets
         self.share = 1.0 - (np.where(row >= 0, factors.host[row], factors.outside) if len(row) else np.empty(0))
         length = np.zeros(len(row))
@@ -268,7 +268,7 @@ class _Saved:
 
 def _durations(trace: Trace, graph: CriticalGraph, found: Steps, time: Int64s) -> tuple[Int64s, int]:
     """The steps' lengths by the formula of `steps.device_steps`, with other times, and that of all of them."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     start = (
         np.where(graph.step_start >= 0, time[graph.step_start], found.device.start) if len(time) else found.device.start
     )

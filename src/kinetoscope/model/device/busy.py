@@ -87,7 +87,7 @@ def unrecorded_work(view: Scope, device: int) -> Intervals:
     """When a device did work from before the recording, and nothing that was recorded."""
     work = view.device_work
     here = work.device == device
-    return view.trace.of(work_before).of_device(device, union(work.start[here], work.end[here]))
+    return work_before(view.trace).of_device(device, union(work.start[here], work.end[here]))
 
 
 def _of_device(view: Scope, device: int, here: NDArray[np.bool_], steps: Intervals | None) -> Busy:

@@ -14,6 +14,7 @@ from kinetoscope.algorithms.intervals.sweeps import Curve, sum_open
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.unrecorded import unrecorded
@@ -60,9 +61,10 @@ def direction(text: str) -> str | None:
     return None
 
 
+@derived
 def copies(trace: Trace) -> Copies:
-    """Find the copies and sets of a trace. Ask by `trace.of`."""
-    work = trace.of(device_work)
+    """Find the copies and sets of a trace."""
+    work = device_work(trace)
     places = np.flatnonzero(work.of(WorkKind.MEMCPY, WorkKind.MEMSET)).astype(np.int32)
     rows = work.rows[places]
     told = arguments.codes(trace, "copy_direction", rows)
@@ -137,7 +139,7 @@ class Transfers:
 
 def transfers(view: Scope) -> Transfers:
     """The copies and sets that a selection leaves."""
-    every, work = view.trace.of(copies), view.device_work
+    every, work = copies(view.trace), view.device_work
     chosen = view.work[every.work]
     place, kind, size = every.work[chosen], every.direction[chosen], every.bytes[chosen]
     start, end = work.start[place], work.end[place]

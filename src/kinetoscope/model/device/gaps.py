@@ -18,6 +18,7 @@ from kinetoscope.model.execution.call_tree import STEP, call_tree
 from kinetoscope.model.execution.runtime_calls import WAITS, CallKind, call_kinds
 from kinetoscope.model.steps.data_loading import is_data_loading
 from kinetoscope.model.steps.scope import Scope
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -141,7 +142,7 @@ def activity(trace: Trace, track: NDArray[np.int32], windows: Intervals) -> NDAr
     track: int32 [windows], the track of the thread.
     """
     result = np.zeros((len(track), len(ACTIVITIES)), np.int64)
-    calls, classes = trace.of(call_tree), trace.of(_activities)
+    calls, classes = call_tree(trace), _activities(trace)
     for thread in np.unique(track).tolist():
         here = np.flatnonzero(track == thread)
         rows = calls.order[calls.offsets[thread] : calls.offsets[thread + 1]]
@@ -157,10 +158,11 @@ def activity(trace: Trace, track: NDArray[np.int32], windows: Intervals) -> NDAr
     return result
 
 
+@derived
 def _activities(trace: Trace) -> NDArray[np.int8]:
     """The place in ACTIVITIES of each event, −1 for what is none of them: int8 [events]."""
     place = {name: number for number, name in enumerate(ACTIVITIES)}
-    kind, call = trace.kind, trace.of(call_kinds)
+    kind, call = trace.kind, call_kinds(trace)
     found = np.full(len(trace), -1, np.int8)
     marks = rows_named(trace, lambda name: name.startswith(_FRAMES), EventKind.HOST_OP, holding=_FRAMES)
     found[kind == EventKind.PYTHON] = place["Python"]
@@ -169,7 +171,7 @@ def _activities(trace: Trace) -> NDArray[np.int8]:
     found[(found >= 0) & while_capturing(trace)] = place["graph capture"]
     found[np.isin(call, (CallKind.ALLOCATE, CallKind.FREE))] = place["allocating call"]
     found[np.isin(call, WAITS)] = place["synchronizing call"]
-    found[trace.of(is_data_loading)] = place["data loading"]
+    found[is_data_loading(trace)] = place["data loading"]
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 
@@ -29,6 +30,7 @@ class Device:
     properties: dict[str, Any]
 
 
+@derived
 def devices(trace: Trace) -> tuple[Device, ...]:
     """The devices that the file lists, used or not, in its order."""
     listed = trace.metadata.get("deviceProperties")

@@ -18,6 +18,7 @@ from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.symptoms import many
 from kinetoscope.model.trace.trace import Trace
@@ -57,9 +58,10 @@ class Launches:
         return np.diff(self.offsets)
 
 
+@derived
 def launches(trace: Trace) -> Launches:
-    """Find the launch calls of a trace. Ask by `trace.of`."""
-    work = trace.of(device_work)
+    """Find the launch calls of a trace."""
+    work = device_work(trace)
     rows = np.concatenate([np.unique(work.launch[work.launch >= 0]), _without_work(trace, work)]).astype(np.int32)
     rows = rows[np.lexsort((rows, trace.start[rows]))]
     place_of = np.full(len(trace), -1, np.int32)
@@ -87,9 +89,10 @@ def selected(view: Scope, found: Launches) -> NDArray[np.bool_]:
     return chosen
 
 
+@derived
 def capturing(trace: Trace) -> Intervals:
-    """When any thread captures a graph, a union: until its end, or that of the recording. Ask by `trace.of`."""
-    kinds = trace.of(call_kinds)
+    """When any thread captures a graph, a union: until its end, or that of the recording."""
+    kinds = call_kinds(trace)
     rows = np.flatnonzero((kinds == CallKind.BEGIN_CAPTURE) | (kinds == CallKind.END_CAPTURE))
     rows = rows[np.lexsort((trace.start[rows], trace.track[rows]))]
     begins = rows[kinds[rows] == CallKind.BEGIN_CAPTURE]
@@ -102,8 +105,9 @@ def capturing(trace: Trace) -> Intervals:
     return union(trace.start[begins], np.concatenate(until)) if until else Intervals(last, last)
 
 
+@derived
 def captured(trace: Trace) -> NDArray[np.bool_]:
-    """Which calls became part of a graph instead of launching work: bool [events]. Ask by `trace.of`."""
+    """Which calls became part of a graph instead of launching work: bool [events]."""
     silent = np.zeros(len(trace), np.bool_)
     silent[_silent(trace)] = True
     return silent & while_capturing(trace)
@@ -111,15 +115,15 @@ def captured(trace: Trace) -> NDArray[np.bool_]:
 
 def while_capturing(trace: Trace) -> NDArray[np.bool_]:
     """Which events begin while a graph is captured: bool [events]."""
-    windows = trace.of(capturing)
+    windows = capturing(trace)
     place = np.searchsorted(windows.start, trace.start, side="right") - 1
     return np.asarray((place >= 0) & (trace.start < np.append(windows.end, 0)[place]))
 
 
 def _silent(trace: Trace) -> NDArray[np.int32]:
     """Calls whose name says that they launch, while nothing that they launched was recorded."""
-    launching = np.isin(trace.of(call_kinds), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
-    launch = trace.of(device_work).launch
+    launching = np.isin(call_kinds(trace), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
+    launch = device_work(trace).launch
     launching[launch[launch >= 0]] = False
     return np.flatnonzero(launching).astype(np.int32)
 
@@ -130,7 +134,7 @@ def _without_work(trace: Trace, work: DeviceWork) -> NDArray[np.int32]:
     Calls with the correlation id of one that launched something are left out: drivers record a call in a call.
     """
     calls = _silent(trace)
-    calls = calls[~trace.of(captured)[calls]]
+    calls = calls[~captured(trace)[calls]]
     ids = arguments.integers(trace, "correlation", calls)
     used = np.unique(work.launch[work.launch >= 0])
     return calls[(ids <= 0) | ~np.isin(ids, arguments.integers(trace, "correlation", used))]
@@ -147,7 +151,7 @@ def said_of(view: Scope, found: Launches, chosen: NDArray[np.int64]) -> list[str
     """What must be said of the calls chosen, and of device work that none of them launched."""
     work, trace = view.device_work, view.trace
     notes = []
-    part = int((trace.of(captured) & view.host).sum())
+    part = int((captured(trace) & view.host).sum())
     if part:
         notes.append(f"{many(part, 'launch call')} became part of a graph: nothing ran, and they are left out.")
     if not len(found):

@@ -95,9 +95,9 @@ def _notes(view: Scope, entries: int, early: int) -> list[str]:
         )
     if early:
         notes.append(f"{early:,} launches began on the device before their calls did, by its clock: they waited 0 ns.")
-    launches = view.host & np.isin(trace.of(call_kinds), (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH))
+    launches = view.host & np.isin(call_kinds(trace), (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH))
     launches[work.launch[work.launch >= 0]] = False
-    launches &= ~trace.of(captured)
+    launches &= ~captured(trace)
     barren = int(launches.sum())
     if barren:
         notes.append(f"Launch calls without recorded device work, which may have waited, too: {barren:,}.")

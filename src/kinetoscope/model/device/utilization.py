@@ -71,7 +71,7 @@ def kernels_of(view: Scope, device: int) -> Kernels:
     occupancy = arguments.floats(view.trace, "occupancy", rows) / 100
     blocks[~(blocks >= 0)] = np.nan
     occupancy[~((occupancy >= 0) & (occupancy <= 1))] = np.nan
-    unit = view.trace.of(kernel_units)[chosen]
+    unit = kernel_units(view.trace)[chosen]
     return Kernels(work.start[chosen], work.end[chosen], blocks, occupancy, unit == YES, unit == UNKNOWN)
 
 

@@ -14,6 +14,7 @@ from kinetoscope.algorithms.trees import tree
 from kinetoscope.algorithms.trees.tree import NO_ROW
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.shapes import INT, STRING
@@ -41,6 +42,7 @@ class BackwardLinks:
     by_flow: int
 
 
+@derived
 def backward_links(trace: Trace) -> BackwardLinks:
     """Link the backward pass to the forward pass: by flow events, else by sequence number and forward thread.
 
@@ -57,20 +59,22 @@ def backward_links(trace: Trace) -> BackwardLinks:
     return BackwardLinks(forward, by_flow)
 
 
+@derived
 def belongs_to(trace: Trace) -> NDArray[np.int32]:
     """What each call belongs to: int32 [events], −1 for nothing. It began no later.
 
     That is the call around it, but for the backward pass: what runs backwards belongs to the operator of the forward
     pass, with all that it calls.
     """
-    forward, parent = trace.of(backward_links).forward, trace.of(call_tree).parent
+    forward, parent = backward_links(trace).forward, call_tree(trace).parent
     same = (parent >= 0) & (forward[parent] == forward)  # the engine's span around an operator stands for both
     return np.where((forward >= 0) & ~same, forward, parent)
 
 
+@derived
 def by_start(trace: Trace) -> NDArray[np.int32]:
     """The rows of the call tree so that each comes after what it belongs to: int32 [members]."""
-    order = trace.of(call_tree).order
+    order = call_tree(trace).order
     return order[np.argsort(trace.start[order], kind="stable")]
 
 
@@ -105,7 +109,7 @@ def _numbered(
 
 def _op_at(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int32]:
     """The innermost operator that runs on the thread of each event at its time, −1 for none."""
-    calls = trace.of(call_tree)
+    calls = call_tree(trace)
     around = tree.enclosing(
         calls.order,
         calls.offsets,
@@ -115,7 +119,7 @@ def _op_at(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         trace.track[rows],
         trace.start[rows],
     )
-    return np.where(around >= 0, trace.of(enclosing_op)[around], np.int32(NO_ROW)) if len(trace) else around
+    return np.where(around >= 0, enclosing_op(trace)[around], np.int32(NO_ROW)) if len(trace) else around
 
 
 # --- sequence numbers
@@ -141,7 +145,7 @@ class _Numbered:
 def _by_sequence(trace: Trace, linked: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Operators of the backward pass, and the one of the forward pass of the same sequence number."""
     rows = trace.rows(EventKind.HOST_OP)
-    rows = rows[trace.of(call_tree).depth[rows] >= 0]
+    rows = rows[call_tree(trace).depth[rows] >= 0]
     sequence = arguments.integers(trace, "sequence", rows)
     ops = _Numbered(rows, trace.track[rows], sequence, arguments.integers(trace, "forward_thread", rows))
     forward, backward = ops.where((sequence >= 0) & (ops.thread == 0)), ops.where((sequence >= 0) & (ops.thread > 0))

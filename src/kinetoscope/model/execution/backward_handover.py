@@ -20,6 +20,7 @@ from kinetoscope.algorithms.trees.tree import NO_ROW
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, main_thread
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 Int32s = NDArray[np.int32]
@@ -47,14 +48,16 @@ class Handovers:
     last: Int32s
 
 
+@derived
 def host_time(trace: Trace) -> innermost.Stretches:
-    """Which call is the innermost one on each host thread, at each instant. Ask by `trace.of`."""
-    calls = trace.of(call_tree)
+    """Which call is the innermost one on each host thread, at each instant."""
+    calls = call_tree(trace)
     return innermost.stretches(trace.start, trace.end, calls.order, calls.offsets)
 
 
+@derived
 def handovers(trace: Trace) -> Handovers:
-    """Find where threads wait for the backward pass. Ask by `trace.of`."""
+    """Find where threads wait for the backward pass."""
     table = np.concatenate([np.empty((0, 7), np.int64), *(_between(trace, *pair) for pair in _threads(trace))])
     thread, other, inside, first, last = (table[:, column].astype(np.int32) for column in (0, 1, 4, 5, 6))
     return Handovers(thread, other, table[:, 2].copy(), table[:, 3].copy(), inside, first, last)
@@ -66,20 +69,20 @@ def _threads(trace: Trace) -> Iterator[tuple[int, int]]:
     It waits where most of the forward operators were that the backward thread's belong to; if no link tells, the main
     thread does.
     """
-    linked = trace.of(backward_links).forward
+    linked = backward_links(trace).forward
     backward = np.flatnonzero((arguments.integers(trace, "forward_thread") > 0) | (linked >= 0))
-    backward = backward[trace.of(call_tree).depth[backward] >= 0]
+    backward = backward[call_tree(trace).depth[backward] >= 0]
     for other in np.unique(trace.track[backward]).tolist():
         rows = backward[trace.track[backward] == other]
         forward = linked[rows][linked[rows] >= 0]
-        thread = int(np.bincount(trace.track[forward]).argmax()) if len(forward) else trace.of(main_thread)
+        thread = int(np.bincount(trace.track[forward]).argmax()) if len(forward) else main_thread(trace)
         if thread not in (other, -1):
             yield thread, other
 
 
 def _between(trace: Trace, thread: int, other: int) -> NDArray[np.int64]:
     """The handovers between two threads: rows of thread, other, begin, end, inside, first and last."""
-    calls, time = trace.of(call_tree), trace.of(host_time)
+    calls, time = call_tree(trace), host_time(trace)
     rows = calls.order[calls.offsets[other] : calls.offsets[other + 1]]
     rows = rows[calls.depth[rows] == 0]
     stretch = innermost.at(time, np.full(len(rows), thread, np.int32), trace.start[rows])

@@ -21,6 +21,7 @@ from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import belongs_to, by_start
 from kinetoscope.model.execution.call_tree import MODULE, call_tree
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
@@ -58,14 +59,15 @@ class CallStacks:
     texts: tuple[str, ...]
 
 
+@derived
 def call_stacks(trace: Trace, python: bool = False, in_forward: bool = False) -> CallStacks:
     """The Python calls around each call of the host, around those of Python itself only if asked for.
 
     in_forward: of what runs in the backward pass, those around the operator that it runs backwards.
     """
-    tree = trace.of(call_tree)
+    tree = call_tree(trace)
     rows = np.flatnonzero(tree.member if python else tree.member & (trace.kind != EventKind.PYTHON)).astype(np.int32)
-    around = trace.of(belongs_to) if in_forward else tree.parent
+    around = belongs_to(trace) if in_forward else tree.parent
     spelled, nodes, frames = _spelled(trace, rows, around), *_rebuilt(trace, rows, around)
     key = np.where(spelled >= 0, spelled, np.where(nodes >= 0, len(trace.strings) + nodes.astype(np.int64), -1))
     keys, places = np.unique(key, return_inverse=True)
@@ -87,7 +89,7 @@ def _spelled(trace: Trace, rows: NDArray[np.int32], around: NDArray[np.int32]) -
     own[rows] = arguments.codes(trace, "call_stack", rows)
     empty = [code for code in np.unique(own[own >= 0]).tolist() if not trace.strings.label(code).strip("; ")]
     own[np.isin(own, empty)] = -1
-    parent = trace.of(call_tree).parent
+    parent = call_tree(trace).parent
     moved = around != parent
     if moved.any():  # what these spell out is where the backward pass was called
         own[ancestor(parent, moved) >= 0] = -1

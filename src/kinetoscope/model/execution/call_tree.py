@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms import ordering
 from kinetoscope.algorithms.intervals.ownership import owned
 from kinetoscope.algorithms.trees import tree
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -58,6 +59,7 @@ class CallTree:
     partial: int
 
 
+@derived
 def call_tree(trace: Trace) -> CallTree:
     """Nest the host's calls by time. Of two that overlap only partly the shorter piece is cut off; see `tree.nest`."""
     member = np.isin(trace.kind, HOST_KINDS)
@@ -79,48 +81,55 @@ def _ends(trace: Trace, order: NDArray[np.int32], offsets: NDArray[np.int64]) ->
     return tree.nest(trace.start, trace.end, frames, bounds, cut=tree.Cut.LATER).until
 
 
+@derived
 def is_asynchronous(trace: Trace) -> NDArray[np.bool_]:
     """Which annotations only begin on the thread that they are recorded on: bool [events]."""
     return rows_named(trace, lambda name: name.startswith(ASYNCHRONOUS), EventKind.ANNOTATION, holding=ASYNCHRONOUS)
 
 
+@derived
 def enclosing_op(trace: Trace) -> NDArray[np.int32]:
     """The operator that each event is, or is called by: int32 [events], −1 for none."""
-    return tree.ancestor(trace.of(call_tree).parent, trace.kind == EventKind.HOST_OP)
+    return tree.ancestor(call_tree(trace).parent, trace.kind == EventKind.HOST_OP)
 
 
+@derived
 def enclosing_annotation(trace: Trace) -> NDArray[np.int32]:
     """The innermost annotation that each event is, or lies in: int32 [events], −1 for none."""
-    return tree.ancestor(trace.of(call_tree).parent, trace.kind == EventKind.ANNOTATION)
+    return tree.ancestor(call_tree(trace).parent, trace.kind == EventKind.ANNOTATION)
 
 
+@derived
 def enclosing_frame(trace: Trace) -> NDArray[np.int32]:
     """The Python call that each event is, or is called by: int32 [events], −1 for none."""
-    return tree.ancestor(trace.of(call_tree).parent, trace.kind == EventKind.PYTHON)
+    return tree.ancestor(call_tree(trace).parent, trace.kind == EventKind.PYTHON)
 
 
+@derived
 def enclosing_module(trace: Trace) -> NDArray[np.int32]:
     """The call of a module's forward that each event is, or is called by: int32 [events], −1 for none."""
     modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
-    return tree.ancestor(trace.of(call_tree).parent, modules)
+    return tree.ancestor(call_tree(trace).parent, modules)
 
 
+@derived
 def whole_parent(trace: Trace) -> NDArray[np.int32]:
     """The innermost call that each call lies in as a whole: int32 [events], −1 for none.
 
     That is the parent of torch's `key_averages`, whose self times are durations less those of the children.
     """
-    calls = trace.of(call_tree)
+    calls = call_tree(trace)
     if not calls.partial:
         return calls.parent
     return tree.nest(trace.start, trace.end, calls.order, calls.offsets, cut=tree.Cut.EARLIER).parent
 
 
+@derived
 def self_times(trace: Trace) -> NDArray[np.int64]:
     """Duration of each call less that of the calls directly inside it, ns: int64 [events], 0 where it takes no part."""
-    calls = trace.of(call_tree)
+    calls = call_tree(trace)
     duration = np.where(calls.member, np.maximum(trace.end - trace.start, 0), 0)
-    return duration - tree.children_sum(duration, trace.of(whole_parent))
+    return duration - tree.children_sum(duration, whole_parent(trace))
 
 
 def owned_times(trace: Trace, shown: NDArray[np.bool_], window: tuple[int, int] | None = None) -> NDArray[np.int64]:
@@ -128,18 +137,19 @@ def owned_times(trace: Trace, shown: NDArray[np.bool_], window: tuple[int, int] 
 
     Over the calls of a thread it sums to the time in which any of them runs.
     """
-    calls = trace.of(call_tree)
+    calls = call_tree(trace)
     place = shown[calls.order]
     offsets = np.concatenate([[0], np.cumsum(place)])[calls.offsets]
     return owned(trace.start, trace.end, calls.order[place], offsets, *window or ())
 
 
+@derived
 def main_thread(trace: Trace) -> int:
     """The track that the training loop runs on: with the most steps, else with the most time in calls; −1 for none.
 
     Threads with nothing but Python calls are the last resort: monitors and pools wait as long as the recording lasts.
     """
-    calls = trace.of(call_tree)
+    calls = call_tree(trace)
     outermost = np.flatnonzero(calls.depth == 0)
     if not len(outermost):
         return -1

@@ -14,6 +14,7 @@ from kinetoscope.algorithms.trees.tree import NO_ROW, ancestor
 from kinetoscope.model.execution.call_tree import call_tree, is_asynchronous, whole_parent
 from kinetoscope.model.execution.device_work import DeviceWork
 from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -44,6 +45,7 @@ class Calls:
     asynchronous: NDArray[np.bool_]
 
 
+@derived
 def calls(trace: Trace, *hidden: EventKind) -> Calls:
     """All calls but those of hidden kinds and those that repeat the call around them."""
     return calls_among(trace, ~np.isin(trace.kind, hidden))
@@ -51,11 +53,11 @@ def calls(trace: Trace, *hidden: EventKind) -> Calls:
 
 def calls_among(trace: Trace, asked: NDArray[np.bool_]) -> Calls:
     """Of the events asked for (bool [events]) the calls, but those that repeat the call around them."""
-    tree = trace.of(call_tree)
-    nested = tree.member & ~trace.of(is_repeat) & asked
-    asynchronous = trace.of(is_asynchronous) & asked
+    tree = call_tree(trace)
+    nested = tree.member & ~is_repeat(trace) & asked
+    asynchronous = is_asynchronous(trace) & asked
     around, parent = _among(tree.parent, nested)
-    whole = _among(trace.of(whole_parent), nested)[1] if tree.partial else parent
+    whole = _among(whole_parent(trace), nested)[1] if tree.partial else parent
     return Calls(nested | asynchronous, around, parent, whole, asynchronous)
 
 
@@ -65,6 +67,7 @@ def _among(parent: NDArray[np.int32], shown: NDArray[np.bool_]) -> tuple[NDArray
     return around, np.where(shown & (parent >= 0), around[parent], np.int32(NO_ROW))
 
 
+@derived
 def is_repeat(trace: Trace) -> NDArray[np.bool_]:
     """Which calls are the only call inside a call of the same name: bool [events].
 
@@ -72,7 +75,7 @@ def is_repeat(trace: Trace) -> NDArray[np.bool_]:
     to the same: the call around takes over just the calls inside. A call without length, or one that ends after the
     other, is a call of its own.
     """
-    parent, names = trace.of(call_tree).parent, trace.of(call_names)
+    parent, names = call_tree(trace).parent, call_names(trace)
     inside = np.flatnonzero(parent >= 0)
     same = inside[names[inside] == names[parent[inside]]]
     same = same[(trace.end[same] > trace.start[same]) & (trace.end[same] <= trace.end[parent[same]])]
@@ -128,6 +131,7 @@ def call_name(text: str, kind: int) -> str:
     return text
 
 
+@derived
 def call_names(trace: Trace) -> NDArray[np.int32]:
     """A code for the name of each event: int32 [events], −1 for none; events of one `call_name` have one code."""
     names = trace.name
@@ -146,7 +150,7 @@ def names_of_calls(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
     """The names of calls as tables know them (see `call_name`), null for row −1."""
     # One text may name an operator and an annotation, and only the operator loses its overload.
     kinds = len(EventKind)
-    codes = trace.of(call_names)[rows].astype(np.int64) * kinds + trace.kind[rows]
+    codes = call_names(trace)[rows].astype(np.int64) * kinds + trace.kind[rows]
     return polars_columns.labelled(
         np.where(rows >= 0, codes, -1), lambda code: call_name(trace.strings.label(code // kinds), code % kinds)
     )

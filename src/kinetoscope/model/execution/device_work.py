@@ -19,6 +19,7 @@ from kinetoscope.algorithms.membership import any_of
 from kinetoscope.model.execution.call_tree import enclosing_op
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.classes import is_device_work
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import (
     COLLECTIVE_KERNEL,
     COLLECTIVE_KERNEL_WORDS,
@@ -68,11 +69,12 @@ class DeviceWork:
         return any_of(self.kind, kinds)
 
 
+@derived
 def device_work(trace: Trace) -> DeviceWork:
     """Find the device work of a trace and what launched it."""
     rows = np.flatnonzero(is_device_work(trace)).astype(np.int32)
     launch = _launches(trace, rows)
-    op = np.where(launch >= 0, trace.of(enclosing_op)[launch], -1).astype(np.int32)
+    op = np.where(launch >= 0, enclosing_op(trace)[launch], -1).astype(np.int32)
     unknown = np.flatnonzero(op < 0)
     op[unknown] = _ops_by_external_id(trace, rows[unknown])
     start = trace.start[rows]

@@ -7,17 +7,19 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import STEP, call_tree
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
 
+@derived
 def outermost_ops(trace: Trace) -> NDArray[np.bool_]:
-    """Which calls are of operators and stand in no other operator: bool [events]. Ask by `trace.of`.
+    """Which calls are of operators and stand in no other operator: bool [events].
 
     Steps, which files of 2021 call operators, are none.
     """
-    calls = trace.of(call_tree)
+    calls = call_tree(trace)
     steps = rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
     operators = calls.member & (trace.kind == EventKind.HOST_OP) & ~steps
     above = ancestor(calls.parent, operators)
@@ -27,6 +29,7 @@ def outermost_ops(trace: Trace) -> NDArray[np.bool_]:
     return outermost
 
 
+@derived
 def outermost_op(trace: Trace) -> NDArray[np.int32]:
     """The outermost operator that each event is, or is called by: int32 [events], −1 for none."""
-    return ancestor(trace.of(call_tree).parent, trace.of(outermost_ops))
+    return ancestor(call_tree(trace).parent, outermost_ops(trace))

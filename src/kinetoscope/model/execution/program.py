@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -40,8 +41,9 @@ _COMPILED_WORDS: Final = ("Torch-Compiled Region", "CompiledFxGraph", "triton_")
 _GRAPH_LAUNCH: Final = re.compile(r"(?:cuda|hip|cu)GraphLaunch")
 
 
+@derived
 def program_kind(trace: Trace) -> ProgramKind:
-    """What the program does. Ask by `trace.of`.
+    """What the program does.
 
     Training: a backward pass or an optimizer is seen. Serving: steps or functions of a serving engine. Inference:
     operators of torch, and none of a backward pass. Else unknown: nothing of the host was recorded that would tell.
@@ -80,8 +82,9 @@ def _is_torchs(name: str) -> bool:
     return name.startswith("aten::")
 
 
+@derived
 def used(trace: Trace) -> frozenset[Use]:
-    """What the program does already for speed, so that nobody advises it: compiled code, graphs. Ask by `trace.of`."""
+    """What the program does already for speed, so that nobody advises it: compiled code, graphs."""
     compiled = rows_named(
         trace,
         lambda name: _COMPILED.search(name) is not None,

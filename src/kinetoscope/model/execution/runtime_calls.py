@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.work_before import LAUNCH_LATENCY
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -82,8 +83,9 @@ def call_kind(name: str) -> CallKind:
     return next((kind for kind, pattern in _COMPILED if pattern.search(name)), CallKind.OTHER)
 
 
+@derived
 def call_kinds(trace: Trace) -> NDArray[np.int8]:
-    """The `CallKind` of each event, OTHER for what is no call of the runtime: int8 [events]. Ask by `trace.of`.
+    """The `CallKind` of each event, OTHER for what is no call of the runtime: int8 [events].
 
     A call that queues a copy by its name makes the host wait for it, if the copy touches pageable memory and begins
     before the call is over: what is small the driver takes over at once. Where the trace does not say what memory it
@@ -103,13 +105,13 @@ def reached_by(trace: Trace, calls: NDArray[np.int32]) -> NDArray[np.int64]:
 
     What passes after that until the work begins is no launching: the device was not idle, or something held the work.
     """
-    waits = trace.of(call_kinds)[calls] == CallKind.COPY_AND_WAIT
+    waits = call_kinds(trace)[calls] == CallKind.COPY_AND_WAIT
     return np.where(waits, trace.start[calls], np.maximum(trace.end[calls], trace.start[calls])) + LAUNCH_LATENCY
 
 
 def _blocked(trace: Trace, queues: NDArray[np.bool_]) -> NDArray[np.int32]:
     """Calls that queue a copy, and make the host wait for it."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
     copies = copies[queues[work.launch[copies]]]
     call, rows = work.launch[copies], work.rows[copies]

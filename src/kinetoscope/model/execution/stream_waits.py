@@ -20,6 +20,7 @@ from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.execution.streams import NOTHING, launch_times, stream_order, streams
 from kinetoscope.model.execution.synchronization import calls_of, sync_rows
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 Int32s = NDArray[np.int32]
@@ -46,9 +47,10 @@ class StreamWaits:
     recorded: Bools
 
 
+@derived
 def stream_waits(trace: Trace, use_recorded: bool = True) -> StreamWaits:
     """Find the device work that waited for an event; with `use_recorded` false as if nothing had been recorded."""
-    calls = np.flatnonzero(trace.of(call_kinds) == CallKind.STREAM_WAITS).astype(np.int32)
+    calls = np.flatnonzero(call_kinds(trace) == CallKind.STREAM_WAITS).astype(np.int32)
     told = calls[:0]
     pairs: list[Pairs] = []
     if use_recorded:
@@ -67,7 +69,7 @@ Pairs = tuple[Int32s, Int32s]
 
 def _recorded_stream_waits(trace: Trace) -> tuple[Int32s, Pairs]:
     """The calls of which it was recorded what waits for what, and the pairs."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     rows = sync_rows(trace, _STREAM_WAIT)
     call = calls_of(trace, arguments.integers(trace, "correlation", rows))
     record = calls_of(trace, arguments.integers(trace, "wait_on_record", rows))
@@ -75,7 +77,7 @@ def _recorded_stream_waits(trace: Trace) -> tuple[Int32s, Pairs]:
     waits, waited = arguments.integers(trace, "stream", rows), arguments.integers(trace, "wait_on_stream", rows)
     device = arguments.integers(trace, "device", rows)
     waiting, on = np.full(len(rows), NOTHING, np.int32), np.full(len(rows), NOTHING, np.int32)
-    for stream in trace.of(streams) if len(rows) else ():
+    for stream in streams(trace) if len(rows) else ():
         here = (device == stream.device) | (device < 0)
         following = np.searchsorted(stream.launch, trace.start[call])
         there = here & (waits == stream.stream) & (following < len(stream.place))
@@ -90,13 +92,14 @@ def _recorded_stream_waits(trace: Trace) -> tuple[Int32s, Pairs]:
 
 def _ready(trace: Trace) -> Int64s:
     """When each piece of device work was launched, and what was before it on its stream had ended: int64 [work]."""
-    before = trace.of(stream_order).before
-    return np.maximum(np.where(before >= 0, trace.of(device_work).end[before], _NEVER), trace.of(launch_times))
+    before = stream_order(trace).before
+    ready: Int64s = np.maximum(np.where(before >= 0, device_work(trace).end[before], _NEVER), launch_times(trace))
+    return ready
 
 
 def _coincidences(trace: Trace) -> Pairs:
     """Work that had been ready for long and started just when work of another stream ended, launched before it."""
-    work, launch, on = trace.of(device_work), trace.of(launch_times), trace.of(stream_order).elsewhere
+    work, launch, on = device_work(trace), launch_times(trace), stream_order(trace).elsewhere
     places = np.flatnonzero((on >= 0) & (work.launch >= 0)).astype(np.int32)
     on, ready = on[places], _ready(trace)[places] if len(places) else launch[:0]
     start = work.start[places]
@@ -106,14 +109,14 @@ def _coincidences(trace: Trace) -> Pairs:
 
 
 def _after_wait_calls(trace: Trace, calls: Int32s) -> Pairs:
-    work = trace.of(device_work)
+    work = device_work(trace)
     waiting = _launched_next(trace, calls)
     calls, waiting = calls[waiting >= 0], waiting[waiting >= 0]
     on, launched = np.full(len(calls), NOTHING, np.int32), np.full(len(calls), _NEVER)
     if not len(calls):
         return waiting, on
     start, ready = work.start[waiting], _ready(trace)[waiting]
-    for stream in trace.of(streams):
+    for stream in streams(trace):
         count = stream.launched_until(trace.start[calls])
         last = np.maximum(count - 1, 0)
         end = stream.reach[last]
@@ -126,7 +129,7 @@ def _after_wait_calls(trace: Trace, calls: Int32s) -> Pairs:
 
 def _launched_next(trace: Trace, calls: Int32s) -> Int32s:
     """The work that is launched next on the thread of each call, NOTHING if there is none."""
-    work, launch = trace.of(device_work), trace.of(launch_times)
+    work, launch = device_work(trace), launch_times(trace)
     found = np.full(len(calls), NOTHING, np.int32)
     for track, linked in _by_track(trace, work):
         here = np.flatnonzero(trace.track[calls] == track)

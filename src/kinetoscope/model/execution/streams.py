@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 Int32s = NDArray[np.int32]
@@ -55,13 +56,14 @@ class StreamOrder:
     elsewhere: Int32s
 
 
+@derived
 def launch_times(trace: Trace) -> Int64s:
-    """When each piece of device work was launched: int64 [work]. Ask by `trace.of`.
+    """When each piece of device work was launched: int64 [work].
 
     If that was not recorded, when it was at the latest: streams keep their order, so before what came after it on its
     stream, and before it started.
     """
-    work = trace.of(device_work)
+    work = device_work(trace)
     if not len(work):
         return work.start
     launch = np.where(work.launch >= 0, trace.start[work.launch], work.start)
@@ -73,9 +75,10 @@ def launch_times(trace: Trace) -> Int64s:
     return launch
 
 
+@derived
 def streams(trace: Trace) -> tuple[Stream, ...]:
-    """All streams of all devices, by number. Ask by `trace.of`."""
-    work, launch = trace.of(device_work), trace.of(launch_times)
+    """All streams of all devices, by number."""
+    work, launch = device_work(trace), launch_times(trace)
     order = np.lexsort((work.rows, work.end, work.start, launch, work.stream, work.device)).astype(np.int32)
     return tuple(_stream(work, launch, part) for part in _runs(order, work.device[order], work.stream[order]))
 
@@ -87,9 +90,10 @@ def _stream(work: DeviceWork, launch: Int64s, part: Int32s) -> Stream:
     return Stream(int(work.device[part[0]]), int(work.stream[part[0]]), part, launch[part], latest, reach)
 
 
+@derived
 def stream_order(trace: Trace) -> StreamOrder:
-    """What was before each piece of device work, on its stream and on the others of its device. Ask by `trace.of`."""
-    work = trace.of(device_work)
+    """What was before each piece of device work, on its stream and on the others of its device."""
+    work = device_work(trace)
     order = np.lexsort((work.rows, work.end, work.start, work.stream, work.device)).astype(np.int32)
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))

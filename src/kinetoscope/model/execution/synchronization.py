@@ -22,6 +22,7 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import WAITS, CallKind, call_kinds
 from kinetoscope.model.execution.streams import NOTHING, streams
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -63,9 +64,10 @@ class HostWaits:
         return len(self.call)
 
 
+@derived
 def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
     """Find what each synchronising call waited for; with `use_recorded` false as if nothing had been recorded."""
-    work, kinds = trace.of(device_work), trace.of(call_kinds)
+    work, kinds = device_work(trace), call_kinds(trace)
     own = _own_copies(trace)
     waiting = np.isin(kinds, WAITS) | (own >= 0) | _frees(trace)
     # Drivers record a call in a call: the outer one has waited.
@@ -85,7 +87,7 @@ def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
 
 def _apart(trace: Trace, waiting: Bools) -> tuple[Int32s, Int32s, Int32s]:
     """Rows of the calls that lie in no other of them as a whole, of those that do, and the outermost around these."""
-    parent = trace.of(whole_parent)
+    parent = whole_parent(trace)
     rows = np.flatnonzero(waiting).astype(np.int32)
     if not len(rows):
         return rows, rows, rows
@@ -103,10 +105,10 @@ def other_streams(trace: Trace, waits: HostWaits) -> tuple[Int64s, Int32s]:
     Returns:
         int64 [n], places in `waits`, and int32 [n], places in `device_work`.
     """
-    calls, work = waits.call, trace.of(device_work)
-    wide = np.isin(trace.of(call_kinds)[calls], _DEVICE_WIDE) & (waits.work >= 0)
+    calls, work = waits.call, device_work(trace)
+    wide = np.isin(call_kinds(trace)[calls], _DEVICE_WIDE) & (waits.work >= 0)
     places, others = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-    for stream in trace.of(streams) if wide.any() else ():
+    for stream in streams(trace) if wide.any() else ():
         count = stream.launched_until(trace.start[calls])
         last = np.maximum(count - 1, 0)
         also = wide & (count > 0) & (stream.reach[last] <= trace.end[calls])
@@ -118,10 +120,10 @@ def other_streams(trace: Trace, waits: HostWaits) -> tuple[Int64s, Int32s]:
 
 def _own_copies(trace: Trace) -> Int32s:
     """The copy that each call queued, for calls that wait for it: int32 [events], NOTHING for all others."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
     call = work.launch[copies]
-    waiting = trace.of(call_kinds)[call] == CallKind.COPY_AND_WAIT
+    waiting = call_kinds(trace)[call] == CallKind.COPY_AND_WAIT
     own = np.full(len(trace), NOTHING, np.int32)
     own[call[waiting]] = copies[waiting]
     return own
@@ -134,19 +136,19 @@ def _frees(trace: Trace) -> Bools:
         return "Async" not in name and "Host" not in name
 
     named = rows_named(trace, fits, EventKind.RUNTIME)
-    return np.asarray(named & (trace.of(call_kinds) == CallKind.FREE))
+    return np.asarray(named & (call_kinds(trace) == CallKind.FREE))
 
 
 def _inferred(trace: Trace, calls: Int32s, own: Int32s) -> Int32s:
     """What each call could not end before: the latest end in the call; else what is sure to have been over."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     start, end = trace.start[calls], trace.end[calls]
     found, latest = np.full(len(calls), NOTHING, np.int32), np.full(len(calls), _NEVER)
     if not len(calls) or not len(work):
         return found
     over, launched = found.copy(), latest.copy()
-    device_wide = np.isin(trace.of(call_kinds)[calls], _DEVICE_WIDE)
-    for stream in trace.of(streams):
+    device_wide = np.isin(call_kinds(trace)[calls], _DEVICE_WIDE)
+    for stream in streams(trace):
         count = stream.launched_until(start)
         last = np.maximum(count - 1, 0)
         possible = (count > 0) & (stream.reach[last] <= end)
@@ -197,7 +199,7 @@ def _recorded(trace: Trace, calls: Int32s) -> tuple[Int32s, Bools]:
     device = arguments.integers(trace, "device", rows)
     recorded[place] = True
     latest = np.full(len(calls), _NEVER)
-    for each in trace.of(streams) if len(rows) else ():
+    for each in streams(trace) if len(rows) else ():
         count = np.minimum(
             each.launched_until(until), np.searchsorted(each.reach, trace.end[calls[place]], side="right")
         )

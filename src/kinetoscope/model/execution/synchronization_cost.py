@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.streams import NOTHING, launch_times
 from kinetoscope.model.execution.synchronization import host_waits
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 Int64s = NDArray[np.int64]
@@ -17,13 +18,14 @@ Int64s = NDArray[np.int64]
 _NEVER: Final = np.iinfo(np.int64).min
 
 
+@derived
 def idle_after(trace: Trace) -> Int64s:
-    """Idle time of a device that follows from each call of `host_waits`, ns: int64 [calls]. Ask by `trace.of`.
+    """Idle time of a device that follows from each call of `host_waits`, ns: int64 [calls].
 
     What is launched next after a call would have come sooner by the call's own time, and with it the end of the idle
     time before it. Several calls before one launch share what there is, the first ones first.
     """
-    waits, work, launch = trace.of(host_waits), trace.of(device_work), trace.of(launch_times)
+    waits, work, launch = host_waits(trace), device_work(trace), launch_times(trace)
     idle = np.zeros(len(waits), np.int64)
     start, end = trace.start[waits.call], np.maximum(trace.end[waits.call], trace.start[waits.call])
     meant = np.where(waits.work >= 0, work.device[waits.work], NOTHING) if len(work) else np.empty(0, np.int64)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 LAUNCH_LATENCY: Final = 30_000
@@ -50,15 +51,16 @@ class WorkBefore:
         return difference(Intervals(np.full(len(until), self.begin), until), ran)
 
 
+@derived
 def work_before(trace: Trace) -> WorkBefore:
-    """Find it. Ask by `trace.of`.
+    """Find it.
 
     A device was busy with it until the first work of a stream starts, where nothing recorded runs just before that, if
 
     - that work was in the queue for more than 1 ms, and for the greater part of the time since the recording began; or
     - it is the device's first, and its launch was not recorded, though launches of other work of that stream were.
     """
-    work, host = trace.of(device_work), trace.of(call_tree).order
+    work, host = device_work(trace), call_tree(trace).order
     none = WorkBefore(0, np.empty(0, np.int64), np.empty(0, np.int64))
     if not len(host) or not len(work):
         return none
@@ -69,9 +71,9 @@ def work_before(trace: Trace) -> WorkBefore:
 
 def said(trace: Trace) -> Iterator[str]:
     """What must be said of it where a number leaves it out."""
-    found = trace.of(work_before)
+    found = work_before(trace)
     if len(found.device):
-        who = "the device was" if len(np.unique(trace.of(device_work).device)) == 1 else "devices were"
+        who = "the device was" if len(np.unique(device_work(trace).device)) == 1 else "devices were"
         yield (
             f"For the first {(found.end - found.begin) / 1e6:,.3g} ms {who} busy with work from before the recording: "
             "that time is in no step, and not idle."

@@ -20,6 +20,7 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.flops.arguments import Cost, arguments_of
 from kinetoscope.model.flops.formulas import FORMULAS, cost
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.element_types import ElementType, first_element_type
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
@@ -76,21 +77,22 @@ class FlopCounts:
         return each[self.variant] if len(each) else np.zeros(0)
 
 
+@derived
 def flop_counts(trace: Trace) -> FlopCounts:
-    """Count. Ask by `trace.of`."""
+    """Count."""
     candidates = _candidates(trace)
     keys = [arguments.codes(trace, name, candidates) for name in ("input_dims", "input_types", "concrete_inputs")]
-    codes, first = group(trace.of(call_names)[candidates], *keys)
+    codes, first = group(call_names(trace)[candidates], *keys)
     variants = [_variant(trace, int(candidates[row]), *(int(key[row]) for key in keys)) for row in first.tolist()]
     known = np.array([variant is not None for variant in variants], np.bool_)[codes] if len(codes) else codes > 0
-    parent = trace.of(call_tree).parent
+    parent = call_tree(trace).parent
     rows = candidates[known]
     innermost = ~_holds(trace, rows)[rows]
     counted, code = rows[innermost], codes[known][innermost]
     around = _around(len(trace), parent, counted)
     missed = candidates[~known]
     missed = missed[(around[missed] < 0) & ~_holds(trace, np.concatenate([counted, missed]))[missed]]
-    work = trace.of(device_work)
+    work = device_work(trace)
     event = np.where(work.launch >= 0, work.launch, work.op)
     place = np.full(len(trace) + 1, -1, np.int32)
     place[counted] = np.arange(len(counted), dtype=np.int32)
@@ -103,8 +105,8 @@ def flop_counts(trace: Trace) -> FlopCounts:
 def _candidates(trace: Trace) -> NDArray[np.int32]:
     """Rows of the calls of operators that have a formula."""
     ops = trace.rows(EventKind.HOST_OP)
-    ops = ops[trace.of(call_tree).member[ops]]
-    names = trace.of(call_names)[ops]
+    ops = ops[call_tree(trace).member[ops]]
+    names = call_names(trace)[ops]
     wanted = [code for code in np.unique(names).tolist() if _name(trace, code) in FORMULAS]
     return ops[np.isin(names, wanted)]
 
@@ -139,7 +141,7 @@ def _around(events: int, parent: NDArray[np.int32], rows: NDArray[np.int32]) -> 
 
 def _holds(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Which events have one of some rows anywhere inside them: bool [events]."""
-    calls = trace.of(call_tree)
+    calls = call_tree(trace)
     mark = np.zeros(len(trace), np.int64)
     mark[rows] = 1
     return subtree_sum(mark, calls.parent, calls.order) > mark

@@ -34,7 +34,7 @@ def precisions(trace: Trace, counts: FlopCounts, *, amd: bool) -> NDArray[np.int
     of_variant = np.array([_precision(each.type) for each in counts.variants], np.int8)
     result = of_variant[counts.variant] if len(of_variant) else np.zeros(0, np.int8)
     is_fp32 = result == FP32
-    work = trace.of(device_work)
+    work = device_work(trace)
     kernels = np.flatnonzero((counts.call >= 0) & work.of(WorkKind.COMPUTATION))
     kernels = kernels[is_fp32[counts.call[kernels]]]
     call, said = counts.call[kernels], _said(trace, trace.name[work.rows[kernels]], amd=amd)

@@ -14,6 +14,7 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.flops.counts import FlopCounts, flop_counts
 from kinetoscope.model.flops.precision import FP32, longest_kernels, precisions
 from kinetoscope.model.steps.scope import Scope, whole
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
@@ -71,7 +72,7 @@ def flop_rates(view: Scope, peak: float | None) -> FlopRates:
     peak: operations a second to take for the peak of every device and precision; None: what is known of the device.
     """
     trace, work = view.trace, view.device_work
-    counts = trace.of(flop_counts)
+    counts = flop_counts(trace)
     chosen = whole(view).work
     time = np.where(chosen, work.duration, 0)
     device_time = sum_by(np.where(chosen, counts.call, -1).astype(np.int32), len(counts), time)
@@ -98,11 +99,13 @@ def flop_rates(view: Scope, peak: float | None) -> FlopRates:
     )
 
 
+@derived
 def is_host_only(trace: Trace) -> bool:
     """Did the process use no device at all, so that what it computed the host did within the call?"""
-    return not (len(trace.of(device_work)) or trace.of(devices) or (trace.kind == EventKind.RUNTIME).any())
+    return not (len(device_work(trace)) or devices(trace) or (trace.kind == EventKind.RUNTIME).any())
 
 
+@derived
 def lookups(trace: Trace) -> dict[int, Lookup]:
     """What is known of each device that the file describes, by its number."""
     return {device.number: peak_of(device) for device in devices(trace)}
@@ -110,7 +113,7 @@ def lookups(trace: Trace) -> dict[int, Lookup]:
 
 def known_peaks(trace: Trace, number: int) -> Lookup:
     """What is known of a device; where the file describes others only, and those are alike, it is one of them."""
-    found = trace.of(lookups)
+    found = lookups(trace)
     if number in found:
         return found[number]
     if found and len({lookup.peak and lookup.peak.product for lookup in found.values()}) == 1:

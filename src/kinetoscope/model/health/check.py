@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from kinetoscope.model.health import data_quality, missing_data
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.symptoms import Health, Symptom
 from kinetoscope.model.trace.trace import Trace
 
@@ -42,6 +43,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 """Every check, in the order in which findings of one severity are told."""
 
 
+@derived
 def examine(trace: Trace) -> Health:
     """All that is wrong or odd: what reading found, and what the checks find. Codes: `symptoms.SYMPTOMS`."""
     return Health.of(trace.reading, *(check(trace) for check in CHECKS))

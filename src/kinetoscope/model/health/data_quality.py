@@ -39,7 +39,7 @@ _NAMED, _LONGEST = 5, 40
 
 def stray_times(trace: Trace) -> Iterator[Symptom]:
     """Events so far from all others that their time cannot be: 0, null or damaged among times since 1970."""
-    count = len(trace.of(stray))
+    count = len(stray(trace))
     if count:
         message = (
             f"{many(count, 'event lies', 'events lie')} over 30 days from the middle of the recording (the time is "
@@ -51,7 +51,7 @@ def stray_times(trace: Trace) -> Iterator[Symptom]:
 def unknown_events(trace: Trace) -> Iterator[Symptom]:
     """Events of categories or phases that no question counts."""
     unknown = (trace.kind == EventKind.OTHER) & (trace.ph != END)
-    unknown[trace.of(stray)] = False
+    unknown[stray(trace)] = False
     rows = np.flatnonzero(unknown)
     if len(rows):
         spans = np.isin(trace.ph[rows], SPANS)
@@ -74,10 +74,10 @@ def impossible_durations(trace: Trace) -> Iterator[Symptom]:
     """Events over a day long, and device work longer than all that was recorded besides."""
     duration = trace.end - trace.start
     impossible = duration > _DAY
-    work = trace.of(device_work)
+    work = device_work(trace)
     # Work that lasts no longer than the starts of all work lie apart is nothing special, which is nearly always so.
     if len(work) and int(work.duration.max()) > int(work.start.max() - work.start.min()):
-        host = trace.of(call_tree).order
+        host = call_tree(trace).order
         host = host[~impossible[host]]
         window = int(trace.end[host].max() - trace.start[host].min()) if len(host) else _DAY
         impossible[work.rows] |= work.duration > max(window, int(work.start.max() - work.start.min()))
@@ -93,7 +93,7 @@ def grid_of_times(trace: Trace) -> Iterator[Symptom]:
     start = trace.start[np.isin(trace.kind, (EventKind.METADATA, EventKind.OTHER), invert=True)]
     step = _common_step(start - start[0]) if len(start) >= _FEW else 1
     if step % _MICROSECOND == 0 and step:
-        work = trace.of(device_work)
+        work = device_work(trace)
         none = int(np.count_nonzero(work.duration == 0))
         what = f"; {none:,} of {len(work):,} pieces of device work seem to take no time" if none else ""
         yield Symptom("WHOLE_MICROSECONDS", "note", f"Times are whole microseconds{what}.", len(start))
@@ -119,7 +119,7 @@ def _common_step(times: NDArray[np.int64]) -> int:
 
 def overlapping_work(trace: Trace) -> Iterator[Symptom]:
     """Device work that starts before the work before it on its stream is over."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     streams, _ = group(work.device, work.stream)
     order = np.lexsort((work.end, work.start, streams))
     start, end = work.start[order], work.end[order]
@@ -140,10 +140,10 @@ def overlapping_work(trace: Trace) -> Iterator[Symptom]:
 
 def partial_overlap(trace: Trace) -> Iterator[Symptom]:
     """Host calls that overlap another one of their thread without lying inside it, and what the call tree loses."""
-    count = trace.of(call_tree).partial
+    count = call_tree(trace).partial
     if not count:
         return
-    work = trace.of(device_work)
+    work = device_work(trace)
     spent = int(work.duration[_launched_in_pieces(trace, work)].sum())
     message = f"{many(count, 'host call ends', 'host calls end')} after a call that began before: the shorter piece of "
     message += "the two is cut off. "
@@ -159,7 +159,7 @@ def partial_overlap(trace: Trace) -> Iterator[Symptom]:
 
 def _launched_in_pieces(trace: Trace, work: DeviceWork) -> NDArray[np.bool_]:
     """Which work was launched in a piece of a call that the call tree cuts off: bool [work]."""
-    calls = trace.of(call_tree)
+    calls = call_tree(trace)
     rows = np.flatnonzero(calls.member & (calls.until < trace.end))
     track, start, end = trace.track[rows], calls.until[rows], trace.end[rows]
     order, offsets = track_order(track, start, end, tracks=len(trace.tracks))
@@ -174,7 +174,7 @@ def _launched_in_pieces(trace: Trace, work: DeviceWork) -> NDArray[np.bool_]:
 
 def unlinked_work(trace: Trace) -> Iterator[Symptom]:
     """Device work without a recorded launch, and whether it was launched before the recording began."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     if len(work) and not np.any(arguments.integers(trace, "correlation", work.rows) > 0):
         message = f"None of {pieces(len(work))} carries a correlation id: launches, delays and queues cannot be told."
         yield Symptom("NO_CORRELATION", "warning", message, len(work))
@@ -205,7 +205,7 @@ def _before_linked(work: DeviceWork) -> NDArray[np.bool_]:
 
 def no_device_number(trace: Trace) -> Iterator[Symptom]:
     """Device work of which nobody can say on which device it ran."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     count = int(np.count_nonzero(work.device < 0))
     if count:
         message = f"{count:,} of {pieces(len(work))} do not say on which device; they are shown as device −1."
@@ -214,7 +214,7 @@ def no_device_number(trace: Trace) -> Iterator[Symptom]:
 
 def graphs(trace: Trace) -> Iterator[Symptom]:
     """Launches of more than one piece of device work."""
-    launch = trace.of(device_work).launch
+    launch = device_work(trace).launch
     _, counts = np.unique(launch[launch >= 0], return_counts=True)
     several = counts[counts > 1]
     if len(several):

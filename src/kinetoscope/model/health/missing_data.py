@@ -38,7 +38,7 @@ def no_events(trace: Trace) -> Iterator[Symptom]:
 
 def ended_early(trace: Trace) -> Iterator[Symptom]:
     """The recorder says that not all that was asked for was recorded."""
-    known = trace.of(recording)
+    known = recording(trace)
     if known is not None and known.truncated:
         some = known.first_step is not None and known.last_step is not None and known.first_step <= known.last_step
         rest = "the step that ran then is cut off and counts as none" if some else "it holds no step from start to end"
@@ -47,14 +47,14 @@ def ended_early(trace: Trace) -> Iterator[Symptom]:
 
 def no_device_work(trace: Trace) -> Iterator[Symptom]:
     """Neither kernels nor copies."""
-    if not len(trace.of(device_work)):
+    if not len(device_work(trace)):
         message = "No device work was recorded: a run on the host, or ProfilerActivity.CUDA (XPU, …) was not asked for."
         yield Symptom("NO_DEVICE_WORK", "note", message)
 
 
 def no_steps(trace: Trace) -> Iterator[Symptom]:
     """Nobody called `prof.step()`."""
-    found = trace.of(steps, None)
+    found = steps(trace, None)
     if found.origin != "profiler":
         message = f"{found.note} Call prof.step() in the loop, or name an annotation with --steps-by."
         yield Symptom("NO_STEPS", "note", message)
@@ -62,13 +62,13 @@ def no_steps(trace: Trace) -> Iterator[Symptom]:
 
 def work_from_before(trace: Trace) -> Iterator[Symptom]:
     """A queue that was full when the recording began."""
-    if is_delayed(trace, trace.of(steps, None)):
+    if is_delayed(trace, steps(trace, None)):
         yield from (Symptom("WORK_BEFORE", "note", message) for message in said(trace))
 
 
 def captured_launches(trace: Trace) -> Iterator[Symptom]:
     """Calls between the begin and the end of a capture."""
-    count = int(trace.of(captured).sum())
+    count = int(captured(trace).sum())
     if count:
         message = f"{many(count, 'launch call was', 'launch calls were')} captured into a graph: nothing ran then, and "
         yield Symptom("CAPTURED", "note", f"{message}they count as no launches.", count)
@@ -76,8 +76,8 @@ def captured_launches(trace: Trace) -> Iterator[Symptom]:
 
 def empty_step(trace: Trace) -> Iterator[Symptom]:
     """`prof.step()` after the last iteration."""
-    if trace.of(is_last_empty, None):
-        last = trace.of(steps, None).number[-1]
+    if is_last_empty(trace, None):
+        last = steps(trace, None).number[-1]
         message = (
             f"No operator runs in the last step ({last}), as where prof.step() is called after the last"
             " iteration, too: means over all steps count it, those over the steady steps (--steps steady) do not."
@@ -88,7 +88,7 @@ def empty_step(trace: Trace) -> Iterator[Symptom]:
 def no_shapes(trace: Trace) -> Iterator[Symptom]:
     """No operator has the shapes of its inputs."""
     rows = trace.rows(EventKind.HOST_OP)
-    if len(rows) and "record_shapes" not in trace.of(recorded_options):
+    if len(rows) and "record_shapes" not in recorded_options(trace):
         message = f"None of {len(rows):,} operators has the shapes of its inputs: no grouping by shape and no FLOPs; "
         yield Symptom("NO_SHAPES", "note", message + "record with record_shapes=True.", len(rows))
 
@@ -96,7 +96,7 @@ def no_shapes(trace: Trace) -> Iterator[Symptom]:
 def no_stacks(trace: Trace) -> Iterator[Symptom]:
     """Neither Python calls nor stacks of operators."""
     rows = trace.rows(EventKind.HOST_OP)
-    if len(rows) and "with_stack" not in trace.of(recorded_options):
+    if len(rows) and "with_stack" not in recorded_options(trace):
         message = "No Python stacks were recorded: operators cannot be traced to source lines and modules; "
         yield Symptom("NO_STACKS", "note", message + "record with with_stack=True, which costs time.", len(rows))
 
@@ -117,7 +117,7 @@ def no_distributed_info(trace: Trace) -> Iterator[Symptom]:
     info = trace.metadata.get("distributedInfo")
     if isinstance(info, dict) and "rank" in info:
         return
-    on_device = int(np.count_nonzero(trace.of(device_work).of(WorkKind.COMMUNICATION)))
+    on_device = int(np.count_nonzero(device_work(trace).of(WorkKind.COMMUNICATION)))
     is_collective = rows_named(
         trace,
         lambda name: COLLECTIVE_OPS.match(name) is not None,

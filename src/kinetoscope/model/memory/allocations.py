@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.model.memory.allocator import HOST, memory_instants
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 
@@ -39,18 +40,20 @@ class Allocations:
         return np.subtract(before[np.maximum(begin, end)], before[begin])
 
 
+@derived
 def host_allocations(trace: Trace) -> Allocations:
     """Those of the host's memory."""
     return _allocations(trace, of_host=True)
 
 
+@derived
 def device_allocations(trace: Trace) -> Allocations:
     """Those of the memory of all devices."""
     return _allocations(trace, of_host=False)
 
 
 def _allocations(trace: Trace, *, of_host: bool) -> Allocations:
-    found = trace.of(memory_instants)
+    found = memory_instants(trace)
     host_devices = np.array([kind == HOST for kind, _ in found.devices], np.bool_)
     chosen = host_devices[found.device] == of_host
     return Allocations(found.rows[chosen], found.time[chosen], found.size[chosen])

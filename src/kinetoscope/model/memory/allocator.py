@@ -19,6 +19,7 @@ from kinetoscope.model.execution.call_tree import MODULE, call_tree
 from kinetoscope.model.memory.levels import in_use, is_mapped, with_mapped
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments, polars_columns
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -124,6 +125,7 @@ def device_name(device_type: int, number: int) -> str:
     return name if number < 0 else f"{name}:{number}"
 
 
+@derived
 def memory_instants(trace: Trace) -> Instants:
     """Find them."""
     rows = trace.rows(EventKind.MEMORY)
@@ -162,7 +164,7 @@ def address_keys(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
 
 def instants_in(view: Scope) -> NDArray[np.bool_]:
     """Which instants are selected: bool [instants]. Of numbers of devices those of the memory itself count."""
-    found = view.trace.of(memory_instants)
+    found = memory_instants(view.trace)
     chosen = view.host[found.rows]
     if view.select.devices is not None:
         ours = [number in view.select.devices for _, number in found.devices]
@@ -170,9 +172,10 @@ def instants_in(view: Scope) -> NDArray[np.bool_]:
     return chosen
 
 
+@derived
 def innermost_calls(trace: Trace) -> NDArray[np.int32]:
     """The innermost call that runs on the thread of each instant: int32 [instants], rows, −1 for none."""
-    found, calls = trace.of(memory_instants), trace.of(call_tree)
+    found, calls = memory_instants(trace), call_tree(trace)
     track = _threads_of_calls(trace)[trace.track[found.rows]]
     return tree.enclosing(calls.order, calls.offsets, trace.start, calls.until, calls.parent, track, found.time)
 
@@ -184,7 +187,7 @@ def _threads_of_calls(trace: Trace) -> NDArray[np.int32]:
     """
     own = np.arange(len(trace.tracks), dtype=np.int32)
     tids = trace.tracks.integer_tids()
-    has_calls = np.diff(trace.of(call_tree).offsets) > 0
+    has_calls = np.diff(call_tree(trace).offsets) > 0
     threads, first = group(trace.tracks.integer_pids(), tids)
     with_calls = np.full(len(first), NO_ROW, np.int32)
     with_calls[threads[has_calls]] = own[has_calls]
@@ -192,6 +195,7 @@ def _threads_of_calls(trace: Trace) -> NDArray[np.int32]:
     return np.where(~has_calls & (tids >= 0) & (other >= 0), other, own)
 
 
+@derived
 def out_of_memory(trace: Trace) -> int:
     """How often an allocator said that memory had run out."""
     return int(rows_named(trace, lambda name: name == "[OutOfMemory]", EventKind.INSTANT).sum())

@@ -27,6 +27,7 @@ from kinetoscope.model.memory.allocator import (
     memory_instants,
     names_of_modules,
 )
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -67,10 +68,11 @@ class Blocks:
         return (self.taken >= 0) & (self.taken <= place) & ((self.over < 0) | (self.over > place))
 
 
+@derived
 def memory_blocks(trace: Trace) -> Blocks:
     """Pair what was taken with what was given back, by device and address."""
-    found = trace.of(memory_instants)
-    keys = trace.of(block_keys)
+    found = memory_instants(trace)
+    keys = block_keys(trace)
     following = next_of_same(keys)
     is_taken = (found.size > 0) & (keys >= 0)
     is_given_back = (found.size < 0) & (keys >= 0)
@@ -91,28 +93,31 @@ def memory_blocks(trace: Trace) -> Blocks:
     )
 
 
+@derived
 def block_keys(trace: Trace) -> NDArray[np.int32]:
     """A number for each device and address: int32 [instants], −1 where there is no address or nothing changed."""
-    found = trace.of(memory_instants)
+    found = memory_instants(trace)
     address = address_keys(trace, found.rows)
     keys, _ = group(found.device, address)
     return np.where((address >= 0) & (found.size != 0), keys, np.int32(NO_PLACE))
 
 
+@derived
 def charged_calls(trace: Trace) -> NDArray[np.int32]:
     """The call that each instant is charged to: int32 [instants], rows, −1 for none.
 
     The innermost operator or annotation on its thread; of `aten::empty` and its like the operator around them.
     """
-    found = trace.of(calls, EventKind.PYTHON, EventKind.RUNTIME)
+    found = calls(trace, EventKind.PYTHON, EventKind.RUNTIME)
     bare = rows_named(trace, lambda name: name.startswith(_BARE), EventKind.HOST_OP, holding=(_BARE,))
     bare &= (found.parent >= 0) & (trace.kind[found.parent] == EventKind.HOST_OP)
-    return above(ancestor(found.parent, ~bare), above(found.around, trace.of(innermost_calls)))
+    return above(ancestor(found.parent, ~bare), above(found.around, innermost_calls(trace)))
 
 
+@derived
 def charged_modules(trace: Trace) -> NDArray[np.int32]:
     """The call of a module's forward that each instant lies in: int32 [instants], rows, −1 for none."""
-    return above(trace.of(enclosing_module), trace.of(innermost_calls))
+    return above(enclosing_module(trace), innermost_calls(trace))
 
 
 def grouped(trace: Trace, places: NDArray[Any]) -> tuple[NDArray[np.int32], pl.DataFrame]:
@@ -120,8 +125,8 @@ def grouped(trace: Trace, places: NDArray[Any]) -> tuple[NDArray[np.int32], pl.D
 
     In no call, the name is `[memory]` and so is the kind; in no module, that is null.
     """
-    own, module = trace.of(charged_calls)[places], trace.of(charged_modules)[places]
-    codes, first = group(above(trace.of(call_names), own), above(trace.kind, own), above(trace.name, module))
+    own, module = charged_calls(trace)[places], charged_modules(trace)[places]
+    codes, first = group(above(call_names(trace), own), above(trace.kind, own), above(trace.name, module))
     kinds = [CALL_KINDS.get(kind, IN_NO_CALL) for kind in above(trace.kind, own[first]).tolist()]
     frame = pl.DataFrame(
         {

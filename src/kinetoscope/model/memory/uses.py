@@ -17,6 +17,7 @@ from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.memory.allocator import above, innermost_calls, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -31,10 +32,11 @@ _EVALUATE: Final = "autograd::engine::evaluate_function"
 _OPTIMIZER: Final = "Optimizer.step"
 
 
+@derived
 def uses(trace: Trace) -> NDArray[np.int8]:
     """What each block was for: int8 [blocks], of USES; −1 where it was taken before the recording."""
-    found, blocks = trace.of(memory_instants), trace.of(memory_blocks)
-    calls = trace.of(innermost_calls)
+    found, blocks = memory_instants(trace), memory_blocks(trace)
+    calls = innermost_calls(trace)
     backward, optimizer = (
         _backward(trace),
         rows_named(
@@ -64,12 +66,12 @@ def uses(trace: Trace) -> NDArray[np.int8]:
 def _backward(trace: Trace) -> NDArray[np.bool_]:
     """The operators of the backward pass: bool [events]."""
     evaluates = rows_named(trace, lambda name: name.startswith(_EVALUATE), EventKind.HOST_OP, holding=(_EVALUATE,))
-    return evaluates | (trace.of(backward_links).forward >= 0)
+    return evaluates | (backward_links(trace).forward >= 0)
 
 
 def _lies_in(trace: Trace, row: NDArray[np.int32], which: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which rows are, or lie in, one of those."""
-    return above(ancestor(trace.of(call_tree).parent, which), row) >= 0
+    return above(ancestor(call_tree(trace).parent, which), row) >= 0
 
 
 def _at(time: NDArray[np.int64], spans: Intervals) -> NDArray[np.bool_]:

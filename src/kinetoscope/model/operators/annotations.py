@@ -15,6 +15,7 @@ from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import Calls, call_name, calls_among
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -44,6 +45,7 @@ class Annotations:
     original: NDArray[np.int32]
 
 
+@derived
 def named_ranges(trace: Trace) -> Annotations:
     """Find the named ranges of a trace."""
     is_host = trace.kind == EventKind.ANNOTATION
@@ -88,7 +90,7 @@ class Shadowed:
 
 def shadowed(trace: Trace, found: Annotations, chosen: NDArray[np.bool_]) -> Shadowed:
     """Device work by the shadows (bool [shadows], those that are asked for) that it starts in."""
-    work, rows = trace.of(device_work), found.shadows[chosen]
+    work, rows = device_work(trace), found.shadows[chosen]
     order, offsets = _nested_order(trace, rows, found.original[chosen])
     nested = tree.nest(trace.start, trace.end, order, offsets)
     track = trace.track[work.rows]
@@ -112,7 +114,7 @@ def _nested_order(
     trace: Trace, rows: NDArray[np.int32], original: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The order of `ordering.track_order`; of shadows of one extent, which are common, the deeper range comes later."""
-    depth = np.where(original >= 0, trace.of(call_tree).depth[original], -1)
+    depth = np.where(original >= 0, call_tree(trace).depth[original], -1)
     order = rows[np.lexsort((rows, depth, -trace.end[rows], trace.start[rows], trace.track[rows]))]
     return order, np.searchsorted(trace.track[order], np.arange(len(trace.tracks) + 1))
 

@@ -80,7 +80,7 @@ def grouped(view: Scope, found: Calls, details: Details, among: Bools | None = N
     # Of a call that only reaches into a range of time, the part inside counts, though not the call.
     chosen = found.shown & view.host_any_time
     rows = np.flatnonzero(chosen if among is None else chosen & among).astype(np.int32)
-    keys: list[NDArray[Any]] = [trace.of(call_names)[rows], trace.kind[rows]]
+    keys: list[NDArray[Any]] = [call_names(trace)[rows], trace.kind[rows]]
     if details.shapes:
         keys.append(arguments.codes(trace, "input_dims", rows))
     if details.stacks is not None:
@@ -136,7 +136,7 @@ def launched_by_python(view: Scope, found: Calls) -> Launched:
     work, trace = launched(view, found), view.trace
     if not len(trace):
         return work
-    frame, depth = trace.of(enclosing_frame)[work.row], trace.of(call_tree).depth
+    frame, depth = enclosing_frame(trace)[work.row], call_tree(trace).depth
     is_between = (work.row >= 0) & (frame >= 0) & (depth[frame] > depth[work.own])
     return Launched(work.row, np.where(is_between, work.row, work.own))
 

@@ -17,6 +17,7 @@ from kinetoscope.model.execution.call_stacks import DEEPEST
 from kinetoscope.model.execution.call_tree import MODULE, call_tree
 from kinetoscope.model.execution.calls import call_names
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -83,11 +84,12 @@ class Modules:
         return depth
 
 
+@derived
 def modules(trace: Trace) -> Modules:
     """Find the modules of a trace."""
-    tree, forward = trace.of(call_tree), trace.of(backward_links).forward
+    tree, forward = call_tree(trace), backward_links(trace).forward
     linked = forward >= 0
-    origin, is_call, names, parent, node = _found(trace, trace.of(belongs_to), linked)
+    origin, is_call, names, parent, node = _found(trace, belongs_to(trace), linked)
     is_backward = ancestor(tree.parent, linked) >= 0
     return Modules(origin, names, parent, node, is_call, is_backward, is_call | linked)
 
@@ -96,9 +98,9 @@ Found = tuple[Origin, NDArray[np.bool_], tuple[str, ...], NDArray[np.int32], NDA
 
 
 def _found(trace: Trace, around: NDArray[np.int32], linked: NDArray[np.bool_]) -> Found:
-    member = trace.of(call_tree).member
+    member = call_tree(trace).member
     frames = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
-    frames &= member & (trace.of(call_tree).depth < DEEPEST)
+    frames &= member & (call_tree(trace).depth < DEEPEST)
     if frames.any():
         return _nested(trace, frames, around, linked)
     marks = EventKind.HOST_OP, EventKind.ANNOTATION
@@ -118,8 +120,8 @@ def _found(trace: Trace, around: NDArray[np.int32], linked: NDArray[np.bool_]) -
 
 def _nested(trace: Trace, is_call: NDArray[np.bool_], around: NDArray[np.int32], linked: NDArray[np.bool_]) -> Found:
     """Modules as their calls nest: the same names from the root on are the same module."""
-    tree = trace.of(call_tree)
-    found = prefix_tree(by_start(trace), around, np.where(is_call, trace.of(call_names), np.int32(-1)))
+    tree = call_tree(trace)
+    found = prefix_tree(by_start(trace), around, np.where(is_call, call_names(trace), np.int32(-1)))
     in_forward = np.zeros(len(found.label), np.bool_)
     in_forward[found.node[is_call & (ancestor(tree.parent, linked) < 0)]] = True
     number, parent, label = _once(found, in_forward)

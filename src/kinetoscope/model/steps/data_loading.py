@@ -16,6 +16,7 @@ from kinetoscope.model.execution.work_before import work_before
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.steps.steps import steps as find_steps
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -33,6 +34,7 @@ DATA_WAIT: Final = "data wait"
 HOST_GAP: Final = "host gap"
 
 
+@derived
 def is_data_loading(trace: Trace) -> NDArray[np.bool_]:
     """Which events are spans of torch's data loader on the host: bool [events]."""
 
@@ -42,6 +44,7 @@ def is_data_loading(trace: Trace) -> NDArray[np.bool_]:
     return rows_named(trace, fits, EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_LOADER, _PIPE))
 
 
+@derived
 def step_gaps(trace: Trace, steps_by: str | None = None) -> tuple[list[int | None], list[str | None]]:
     """For each step the idle time between the last op of the step before and its own forward pass, ns, and its cause.
 
@@ -50,7 +53,7 @@ def step_gaps(trace: Trace, steps_by: str | None = None) -> tuple[list[int | Non
     work from before the recording. `steps_by` as for `steps`.
     """
     gaps, known = gap_spans(trace, steps_by)
-    work, before, waits = trace.of(device_work), trace.of(work_before), trace.of(host_waits).call
+    work, before, waits = device_work(trace), work_before(trace), host_waits(trace).call
     earlier = Intervals(np.array([before.begin]), np.array([before.end]))
     busy = merge(union(work.start, work.end), earlier, union(trace.start[waits], trace.end[waits]))
     idle = (gaps.end - gaps.start) - covered(gaps, busy)
@@ -64,9 +67,9 @@ def step_gaps(trace: Trace, steps_by: str | None = None) -> tuple[list[int | Non
 
 def gap_spans(trace: Trace, steps_by: str | None = None) -> tuple[Intervals, NDArray[np.bool_]]:
     """When each step's gap is, and whether it has one that is known (else the interval is empty)."""
-    steps = trace.of(find_steps, steps_by)
-    on_main = trace.track == trace.of(main_thread)
-    marks = trace.of(is_data_loading) | rows_named(
+    steps = find_steps(trace, steps_by)
+    on_main = trace.track == main_thread(trace)
+    marks = is_data_loading(trace) | rows_named(
         trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,)
     )
     ops = np.flatnonzero((trace.kind == EventKind.HOST_OP) & on_main & ~marks)
@@ -86,9 +89,10 @@ def _is_forward(trace: Trace) -> NDArray[np.bool_]:
     """Which events begin something of a forward pass: calls of modules, forward–backward links, launches of graphs."""
     modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
     links = rows_named(trace, lambda name: name in ("fwdbwd", "forward_backward"), EventKind.FLOW_START)
-    return np.asarray(modules | links | (trace.of(call_kinds) == CallKind.GRAPH_LAUNCH))
+    return np.asarray(modules | links | (call_kinds(trace) == CallKind.GRAPH_LAUNCH))
 
 
+@derived
 def waits_for_data(trace: Trace) -> NDArray[np.bool_]:
     """Which Python calls wait for a loader or a queue: bool [events]."""
     return rows_named(trace, _is_waiting_for_data, EventKind.PYTHON, holding=_WAITING)
@@ -96,7 +100,7 @@ def waits_for_data(trace: Trace) -> NDArray[np.bool_]:
 
 def _has_evidence(trace: Trace, work: DeviceWork, gaps: Intervals) -> NDArray[np.bool_]:
     """In which gaps is evidence of data loading: a loader's span or frame, a queue's get, a copy to a device."""
-    spans = trace.of(is_data_loading) | trace.of(waits_for_data)
+    spans = is_data_loading(trace) | waits_for_data(trace)
     evidence = np.zeros(len(gaps.start), np.bool_)
     if spans.any():
         evidence |= covered(gaps, union(trace.start[spans], trace.end[spans])) > 0

@@ -19,6 +19,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.algorithms.membership import any_of
 from kinetoscope.model.execution.call_tree import STEP, call_tree
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -112,8 +113,8 @@ class _Family:
 
 def step_candidates(trace: Trace) -> tuple[Candidate, ...]:
     """Annotations that occur more than once and may be steps: engines' first, then those that cover most."""
-    begin, end = host_window(trace, trace.of(device_work))
-    families = [family for family in trace.of(_families) if len(family.rows) > 1]
+    begin, end = host_window(trace, device_work(trace))
+    families = [family for family in _families(trace) if len(family.rows) > 1]
     families.sort(key=lambda each: (not each.engine, -int((trace.end[each.rows] - trace.start[each.rows]).sum())))
     found: dict[str, tuple[bool, float, Candidate]] = {}
     for family in families[:_MOST]:
@@ -171,15 +172,16 @@ def proposed(trace: Trace, work: DeviceWork) -> tuple[Found, str]:
 
 def host_window(trace: Trace, work: DeviceWork) -> tuple[int, int]:
     """From the first to the last instant of host calls; of device work where there are none."""
-    rows = trace.of(call_tree).order
+    rows = call_tree(trace).order
     if len(rows):
         return int(trace.start[rows].min()), int(trace.end[rows].max())
     return (int(work.start.min()), int(work.end.max())) if len(work) else (0, 0)
 
 
+@derived
 def _families(trace: Trace) -> tuple[_Family, ...]:
-    """Annotations that may be steps by their names. Ask by `trace.of`."""
-    rows = np.flatnonzero((trace.kind == EventKind.ANNOTATION) & (trace.of(call_tree).depth >= 0))
+    """Annotations that may be steps by their names."""
+    rows = np.flatnonzero((trace.kind == EventKind.ANNOTATION) & (call_tree(trace).depth >= 0))
     codes, place = np.unique(trace.name[rows], return_inverse=True)
     members: dict[str, list[int]] = {}
     number = np.full(len(codes), -1)
@@ -223,7 +225,7 @@ def _of_engine(trace: Trace) -> Proposal | None:
     """The steps of an engine; of several engines (or a patched one) those that cover most."""
     best: tuple[int, Intervals, str] | None = None
     for engine, _ in _ENGINES:
-        families = [family for family in trace.of(_families) if family.engine == engine]
+        families = [family for family in _families(trace) if family.engine == engine]
         rows = np.concatenate([np.empty(0, np.int64), *(family.rows for family in families)])
         _, host = disjoint(trace, rows, np.zeros(len(rows), np.int64))
         covered = int((host.end - host.start).sum())
@@ -241,7 +243,7 @@ def _repeated_annotation(trace: Trace, window: tuple[int, int]) -> Proposal | No
     """Steps are the annotation that covers most: names may differ in what varies, and the first may warm up."""
     whole = window[1] - window[0]
     best: tuple[int, Intervals, str] | None = None
-    for family in trace.of(_families):
+    for family in _families(trace):
         if len(family.rows) < _FEWEST:
             continue
         _, host = disjoint(trace, family.rows, np.zeros(len(family.rows), np.int64))

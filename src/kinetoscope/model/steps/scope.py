@@ -17,6 +17,7 @@ from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.steps.proposed_steps import MARKS
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import STEADY, Steps, is_delayed, is_last_empty, steady, step_of, steps
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
 from kinetoscope.model.trace.names import listed
 from kinetoscope.model.trace.trace import Trace
@@ -56,7 +57,7 @@ class Scope:
         """What to say of an answer over everything: that steps of the warm-up are in it, and how they are left out."""
         if self.select.steps is not None or self.select.time is not None or self.steps.origin == "window":
             return ()
-        steady = self.trace.of(steady_places, self.select.steps_by)
+        steady = steady_places(self.trace, self.select.steps_by)
         first = self.steps.number[: int(steady[0])].tolist() if len(steady) else []
         if not first:
             return ()
@@ -68,7 +69,7 @@ class Scope:
     @property
     def device_work(self) -> DeviceWork:
         """All device work of the trace; `work` says which of it is selected."""
-        return self.trace.of(device_work)
+        return device_work(self.trace)
 
     def clipped(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> Intervals:
         """Intervals cut to the selected range of time; those outside become empty."""
@@ -78,6 +79,7 @@ class Scope:
         return Intervals(np.clip(start, low, high), np.clip(end, low, high))
 
 
+@derived
 def origin_of_time(trace: Trace) -> int:
     """Where a trace's clock is shown to begin, ns: the first instant of anything but names and the recording's span."""
     shown = ~any_of(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.OTHER))
@@ -91,8 +93,8 @@ def scope(trace: Trace, select: Selection) -> Scope:
         UsageError: a step, device, stream, thread or annotation was asked for that the trace does not have, or a range
             of time that ends before it starts.
     """
-    found = trace.of(steps, select.steps_by)
-    work = trace.of(device_work)
+    found = steps(trace, select.steps_by)
+    work = device_work(trace)
     places = np.arange(len(found))
     if select.steps is not None:
         places = _chosen_steps(trace, select.steps, select.steps_by)
@@ -129,10 +131,11 @@ def scope(trace: Trace, select: Selection) -> Scope:
     return Scope(trace, select, _of_steps(found, places), places, in_time, host, taken, running, clip, tuple(notes))
 
 
+@derived
 def steady_places(trace: Trace, steps_by: str | None = None) -> NDArray[np.int64]:
-    """Which of all steps are steady: without those of the warm-up, and without an empty last one; ask by `trace.of`."""
-    found = trace.of(steps, steps_by)
-    full = len(found) - trace.of(is_last_empty, steps_by)
+    """Which of all steps are steady: without those of the warm-up, and without an empty last one."""
+    found = steps(trace, steps_by)
+    full = len(found) - is_last_empty(trace, steps_by)
     return steady(_of_steps(found, np.arange(full)))
 
 
@@ -166,7 +169,7 @@ def _range_of_time(trace: Trace, select: Selection) -> tuple[int, int] | None:
     low, high = select.time
     if low > high:
         raise UsageError(f"the range of time from {low} to {high} ns ends before it starts; give start and end")
-    origin = trace.of(origin_of_time)
+    origin = origin_of_time(trace)
     return max(origin + low, -_ETERNITY), min(origin + high, _ETERNITY)
 
 
@@ -178,11 +181,11 @@ def _left_out(found: Steps, places: NDArray[np.int64]) -> Iterator[str]:
 
 def _chosen_steps(trace: Trace, wanted: tuple[int, ...] | range | str, steps_by: str | None) -> NDArray[np.int64]:
     """Places of the steps that are wanted."""
-    found = trace.of(steps, steps_by)
+    found = steps(trace, steps_by)
     if isinstance(wanted, str):
         if wanted != STEADY:
             raise UsageError(f"steps are numbers, a range of them, or {STEADY!r}; not {wanted!r}")
-        return trace.of(steady_places, steps_by)
+        return steady_places(trace, steps_by)
     if isinstance(wanted, range):
         inside = [number for number in found.number.tolist() if number in wanted]
         if not inside:

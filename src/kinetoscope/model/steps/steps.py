@@ -14,6 +14,7 @@ from kinetoscope.model.execution.call_tree import STEP
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.work_before import work_before
 from kinetoscope.model.steps.proposed_steps import MARKS, Found, disjoint, named, proposed
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.recording import recording
@@ -63,9 +64,10 @@ class Steps:
         return self.device.end - self.device.start
 
 
+@derived
 def steps(trace: Trace, steps_by: str | None = None) -> Steps:
     """The steps of a trace; `steps_by` names the annotation that is one, or begins the names of those that are."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     found = named(trace, steps_by) if steps_by is not None else _profiler_steps(trace)
     origin: Origin = "annotation" if steps_by is not None else "profiler"
     notes = []
@@ -93,13 +95,13 @@ def steady(found: Steps) -> NDArray[np.int64]:
     return np.arange(min(int(settled[0]), len(duration) // 2), len(duration))
 
 
+@derived
 def is_last_empty(trace: Trace, steps_by: str | None = None) -> bool:
     """Is the last step short, and does no operator begin in it, though some do in others?
 
-    Whoever calls `prof.step()` after the last iteration, too, has one step more, which ends as the profiler stops. Ask
-    by `trace.of`.
+    Whoever calls `prof.step()` after the last iteration, too, has one step more, which ends as the profiler stops.
     """
-    found = trace.of(steps, steps_by)
+    found = steps(trace, steps_by)
     length = found.host.end - found.host.start
     if len(found) < 2 or length[-1] >= _STUB * np.median(length[:-1]):
         return False
@@ -111,7 +113,7 @@ def is_last_empty(trace: Trace, steps_by: str | None = None) -> bool:
 
 def is_delayed(trace: Trace, found: Steps) -> bool:
     """Does the first step begin later on the device because of work from before the recording?"""
-    before = trace.of(work_before)
+    before = work_before(trace)
     return bool(len(before.device)) and bool((found.device.start[:1] == before.end).any())
 
 
@@ -139,7 +141,7 @@ def device_steps(trace: Trace, work: DeviceWork, host: Intervals) -> Intervals:
     if (step == 0).any():
         before = work.end[~inside & (work.end <= work.start[step == 0].min())]
         start[0] = max(int(start[0]), int(before.max(initial=start[0])))
-    start[0] = max(int(start[0]), trace.of(work_before).end)
+    start[0] = max(int(start[0]), work_before(trace).end)
     end[0] = max(int(end[0]), int(start[0]))
     for step_number in range(1, len(start)):
         start[step_number] = max(start[step_number], end[step_number - 1])
@@ -163,7 +165,7 @@ def _profiler_steps(trace: Trace) -> Found | None:
 
 def _last_whole(trace: Trace) -> int:
     """The last step that our recorder saw end: where it was ended early, the mark of the next is cut off."""
-    known = trace.of(recording)
+    known = recording(trace)
     if known is None or not known.truncated or known.last_step is None:
         return int(np.iinfo(np.int64).max)
     return known.last_step

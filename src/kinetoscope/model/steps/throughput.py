@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinetoscope.model.steps.steps import steps
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.trace import Trace
 
@@ -31,10 +32,11 @@ class Throughput:
         return self.samples * 1e9 / self.duration
 
 
+@derived
 def throughput(trace: Trace) -> Throughput | None:
     """Samples and time of the steps that the profiler marked and the recorder counted; None where there are none."""
-    known = trace.of(recording)
-    found = trace.of(steps, None)
+    known = recording(trace)
+    found = steps(trace, None)
     if known is None or found.origin != "profiler" or not known.samples:
         return None
     samples = [known.samples.get(number) for number in found.number.tolist()]

@@ -25,6 +25,7 @@ from kinetoscope.model.execution.synchronization_cost import idle_after
 from kinetoscope.model.steps.data_loading import is_data_loading
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, HOST_KINDS, EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -78,6 +79,7 @@ class Doings:
         return self.classes[1]
 
 
+@derived
 def before_collectives(trace: Trace, steps_by: str | None = None) -> pl.DataFrame:
     """The rows of `collective_calls` in the order of the program, with what was done since the one before, ns.
 
@@ -88,25 +90,26 @@ def before_collectives(trace: Trace, steps_by: str | None = None) -> pl.DataFram
     Columns beside theirs: `place`, the number in that order; ACTIVITIES (they sum to the time since the collective
     before, of the first one since the recording began) and COVERED.
     """
-    calls = trace.of(collective_calls, steps_by)
+    calls = collective_calls(trace, steps_by)
     start = calls["start"].to_numpy() - base_of(trace)
     launch, launched = polars_columns.integers(calls["launch"])
     order = np.lexsort((calls["row"].to_numpy(), start, np.where(launched, trace.start[launch], start)))
     start, end = start[order], np.maximum(calls["end"].to_numpy() - base_of(trace), start)[order]
     nothing = Intervals(start, start)
-    did = trace.of(doings) if len(order) else Doings((nothing,) * (len(ACTIVITIES) - 1), nothing)
+    did = doings(trace) if len(order) else Doings((nothing,) * (len(ACTIVITIES) - 1), nothing)
     came = np.maximum.accumulate(start)
-    origin = np.array([min(trace.of(origin_of_time), int(came[0]) if len(came) else 0)], np.int64)
+    origin = np.array([min(origin_of_time(trace), int(came[0]) if len(came) else 0)], np.int64)
     charged = exclusive(Intervals(np.concatenate([origin, came])[: len(came)], came), did.classes)
     parts = [pl.Series(name, charged[:, place]) for place, name in enumerate(ACTIVITIES)]
     place = pl.Series("place", np.arange(len(order)))
     return calls[order].with_columns(place, *parts, *_lists(Intervals(start, end), did.computation))
 
 
+@derived
 def doings(trace: Trace) -> Doings:
-    """When the rank did what: ask by `trace.of`."""
-    work = trace.of(device_work)
-    loading, asynchronous = trace.of(is_data_loading), trace.of(is_asynchronous)
+    """When the rank did what."""
+    work = device_work(trace)
+    loading, asynchronous = is_data_loading(trace), is_asynchronous(trace)
     ops = (trace.kind == EventKind.HOST_OP) & ~loading
     collective = rows_named(trace, _is_collective, EventKind.HOST_OP, holding=COLLECTIVE_WORDS)
     ops &= ~collective & ~rows_named(trace, _is_mark, EventKind.HOST_OP, holding=_MARKS)
@@ -120,8 +123,8 @@ def doings(trace: Trace) -> Doings:
         return union(trace.start[rows], trace.end[rows])
 
     known = any_of(trace.kind, HOST_KINDS) & ~annotations & ~asynchronous & (trace.kind != EventKind.ANNOTATION)
-    waits = trace.of(host_waits).call
-    until = trace.end[waits] + trace.of(idle_after)
+    waits = host_waits(trace).call
+    until = trace.end[waits] + idle_after(trace)
     python = trace.kind == EventKind.PYTHON
     calls = host(known & ~python)
     return Doings(

@@ -19,6 +19,7 @@ from kinetoscope.model.execution.call_tree import is_asynchronous
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.stragglers.host_activity import Doings, doings, inside
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
 
@@ -39,7 +40,7 @@ def held_lists(trace: Trace, calls: pl.DataFrame) -> pl.Series:
     start, end = (calls[name].to_numpy() - base_of(trace) for name in ("start", "end"))
     spans = Intervals(start, np.maximum(end, start))
     parts = []
-    for which, each in enumerate(trace.of(_held) if len(calls) else ()):
+    for which, each in enumerate(_held(trace) if len(calls) else ()):
         place, begin, finish = inside(spans, each)
         parts.append(np.column_stack([place, begin, finish, np.full(len(place), which)]))
     flat = np.concatenate(parts) if parts else np.empty((0, 4), np.int64)
@@ -50,9 +51,10 @@ def held_lists(trace: Trace, calls: pl.DataFrame) -> pl.Series:
     return every.select(pl.col(HELD).cast(pl.List(pl.Int64)).fill_null(pl.lit([], pl.List(pl.Int64)))).to_series()
 
 
+@derived
 def _held(trace: Trace) -> tuple[Intervals, ...]:
     """When what kept the host while a transfer was in the open: a union for each of HOLDING, apart from each other."""
-    did = trace.of(doings)
+    did = doings(trace)
     loading = did.classes[_LOADING]
     late, launched = _late(trace, did)
     # Without the time that the host stood in synchronising calls since its last launch, this one had come sooner by it.
@@ -63,7 +65,7 @@ def _held(trace: Trace) -> tuple[Intervals, ...]:
 
 
 def _synchronizing(trace: Trace) -> Intervals:
-    calls = trace.of(host_waits).call
+    calls = host_waits(trace).call
     return union(trace.start[calls], trace.end[calls])
 
 
@@ -72,7 +74,7 @@ def _late(trace: Trace, did: Doings) -> tuple[Intervals, Intervals]:
 
     And the time from the launch of computation before that until that one; nothing where there are no launches.
     """
-    work = trace.of(device_work)
+    work = device_work(trace)
     exposed = difference(did.communication, did.computation)
     if not len(work):
         exposed = _on_the_host(trace, exposed)
@@ -89,14 +91,14 @@ def _late(trace: Trace, did: Doings) -> tuple[Intervals, Intervals]:
 
 def _on_the_host(trace: Trace, exposed: Intervals) -> Intervals:
     """Communication in the open of a host without device, since the last collective that was over: it stood in that."""
-    ends = np.sort(trace.end[trace.of(is_asynchronous)])
+    ends = np.sort(trace.end[is_asynchronous(trace)])
     last = np.append(_NEVER, ends)[np.searchsorted(ends, exposed.end, side="right")]
     return union(np.maximum(exposed.start, last), exposed.end)
 
 
 def _launched(trace: Trace, computation: Intervals) -> NDArray[np.int64]:
     """When what begins each interval of computation was launched; long before where that is not known."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     computing = np.flatnonzero(work.of(WorkKind.COMPUTATION))
     computing = computing[np.argsort(work.start[computing], kind="stable")]
     first = computing[np.searchsorted(work.start[computing], computation.start)]

@@ -74,9 +74,9 @@ class OwnTime:
 
 def own_steps(view: Scope) -> pl.DataFrame:
     """The steps of one rank: step, step_time, COLUMNS, IN_COLLECTIVES and ON_HOST, ns. A step lasts until the next."""
-    every = view.trace.of(steps, view.select.steps_by)
+    every = steps(view.trace, view.select.steps_by)
     windows, of_host = (_whole(view, each) for each in (every.device, every.host))
-    did_what = view.trace.of(doings)
+    did_what = doings(view.trace)
     charged, hosts = exclusive(windows, did_what.classes), exclusive(of_host, did_what.of_host)
     did = np.column_stack([charged[:, :1], charged[:, 2:5], charged[:, 5:].sum(axis=1)])
     facts = {"step": view.steps.number, "step_time": view.steps.device.end - view.steps.device.start}
@@ -96,10 +96,10 @@ def _whole(view: Scope, steps: Intervals) -> Intervals:
 
 def _in_collectives(view: Scope) -> tuple[Intervals, Intervals]:
     """When the rank was in collectives, and when it computed nothing meanwhile."""
-    calls = view.trace.of(collective_calls, view.select.steps_by).filter(~pl.col("kind").is_in(POINT_TO_POINT))
+    calls = collective_calls(view.trace, view.select.steps_by).filter(~pl.col("kind").is_in(POINT_TO_POINT))
     start, end = (calls[name].to_numpy() - base_of(view.trace) for name in ("start", "end"))
     inside = union(start, end)
-    return inside, difference(inside, view.trace.of(doings).computation)
+    return inside, difference(inside, doings(view.trace).computation)
 
 
 def own_time(cells: pl.DataFrame, stages: pl.DataFrame, step_time: int, held: pl.DataFrame | None = None) -> OwnTime:

@@ -63,7 +63,7 @@ def alike(frame: pl.DataFrame) -> pl.DataFrame | None:
 
 def launched_before(trace: Trace, calls: pl.DataFrame) -> pl.Series:
     """LAUNCHED of the calls, rows of `before_collectives` of the trace."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     call = work.launch[work.of(WorkKind.COMPUTATION)]
     launches = np.sort(trace.start[call[call >= 0]])
     launch, known = polars_columns.integers(calls["launch"])

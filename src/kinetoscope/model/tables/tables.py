@@ -40,6 +40,7 @@ from kinetoscope.model.tables.columns import (
 )
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.counters import counters
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, EventKind, WorkKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
@@ -73,9 +74,10 @@ def table(trace: Trace, name: str) -> pl.DataFrame:
         near = difflib.get_close_matches(name, TABLES, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"tables: {', '.join(TABLES)}"
         raise UsageError(f"there is no table {name!r}; {hint}")
-    return trace.of(_build, name)
+    return _build(trace, name)
 
 
+@derived
 def _build(trace: Trace, name: str) -> pl.DataFrame:
     declared = TABLES[name]
     rows = declared.rows(trace)
@@ -124,9 +126,9 @@ def _span(trace: Trace, rows: Rows) -> Values:
 
 
 def _call(trace: Trace, rows: Rows) -> Values:
-    calls = trace.of(call_tree)
+    calls = call_tree(trace)
     nested = {"parent": polars_columns.rows(calls.parent[rows]), "depth": polars_columns.rows(calls.depth[rows])}
-    return _span(trace, rows) | nested | {"self_duration": trace.of(self_times)[rows]}
+    return _span(trace, rows) | nested | {"self_duration": self_times(trace)[rows]}
 
 
 def _frame(trace: Trace, rows: Rows) -> Values:
@@ -152,7 +154,7 @@ def _event(trace: Trace, rows: Rows) -> Values:
 
 
 def _kernel(trace: Trace, rows: Rows) -> Values:
-    work = trace.of(device_work)
+    work = device_work(trace)
     names = trace.name[work.rows]
     return {
         "row": rows,
@@ -166,24 +168,24 @@ def _kernel(trace: Trace, rows: Rows) -> Values:
         "launch": polars_columns.rows(work.launch),
         "op": polars_columns.rows(work.op),
         "op_name": _names_of(trace, work.op),
-        "matrix_unit": polars_columns.labelled(trace.of(kernel_units), ANSWERS.__getitem__),
+        "matrix_unit": polars_columns.labelled(kernel_units(trace), ANSWERS.__getitem__),
     }
 
 
 def _launched(trace: Trace) -> Rows:
-    launch = trace.of(device_work).launch
+    launch = device_work(trace).launch
     return np.unique(launch[launch >= 0])
 
 
 def _launch(trace: Trace, rows: Rows) -> Values:
-    work = trace.of(device_work)
+    work = device_work(trace)
     linked = np.flatnonzero(work.launch >= 0)
     in_time = linked[np.argsort(work.start[linked], kind="stable")]
     codes, first = group(work.launch[in_time])  # the first row of a group is the work that started first
     order = np.argsort(work.launch[in_time[first]])
     counts = reduce_by(codes, len(first), work.start[in_time]).rows
     first_work = in_time[first[order]]
-    op = trace.of(enclosing_op)[rows]
+    op = enclosing_op(trace)[rows]
     return _span(trace, rows) | {
         "op": polars_columns.rows(op),
         "op_name": _names_of(trace, op),
@@ -198,14 +200,14 @@ def _names_of(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
 
 
 def _steps(trace: Trace, rows: Rows) -> Values:
-    found = trace.of(steps, None)
+    found = steps(trace, None)
     return {
         "step": found.number,
         "host_start": found.host.start,
         "host_end": found.host.end,
         "device_start": found.device.start,
         "device_end": found.device.end,
-        "steady": np.isin(rows, trace.of(steady_places, None)),
+        "steady": np.isin(rows, steady_places(trace, None)),
         "origin": pl.Series([found.origin] * len(rows), dtype=pl.String),
     }
 
@@ -214,7 +216,7 @@ def _collective(trace: Trace, rows: Rows) -> Values:
     kind = kinds(trace, rows)
     frame = pl.DataFrame({"row": rows.astype(np.int64), "kind": kind, "bytes": sizes(trace, rows, kind)})
     # Of work that carries no arguments the calls on the host tell kind and size.
-    calls = trace.of(collective_calls, None).select("row", "kind", "bytes").filter(pl.col("kind") != "other")
+    calls = collective_calls(trace, None).select("row", "kind", "bytes").filter(pl.col("kind") != "other")
     told = frame.join(calls, on="row", how="left", suffix="_told", maintain_order="left")
     return _span(trace, rows) | {
         "on_device": np.isin(trace.kind[rows], DEVICE_WORK),
@@ -225,11 +227,11 @@ def _collective(trace: Trace, rows: Rows) -> Values:
 
 
 def _module_rows(trace: Trace) -> Rows:
-    return np.flatnonzero(trace.of(enclosing_module) == np.arange(len(trace))).astype(np.int32)
+    return np.flatnonzero(enclosing_module(trace) == np.arange(len(trace))).astype(np.int32)
 
 
 def _module(trace: Trace, rows: Rows) -> Values:
-    calls, modules = trace.of(call_tree), trace.of(enclosing_module)
+    calls, modules = call_tree(trace), enclosing_module(trace)
     around = calls.parent[rows]
     parent = np.where(around >= 0, modules[around], -1).astype(np.int32)
     depth = np.zeros(len(trace) + 1, np.int32)
@@ -254,7 +256,7 @@ def _shown(identity: Any) -> str:
 
 
 def _counter(trace: Trace, rows: Rows) -> Values:
-    found = trace.of(counters)
+    found = counters(trace)
     track, tracks = trace.track[rows], trace.tracks
     return _span(trace, rows) | {
         "track": track,
@@ -276,7 +278,7 @@ TABLES: Final[dict[str, Table]] = {
     "steps": Table(
         "Steps of the training loop.",
         STEP_FIELDS,
-        lambda trace: np.arange(len(trace.of(steps, None)), dtype=np.int32),
+        lambda trace: np.arange(len(steps(trace, None)), dtype=np.int32),
         _steps,
     ),
     "memory": Table(
@@ -294,7 +296,7 @@ TABLES: Final[dict[str, Table]] = {
         "Collectives: the calls on the host, and the work on devices.", COLLECTIVE_FIELDS, collective_rows, _collective
     ),
     "counters": Table(
-        "Samples of the counters that the file holds.", COUNTER_FIELDS, lambda trace: trace.of(counters).rows, _counter
+        "Samples of the counters that the file holds.", COUNTER_FIELDS, lambda trace: counters(trace).rows, _counter
     ),
 }
 """All declared tables, by name."""

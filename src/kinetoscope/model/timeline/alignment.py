@@ -25,7 +25,7 @@ def offsets(traces: Sequence[Trace]) -> tuple[list[int], tuple[str, ...]]:
     from kinetoscope.model.matching.clocks import aligned
     from kinetoscope.model.matching.joined_ranks import joined
 
-    origins = [trace.base + trace.of(origin_of_time) for trace in traces]
+    origins = [trace.base + origin_of_time(trace) for trace in traces]
     calls = pl.concat([_calls(trace) for trace in traces])
     notes: tuple[str, ...] = ("No collectives were recorded: clocks of ranks are as the files have them.",)
     if len(calls):
@@ -49,4 +49,4 @@ def _calls(trace: Trace) -> pl.DataFrame:
     from kinetoscope.model.collectives.calls import collective_calls
 
     rank, host = pl.lit(trace.source.rank, pl.Int64), pl.lit(host_of(trace), pl.String)
-    return trace.of(collective_calls).with_columns(rank=rank, host=host)
+    return collective_calls(trace).with_columns(rank=rank, host=host)

@@ -17,6 +17,7 @@ from kinetoscope.model.execution.call_stacks import DEEPEST, SEPARATOR, frame_te
 from kinetoscope.model.execution.call_tree import MODULE, call_tree
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
@@ -60,7 +61,7 @@ def around(trace: Trace, row: int) -> Around:
 
 def ancestors(trace: Trace, row: int) -> list[int]:
     """The event and the calls around it, the innermost first."""
-    parent, chain = trace.of(call_tree).parent, [row]
+    parent, chain = call_tree(trace).parent, [row]
     while len(chain) <= DEEPEST and (above := int(parent[chain[-1]])) >= 0:
         chain.append(above)
     return chain
@@ -68,16 +69,16 @@ def ancestors(trace: Trace, row: int) -> list[int]:
 
 def forward_of(trace: Trace, chain: list[int]) -> int:
     """The operator of the forward pass that these calls run backwards, −1 for none."""
-    forward = trace.of(backward_links).forward
+    forward = backward_links(trace).forward
     return next((int(forward[row]) for row in chain if forward[row] >= 0), _NONE)
 
 
 def launched_in(trace: Trace, row: int) -> NDArray[np.int32]:
     """Places in `device_work` of what a call, or a call inside it, launched; in order of launch: int32 [work]."""
-    calls, work = trace.of(call_tree), trace.of(device_work)
+    calls, work = call_tree(trace), device_work(trace)
     if not calls.member[row]:
         return np.empty(0, np.int32)
-    places, launched = trace.of(_by_launch)
+    places, launched = _by_launch(trace)
     low = int(np.searchsorted(launched, trace.start[row]))
     high = int(np.searchsorted(launched, max(trace.end[row], trace.start[row] + 1)))
     places = places[low:high]
@@ -92,9 +93,10 @@ def launched_in(trace: Trace, row: int) -> NDArray[np.int32]:
     return reached
 
 
+@derived
 def _by_launch(trace: Trace) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Places in `device_work` of what has a launch, by when that starts, then by its own start; and those times."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     places = np.flatnonzero(work.launch >= 0).astype(np.int32)
     launched = trace.start[work.launch[places]]
     order = np.lexsort((places, work.start[places], work.launch[places], launched))
@@ -103,7 +105,7 @@ def _by_launch(trace: Trace) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
 
 def launch_of(trace: Trace, row: int) -> int:
     """The call that launched a piece of device work; −1 if that was not recorded, or for other events."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     place = int(np.searchsorted(work.rows, row))
     return int(work.launch[place]) if place < len(work) and work.rows[place] == row else _NONE
 

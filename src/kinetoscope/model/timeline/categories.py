@@ -11,6 +11,7 @@ from kinetoscope.model.execution.call_tree import is_asynchronous
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import WAITS, call_kinds
 from kinetoscope.model.steps.data_loading import is_data_loading
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.trace import Trace
 
@@ -45,15 +46,16 @@ _OF_WORK: Final = {
 }
 
 
+@derived
 def mark_kinds(trace: Trace) -> NDArray[np.uint8]:
     """Which of MARK_KINDS each event is: uint8 [events]."""
     number = {kind: place for place, kind in enumerate(MARK_KINDS)}
     of_event = np.array([number[_OF_EVENT.get(kind, "other")] for kind in EventKind], np.uint8)
     kinds = of_event[trace.kind]
-    kinds[trace.of(is_data_loading)] = number["data_loading"]
-    kinds[trace.of(is_asynchronous)] = number["communication"]
-    kinds[np.isin(trace.of(call_kinds), WAITS)] = number["waiting"]
-    work = trace.of(device_work)
+    kinds[is_data_loading(trace)] = number["data_loading"]
+    kinds[is_asynchronous(trace)] = number["communication"]
+    kinds[np.isin(call_kinds(trace), WAITS)] = number["waiting"]
+    work = device_work(trace)
     of_work = np.array([number[_OF_WORK[kind]] for kind in WorkKind], np.uint8)
     kinds[work.rows] = of_work[work.kind]
     return kinds

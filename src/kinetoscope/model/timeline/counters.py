@@ -26,6 +26,7 @@ from kinetoscope.model.steps.selection import ALL
 from kinetoscope.model.timeline.tracks import lanes
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.counters import counters
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Unit
@@ -60,11 +61,13 @@ class Counter:
     max: float | None = None
 
 
+@derived
 def counter_lanes(trace: Trace) -> tuple[Counter, ...]:
-    """The counters that are shown of a trace: the first MOST. Ask by `trace.of`."""
-    return trace.of(all_counters)[:MOST]
+    """The counters that are shown of a trace: the first MOST."""
+    return all_counters(trace)[:MOST]
 
 
+@derived
 def all_counters(trace: Trace) -> tuple[Counter, ...]:
     """The counters that a trace has."""
     found = []
@@ -74,11 +77,13 @@ def all_counters(trace: Trace) -> tuple[Counter, ...]:
     return tuple(found)
 
 
+@derived
 def counter_curve(trace: Trace, source: str, place: int) -> Sampled:
-    """The levels of a counter, over times as the file counts them. Ask by `trace.of`."""
-    return trace.of(_curves, source)[place]
+    """The levels of a counter, over times as the file counts them."""
+    return _curves(trace, source)[place]
 
 
+@derived
 def _curves(trace: Trace, source: str) -> tuple[Sampled, ...]:
     return tuple(_SOURCES[source][1](trace))
 
@@ -88,20 +93,21 @@ _KERNELS: Final = (WorkKind.COMPUTATION, WorkKind.COMMUNICATION)
 
 def _devices(trace: Trace) -> list[int]:
     """The devices that have kernels."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     return [int(device) for device in np.unique(work.device[work.of(*_KERNELS)])]
 
 
+@derived
 def device_titles(trace: Trace) -> dict[int, str]:
     """What each device is called: `GPU 0`."""
-    work, named = trace.of(device_work), trace.of(lanes)
+    work, named = device_work(trace), lanes(trace)
     devices, first = np.unique(work.device, return_index=True)
     tracks = trace.track[work.rows[first]].tolist()
     return {device: named[track].process for device, track in zip(devices.tolist(), tracks, strict=True)}
 
 
 def _per_device(what: str) -> Callable[[Trace], list[str]]:
-    return lambda trace: [f"{trace.of(device_titles)[device]} · {what}" for device in _devices(trace)]
+    return lambda trace: [f"{device_titles(trace)[device]} · {what}" for device in _devices(trace)]
 
 
 def _of_curve(curve: Curve, groups: int) -> Iterator[Sampled]:
@@ -119,39 +125,40 @@ def _of_curve(curve: Curve, groups: int) -> Iterator[Sampled]:
 
 def _kernels(trace: Trace, device: int) -> NDArray[np.int64]:
     """Places in `device_work` of the kernels of a device."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     return np.flatnonzero(work.of(*_KERNELS) & (work.device == device))
 
 
 def _utilization(trace: Trace) -> Iterator[Sampled]:
-    work = trace.of(device_work)
+    work = device_work(trace)
     for device in _devices(trace):
         kernels = _kernels(trace, device)
         busy = union(work.start[kernels], work.end[kernels])
         yield from _of_curve(count_open(np.zeros(len(busy.start), np.int32), *busy), 1)
 
 
+@derived
 def _blocks(trace: Trace) -> NDArray[np.float64]:
     """Blocks per multiprocessor of each piece of device work, NaN if not known."""
-    blocks = arguments.floats(trace, "blocks_per_sm", trace.of(device_work).rows)
+    blocks = arguments.floats(trace, "blocks_per_sm", device_work(trace).rows)
     return np.where(blocks >= 0, blocks, np.nan)
 
 
 def _filling_devices(trace: Trace) -> list[int]:
     """Devices of which it was recorded how many blocks their kernels have."""
-    known = ~np.isnan(trace.of(_blocks))
+    known = ~np.isnan(_blocks(trace))
     return [device for device in _devices(trace) if known[_kernels(trace, device)].any()]
 
 
 def _filling_titles(trace: Trace) -> list[str]:
-    return [f"{trace.of(device_titles)[device]} · SM efficiency" for device in _filling_devices(trace)]
+    return [f"{device_titles(trace)[device]} · SM efficiency" for device in _filling_devices(trace)]
 
 
 def _filling(trace: Trace) -> Iterator[Sampled]:
-    work = trace.of(device_work)
+    work = device_work(trace)
     for device in _filling_devices(trace):
         kernels = _kernels(trace, device)
-        blocks = np.minimum(np.nan_to_num(trace.of(_blocks)[kernels]), 1.0)
+        blocks = np.minimum(np.nan_to_num(_blocks(trace)[kernels]), 1.0)
         curve = sum_open(np.zeros(len(kernels), np.int32), work.start[kernels], work.end[kernels], blocks)
         yield from _of_curve(curve._replace(level=np.minimum(curve.level, 1.0)), 1)
 
@@ -165,10 +172,10 @@ def _queues(trace: Trace) -> Iterator[Sampled]:
 
 
 def _copy_titles(trace: Trace) -> list[str]:
-    every, work = trace.of(copies), trace.of(device_work)
+    every, work = copies(trace), device_work(trace)
     _, example = group_in_order(work.device[every.work], every.direction)
     return [
-        f"{trace.of(device_titles)[device]} · {every.directions[direction]} bandwidth"
+        f"{device_titles(trace)[device]} · {every.directions[direction]} bandwidth"
         for device, direction in zip(
             work.device[every.work[example]].tolist(), every.direction[example].tolist(), strict=True
         )
@@ -185,14 +192,14 @@ def _bandwidth(trace: Trace) -> Iterator[Sampled]:
 
 def _memory_devices(trace: Trace) -> list[tuple[int, bool]]:
     """Each device with memory, and then again where it is told how much its allocator holds."""
-    found = trace.of(memory_instants)
+    found = memory_instants(trace)
     held = np.zeros(len(found.devices), np.bool_)
     held[found.device[found.reserved >= 0]] = True
     return [(each, what) for each in range(len(found.devices)) for what in (False, True) if held[each] or not what]
 
 
 def _memory_titles(trace: Trace) -> list[str]:
-    found = trace.of(memory_instants)
+    found = memory_instants(trace)
     return [
         f"{found.device_name(device)} · memory {'reserved' if reserved else 'allocated'}"
         for device, reserved in _memory_devices(trace)
@@ -200,7 +207,7 @@ def _memory_titles(trace: Trace) -> list[str]:
 
 
 def _memory(trace: Trace) -> Iterator[Sampled]:
-    found = trace.of(memory_instants)
+    found = memory_instants(trace)
     for device, reserved in _memory_devices(trace):
         places = found.of_device(device)
         levels = (found.reserved if reserved else found.allocated)[places].astype(np.float64)
@@ -224,10 +231,11 @@ class _Recorded:
     value: NDArray[np.float64]
 
 
+@derived
 def _recorded(trace: Trace) -> _Recorded:
     found = counters(trace)
     code, first = group_in_order(trace.track[found.rows], trace.name[found.rows], found.key)
-    names, named = trace.strings, trace.of(lanes)
+    names, named = trace.strings, lanes(trace)
     titles = []
     for example in first.tolist():
         row = int(found.rows[example])
@@ -242,11 +250,11 @@ def _recorded(trace: Trace) -> _Recorded:
 
 
 def _recorded_titles(trace: Trace) -> list[str]:
-    return list(trace.of(_recorded).titles) if (trace.kind == EventKind.COUNTER).any() else []
+    return list(_recorded(trace).titles) if (trace.kind == EventKind.COUNTER).any() else []
 
 
 def _recorded_curves(trace: Trace) -> Iterator[Sampled]:
-    found = trace.of(_recorded)
+    found = _recorded(trace)
     for each in range(min(len(found.titles), MOST)):
         here = found.code == each
         yield sampled(

@@ -22,7 +22,7 @@ def rows_between(trace: Trace, begin: int, end: int) -> NDArray[np.int64]:
     Flows are among them if both their ends are at events that are.
     """
     start, stop = times(trace)
-    low, high = (trace.of(timeline).origin + time for time in (begin, end))
+    low, high = (timeline(trace).origin + time for time in (begin, end))
     flows = any_of(trace.kind, _FLOWS)
     kept = (start < high) & ((stop > low) | ((start >= low) & (stop <= start))) & ~flows
     kept |= trace.kind == EventKind.METADATA

@@ -20,6 +20,7 @@ from kinetoscope.model.steps.steps import step_of, steps
 from kinetoscope.model.timeline.call_context import Around, around, launch_of, launched_in
 from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
 from kinetoscope.model.timeline.layout import timeline, times
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 ArrowKind = Literal["launch", "forward_backward", "wait"]
@@ -118,26 +119,27 @@ class Details:
         return self.end - self.start
 
 
+@derived
 def details(trace: Trace, row: int, steps_by: str | None = None) -> Details:
     """All about an event; `steps_by` as for `steps`."""
     start, end = times(trace)
-    layout, calls, work = trace.of(timeline), trace.of(call_tree), trace.of(device_work)
+    layout, calls, work = timeline(trace), call_tree(trace), device_work(trace)
     begin = int(start[row])
     launch = launch_of(trace, row)
     places = launched_in(trace, row)
     rows = work.rows[places]
-    forward = int(trace.of(backward_links).forward[row])
-    backward = np.flatnonzero(trace.of(backward_links).forward == row)
+    forward = int(backward_links(trace).forward[row])
+    backward = np.flatnonzero(backward_links(trace).forward == row)
     arguments = _arguments(trace, row)
     return Details(
         row=row,
         name=trace.strings.label(int(trace.name[row])),
         category=trace.strings.label(int(trace.category[row])),
-        kind=MARK_KINDS[trace.of(mark_kinds)[row]],
+        kind=MARK_KINDS[mark_kinds(trace)[row]],
         depth=int(layout.depth[row]),
         start=begin - layout.origin,
         end=max(int(end[row]), begin) - layout.origin,
-        own=int(trace.of(self_times)[row]) if calls.member[row] else None,
+        own=int(self_times(trace)[row]) if calls.member[row] else None,
         step=_step(trace, launch if launch >= 0 else row, steps_by),
         arguments=arguments,
         around=around(trace, launch if launch >= 0 else row),
@@ -149,7 +151,7 @@ def details(trace: Trace, row: int, steps_by: str | None = None) -> Details:
         device_total=int(work.duration[places].sum()) if len(places) else None,
         device_kernels=len(places),
         launch_delay=_delay(trace, work, row, launch, places),
-        same=trace.of(same_as, int(trace.of(call_names)[row]), int(trace.kind[row]), steps_by),
+        same=same_as(trace, int(call_names(trace)[row]), int(trace.kind[row]), steps_by),
         arrows=tuple(islice(_arrows(trace, row, launch, rows, forward, backward), _ARROWS)),
     )
 
@@ -161,7 +163,7 @@ def _arguments(trace: Trace, row: int) -> Mapping[str, Any]:
 
 
 def _step(trace: Trace, row: int, steps_by: str | None) -> int | None:
-    found = trace.of(steps, steps_by)
+    found = steps(trace, steps_by)
     place = int(step_of(found.host, trace.start[row : row + 1])[0])
     return int(found.number[place]) if place >= 0 else None
 
@@ -179,11 +181,12 @@ def _delay(trace: Trace, work: DeviceWork, row: int, launch: int, places: NDArra
 # --- its like
 
 
+@derived
 def same_as(trace: Trace, name: int, kind: int, steps_by: str | None = None) -> Same:
-    """The events of a name (a code of `calls.call_names`) and a kind (an EventKind). Ask by `trace.of`."""
-    calls = trace.of(call_tree)
-    alike = (trace.of(call_names) == name) & (trace.kind == kind) & (trace.of(timeline).layer >= 0)
-    count, number = int(np.count_nonzero(alike)), len(trace.of(steps, steps_by))
+    """The events of a name (a code of `calls.call_names`) and a kind (an EventKind)."""
+    calls = call_tree(trace)
+    alike = (call_names(trace) == name) & (trace.kind == kind) & (timeline(trace).layer >= 0)
+    count, number = int(np.count_nonzero(alike)), len(steps(trace, steps_by))
     total, of_all = _device_time(trace, alike)
     on_device = total > 0
     if not on_device:
@@ -191,14 +194,14 @@ def same_as(trace: Trace, name: int, kind: int, steps_by: str | None = None) -> 
         nested = alike & calls.member
         outermost = nested & ~_inside(trace, nested)
         total = int(length[outermost | (alike & ~calls.member)].sum())
-        of_all = int(length[(calls.depth == 0) & (trace.track == trace.of(main_thread))].sum())
+        of_all = int(length[(calls.depth == 0) & (trace.track == main_thread(trace))].sum())
     share = min(total / of_all, 1.0) if of_all > 0 else None
     return Same(count, count / number if number > 1 else None, total, share, on_device)
 
 
 def _device_time(trace: Trace, alike: NDArray[np.bool_]) -> tuple[int, int]:
     """The time of device work that is alike, or was launched in calls that are; and that of all."""
-    work, calls = trace.of(device_work), trace.of(call_tree)
+    work, calls = device_work(trace), call_tree(trace)
     counted = alike[work.rows]
     if not counted.any() and len(work):
         within = ancestor(calls.parent, alike & calls.member) >= 0
@@ -208,7 +211,7 @@ def _device_time(trace: Trace, alike: NDArray[np.bool_]) -> tuple[int, int]:
 
 def _inside(trace: Trace, calls: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which events lie inside one of some calls: bool [events]."""
-    parent = trace.of(call_tree).parent
+    parent = call_tree(trace).parent
     inside = np.zeros(len(trace), np.bool_)
     some = np.flatnonzero(parent >= 0)
     inside[some] = ancestor(parent, calls)[parent[some]] >= 0
@@ -227,7 +230,7 @@ def _arrows(
     backward: NDArray[np.int64],
 ) -> Iterator[Arrow]:
     """What leads here and what follows, the nearest first."""
-    origin = trace.of(timeline).origin
+    origin = timeline(trace).origin
     start, end = times(trace)
 
     def at(event: int, *, last: bool = False) -> End:
@@ -246,18 +249,18 @@ def _arrows(
 
 
 def _waited_for(trace: Trace, row: int) -> list[int]:
-    work = trace.of(device_work)
+    work = device_work(trace)
     if len(work) > _WAITING:
         return []
-    found = trace.of(stream_waits)
+    found = stream_waits(trace)
     rows: list[int] = work.rows[found.on[work.rows[found.work] == row]].tolist()
     return rows
 
 
 def _waiting_for(trace: Trace, row: int) -> list[int]:
-    work = trace.of(device_work)
+    work = device_work(trace)
     if len(work) > _WAITING:
         return []
-    found = trace.of(stream_waits)
+    found = stream_waits(trace)
     rows: list[int] = work.rows[found.work[work.rows[found.on] == row]].tolist()
     return rows

@@ -34,8 +34,8 @@ class Groups:
 
     def __init__(self, trace: Trace, main: int, aside: set[int], work: Mapping[int, int]) -> None:
         """Main: the main thread, −1 for none; aside: tracks of the profiler; work: how much of it each track has."""
-        self._named, self._pids, self._aside = trace.of(lanes), trace.tracks.pids, aside
-        self._devices, self._waiting = _device_of_tracks(trace), trace.of(waiting_tracks)
+        self._named, self._pids, self._aside = lanes(trace), trace.tracks.pids, aside
+        self._devices, self._waiting = _device_of_tracks(trace), waiting_tracks(trace)
         self._device_pids = {repr(self._pids[track]) for track in self._devices}
         self._main = main
         self._spare = self._less_busy(work)
@@ -89,6 +89,6 @@ class Groups:
 
 def _device_of_tracks(trace: Trace) -> dict[int, int]:
     """The device whose work lies on each track."""
-    work = trace.of(device_work)
+    work = device_work(trace)
     tracks, first = np.unique(trace.track[work.rows], return_index=True)
     return dict(zip(tracks.tolist(), work.device[first].tolist(), strict=True))

@@ -24,6 +24,7 @@ from kinetoscope.model.timeline.groups import Group, Groups
 from kinetoscope.model.timeline.tracks import lanes
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.classes import stray
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, SPANS, EventKind
 from kinetoscope.model.trace.trace import Trace
 
@@ -90,8 +91,9 @@ class Timeline:
     astray: int = 0
 
 
+@derived
 def timeline(trace: Trace) -> Timeline:
-    """Lay out a trace. Ask by `trace.of`."""
+    """Lay out a trace."""
     start, end = times(trace)
     layer = _layers(trace)
     depth = np.full(len(trace), packing.NO_ROW, np.int32)
@@ -111,25 +113,26 @@ def timeline(trace: Trace) -> Timeline:
         orders.append(order)
         first += int(sizes.sum())
     order, rows = packing.by_number(row, np.concatenate(orders), first)
-    origin = trace.of(_origin)
+    origin = _origin(trace)
     return Timeline(
         lanes=_lanes(trace, found, layer),
-        pyramid=pyramid(start, end, trace.of(mark_kinds), order, rows),
+        pyramid=pyramid(start, end, mark_kinds(trace), order, rows),
         depth=depth.astype(np.int16),
         layer=layer,
         origin=origin,
         end=_end(trace, layer, end) - origin,
-        astray=len(trace.of(stray)) + int(np.count_nonzero(trace.of(_astray) & (layer >= 0))),
+        astray=len(stray(trace)) + int(np.count_nonzero(_astray(trace) & (layer >= 0))),
     )
 
 
 def lane_of(trace: Trace, row: int) -> Lane | None:
     """The lane in which an event is drawn; None if it is not."""
-    return trace.of(_lanes_by_place).get((int(trace.track[row]), int(trace.of(timeline).layer[row])))
+    return _lanes_by_place(trace).get((int(trace.track[row]), int(timeline(trace).layer[row])))
 
 
+@derived
 def _lanes_by_place(trace: Trace) -> dict[tuple[int, int], Lane]:
-    return {(lane.track, lane.layer): lane for lane in trace.of(timeline).lanes}
+    return {(lane.track, lane.layer): lane for lane in timeline(trace).lanes}
 
 
 def _order(
@@ -137,7 +140,7 @@ def _order(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
     """The events of a layer by track and start, where each track begins, and the event around each."""
     if number == CALLS:
-        calls = trace.of(call_tree)
+        calls = call_tree(trace)
         return calls.order, calls.offsets, calls.parent
     selected = layer == number
     order, offsets = ordering.track_order(trace.track, *times(trace), tracks=len(trace.tracks), selected=selected)
@@ -146,16 +149,18 @@ def _order(
 
 def times(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Start and end of each event, ns, none of them beyond what a timeline can show: int64 [events] each."""
-    return trace.of(_clipped) if trace.of(_is_astray) else (trace.start, trace.end)
+    return _clipped(trace) if _is_astray(trace) else (trace.start, trace.end)
 
 
+@derived
 def _is_astray(trace: Trace) -> bool:
-    return bool(trace.of(_astray).any())
+    return bool(_astray(trace).any())
 
 
+@derived
 def timeline_body(trace: Trace) -> tuple[int, int]:
     """From where to where nearly all events lie, ns after the origin: all of it, unless a few lie far away."""
-    found = trace.of(timeline)
+    found = timeline(trace)
     start, end = times(trace)
     rows = np.flatnonzero(found.layer >= 0)
     if len(rows) < _FEW:
@@ -169,22 +174,26 @@ def timeline_body(trace: Trace) -> tuple[int, int]:
     return body if (body[1] - body[0]) * _FAR < found.end else (0, found.end)
 
 
+@derived
 def _origin(trace: Trace) -> int:
-    return min(max(trace.of(origin_of_time), _EXACT - LONGEST), LONGEST - _EXACT)
+    return min(max(origin_of_time(trace), _EXACT - LONGEST), LONGEST - _EXACT)
 
 
+@derived
 def _bounds(trace: Trace) -> tuple[int, int]:
-    return trace.of(_origin) - _EXACT, trace.of(_origin) + _EXACT
+    return _origin(trace) - _EXACT, _origin(trace) + _EXACT
 
 
+@derived
 def _astray(trace: Trace) -> NDArray[np.bool_]:
     """Which events have a time beyond what can be shown: bool [events]."""
-    low, high = trace.of(_bounds)
+    low, high = _bounds(trace)
     return (trace.start < low) | (trace.start > high) | (trace.end < low) | (trace.end > high)
 
 
+@derived
 def _clipped(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    bounds = trace.of(_bounds)
+    bounds = _bounds(trace)
     return np.clip(trace.start, *bounds), np.clip(trace.end, *bounds)
 
 
@@ -196,8 +205,8 @@ def _layers(trace: Trace) -> NDArray[np.int8]:
     of_kind[list(DEVICE_WORK)] = WORK
     layer = of_kind[trace.kind]
     layer[~drawn] = -1
-    layer[trace.of(stray)] = -1
-    layer[trace.of(call_tree).member] = CALLS
+    layer[stray(trace)] = -1
+    layer[call_tree(trace).member] = CALLS
     return layer
 
 
@@ -215,11 +224,11 @@ def _end(trace: Trace, layer: NDArray[np.int8], end: NDArray[np.int64]) -> int:
 
     Nor do times count that cannot be right.
     """
-    drawn = (layer >= 0) & ~trace.of(_astray)
+    drawn = (layer >= 0) & ~_astray(trace)
     for odd in (trace.kind == EventKind.SPAN) | (trace.kind == EventKind.OTHER), np.zeros(len(trace), np.bool_):
         if (shown := drawn & ~odd).any():
             return int(end.max(where=shown, initial=np.iinfo(np.int64).min))
-    return trace.of(_origin)
+    return _origin(trace)
 
 
 # --- lanes
@@ -230,7 +239,7 @@ _Found = tuple[int, int, int, int, int]
 
 def _lanes(trace: Trace, found: Sequence[_Found], layer: NDArray[np.int8]) -> tuple[Lane, ...]:
     """The lanes in order: devices, the process of the main thread, others, and what stands aside."""
-    named, main = trace.of(lanes), trace.of(main_thread)
+    named, main = lanes(trace), main_thread(trace)
     aside = _tracks_aside(trace, layer)
     autograd = _autograd_threads(trace, main)
     work = {track: events for track, number, _, _, events in found if number == WORK}

@@ -12,6 +12,7 @@ from kinetoscope.model.device.busy import busy
 from kinetoscope.model.execution.call_tree import call_tree, main_thread
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 BUCKETS: Final = 512
@@ -19,6 +20,7 @@ BUCKETS: Final = 512
 Float64s = NDArray[np.float64]
 
 
+@derived
 def shares(trace: Trace, first: int, bucket: int) -> dict[str, Float64s]:
     """Which share of each of BUCKETS stretches of time was of which kind: float64 [BUCKETS] each.
 
@@ -33,8 +35,8 @@ def shares(trace: Trace, first: int, bucket: int) -> dict[str, Float64s]:
     windows = Intervals(edges[:-1], edges[1:])
     devices = busy(scope(trace, ALL))
     if not devices:
-        calls = trace.of(call_tree)
-        outermost = (calls.depth == 0) & (trace.track == trace.of(main_thread))
+        calls = call_tree(trace)
+        outermost = (calls.depth == 0) & (trace.track == main_thread(trace))
         ran = union(trace.start[outermost], trace.end[outermost])
         return {"host": covered(windows, ran) / bucket} if len(ran.start) else {}
     total = np.zeros((BUCKETS, 3))

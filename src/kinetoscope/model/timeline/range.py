@@ -26,6 +26,7 @@ from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
 from kinetoscope.model.timeline.layout import timeline
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -90,12 +91,12 @@ class Range:
 
 def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) -> Range:
     """What of the stretch from `begin` to `end`, ns after the origin, was recorded; `steps_by` as for `steps`."""
-    origin, last = trace.of(timeline).origin, trace.of(timeline).end
+    origin, last = timeline(trace).origin, timeline(trace).end
     begin = min(max(begin, 0), max(last, 0))
     end = max(min(end, last), begin)
     window = Intervals(np.array([origin + begin]), np.array([origin + end]))
-    devices = [(device, tuple(_cut(each, window) for each in classes)) for device, *classes in trace.of(_busy)]
-    phases = [_cut(phase, window) for phase in trace.of(_phases)]
+    devices = [(device, tuple(_cut(each, window) for each in classes)) for device, *classes in _busy(trace)]
+    phases = [_cut(phase, window) for phase in _phases(trace)]
     kinds = np.zeros(len(KINDS))
     idle = np.zeros(len(PHASES), np.int64)
     ran = {}
@@ -105,12 +106,12 @@ def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) ->
         kinds += exclusive(window, classes)[0, : len(KINDS)]
         worked = merge(*classes)
         ran[device] = worked.length
-        earlier = intersection(window, trace.of(work_before).of_device(device, worked))
+        earlier = intersection(window, work_before(trace).of_device(device, worked))
         before += earlier.length
         gaps = difference(difference(window, worked), earlier)
         idle += _charged(gaps, phases)
         quiet = intersection(quiet, gaps)
-    found = trace.of(steps, steps_by)
+    found = steps(trace, steps_by)
     inside = (found.device.start < window.end) & (found.device.end > window.start)
     whole = (found.device.start >= window.start) & (found.device.end <= window.end)
     longest = None
@@ -127,7 +128,7 @@ def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) ->
         before=before,
         idle=idle,
         longest=longest,
-        host=_cut(trace.of(_main_calls), window).length,
+        host=_cut(_main_calls(trace), window).length,
         device_top=_device_top(trace, window),
         host_top=_host_top(trace, window),
     )
@@ -149,31 +150,34 @@ def _cut(intervals: Intervals, window: Intervals) -> Intervals:
     return Intervals(*(np.clip(ends[low:high], window.start[0], window.end[0]) for ends in intervals))
 
 
+@derived
 def _busy(trace: Trace) -> tuple[tuple[int, Intervals, Intervals, Intervals], ...]:
     """Each device, and when work of each of KINDS ran."""
     return tuple((each.device, each.computation, each.communication, each.memory) for each in busy(scope(trace, ALL)))
 
 
+@derived
 def _main_calls(trace: Trace) -> Intervals:
-    calls = trace.of(call_tree)
-    marks = trace.of(_marks)
+    calls = call_tree(trace)
+    marks = _marks(trace)
     parent = np.where(calls.parent >= 0, marks[calls.parent], False)
-    outermost = ((calls.depth == 0) | parent) & ~marks & (trace.track == trace.of(main_thread)) & calls.member
+    outermost = ((calls.depth == 0) | parent) & ~marks & (trace.track == main_thread(trace)) & calls.member
     return union(trace.start[outermost], trace.end[outermost])
 
 
+@derived
 def _phases(trace: Trace) -> tuple[Intervals, ...]:
     """When the host was in each of PHASES but the last, on the threads that launch work."""
     kind = trace.kind
-    working = trace.of(call_tree).member & np.isin(trace.track, list(trace.of(_threads)))
+    working = call_tree(trace).member & np.isin(trace.track, list(_threads(trace)))
     ops = kind == EventKind.HOST_OP
-    links = trace.of(backward_links).forward >= 0
+    links = backward_links(trace).forward >= 0
     backward = links | _named(trace, _RANGES, _BACKWARD) | (arguments.integers(trace, "forward_thread") > 0)
-    launching = working & (ops | (kind == EventKind.RUNTIME)) & ~trace.of(_marks)
+    launching = working & (ops | (kind == EventKind.RUNTIME)) & ~_marks(trace)
     nothing = np.zeros(len(trace), np.bool_)
     chosen = {
-        "data loading": trace.of(is_data_loading),
-        "waiting": working & np.isin(trace.of(call_kinds), WAITS),
+        "data loading": is_data_loading(trace),
+        "waiting": working & np.isin(call_kinds(trace), WAITS),
         "optimizer": working & _named(trace, _MARKED, _OPTIMIZER),
         "backward": working & backward,
         "forward": (working & _named(trace, _RANGES, _FORWARD)) | (launching if links.any() else nothing),
@@ -190,7 +194,7 @@ def _named(trace: Trace, kinds: tuple[EventKind, ...], words: tuple[str, ...]) -
 
 def _united(trace: Trace, chosen: NDArray[np.bool_]) -> Intervals:
     """The union of these calls; those directly inside another one of them add nothing."""
-    parent = trace.of(call_tree).parent
+    parent = call_tree(trace).parent
     rows = np.flatnonzero(chosen)
     rows = rows[(parent[rows] < 0) | ~chosen[parent[rows]]]
     return union(trace.start[rows], trace.end[rows])
@@ -200,7 +204,7 @@ def _united(trace: Trace, chosen: NDArray[np.bool_]) -> Intervals:
 
 
 def _device_top(trace: Trace, window: Intervals) -> tuple[Top, ...]:
-    work = trace.of(device_work)
+    work = device_work(trace)
     here = np.flatnonzero((work.start < window.end) & (work.end > window.start))
     time = np.minimum(work.end[here], window.end) - np.maximum(work.start[here], window.start)
     return _top(trace, work.rows[here], time)
@@ -208,8 +212,8 @@ def _device_top(trace: Trace, window: Intervals) -> tuple[Top, ...]:
 
 def _host_top(trace: Trace, window: Intervals) -> tuple[Top, ...]:
     """By self time, durations less those of the calls directly inside; on the threads that launch work."""
-    around = trace.of(whole_parent)
-    parts = [_calls_within(trace, track, window) for track in sorted(trace.of(_threads))]
+    around = whole_parent(trace)
+    parts = [_calls_within(trace, track, window) for track in sorted(_threads(trace))]
     rows = np.concatenate([np.empty(0, np.int32), *parts])
     time = np.clip(trace.end[rows], *window) - np.clip(trace.start[rows], *window)
     rows, time = rows[time > 0], time[time > 0]
@@ -217,21 +221,22 @@ def _host_top(trace: Trace, window: Intervals) -> tuple[Top, ...]:
     own[rows] = time
     inside = around[rows] >= 0
     np.subtract.at(own, around[rows[inside]], time[inside])
-    rows = rows[~trace.of(_marks)[rows]]
+    rows = rows[~_marks(trace)[rows]]
     return _top(trace, rows, own[rows])
 
 
+@derived
 def _threads(trace: Trace) -> frozenset[int]:
     """The tracks of the main thread, of the backward pass, and of all that launch work."""
-    backward = np.unique(trace.track[trace.of(backward_links).forward >= 0]).tolist()
-    launch = trace.of(device_work).launch
+    backward = np.unique(trace.track[backward_links(trace).forward >= 0]).tolist()
+    launch = device_work(trace).launch
     launching = np.unique(trace.track[launch[launch >= 0]]).tolist()
-    return frozenset([trace.of(main_thread), *backward, *launching]) - {-1}
+    return frozenset([main_thread(trace), *backward, *launching]) - {-1}
 
 
 def _calls_within(trace: Trace, track: int, window: Intervals) -> NDArray[np.int32]:
     """The calls of a thread that touch a window: those that begin in it, and those that run when it begins."""
-    calls = trace.of(call_tree)
+    calls = call_tree(trace)
     order = calls.order[calls.offsets[track] : calls.offsets[track + 1]]
     low, high = (int(np.searchsorted(trace.start[order], end[0])) for end in window)
     open_ = [] if low == 0 else [int(order[low - 1])]
@@ -240,6 +245,7 @@ def _calls_within(trace: Trace, track: int, window: Intervals) -> NDArray[np.int
     return np.concatenate([np.array(open_, np.int32), order[low:high]])
 
 
+@derived
 def _marks(trace: Trace) -> NDArray[np.bool_]:
     """Which calls are marks of steps around others: bool [events]."""
     return rows_named(trace, lambda name: name.startswith(_MARKS), *_MARKED, holding=_MARKS)
@@ -248,7 +254,7 @@ def _marks(trace: Trace) -> NDArray[np.bool_]:
 def _top(trace: Trace, rows: NDArray[np.int32], time: NDArray[np.int64]) -> tuple[Top, ...]:
     if not len(rows):
         return ()
-    codes, first = group(trace.of(call_names)[rows], trace.kind[rows])
+    codes, first = group(call_names(trace)[rows], trace.kind[rows])
     total = sum_by(codes, len(first), time)
     calls = np.bincount(codes, minlength=len(first))
     found = []
@@ -257,7 +263,7 @@ def _top(trace: Trace, rows: NDArray[np.int32], time: NDArray[np.int64]) -> tupl
             break
         of = np.flatnonzero(codes == place)
         longest = int(rows[of[np.argmax(time[of])]])
-        kind = MARK_KINDS[trace.of(mark_kinds)[longest]]
-        name = int(trace.of(call_names)[longest])
+        kind = MARK_KINDS[mark_kinds(trace)[longest]]
+        name = int(call_names(trace)[longest])
         found.append(Top(name, kind, int(total[place]), int(calls[place]), longest))
     return tuple(found)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.layout.packing import by_number
 from kinetoscope.model.timeline.layout import timeline, times
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 Direction = Literal["next", "previous"]
@@ -38,9 +39,10 @@ class Hits:
     codes: NDArray[np.int32]
 
 
+@derived
 def hits(trace: Trace, text: str) -> Hits:
-    """The events that are drawn and have `text` in their name, whatever the case. Ask by `trace.of`."""
-    names, found, in_time = trace.of(_names), trace.of(_by_name), trace.of(_in_time)
+    """The events that are drawn and have `text` in their name, whatever the case."""
+    names, found, in_time = _names(trace), _by_name(trace), _in_time(trace)
     codes = names.filter(pl.col(_NAME).str.contains(text.lower(), literal=True))[_CODE].to_numpy()
     counts = found.offsets[codes + 1] - found.offsets[codes]
     if counts.sum() * _FEW > len(found.rows):
@@ -78,7 +80,7 @@ def within(trace: Trace, found: Hits, begin: int, end: int) -> Hits:
 
 def by_bucket(trace: Trace, found: Hits) -> NDArray[np.int64]:
     """How many start in each of BUCKETS equal stretches of the timeline: int64 [BUCKETS]."""
-    layout = trace.of(timeline)
+    layout = timeline(trace)
     bucket = max(-(-layout.end // BUCKETS), 1)
     cuts = [_place(trace, found, layout.origin + bucket * number) for number in range(1, BUCKETS)]
     return np.diff([0, *cuts, len(found.rows)])
@@ -98,19 +100,22 @@ class _ByName:
     offsets: NDArray[np.int64]
 
 
+@derived
 def _by_name(trace: Trace) -> _ByName:
-    drawn = np.flatnonzero((trace.of(timeline).layer >= 0) & (trace.name >= 0)).astype(np.int32)
+    drawn = np.flatnonzero((timeline(trace).layer >= 0) & (trace.name >= 0)).astype(np.int32)
     return _ByName(*by_number(trace.name, drawn, len(trace.strings)))
 
 
+@derived
 def _in_time(trace: Trace) -> NDArray[np.int32]:
     """The events that are drawn and have a name, by start, then by row: int32 [drawn]."""
-    rows = np.flatnonzero((trace.of(timeline).layer >= 0) & (trace.name >= 0)).astype(np.int32)
+    rows = np.flatnonzero((timeline(trace).layer >= 0) & (trace.name >= 0)).astype(np.int32)
     return rows[np.argsort(times(trace)[0][rows], kind="stable")]
 
 
+@derived
 def _names(trace: Trace) -> pl.DataFrame:
     """The names of what is drawn, in lower case."""
-    codes = np.flatnonzero(np.diff(trace.of(_by_name).offsets)).astype(np.int32)
+    codes = np.flatnonzero(np.diff(_by_name(trace).offsets)).astype(np.int32)
     texts = [trace.strings.glance(code).lower() for code in codes.tolist()]
     return pl.DataFrame({_CODE: codes, _NAME: pl.Series(texts, dtype=pl.String)})

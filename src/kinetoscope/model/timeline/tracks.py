@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
 from kinetoscope.model.trace.trace import Trace
 
@@ -31,8 +32,9 @@ class Lane:
     sort: tuple[int, int]
 
 
+@derived
 def lanes(trace: Trace) -> tuple[Lane, ...]:
-    """The lanes of all tracks, by track number. Ask by `trace.of`.
+    """The lanes of all tracks, by track number.
 
     Of several names for one thread the last one counts, as in viewers. Some versions of torch write the Python calls of
     a thread that began before the recording with the pid of a device: these are the host's all the same.
@@ -45,7 +47,7 @@ def lanes(trace: Trace) -> tuple[Lane, ...]:
                 processes.setdefault(pid, {})[f"{what} {key}"] = value
             elif what.startswith("thread_"):
                 threads.setdefault((pid, tid), {})[f"{what} {key}"] = value
-    works, calls = _tracks_with(trace, trace.of(device_work).rows), _tracks_with(trace, trace.rows(*HOST_KINDS))
+    works, calls = _tracks_with(trace, device_work(trace).rows), _tracks_with(trace, trace.rows(*HOST_KINDS))
     return tuple(
         _lane(pid, tid, processes.get(_key(pid), {}), threads.get((_key(pid), _key(tid)), {}), *kinds)
         for pid, tid, *kinds in zip(trace.tracks.pids, trace.tracks.tids, works, calls, strict=True)

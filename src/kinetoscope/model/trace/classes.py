@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.membership import any_of
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, EventKind, kind_of
 from kinetoscope.model.trace.trace import Trace
 
@@ -19,6 +20,7 @@ _NAMES: Final = ord("M")
 """The phase of names of processes and threads, whose times nobody asks for."""
 
 
+@derived
 def event_kinds(trace: Trace) -> NDArray[np.int8]:
     """The `EventKind` of each event: int8 [events]. One look at `kind_of` for each phase and category that occurs."""
     dense = np.zeros(len(trace.strings) + 1, np.int32)
@@ -41,11 +43,12 @@ def event_kinds(trace: Trace) -> NDArray[np.int8]:
         for pair, name in zip(pairs[rows[first]].tolist(), trace.name[rows[first]].tolist(), strict=True)
     ]
     kind[rows] = np.array(found, np.int8)[codes]
-    kind[trace.of(stray)] = EventKind.OTHER
+    kind[stray(trace)] = EventKind.OTHER
     kind.flags.writeable = False
     return kind
 
 
+@derived
 def stray(trace: Trace) -> NDArray[np.int64]:
     """Rows of the events whose time cannot be: over 30 days from the middle one, such as 0 among times since 1970.
 

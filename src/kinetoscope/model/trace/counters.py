@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, SLOTS
 from kinetoscope.model.trace.trace import Trace
@@ -27,6 +28,7 @@ class Counters:
     value: NDArray[np.float64]
 
 
+@derived
 def counters(trace: Trace, kind: EventKind = EventKind.COUNTER) -> Counters:
     """The samples of all counters, or those that another kind of event has for arguments; only numbers are any."""
     events = trace.rows(kind)

@@ -1,19 +1,47 @@
-"""What follows from a trace, kept while there is room: the answers least recently asked for are dropped first."""
+"""What follows from a trace, computed once and kept while there is room: the least recently used is dropped first."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 import polars as pl
 
 Question = tuple[Hashable, ...]
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-class Derived:
+
+class Memory(Protocol):
+    """What remembers answers about itself: a `Trace`, a `JobView`."""
+
+    def of(self, derive: Callable[..., T], *details: Any, **named: Any) -> T:
+        """`derive(self, *details, **named)`, computed once."""
+        ...
+
+
+M = TypeVar("M", bound=Memory)
+
+
+def derived(derive: Callable[Concatenate[M, P], T]) -> Callable[Concatenate[M, P], T]:
+    """A function of a trace and of hashable details, computed once for each trace (`Trace.of`).
+
+    The answer is shared by all who ask: its arrays are read-only.
+    """
+
+    @functools.wraps(derive)
+    def ask(of: M, /, *details: P.args, **named: P.kwargs) -> T:
+        return of.of(cast("Callable[..., T]", derive), *details, **named)
+
+    return cast("Callable[Concatenate[M, P], T]", ask)
+
+
+class DerivedCache:
     """Answers to questions, with a budget of bytes. Not safe from threads: its trace has the lock.
 
     Attributes:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 _KEY: Final = "kinetoscope"
@@ -41,6 +42,7 @@ class Recording:
     truncated: str = ""
 
 
+@derived
 def recording(trace: Trace) -> Recording | None:
     """What the recorder knew; None for a trace that it did not make. What is not of the expected kind is left out."""
     facts = trace.metadata.get(_KEY)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.membership import any_of
-from kinetoscope.model.trace.derived import Derived
+from kinetoscope.model.trace.derived import DerivedCache, derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING, Shapes
 from kinetoscope.model.trace.source import Source
@@ -80,7 +80,7 @@ class Trace:
         self.reading = reading
         for array in (*columns.values(), values):
             array.flags.writeable = False
-        self._derived = Derived(_KEPT_AN_EVENT * len(self) + _KEPT_AT_LEAST)
+        self._derived = DerivedCache(_KEPT_AN_EVENT * len(self) + _KEPT_AT_LEAST)
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -94,16 +94,16 @@ class Trace:
 
     # --- what follows from the columns
 
-    def of(self, derive: Callable[..., T], *details: Hashable) -> T:
-        """`derive(self, *details)`, computed once: the way to ask for anything that follows from a trace.
+    def of(self, derive: Callable[..., T], *details: Any, **named: Any) -> T:
+        """`derive(self, *details, **named)`, computed once; `@derived` makes a function ask this of itself.
 
-        Of very much the answers least recently asked for are dropped, and computed again when they are asked for.
-        Threads that share a trace wait for one another here. The answer is shared too: nobody may change it.
+        Beyond a budget of memory the least recently used answers are dropped, and computed again when they are needed.
+        Threads that share a trace wait for one another here. The answer is shared: its arrays are read-only.
         """
-        question = (derive, *details)
+        question: tuple[Hashable, ...] = (derive, *details, *named.items())
         with self._lock:
             if question not in self._derived:
-                self._derived.keep(question, derive(self, *details))
+                self._derived.keep(question, derive(self, *details, **named))
             return cast(T, self._derived[question])
 
     def forget(self) -> None:
@@ -125,7 +125,7 @@ class Trace:
     @property
     def metadata(self) -> Mapping[str, Any]:
         """The top-level values but the events; of a repeated key the last."""
-        return self.of(_metadata)
+        return _metadata(self)
 
     @property
     def base(self) -> int:
@@ -138,14 +138,14 @@ class Trace:
         """What each event is, an `EventKind`: int8 [events]."""
         from kinetoscope.model.trace.classes import event_kinds
 
-        return self.of(event_kinds)
+        return event_kinds(self)
 
     @property
     def health(self) -> Health:
         """What is wrong or odd, from reading and from a look at the events."""
         from kinetoscope.model.health.check import examine
 
-        return self.of(examine)
+        return examine(self)
 
     def table(self, name: str) -> pl.DataFrame:
         """A declared table of `model.tables.tables`, by name.
@@ -228,5 +228,6 @@ def _float(number: float) -> float:
         return math.inf if number > 0 else -math.inf
 
 
+@derived
 def _metadata(trace: Trace) -> Mapping[str, Any]:
     return {key: value_of(text) for key, text in trace.members}

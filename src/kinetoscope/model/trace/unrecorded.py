@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
@@ -37,8 +38,9 @@ OPTIONS: Final[tuple[Option, ...]] = ("record_shapes", "profile_memory", "with_s
 """Options of torch.profiler that leave events or arguments behind."""
 
 
+@derived
 def recorded_options(trace: Trace) -> frozenset[Option]:
-    """Which options of the profiler were on, by what they left in the trace. Ask by `trace.of`.
+    """Which options of the profiler were on, by what they left in the trace.
 
     None of them is advised. `with_stack` leaves Python calls, or a stack with each operator (until torch 1.12).
     """

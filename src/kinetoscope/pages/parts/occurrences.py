@@ -91,7 +91,7 @@ def _of_trace(trace: Trace, select: Selection, *, name: str, measure: Measure) -
     start = trace.start[rows]
     columns = {
         "row": rows.astype(np.int64),
-        "start": start - trace.of(origin_of_time),
+        "start": start - origin_of_time(trace),
         "length": trace.end[rows] - start,
         "time": time,
     }
@@ -113,7 +113,7 @@ def _calls(view: Scope, name: str, measure: Measure) -> tuple[NDArray[np.int32],
     trace = view.trace
     found = calls(trace, EventKind.PYTHON)
     every = np.flatnonzero(found.shown & view.host_any_time).astype(np.int32)
-    _, first, code = np.unique(trace.of(call_names)[every], return_index=True, return_inverse=True)
+    _, first, code = np.unique(call_names(trace)[every], return_index=True, return_inverse=True)
     named = names_of_calls(trace, every[first]).to_numpy() == name
     rows = every[named[code]] if len(every) else every
     if measure == "device_self":

@@ -94,7 +94,7 @@ def of_run(run: Run, rank: int | None, cycle: int, steps_by: str | None) -> dict
         "rank": rank,
         "cycle": cycle,
         "cycles": sum(source.rank == rank for source in job.sources),
-        "damage": trace.of(damage_of),
+        "damage": damage_of(trace),
         **of_trace(trace, steps_by),
         "notes": [*job.notes, *(symptom.message for symptom in trace.health)],
     }
@@ -102,9 +102,9 @@ def of_run(run: Run, rank: int | None, cycle: int, steps_by: str | None) -> dict
 
 def of_trace(trace: Trace, steps_by: str | None) -> dict[str, Any]:
     """Steps, length, devices, streams and threads of a trace; times count from its first instant."""
-    origin = trace.of(origin_of_time)
-    found, work = trace.of(steps, steps_by), trace.of(device_work)
-    steady = set(trace.of(steady_places, steps_by).tolist())
+    origin = origin_of_time(trace)
+    found, work = steps(trace, steps_by), device_work(trace)
+    steady = set(steady_places(trace, steps_by).tolist())
     names = {each.number: each.name for each in devices(trace)}
     numbers = sorted({*np.unique(work.device).tolist()} - {-1})
     pairs = np.unique(np.stack([work.device, work.stream]), axis=1).T.tolist()
@@ -131,7 +131,7 @@ def _threads(trace: Trace) -> list[dict[str, Any]]:
     """Host threads with their names, those with most events first."""
     host = trace.track[np.isin(trace.kind, HOST_KINDS)]
     counts = np.bincount(host, minlength=len(trace.tracks))
-    numbers, names = trace.tracks.integer_tids(), trace.of(lanes)
+    numbers, names = trace.tracks.integer_tids(), lanes(trace)
     order = np.argsort(-counts, kind="stable")
     return [
         {"thread": int(numbers[track]), "name": names[track].name, "process": names[track].process}

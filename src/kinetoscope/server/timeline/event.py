@@ -20,9 +20,9 @@ def event_answer(trace: Trace, row: int, steps_by: str | None = None) -> dict[st
     Raises:
         MissingError: it is not drawn in the timeline.
     """
-    if trace.of(timeline).layer[row] < 0:
+    if timeline(trace).layer[row] < 0:
         raise MissingError(f"event {row} is not in the timeline", "It is a name, a flow, a counter or memory.")
-    found = trace.of(details, row, steps_by)
+    found = details(trace, row, steps_by)
     return {
         "row": row,
         "name": found.name,
@@ -78,7 +78,7 @@ def _arrow(trace: Trace, arrow: Arrow) -> dict[str, Any]:
 
 
 def _end(trace: Trace, end: End) -> dict[str, Any]:
-    depth = int(trace.of(timeline).depth[end.row])
+    depth = int(timeline(trace).depth[end.row])
     return {"row": end.row, "lane": _lane(trace, end.row), "depth": depth, "time": end.time}
 
 

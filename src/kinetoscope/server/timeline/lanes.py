@@ -47,7 +47,7 @@ def shown(trace: Trace) -> Shown:
     found = ready(trace, timeline).lanes
     chosen = found
     if len(found) > LANES:
-        main = trace.of(main_thread)
+        main = main_thread(trace)
         by_events = sorted(
             range(len(found)), key=lambda place: (found[place].track != main, *_importance(found[place]))
         )
@@ -81,7 +81,7 @@ def named(trace: Trace, names: Sequence[str] | None) -> tuple[list[Lane], list[C
 
 
 def _by_name(trace: Trace) -> tuple[dict[str, Lane], dict[str, Counter]]:
-    return {lane.id: lane for lane in trace.of(timeline).lanes}, {each.id: each for each in trace.of(counter_lanes)}
+    return {lane.id: lane for lane in timeline(trace).lanes}, {each.id: each for each in counter_lanes(trace)}
 
 
 def lanes_answer(traces: Sequence[Trace], version: str, steps_by: str | None = None) -> dict[str, Any]:
@@ -140,10 +140,10 @@ def _outer(trace: Trace, lane: Lane) -> int:
 
 def _steps(trace: Trace, steps_by: str | None) -> list[dict[str, Any]]:
     """The steps as all views have them: as the device sees them; and when the host was in each."""
-    found, origin = trace.of(steps, steps_by), trace.of(origin_of_time)
+    found, origin = steps(trace, steps_by), origin_of_time(trace)
     if found.origin == "window":
         return []
-    steady = np.isin(np.arange(len(found)), trace.of(steady_places, steps_by))
+    steady = np.isin(np.arange(len(found)), steady_places(trace, steps_by))
     times = (found.device.start, found.device.end, found.host.start, found.host.end)
     columns = (found.number, *(np.clip(each - origin, -_EXACT, _EXACT) for each in times), steady)
     names = "step", "start", "end", "host_start", "host_end", "steady"
@@ -164,7 +164,7 @@ def _home(traces: Sequence[Trace], shifts: Sequence[int], end: int, steps_by: st
 def _body(trace: Trace, steps_by: str | None) -> tuple[int, int]:
     ruler = _steps(trace, steps_by)
     if not ruler:
-        return trace.of(timeline_body)
+        return timeline_body(trace)
     inside = [step for step in ruler if step["steady"]] or ruler
     if len(inside) > _MANY:
         middle = (len(inside) - _FEW) // 2
@@ -173,7 +173,7 @@ def _body(trace: Trace, steps_by: str | None) -> tuple[int, int]:
 
 
 def _notes(trace: Trace, steps_by: str | None) -> list[str]:
-    found, stepped = ready(trace, shown), trace.of(steps, steps_by)
+    found, stepped = ready(trace, shown), steps(trace, steps_by)
     notes = [stepped.note] if stepped.note else []
     if found.left_out:
         notes.append(
@@ -187,7 +187,7 @@ def _notes(trace: Trace, steps_by: str | None) -> list[str]:
         )
     if len(stepped) > _STEPS:
         notes.append(f"Rank {trace.source.rank} has more than {_STEPS:,} steps; the first ones are in the ruler.")
-    if counters := len(trace.of(all_counters)) - len(found.counters):
+    if counters := len(all_counters(trace)) - len(found.counters):
         notes.append(f"Rank {trace.source.rank} has {counters:,} more counters.")
     if not found.lanes:
         notes.append(f"Rank {trace.source.rank} recorded nothing that takes time.")
@@ -200,7 +200,7 @@ def _minimap(traces: Sequence[Trace], shifts: Sequence[int], start: int, end: in
     total: dict[str, Any] = {}
     for trace, shift in zip(traces, shifts, strict=True):
         first = ready(trace, timeline).origin + start - shift
-        for kind, share in trace.of(shares, first, bucket).items():
+        for kind, share in shares(trace, first, bucket).items():
             total[kind] = total.get(kind, 0.0) + share / len(traces)
     busy = {kind: np.minimum(share, 1.0).round(4).tolist() for kind, share in total.items()}
     return {"start": start, "bucket": bucket, "busy": busy}

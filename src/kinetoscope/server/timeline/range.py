@@ -30,7 +30,7 @@ _WORTH: Final = 0.05
 def range_answer(trace: Trace, begin: int, end: int, steps_by: str | None = None) -> dict[str, Any]:
     """What happens from `begin` to `end`, ns after the origin."""
     found = in_range(trace, begin, end, steps_by)
-    titles = trace.of(device_titles)
+    titles = device_titles(trace)
     return {
         "sentence": sentence(trace, found, end - begin),
         "facts": list(_facts(found)),
@@ -63,7 +63,7 @@ def _steps(found: Range) -> str:
 def _busy(trace: Trace, found: Range) -> str:
     if not found.busy:
         return _host(trace, found)
-    titles = [trace.of(device_titles).get(device, str(device)) for device in found.busy]
+    titles = [device_titles(trace).get(device, str(device)) for device in found.busy]
     share = sum(found.busy.values()) / len(titles) / found.length
     gpus = all(title.startswith("GPU") for title in titles)
     one = "the GPU" if gpus else titles[0]

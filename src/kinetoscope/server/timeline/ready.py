@@ -18,11 +18,11 @@ _READY: WeakKeyDictionary[Trace, dict[tuple[Hashable, ...], Any]] = WeakKeyDicti
 
 
 def ready(trace: Trace, derive: Callable[..., T], *details: Hashable) -> T:
-    """The same as `trace.of(derive, *details)`."""
+    """The same as `derive(trace, *details)`."""
     kept = _READY.get(trace)
     if kept is None:
         kept = _READY.setdefault(trace, {})
     question = (derive, *details)
     if question not in kept:
-        kept[question] = trace.of(derive, *details)
+        kept[question] = derive(trace, *details)
     return cast(T, kept[question])

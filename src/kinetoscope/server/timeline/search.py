@@ -16,8 +16,8 @@ def search_answer(
     trace: Trace, text: str, after: int | None, direction: Direction, begin: int | None, end: int | None
 ) -> dict[str, Any]:
     """The hit that is asked for: `at` is its place among all of `total`, from 0; −1 and null where there is none."""
-    layout = trace.of(timeline)
-    every = trace.of(hits, text)
+    layout = timeline(trace)
+    every = hits(trace, text)
     found = every
     if begin is not None or end is not None:
         low, high = (-LONGEST if begin is None else begin), (LONGEST if end is None else end)

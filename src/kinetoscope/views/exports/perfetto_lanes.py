@@ -150,7 +150,7 @@ def names(trace: Trace, found: Places) -> Iterator[tuple[str, str, str, str]]:
     for row in trace.rows(EventKind.METADATA).tolist():
         named.setdefault(trace.strings.label(int(trace.name[row])), set()).add(int(trace.track[row]))
     pids = {found.pids[track] for track in named.get("process_name", ())}
-    known = trace.of(lanes)
+    known = lanes(trace)
     for track in np.unique(trace.track[trace.ph == _SPAN]).tolist():
         pid, tid = found.of(track, 0)
         if pid not in (*pids, "null"):
