@@ -108,7 +108,7 @@ def critical_path(
     """The critical path of each step.
 
     Args:
-        trace, or `run_path` for that of the run.
+        trace: one rank.
         steps_by: as for `steps`.
         use_recorded: if false, as if no waits had been recorded.
         of_run: one path, to the end of the last step, and of it what lies in each step.
