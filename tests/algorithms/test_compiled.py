@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms import compiled, grouping
-from kinetoscope.algorithms.intervals import intervals
 
 KERNEL = """
 import numpy as np
@@ -129,7 +128,3 @@ def test_frozen_loses_no_value(array: NDArray[Any]) -> None:
 def test_frozen_takes_one_dimension() -> None:
     with pytest.raises(ValueError, match="one dimension"):
         compiled.frozen(np.zeros((2, 2), np.int64), np.int64)
-
-
-def test_aliases_are_the_same() -> None:
-    assert intervals.Int64s == compiled.Int64s

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinetoscope.algorithms.joining import NO_MATCH, match_first
+from kinetoscope.algorithms.grouping import NO_MATCH, match_first
 
 numbers = st.lists(st.one_of(st.integers(-5, 15), st.sampled_from([-(2**63), 2**63 - 1])), max_size=30)
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.advisor.finding import NOTHING, Claim, Stake
+from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.analyses import named
 from kinetoscope.model.critical_path.what_if import Factors, replayed
@@ -152,7 +153,7 @@ class RankView:
         """Nothing changes: the beginning of a what-if."""
         return Factors.all_one(self.trace)
 
-    def gains(self, factors: Factors) -> NDArray[np.float64]:
+    def gains(self, factors: Factors) -> Floats:
         """How much shorter each selected step would be with other times, ns: float64 [steps].
 
         See `model.critical_path.what_if`. Negative in a step whose predecessor ends so much sooner.
@@ -161,11 +162,11 @@ class RankView:
         new, _ = replayed(self.trace, factors, self.select.steps_by)
         return np.asarray(self._now[places] - new[places], np.float64)
 
-    def sums(self, time: Intervals) -> NDArray[np.float64]:
+    def sums(self, time: Intervals) -> Floats:
         """How much of a union is in each selected step, ns: float64 [steps]."""
         return covered(self.windows, time).astype(np.float64)
 
-    def stake(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> Stake:
+    def stake(self, low: Floats, high: Floats) -> Stake:
         """The stake of an average step, of what is surely and at most at stake in each of them: float64 [steps].
 
         Steps differ, and few were recorded: each end moves outwards by what the mean of so many may be wrong by, but by
@@ -179,7 +180,7 @@ class RankView:
         return Stake(least, min(max(most, least), self.step))
 
     @cached_property
-    def _now(self) -> NDArray[np.int64]:
+    def _now(self) -> Int64s:
         device = find_steps(self.trace, self.select.steps_by).device
         return device.end - device.start
 
@@ -194,7 +195,7 @@ _FEW: Final = 3
 """Steps from which on their spread is believed; of two it would say nothing, or anything."""
 
 
-def margin(values: NDArray[np.float64]) -> float:
+def margin(values: Floats) -> float:
     """What the mean of a few values may be wrong by: half the 95 % confidence interval by Student's t; 0 of under 3."""
     count = len(values)
     if count < _FEW:

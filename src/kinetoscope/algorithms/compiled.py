@@ -25,10 +25,6 @@ from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -6,12 +6,15 @@ here. For averages of floating-point values `numpy.bincount(codes, weights)` doe
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.compiled import Int32s, Int64s, compiled, frozen, inlined, require_rows
+from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.compiled import compiled, frozen, inlined, require_rows
+
+NO_MATCH: Final = -1
 
 _FIRST_SLOTS = 4096
 _MIX_1, _MIX_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -163,3 +166,14 @@ def _reduce(codes: Int32s, values: Int64s, count: Int64s, total: Int64s, least: 
             total[code] += values[row]
             least[code] = min(least[code], values[row])
             greatest[code] = max(greatest[code], values[row])
+
+
+def match_first(needles: Int64s, haystack: Int64s) -> Int32s:
+    """Where each needle first occurs in the haystack: int32 [needles], NO_MATCH if it does not.
+
+    Neither needs to be sorted or distinct.
+    """
+    # A group is represented by its first row, which lies in the haystack if any row of it does.
+    codes, first = group(np.concatenate([haystack, needles], dtype=np.int64))
+    first[first >= haystack.size] = NO_MATCH
+    return first[codes[haystack.size :]]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 
 _SIGMA: Final = 1.4826
 """Standard deviation / median deviation, of a normal distribution."""
@@ -38,7 +37,7 @@ class Excess(NamedTuple):
     sure: Floats
 
 
-def excess(values: Floats, kind: NDArray[np.int32], usual: float) -> Excess:
+def excess(values: Floats, kind: Int32s, usual: float) -> Excess:
     """Compare series with those of their kind.
 
     Noise is that of the other series, of all kinds: what is wrong with one series is not taken for noise. It is
@@ -68,7 +67,7 @@ def excess(values: Floats, kind: NDArray[np.int32], usual: float) -> Excess:
     return Excess(each, level, noise, sure)
 
 
-def _no_accident(each: Floats, known: NDArray[np.bool_], count: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _no_accident(each: Floats, known: Bools, count: Int64s) -> Bools:
     """What is left of each series without its greatest value, and without the one behind if it is far less."""
     left = known.copy()
     if each.shape[1] < SEVERAL:
@@ -108,7 +107,7 @@ _FADED: Final = 0.5
 """Share of the greatest below which the value behind it may be what is left of it."""
 
 
-def _above(values: Floats, kind: NDArray[np.int32]) -> Floats:
+def _above(values: Floats, kind: Int32s) -> Floats:
     """Each value less the median of the others of its kind at the same place."""
     found = np.full(values.shape, np.nan)
     for one in np.unique(kind):
@@ -127,7 +126,7 @@ def _median_of_others(values: Floats) -> Floats:
     others = np.isfinite(values).sum(axis=0) - 1
     low, high = np.maximum((others - 1) // 2, 0), np.maximum(others // 2, 0)
 
-    def without_itself(which: NDArray[np.int64]) -> Floats:
+    def without_itself(which: Int64s) -> Floats:
         index = np.minimum(np.where(place <= which, which + 1, which), len(values) - 1)
         return np.asarray(np.take_along_axis(ranked, index, axis=0))
 
@@ -135,7 +134,7 @@ def _median_of_others(values: Floats) -> Floats:
     return np.where((others > 0) & np.isfinite(values), found, np.nan)
 
 
-def _noise(values: Floats, kind: NDArray[np.int32], each: Floats, usual: float) -> Floats:
+def _noise(values: Floats, kind: Int32s, each: Floats, usual: float) -> Floats:
     """Of each series, by the other ones, compared with each other as if it were not there."""
     if len(each) > _CROWD:
         return np.full(len(each), _spread(_changes(each), usual))

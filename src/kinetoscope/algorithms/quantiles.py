@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinetoscope.algorithms.compiled import Int32s, Int64s, require_rows
+from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.compiled import require_rows
 
 MEDIAN, P99 = (1, 2), (99, 100)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinetoscope.algorithms.compiled import Int32s, Int64s, compiled, frozen, inlined
+from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.compiled import compiled, frozen, inlined
 
 _MIX_1, _MIX_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 

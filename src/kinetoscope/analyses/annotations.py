@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import reduce_by, sum_by
 from kinetoscope.algorithms.intervals.intervals import length
 from kinetoscope.algorithms.intervals.priority_sweep import charge
@@ -87,9 +88,6 @@ ANALYSIS = Analysis("Annotations", annotations, RESULT, chart=Bars("name", "devi
 _WORK: Final = ("work", "work_self", "device_total", "device_self", "device_total_busy", "device_self_busy")
 _SCHEMA: Final = RESULT.without("rank").empty().schema
 
-Bools = NDArray[np.bool_]
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
 Values = dict[str, pl.Series | Int64s | None]
 
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.model.critical_path.path import CAUSES, CriticalPath, critical_path, run_path
 from kinetoscope.model.execution.calls import call_names, names_of_calls
@@ -87,7 +87,7 @@ def _of_trace(trace: Trace, select: Selection, *, path: PathOf, group_by: GroupB
     return Partial(frame, tuple(notes))
 
 
-def _by_name(view: Scope, path: CriticalPath, chosen: NDArray[np.int64], time: NDArray[np.int64]) -> pl.DataFrame:
+def _by_name(view: Scope, path: CriticalPath, chosen: Int64s, time: Int64s) -> pl.DataFrame:
     trace, row = view.trace, path.row[chosen]
     name = np.where(row >= 0, call_names(trace)[row], -1) if len(trace) else row
     codes, first = group(path.cause[chosen], name)
@@ -104,9 +104,7 @@ def _by_name(view: Scope, path: CriticalPath, chosen: NDArray[np.int64], time: N
     return frame.with_columns(**rest).sort("time", "cause", "name", descending=[True, False, False], nulls_last=True)
 
 
-def _by_event(
-    view: Scope, path: CriticalPath, chosen: NDArray[np.int64], start: NDArray[np.int64], time: NDArray[np.int64]
-) -> pl.DataFrame:
+def _by_event(view: Scope, path: CriticalPath, chosen: Int64s, start: Int64s, time: Int64s) -> pl.DataFrame:
     trace, row = view.trace, path.row[chosen]
     work = view.device_work
     place = np.full(len(trace) + 1, -1, np.int64)

@@ -6,8 +6,8 @@ from typing import Annotated, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.errors import UsageError
 from kinetoscope.model.device.busy import counted, nothing_ran
@@ -137,5 +137,5 @@ def _of_device(trace: Trace, kernels: Kernels, device: int, buckets: Intervals) 
     )
 
 
-def _shares(part: NDArray[np.int64] | NDArray[np.float64], whole: NDArray[np.int64]) -> pl.Series:
+def _shares(part: Int64s | Floats, whole: Int64s) -> pl.Series:
     return polars_columns.numbers(part / np.where(whole > 0, whole, np.nan))

@@ -7,8 +7,8 @@ from typing import Annotated, Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.prefixes import NO_NODE, Prefixes, prefix_tree
 from kinetoscope.model.device.busy import nothing_ran
@@ -88,8 +88,6 @@ ANALYSIS = Analysis("Flame graph", flame, RESULT, chart=Bars("stack", "value"))
 _UNLINKED, _NO_CALL = "unlinked", "no call"
 _SCHEMA: Final = RESULT.without("rank").empty().schema
 
-Int64s = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class _Paths:
@@ -101,7 +99,7 @@ class _Paths:
         frames: the text of each label.
     """
 
-    shown: NDArray[np.bool_]
+    shown: Bools
     tree: Prefixes
     frames: dict[int, str]
 
@@ -160,7 +158,7 @@ def _paths(trace: Trace, python: Python, operators: bool, runtime: bool, backwar
     return _Paths(shown, found, frames)
 
 
-def _frames(trace: Trace, shown: NDArray[np.bool_]) -> tuple[NDArray[np.int32], dict[int, str]]:
+def _frames(trace: Trace, shown: Bools) -> tuple[Int32s, dict[int, str]]:
     """A code for the frame of each event, and the texts of the codes."""
     codes = call_names(trace)
     present = np.zeros(len(trace.strings) + 1, np.bool_)

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Floats, Int32s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.errors import UsageError
 from kinetoscope.model.device.kernel_units import YES, kernel_units
@@ -176,13 +177,13 @@ def _shapes_missing(trace: Trace, rates: FlopRates) -> bool:
     return not len(rates.counts) and not bool(arguments.has(trace, "input_dims").any())
 
 
-def _frame(trace: Trace, rates: FlopRates, codes: NDArray[np.int32], groups: int, found: Values) -> pl.DataFrame:
+def _frame(trace: Trace, rates: FlopRates, codes: Int32s, groups: int, found: Values) -> pl.DataFrame:
     """The columns that all kinds of rows have; calls with a negative code count nowhere."""
     rows, kept = rates.rows, codes >= 0
     host = sum_by(codes, groups, np.maximum(trace.end[rows] - trace.start[rows], 0))
     device = sum_by(codes, groups, rates.device_time)
 
-    def total(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def total(values: Floats) -> Floats:
         return np.bincount(codes[kept], values[kept].astype(np.float64), groups).astype(np.float64)
 
     flop, on_device = total(rates.flop), total(np.where(rates.ran, rates.flop, 0.0))
@@ -207,18 +208,18 @@ def _frame(trace: Trace, rates: FlopRates, codes: NDArray[np.int32], groups: int
     return pl.DataFrame(every, schema=_SCHEMA)
 
 
-def _positive(values: NDArray[Any]) -> NDArray[np.float64]:
+def _positive(values: NDArray[Any]) -> Floats:
     """As divisors: NaN where there is nothing to divide by."""
     return np.where(values > 0, values, np.nan)
 
 
-def _precision(codes: NDArray[np.int32], groups: int, rates: FlopRates) -> list[str | None]:
+def _precision(codes: Int32s, groups: int, rates: FlopRates) -> list[str | None]:
     found = reduce_by(codes, groups, rates.precision.astype(np.int64))
     same = (found.rows > 0) & (found.least == found.greatest) & (found.least >= 0)
     return [PRECISIONS[code] if one else None for code, one in zip(found.least.tolist(), same.tolist(), strict=True)]
 
 
-def _common_peak(codes: NDArray[np.int32], groups: int, rates: FlopRates) -> pl.Series:
+def _common_peak(codes: Int32s, groups: int, rates: FlopRates) -> pl.Series:
     """The peak of each group where all calls that ran on a device agree in it."""
     known = np.nan_to_num(rates.peak, nan=-1.0)
     found = reduce_by(np.where(rates.ran, codes, -1).astype(np.int32), groups, known.astype(np.int64))
@@ -264,7 +265,7 @@ def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
         )
 
 
-def _most_frequent(trace: Trace, rows: NDArray[np.int32]) -> str:
+def _most_frequent(trace: Trace, rows: Int32s) -> str:
     names = Counter(call_name(label, EventKind.HOST_OP) for label in trace.strings.labels(trace.name[rows].tolist()))
     most = sorted(names.items(), key=lambda item: (-item[1], item[0]))
     more = f" and {len(most) - _SHOWN} more" if len(most) > _SHOWN else ""

@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Floats, Int32s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
 from kinetoscope.model.execution.calls import call_name, call_names
@@ -81,10 +81,10 @@ _SUMMED: Final = re.compile(r"\.sum$|^[^.]+$")
 class _Samples:
     """Values of counters: int32 [samples] codes and rows, −1 for none; float64 [samples] values."""
 
-    event: NDArray[np.int32]
-    key: NDArray[np.int32]
-    value: NDArray[np.float64]
-    launch: NDArray[np.int32]
+    event: Int32s
+    key: Int32s
+    value: Floats
+    launch: Int32s
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
@@ -101,7 +101,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     return Partial(_frame(view, samples, by), (*said, *notes))
 
 
-def _launches(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:
+def _launches(trace: Trace) -> tuple[Int32s, list[str]]:
     """The call that launched each range's kernel: int32 [events], −1 for none and for all other events."""
     ranges = _in_time(trace, trace.rows(EventKind.COUNTER_RANGE))
     calls = _launch_calls(trace)
@@ -115,7 +115,7 @@ def _launches(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:
     return result, [f"{numbers}: which belong together cannot be told, so operators are unknown."]
 
 
-def _launch_calls(trace: Trace) -> NDArray[np.int32]:
+def _launch_calls(trace: Trace) -> Int32s:
     """Calls that launch a kernel, in order of time; one that is made by another (driver by runtime) is that one."""
     is_launch = call_kinds(trace) == CallKind.LAUNCH
     parent = call_tree(trace).parent
@@ -125,11 +125,11 @@ def _launch_calls(trace: Trace) -> NDArray[np.int32]:
     return _in_time(trace, np.flatnonzero(is_launch & ~within).astype(np.int32))
 
 
-def _in_time(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+def _in_time(trace: Trace, rows: Int32s) -> Int32s:
     return rows[np.argsort(trace.start[rows], kind="stable")]
 
 
-def _names(trace: Trace, rows: NDArray[np.int32]) -> list[str]:
+def _names(trace: Trace, rows: Int32s) -> list[str]:
     return trace.strings.labels(trace.name[rows].tolist())
 
 
@@ -138,7 +138,7 @@ def _frame(view: Scope, samples: _Samples, by: By) -> pl.DataFrame:
     names = call_names(trace)
     linked = samples.launch >= 0
 
-    def named(of: NDArray[np.int32]) -> NDArray[np.int32]:
+    def named(of: Int32s) -> Int32s:
         row = np.where(linked, of[samples.launch], -1)
         return np.where(row >= 0, names[row], np.int32(-1))
 
@@ -172,11 +172,11 @@ def _frame(view: Scope, samples: _Samples, by: By) -> pl.DataFrame:
     return frame.sort(order, descending=[False, False, True, True, False, False, False], nulls_last=True)
 
 
-def _operators(trace: Trace, codes: NDArray[np.int32]) -> list[str | None]:
+def _operators(trace: Trace, codes: Int32s) -> list[str | None]:
     return [call_name(trace.strings.label(code), EventKind.HOST_OP) if code >= 0 else None for code in codes.tolist()]
 
 
-def _common(codes: NDArray[np.int32], groups: int, kernel: NDArray[np.int32]) -> NDArray[np.int32]:
+def _common(codes: Int32s, groups: int, kernel: Int32s) -> Int32s:
     """The kernel of each group, −1 where there are several."""
     least, greatest = np.full(groups, np.iinfo(np.int32).max, np.int32), np.full(groups, -1, np.int32)
     np.minimum.at(least, codes, kernel)

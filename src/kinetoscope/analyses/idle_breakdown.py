@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.device.busy import counted, nothing_ran
@@ -117,10 +117,10 @@ _REASONS: Final = (
 class _Charges:
     """Parts of gaps: int64 [parts] each; places in `Gaps`, _REASONS and _DETAILS, and ns."""
 
-    gap: NDArray[np.int64]
-    reason: NDArray[np.int64]
-    detail: NDArray[np.int64]
-    time: NDArray[np.int64]
+    gap: Int64s
+    reason: Int64s
+    detail: Int64s
+    time: Int64s
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By, launch_latency: int) -> Partial:
@@ -145,7 +145,7 @@ def _joined(parts: list[_Charges]) -> _Charges:
     )
 
 
-def _launched(view: Scope, found: Gaps) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _launched(view: Scope, found: Gaps) -> tuple[Int32s, Int64s]:
     """The launch call of what ends each gap, −1 if it was not recorded, and when that call started."""
     launch = np.where(found.work >= 0, view.device_work.launch[found.work], -1).astype(np.int32)
     return launch, np.where(launch >= 0, view.trace.start[launch], 0)
@@ -178,16 +178,14 @@ def _by_stream(view: Scope, found: Gaps, launch_latency: int) -> Iterator[_Charg
     yield _whole(found, found.work < 0, "end of step", "no more work")
 
 
-def _whole(found: Gaps, which: NDArray[np.bool_], reason: str, detail: str) -> _Charges:
+def _whole(found: Gaps, which: Bools, reason: str, detail: str) -> _Charges:
     """Gaps that have one reason only."""
     gap = np.flatnonzero(which)
     of_reason, of_detail = _REASONS.index(reason), _DETAILS.index(detail)
     return _Charges(gap, np.full(len(gap), of_reason), np.full(len(gap), of_detail), found.length[gap])
 
 
-def _late(
-    view: Scope, found: Gaps, gap: NDArray[np.int64], launch: NDArray[np.int32], launch_latency: int
-) -> Iterator[_Charges]:
+def _late(view: Scope, found: Gaps, gap: Int64s, launch: Int32s, launch_latency: int) -> Iterator[_Charges]:
     """Gaps that a late launch ended: until the launch what its thread did, then the launch, and what is beyond it."""
     trace = view.trace
     start, end, call = found.start[gap], found.end[gap], launch[gap]

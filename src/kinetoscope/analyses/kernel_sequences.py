@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.sequences import distinct_sequences
 from kinetoscope.algorithms.trees.tree import ancestor
@@ -86,9 +86,9 @@ class _Launched:
         work: int64 [pairs], places in the device work.
     """
 
-    calls: NDArray[np.int32]
-    offsets: NDArray[np.int64]
-    work: NDArray[np.int64]
+    calls: Int32s
+    offsets: Int64s
+    work: Int64s
 
 
 def _of_trace(trace: Trace, select: Selection, *, operator: str | None, min_length: int) -> Partial:
@@ -131,7 +131,7 @@ def _of_trace(trace: Trace, select: Selection, *, operator: str | None, min_leng
 # --- which calls, and what they launched
 
 
-def _named(trace: Trace, operator: str) -> NDArray[np.bool_]:
+def _named(trace: Trace, operator: str) -> Bools:
     """Which calls have this name and are not the same call recorded twice: bool [events]."""
     kinds = EventKind.HOST_OP, EventKind.ANNOTATION
     found = call_tree(trace).member & np.isin(trace.kind, kinds) & ~is_repeat(trace)
@@ -141,7 +141,7 @@ def _named(trace: Trace, operator: str) -> NDArray[np.bool_]:
     return found
 
 
-def _launched(view: Scope, chosen: NDArray[np.bool_], selected: NDArray[np.bool_]) -> _Launched:
+def _launched(view: Scope, chosen: Bools, selected: Bools) -> _Launched:
     trace, work = view.trace, view.device_work
     calls = np.flatnonzero(chosen & view.host).astype(np.int32)
     parent = call_tree(trace).parent
@@ -152,7 +152,7 @@ def _launched(view: Scope, chosen: NDArray[np.bool_], selected: NDArray[np.bool_
     places = places[np.lexsort((places, work.start[places], begun[places]))]
     number = np.full(len(trace), -1, np.int32)
     number[calls] = np.arange(len(calls), dtype=np.int32)
-    levels: list[tuple[NDArray[np.int32], NDArray[np.int64]]] = [(np.empty(0, np.int32), np.empty(0, np.int64))]
+    levels: list[tuple[Int32s, Int64s]] = [(np.empty(0, np.int32), np.empty(0, np.int64))]
     row, position = around[event[places]], np.arange(len(places))
     for _ in range(_LEVELS):
         row, position = row[row >= 0], position[row >= 0]
@@ -176,7 +176,7 @@ def _label(trace: Trace, row: int) -> str:
     return call_name(trace.strings.label(int(trace.name[row])), int(trace.kind[row]))
 
 
-def _text(trace: Trace, kernels: NDArray[np.int32], offsets: NDArray[np.int64], call: int) -> str | None:
+def _text(trace: Trace, kernels: Int32s, offsets: Int64s, call: int) -> str | None:
     names = trace.strings.labels(kernels[offsets[call] : offsets[call + 1]].tolist())
     return _ARROW.join(names) if names else None
 
@@ -185,9 +185,9 @@ def _notes(
     operator: str | None,
     min_length: int,
     launched: _Launched,
-    selected: NDArray[np.bool_],
-    left_out: NDArray[np.int32],
-    codes: NDArray[np.int32],
+    selected: Bools,
+    left_out: Int32s,
+    codes: Int32s,
 ) -> Iterator[str]:
     if len(left_out) and (operator is not None or min_length > 1):
         count = int(np.isin(codes, codes[left_out]).sum())

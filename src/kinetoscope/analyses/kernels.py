@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.algorithms.quantiles import MEDIAN, P99, nearest_rank
 from kinetoscope.model.device.kernel_units import ANSWERS, kernel_units
@@ -88,13 +88,13 @@ _FILLINGS: Final = {"blocks_per_sm": "blocks per multiprocessor", "occupancy": "
 class _Attributes:
     """What a launch is configured by: int64 [work] each; string codes, or numbers with −1 where not recorded."""
 
-    operator: NDArray[np.int64]
-    grid: NDArray[np.int64]
-    block: NDArray[np.int64]
-    registers: NDArray[np.int64]
-    shared_memory: NDArray[np.int64]
+    operator: Int64s
+    grid: Int64s
+    block: Int64s
+    registers: Int64s
+    shared_memory: Int64s
 
-    def all(self) -> tuple[NDArray[np.int64], ...]:
+    def all(self) -> tuple[Int64s, ...]:
         return self.operator, self.grid, self.block, self.registers, self.shared_memory
 
 
@@ -133,7 +133,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
     return Partial(_sorted(frame), tuple(note for note in notes if note))
 
 
-def _durations(view: Scope, work: DeviceWork) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def _durations(view: Scope, work: DeviceWork) -> tuple[Bools, Int64s]:
     """Which work starts in the selected time, and how much of each lies in it, ns."""
     inside = view.clipped(work.start, work.end)
     begins = np.ones(len(work), np.bool_)
@@ -142,7 +142,7 @@ def _durations(view: Scope, work: DeviceWork) -> tuple[NDArray[np.bool_], NDArra
     return begins, np.asarray(inside.end - inside.start)
 
 
-def _attributes(trace: Trace, work: DeviceWork, chosen: NDArray[np.int64]) -> _Attributes:
+def _attributes(trace: Trace, work: DeviceWork, chosen: Int64s) -> _Attributes:
     rows, op = work.rows[chosen], work.op[chosen]
     return _Attributes(
         operator=np.where(op >= 0, trace.name[op], -1).astype(np.int64),
@@ -153,9 +153,7 @@ def _attributes(trace: Trace, work: DeviceWork, chosen: NDArray[np.int64]) -> _A
     )
 
 
-def _statistics(
-    codes: NDArray[np.int32], groups: int, duration: NDArray[np.int64], counted: NDArray[np.bool_]
-) -> dict[str, pl.Series]:
+def _statistics(codes: Int32s, groups: int, duration: Int64s, counted: Bools) -> dict[str, pl.Series]:
     """Order statistics of the durations of each group; null where none of its calls is counted."""
     codes, duration = codes[counted], duration[counted]
     found = reduce_by(codes, groups, duration)
@@ -172,7 +170,7 @@ def _statistics(
     }
 
 
-def _mean(codes: NDArray[np.int32], groups: int, values: NDArray[np.float64], duration: NDArray[np.int64]) -> pl.Series:
+def _mean(codes: Int32s, groups: int, values: Floats, duration: Int64s) -> pl.Series:
     """Means weighted by duration over the calls that have a value; the plain mean where all of those took no time."""
     there = ~np.isnan(values)
     codes, values, weight = codes[there], values[there], duration[there].astype(np.float64)
@@ -181,7 +179,7 @@ def _mean(codes: NDArray[np.int32], groups: int, values: NDArray[np.float64], du
     return polars_columns.numbers(np.bincount(codes, values * weight, groups) / np.where(total > 0, total, np.nan))
 
 
-def _common(trace: Trace, attributes: _Attributes, codes: NDArray[np.int32], groups: int) -> dict[str, pl.Series]:
+def _common(trace: Trace, attributes: _Attributes, codes: Int32s, groups: int) -> dict[str, pl.Series]:
     """Each attribute where all calls of a group agree, else null."""
     agreed = []
     for values in attributes.all():
@@ -197,7 +195,7 @@ def _common(trace: Trace, attributes: _Attributes, codes: NDArray[np.int32], gro
     }
 
 
-def _sizes(trace: Trace, codes: NDArray[np.int64]) -> pl.Series:
+def _sizes(trace: Trace, codes: Int64s) -> pl.Series:
     """`[8, 1, 1]`, however the file spells it."""
     return polars_columns.labelled(codes, lambda code: json.dumps(trace.strings.nested(code))).cast(pl.String)
 
@@ -213,7 +211,7 @@ def _nothing(work: DeviceWork) -> str:
     return "No kernels in what was selected."
 
 
-def _missing(name: str, values: NDArray[np.float64], time: NDArray[np.int64]) -> str:
+def _missing(name: str, values: Floats, time: Int64s) -> str:
     """What a mean leaves out, in one sentence; "" if nothing."""
     missing = np.isnan(values)
     if not missing.any():

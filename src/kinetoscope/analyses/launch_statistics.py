@@ -6,8 +6,8 @@ from typing import Annotated, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.algorithms.quantiles import MEDIAN, P99, nearest_rank
 from kinetoscope.model.device.launches import launches, said_of, selected
@@ -102,11 +102,11 @@ def _of_trace(trace: Trace, select: Selection, *, slow_call: int, long_delay: in
 
 
 def _statistics(
-    codes: NDArray[np.int32],
+    codes: Int32s,
     groups: int,
-    time: NDArray[np.int64],
-    delay: NDArray[np.int64],
-    busy: NDArray[np.int64],
+    time: Int64s,
+    delay: Int64s,
+    busy: Int64s,
     slow_call: int,
     long_delay: int,
 ) -> dict[str, pl.Series]:
@@ -115,7 +115,7 @@ def _statistics(
     excess, beyond = time - busy, time - slow_call
     short, slow = linked & (excess > 0), beyond > 0
 
-    def sums(which: NDArray[np.bool_], values: NDArray[np.int64], known: NDArray[np.bool_]) -> tuple[pl.Series, ...]:
+    def sums(which: Bools, values: Int64s, known: Bools) -> tuple[pl.Series, ...]:
         reduced = reduce_by(np.where(which, codes, np.int32(-1)), groups, values)
         return polars_columns.column(reduced.rows, known), polars_columns.column(reduced.total, known)
 
@@ -137,7 +137,7 @@ def _statistics(
     }
 
 
-def _spread(prefix: str, codes: NDArray[np.int32], groups: int, values: NDArray[np.int64]) -> dict[str, pl.Series]:
+def _spread(prefix: str, codes: Int32s, groups: int, values: Int64s) -> dict[str, pl.Series]:
     """Count, sum, mean and order statistics of each group; null where nothing is counted."""
     found = reduce_by(codes, groups, values)
     there, calls = found.rows > 0, np.maximum(found.rows, 1)

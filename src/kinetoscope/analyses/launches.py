@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.model.device.launches import Launches, said_of, selected
 from kinetoscope.model.device.launches import launches as find_launches
 from kinetoscope.model.execution.call_tree import enclosing_op
@@ -68,12 +68,12 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     return Partial(_frame(view, found, chosen), tuple(notes))
 
 
-def _frame(view: Scope, found: Launches, chosen: NDArray[np.int64]) -> pl.DataFrame:
+def _frame(view: Scope, found: Launches, chosen: Int64s) -> pl.DataFrame:
     trace, work = view.trace, view.device_work
     rows, first = found.rows[chosen], found.first[chosen]
     there = first >= 0
 
-    def of_work(values: NDArray[np.int64]) -> pl.Series:
+    def of_work(values: Int64s) -> pl.Series:
         return polars_columns.rows(np.where(there, values[first], -1) if len(values) else first)
 
     return pl.DataFrame(

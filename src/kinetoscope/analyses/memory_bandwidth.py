@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
 from kinetoscope.algorithms.intervals.sweeps import greatest
@@ -92,7 +92,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     return Partial(frame, found.notes)
 
 
-def _busy(found: Transfers, chosen: NDArray[np.bool_]) -> Intervals:
+def _busy(found: Transfers, chosen: Bools) -> Intervals:
     return union(found.start[chosen], found.end[chosen])
 
 
@@ -110,5 +110,5 @@ def _share(view: Scope, busy: Intervals, device: int) -> float | None:
     return busy.length / length if length else None
 
 
-def _rate(moved: NDArray[np.float64], time: NDArray[np.int64]) -> pl.Series:
+def _rate(moved: Floats, time: Int64s) -> pl.Series:
     return polars_columns.numbers(moved / np.where(time > 0, time / 1e9, np.nan))

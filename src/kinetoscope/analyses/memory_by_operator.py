@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.trees.tree import subtree_sum
 from kinetoscope.model.execution.call_tree import call_tree
@@ -30,9 +30,6 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.trees.tree import NO_ROW
 from kinetoscope.model.execution.call_tree import enclosing_frame, enclosing_module, enclosing_op
 from kinetoscope.model.execution.calls import calls, names_of_calls
@@ -32,8 +32,6 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Column, Result, Schema
-
-Int64s = NDArray[np.int64]
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

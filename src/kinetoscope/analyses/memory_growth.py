@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.errors import UsageError
@@ -100,7 +100,7 @@ def _of_trace(trace: Trace, select: Selection, *, warmup: int) -> Partial:
 # --- the line through the levels at the ends of the steps
 
 
-def _of_device(found: Instants, device: int, ends: NDArray[np.int64], places: NDArray[np.int64]) -> dict[str, Any]:
+def _of_device(found: Instants, device: int, ends: Int64s, places: Int64s) -> dict[str, Any]:
     row = {"kind": "device", "name": found.device_name(device), "steps": len(ends)}
     if len(ends) < _FEWEST:
         left = f"{len(ends)} step{'' if len(ends) == 1 else 's'} after the warm-up; it takes {_FEWEST} to tell."
@@ -119,7 +119,7 @@ def _of_device(found: Instants, device: int, ends: NDArray[np.int64], places: ND
     }
 
 
-def _line(x: NDArray[np.int64], y: NDArray[np.int64]) -> tuple[float, float]:
+def _line(x: Int64s, y: Int64s) -> tuple[float, float]:
     """Slope of the line of least squares, and its standard error."""
     across, up = x - x.mean(), (y - y[0]).astype(np.float64)
     up -= up.mean()
@@ -128,7 +128,7 @@ def _line(x: NDArray[np.int64], y: NDArray[np.int64]) -> tuple[float, float]:
     return slope, math.sqrt(float(((up - slope * across) ** 2).sum()) / (len(x) - 2) / spread)
 
 
-def _verdict(level: NDArray[np.int64], slope: float, error: float) -> str:
+def _verdict(level: Int64s, slope: float, error: float) -> str:
     half = len(level) // 2
     margin = _QUANTILES[min(len(level) - 2, len(_QUANTILES)) - 1] * error
     if slope > margin and level[0] < level[half] < level[-1]:

@@ -7,8 +7,8 @@ from typing import Annotated, Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job, Partial
@@ -27,7 +27,6 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
-Bools = NDArray[np.bool_]
 GroupBy = Literal["call", "class"]
 
 RESULT = Schema(

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.prefixes import node_totals, preorder
 from kinetoscope.algorithms.trees.tree import ancestor
@@ -24,8 +24,6 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
-
-Int64s = NDArray[np.int64]
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -110,7 +108,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     return Partial(_ordered(found, values, select), tuple(notes))
 
 
-def _launched(view: Scope) -> NDArray[np.int32]:
+def _launched(view: Scope) -> Int32s:
     """Where each selected piece of device work was launched: its launch, else its operator, −1 if neither is known."""
     work = view.device_work
     return np.where(work.launch >= 0, work.launch, work.op)[view.work]
@@ -126,13 +124,13 @@ def _host(view: Scope, found: Modules) -> _Split:
     return _by_module(found, rows, own[rows])
 
 
-def _device(view: Scope, found: Modules, row: NDArray[np.int32]) -> _Split:
+def _device(view: Scope, found: Modules, row: Int32s) -> _Split:
     work = view.device_work
     start, end = view.clipped(work.start[view.work], work.end[view.work])
     return _by_module(found, row, end - start)
 
 
-def _by_module(found: Modules, row: NDArray[np.int32], time: Int64s) -> _Split:
+def _by_module(found: Modules, row: Int32s, time: Int64s) -> _Split:
     """Times summed by the module and the pass of their rows; those of row −1 count nowhere."""
     node = np.where(row >= 0, found.node[row], -1)
     key = np.where(node >= 0, 2 * node + found.is_backward[row], -1).astype(np.int32)
@@ -184,7 +182,7 @@ def _ordered(found: Modules, values: dict[str, Int64s | None], select: Selection
     return frame[order]
 
 
-def _notes(view: Scope, found: Modules, launched: NDArray[np.int32]) -> Iterator[str]:
+def _notes(view: Scope, found: Modules, launched: Int32s) -> Iterator[str]:
     if found.origin == "operators":
         yield "Calls of modules were not recorded: host time is that of the operators in them."
     if not found.is_backward.any():

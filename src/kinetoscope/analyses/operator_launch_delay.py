@@ -7,8 +7,8 @@ from typing import Annotated, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.sequences import distinct_sequences
 from kinetoscope.algorithms.trees.tree import ancestor
@@ -90,10 +90,10 @@ class _OpCalls:
         offsets: int64 [calls + 1], and work: int32 [work], places in `device_work`: what each launched, in order.
     """
 
-    op: NDArray[np.int32]
-    launch: NDArray[np.int32]
-    offsets: NDArray[np.int64]
-    work: NDArray[np.int32]
+    op: Int32s
+    launch: Int32s
+    offsets: Int64s
+    work: Int32s
 
 
 def _of_trace(trace: Trace, select: Selection, *, operators: str, copies: bool) -> Partial:
@@ -116,14 +116,14 @@ def _of_trace(trace: Trace, select: Selection, *, operators: str, copies: bool) 
 
 
 @derived
-def _enclosing(trace: Trace, operators: str) -> NDArray[np.int32]:
+def _enclosing(trace: Trace, operators: str) -> Int32s:
     """The operator of that kind which each event is, or is called by: int32 [events], −1 for none."""
     words = (operators,) if operators else ()
     wanted = rows_named(trace, lambda name: name.startswith(operators), EventKind.HOST_OP, holding=words)
     return ancestor(call_tree(trace).parent, wanted)
 
 
-def _op_calls(found: Launches, chosen: NDArray[np.int64], op: NDArray[np.int32]) -> _OpCalls:
+def _op_calls(found: Launches, chosen: Int64s, op: Int32s) -> _OpCalls:
     """Launches come in order of time; sorted by operator they are the launches of each of its calls, in order."""
     order = np.argsort(op, kind="stable")
     chosen, op = chosen[order], op[order]
@@ -168,7 +168,7 @@ def _frame(view: Scope, found: Launches, calls: _OpCalls) -> pl.DataFrame:
     return frame.sort(["operator_delay", "operator", "sequence"], descending=[True, False, False], maintain_order=True)
 
 
-def _sequences(trace: Trace, calls: _OpCalls, names: NDArray[np.int32], chosen: NDArray[np.int32]) -> pl.Series:
+def _sequences(trace: Trace, calls: _OpCalls, names: Int32s, chosen: Int32s) -> pl.Series:
     """The names of what each of the chosen calls launched, as lists."""
     low = calls.offsets[chosen]
     length = np.minimum(calls.offsets[chosen + 1] - low, _LONGEST)

@@ -8,12 +8,12 @@ from typing import Annotated, Final, Literal
 import numpy as np
 import polars as pl
 
+from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.errors import UsageError
 from kinetoscope.model.execution.call_stacks import CallStacks, Source, call_stacks, module_class, user_source
 from kinetoscope.model.execution.calls import call_name, calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.costs import (
-    Bools,
     Details,
     Groups,
     Values,

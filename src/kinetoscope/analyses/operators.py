@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 import polars as pl
 
+from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.model.device.busy import nothing_ran
 from kinetoscope.model.execution.call_stacks import call_stacks
 from kinetoscope.model.execution.calls import Calls, calls, is_outside_calls
@@ -14,10 +15,8 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocations import device_allocations, host_allocations
 from kinetoscope.model.operators.costs import (
     KINDS,
-    Bools,
     Details,
     Groups,
-    Int32s,
     Values,
     device_costs,
     grouped,

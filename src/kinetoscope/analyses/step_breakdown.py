@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, merge, union
 from kinetoscope.model.execution.call_tree import STEP, is_asynchronous
 from kinetoscope.model.job import Job, Partial
@@ -131,7 +131,7 @@ def _classes(view: Scope, order: Order) -> dict[str, Intervals]:
         rows = view.work & work.of(*kinds)
         return union(work.start[rows], work.end[rows])
 
-    def host(rows: NDArray[np.bool_]) -> Intervals:
+    def host(rows: Bools) -> Intervals:
         rows = rows & view.host_any_time
         return union(trace.start[rows], trace.end[rows])
 

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.trees.tree import NO_ROW, ancestor
 from kinetoscope.model.execution.call_tree import STEP, call_tree, enclosing_op, owned_times
@@ -82,18 +83,18 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     return Partial(frame, (*(view.notes if select != ALL else ()), *_notes(view, waits, chosen)))
 
 
-def _in_view(view: Scope, waits: HostWaits) -> NDArray[np.bool_]:
+def _in_view(view: Scope, waits: HostWaits) -> Bools:
     """Those that begin in the range of time or reach into it."""
     call = waits.call
     start, end = view.clipped(view.trace.start[call], view.trace.end[call])
     return view.host[call] | (view.host_any_time[call] & (end > start))
 
 
-def _counts(trace: Trace, waits: HostWaits) -> NDArray[np.bool_]:
+def _counts(trace: Trace, waits: HostWaits) -> Bools:
     return np.asarray(waits.waited | (call_kinds(trace)[waits.call] != CallKind.FREE))
 
 
-def _on_device(view: Scope, waits: HostWaits) -> NDArray[np.bool_]:
+def _on_device(view: Scope, waits: HostWaits) -> Bools:
     """Of selected devices and streams only calls that wait for work there."""
     fits, work = np.ones(len(waits), np.bool_), view.device_work
     for wanted, have in ((view.select.devices, work.device), (view.select.streams, work.stream)):
@@ -102,7 +103,7 @@ def _on_device(view: Scope, waits: HostWaits) -> NDArray[np.bool_]:
     return fits
 
 
-def _inside(view: Scope, waits: HostWaits) -> NDArray[np.int32]:
+def _inside(view: Scope, waits: HostWaits) -> Int32s:
     """Rows of the calls that begin in the range of time inside another one: they count, and their time is of that."""
     counts = _counts(view.trace, waits) & _on_device(view, waits)
     kind = call_kinds(view.trace)[waits.inside]
@@ -110,7 +111,7 @@ def _inside(view: Scope, waits: HostWaits) -> NDArray[np.int32]:
     return np.asarray(waits.inside[chosen])
 
 
-def _frame(view: Scope, waits: HostWaits, chosen: NDArray[np.int64], inside: NDArray[np.int32]) -> pl.DataFrame:
+def _frame(view: Scope, waits: HostWaits, chosen: Int64s, inside: Int32s) -> pl.DataFrame:
     trace, work = view.trace, view.device_work
 
     def of_all(values: NDArray[Any], of_inside: int = 0) -> NDArray[Any]:
@@ -152,17 +153,17 @@ def _frame(view: Scope, waits: HostWaits, chosen: NDArray[np.int64], inside: NDA
     return frame.with_columns(pl.lit(None, pl.Int64).alias(name) for name in ("waits", "waiting", "device_idle"))
 
 
-def _texts(trace: Trace, what: str, codes: NDArray[np.int32]) -> pl.Series:
+def _texts(trace: Trace, what: str, codes: Int32s) -> pl.Series:
     kind = EventKind.HOST_OP if what.endswith("operator") else EventKind.OTHER
     return polars_columns.labelled(codes, lambda code: call_name(trace.strings.label(code), kind)).cast(pl.String)
 
 
-def _names(trace: Trace, row: NDArray[np.int32]) -> NDArray[np.int32]:
+def _names(trace: Trace, row: Int32s) -> Int32s:
     return np.where(row >= 0, call_names(trace)[row], np.int32(-1)) if len(trace) else row
 
 
 @derived
-def _outermost_op(trace: Trace) -> NDArray[np.int32]:
+def _outermost_op(trace: Trace) -> Int32s:
     """The outermost operator that each event is, or is called by: int32 [events], −1 for none."""
     inner, parent = enclosing_op(trace), call_tree(trace).parent
     above = np.where(parent >= 0, inner[parent], NO_ROW) if len(parent) else parent
@@ -172,7 +173,7 @@ def _outermost_op(trace: Trace) -> NDArray[np.int32]:
 
 
 @derived
-def _source(trace: Trace) -> NDArray[np.int32]:
+def _source(trace: Trace) -> Int32s:
     """The nearest Python function around each event that is not torch's own, else the nearest: int32 [events]."""
     parent = call_tree(trace).parent
     frames = rows_named(trace, lambda name: _PYTHON in name, EventKind.PYTHON, holding=(_PYTHON,))
@@ -186,7 +187,7 @@ def _is_torchs(name: str) -> bool:
     return path.startswith("torch/") or "/torch/" in path
 
 
-def _notes(view: Scope, waits: HostWaits, chosen: NDArray[np.int64]) -> Iterator[str]:
+def _notes(view: Scope, waits: HostWaits, chosen: Int64s) -> Iterator[str]:
     trace = view.trace
     if not len(chosen):
         yield "No call that waits for a device was " + ("selected." if len(waits) else "recorded.")

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
@@ -139,7 +140,7 @@ def _owners(owned: Sequence[tuple[str, Any]]) -> list[int]:
     return [-1, *(-1 if label.endswith(_OTHERS) else place for place, (label, _) in enumerate(owned))]
 
 
-def _owned(blocks: pl.DataFrame, times: NDArray[np.int64], peak: int, by: str) -> list[tuple[str, NDArray[Any]]]:
+def _owned(blocks: pl.DataFrame, times: Int64s, peak: int, by: str) -> list[tuple[str, NDArray[Any]]]:
     """Bytes at each of `times` by owner, most at the peak first.
 
     The owner of a block is the class of the module that took it, else the operator; or what it was for.
@@ -169,7 +170,7 @@ def _label(owner: str, rows: pl.DataFrame, by: str) -> str:
     return f"{count} × {printable(owner)}" if by == "class" and count > 1 else printable(owner)
 
 
-def _level(rows: pl.DataFrame, times: NDArray[np.int64]) -> NDArray[np.float64]:
+def _level(rows: pl.DataFrame, times: Int64s) -> Floats:
     """Bytes in use at each of `times`, of the blocks of `rows`."""
     total = np.zeros(len(times))
     for column, sign in (("start", 1), ("end", -1)):

@@ -17,7 +17,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.compiled import Int32s, Int64s, compiled, frozen
+from kinetoscope.algorithms.arrays import Int32s, Int64s, UInt8s
+from kinetoscope.algorithms.compiled import compiled, frozen
 from kinetoscope.errors import BrokenTraceError, LimitError
 from kinetoscope.model.tables import parquet
 from kinetoscope.model.tables.parquet import Manifest
@@ -206,7 +207,7 @@ class _Folder:
         _require(special == tuple(key.encode() for key in SPECIAL_KEYS), "the special keys are not its first strings")
         return strings
 
-    def _shapes(self, strings: Strings) -> tuple[Shapes, list[NDArray[np.int64]]]:
+    def _shapes(self, strings: Strings) -> tuple[Shapes, list[Int64s]]:
         column = self._frame(parquet.SHAPES)["items"]
         _require(int(column.list.len().sum() or 0) <= _MOST_ITEMS, "too many items in shapes")
         _require(not column.explode().has_nulls() or not column.len(), "shapes have missing values")
@@ -243,7 +244,7 @@ def _width(dtype: Any) -> int:
 # --- what must be true of the content
 
 
-def _check_strings(arena: NDArray[np.uint8], used: int, offsets: NDArray[np.int64]) -> None:
+def _check_strings(arena: UInt8s, used: int, offsets: Int64s) -> None:
     """Each string lies in the arena, after its length, at a multiple of eight, and after the string before it."""
     _require(len(offsets) >= len(SPECIAL_KEYS), "there are too few strings")
     _require(((offsets >= 8) & (offsets % 8 == 0) & (offsets <= used)).all(), "a string begins where none can")
@@ -284,10 +285,10 @@ def _check_events(events: dict[str, NDArray[Any]], strings: Strings, shapes: Sha
 
 
 def _check_values(
-    shape: NDArray[np.int32],
-    values: NDArray[np.int64],
+    shape: Int32s,
+    values: Int64s,
     shapes: Shapes,
-    packed: list[NDArray[np.int64]],
+    packed: list[Int64s],
     strings: Strings,
 ) -> None:
     """There are as many values as the shapes of the events say, and those that are strings are strings."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinetoscope.algorithms.compiled import Int32s, Int64s
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.ordering import track_order
 from kinetoscope.algorithms.trees.tree import NO_ROW, Cut, ancestor, children_sum, enclosing, nest, subtree_sum
 

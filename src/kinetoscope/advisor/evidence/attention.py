@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.source_location import inside
+from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.trace import arguments
@@ -38,11 +38,11 @@ class Attention:
         math: how many of them torch's own attention computes so, having found no fused kernel that fits.
     """
 
-    first: NDArray[np.int32]
-    softmax: NDArray[np.int32]
-    last: NDArray[np.int32]
-    products: NDArray[np.bool_]
-    between: NDArray[np.bool_]
+    first: Int32s
+    softmax: Int32s
+    last: Int32s
+    products: Bools
+    between: Bools
     math: int
 
 
@@ -80,9 +80,7 @@ def unfused_attention(trace: Trace) -> Attention:
     )  # fmt: skip
 
 
-def _neighbours(
-    trace: Trace, products: NDArray[np.int32], softmax: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _neighbours(trace: Trace, products: Int32s, softmax: Int32s) -> tuple[Int32s, Int32s]:
     """The product before and after each soft-max on its thread: int32 each, −1 for none."""
     first, last = np.full(len(softmax), -1, np.int32), np.full(len(softmax), -1, np.int32)
     for track in np.unique(trace.track[softmax]).tolist():
@@ -97,11 +95,11 @@ def _neighbours(
 
 def _fits(
     trace: Trace,
-    first: NDArray[np.int32],
-    softmax: NDArray[np.int32],
-    last: NDArray[np.int32],
-    near: NDArray[np.bool_],
-) -> NDArray[np.bool_]:
+    first: Int32s,
+    softmax: Int32s,
+    last: Int32s,
+    near: Bools,
+) -> Bools:
     """Do the shapes say that one is computed from the other? Where none were recorded, that they are near does."""
     codes = np.stack([arguments.codes(trace, "input_dims", rows) for rows in (first, softmax, last)])
     distinct, place = np.unique(codes, axis=1, return_inverse=True)
@@ -133,7 +131,7 @@ def _sizes(value: Any, place: int) -> tuple[int, int] | None:
     return (last[0], last[1]) if len(last) == 2 and all(isinstance(each, int) for each in last) else None
 
 
-def _between(trace: Trace, first: NDArray[np.int32], last: NDArray[np.int32]) -> NDArray[np.bool_]:
+def _between(trace: Trace, first: Int32s, last: Int32s) -> Bools:
     """Which calls run between two products on their thread: bool [events]."""
     found = np.zeros(len(trace), np.bool_)
     calls = call_tree(trace)

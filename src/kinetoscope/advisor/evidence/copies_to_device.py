@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.rule import RankView
+from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
+from kinetoscope.algorithms.grouping import match_first
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
-from kinetoscope.algorithms.joining import match_first
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.device.copies import copies
 from kinetoscope.model.device.hardware import devices
@@ -46,13 +46,13 @@ class ToDevice:
         pageable, pinned: bool [copies], what the trace says of the host's memory; neither where it says nothing (ROCm).
     """
 
-    work: NDArray[np.int32]
-    call: NDArray[np.int32]
-    op: NDArray[np.int32]
-    wait: NDArray[np.int32]
-    bytes: NDArray[np.int64]
-    pageable: NDArray[np.bool_]
-    pinned: NDArray[np.bool_]
+    work: Int32s
+    call: Int32s
+    op: Int32s
+    wait: Int32s
+    bytes: Int64s
+    pageable: Bools
+    pinned: Bools
 
     def __len__(self) -> int:
         return len(self.work)
@@ -72,7 +72,7 @@ def copies_to_device(trace: Trace) -> ToDevice:
     return ToDevice(place, call, op, wait, size, pageable, pinned)
 
 
-def _waits(trace: Trace, call: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.int32]:
+def _waits(trace: Trace, call: Int32s, op: Int32s) -> Int32s:
     kinds = call_kinds(trace)
     streams = np.flatnonzero(np.isin(kinds, (CallKind.WAIT_FOR_STREAM, CallKind.WAIT_FOR_DEVICE))).astype(np.int32)
     streams = streams[np.argsort(trace.start[streams], kind="stable")]
@@ -87,16 +87,16 @@ def _waits(trace: Trace, call: NDArray[np.int32], op: NDArray[np.int32]) -> NDAr
     return np.where((found < 0) & itself, call, found).astype(np.int32)
 
 
-def _named(trace: Trace, word: str) -> NDArray[np.bool_]:
+def _named(trace: Trace, word: str) -> Bools:
     return rows_named(trace, lambda name: word in name, EventKind.MEMCPY, holding=(word,))
 
 
-def selected(look: RankView, found: ToDevice) -> NDArray[np.bool_]:
+def selected(look: RankView, found: ToDevice) -> Bools:
     """Which of them are of the selected steps: bool [copies]."""
     return np.asarray(look.view.work[found.work])
 
 
-def no_waiting(look: RankView, factors: Factors, found: ToDevice, which: NDArray[np.int64]) -> None:
+def no_waiting(look: RankView, factors: Factors, found: ToDevice, which: Int64s) -> None:
     """The host no longer waits for these copies: their calls only queue them, and what waits for them goes."""
     trace = look.trace
     call, wait = found.call[which], found.wait[which]
@@ -106,15 +106,13 @@ def no_waiting(look: RankView, factors: Factors, found: ToDevice, which: NDArray
     factors.host[call] = np.minimum(_QUEUEING / took, 1.0)
 
 
-def waited(look: RankView, found: ToDevice, which: NDArray[np.int64]) -> Intervals:
+def waited(look: RankView, found: ToDevice, which: Int64s) -> Intervals:
     """When the host is in the calls of these copies, or in those that wait for them: a union, ns."""
     wait = found.wait[which]
     return look.spans(np.union1d(found.call[which], wait[wait >= 0]))
 
 
-def running(
-    look: RankView, found: ToDevice, which: NDArray[np.int64], share: float | NDArray[np.float64] = 1.0
-) -> Intervals:
+def running(look: RankView, found: ToDevice, which: Int64s, share: float | Floats = 1.0) -> Intervals:
     """When these copies run on the device, or the first part of each, such a share of it: a union, ns."""
     place = found.work[which]
     start, end = look.work.start[place], look.work.end[place]
@@ -124,7 +122,7 @@ def running(
 # --- how fast they could be
 
 
-def at_rate(look: RankView, factors: Factors, found: ToDevice, which: NDArray[np.int64], rate: float) -> None:
+def at_rate(look: RankView, factors: Factors, found: ToDevice, which: Int64s, rate: float) -> None:
     """These copies take as long as their bytes do at a rate, bytes a ns, if that is shorter than now."""
     place = found.work[which]
     took = np.maximum(look.work.end[place] - look.work.start[place], 1)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.finding import Confidence
 from kinetoscope.advisor.rule import RankView
+from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.execution.call_tree import STEP, main_thread
@@ -50,7 +50,7 @@ WORTH: Final = 0.01
 """Share of a step from which on waiting for data is worth a word."""
 
 
-def fetches(trace: Trace, name: str) -> NDArray[np.int64]:
+def fetches(trace: Trace, name: str) -> Int64s:
     """Rows of the spans of a name on the main thread, in order of time."""
     rows = np.flatnonzero(
         rows_named(trace, name.__eq__, EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_LOADER,))
@@ -65,7 +65,7 @@ def loader_time(trace: Trace) -> Intervals:
     return union(trace.start[rows], trace.end[rows])
 
 
-def gains_without(look: RankView, time: Intervals) -> NDArray[np.float64]:
+def gains_without(look: RankView, time: Intervals) -> Floats:
     """How much shorter each selected step would be if the main thread had no such time, ns: float64 [steps]."""
     factors = look.factors()
     factors.cut[main_thread(look.trace)] = time
@@ -83,7 +83,7 @@ def confidence(look: RankView, known: Confidence) -> Confidence:
     return "low" if unseen else known
 
 
-def range_of_mean(values: NDArray[np.float64]) -> tuple[float, float]:
+def range_of_mean(values: Floats) -> tuple[float, float]:
     """Between which the mean lies, of values that come and go in turns: the means of all beginnings and ends of them.
 
     Batches come in bursts, as many as there are workers: the spread of single steps says little about their mean. Of
@@ -112,23 +112,23 @@ class Starts:
             that is not in the recording.
     """
 
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    first: NDArray[np.int64]
-    last: NDArray[np.int64]
+    start: Int64s
+    end: Int64s
+    first: Int64s
+    last: Int64s
 
     def __len__(self) -> int:
         return len(self.first)
 
 
-def first_fetches(trace: Trace) -> NDArray[np.int64]:
+def first_fetches(trace: Trace) -> Int64s:
     """Rows of the first fetch of each epoch, and of those that only find an epoch at its end."""
     rows, over = fetches(trace, FROM_WORKERS), np.flatnonzero(_ends_of_epochs(trace))
     return np.unique(np.concatenate([starts(trace).first, rows[over], rows[over + 1]]))
 
 
 @derived
-def _ends_of_epochs(trace: Trace) -> NDArray[np.bool_]:
+def _ends_of_epochs(trace: Trace) -> Bools:
     """Which fetches gave no batch: another one follows, and between them only seeds are drawn: bool [fetches]."""
     rows = fetches(trace, FROM_WORKERS)
     marks = rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))

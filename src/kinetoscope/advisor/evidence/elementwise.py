@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
@@ -36,7 +34,7 @@ def is_elementwise(name: str) -> bool:
 
 
 @derived
-def elementwise_ops(trace: Trace) -> NDArray[np.bool_]:
+def elementwise_ops(trace: Trace) -> Bools:
     """Which operators compute each element by itself: bool [events]."""
     return rows_named(trace, is_elementwise, EventKind.HOST_OP)
 
@@ -74,6 +72,6 @@ _VIEWS: Final = frozenset(
 
 
 @derived
-def changes_nothing(trace: Trace) -> NDArray[np.bool_]:
+def changes_nothing(trace: Trace) -> Bools:
     """Which operators only look at the same elements in another way: bool [events]."""
     return rows_named(trace, _VIEWS.__contains__, EventKind.HOST_OP)

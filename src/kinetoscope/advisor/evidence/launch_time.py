@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.rule import RankView
+from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.device.launches import capturing, launches
 from kinetoscope.model.execution.call_tree import STEP, call_tree, self_times
@@ -39,7 +39,7 @@ class LaunchingTime:
             allocating, data loading and the capture of graphs.
     """
 
-    calls: NDArray[np.int32]
+    calls: Int32s
     stretches: dict[int, Intervals]
 
     @property

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.rule import RankView
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.memory.allocator import HOST, memory_instants
@@ -66,7 +66,7 @@ def memory_use(look: RankView) -> list[Use]:
     return uses
 
 
-def allocator_calls(trace: Trace) -> NDArray[np.int64]:
+def allocator_calls(trace: Trace) -> Int64s:
     """Rows of calls that take memory of a device, or pinned memory, from the driver or give it back.
 
     Those that take it from a pool of the driver's own (`cudaMallocAsync`) are cheap, and left out.
@@ -76,7 +76,7 @@ def allocator_calls(trace: Trace) -> NDArray[np.int64]:
     return np.flatnonzero(allocating & ~pooled)
 
 
-def in_steady_state(look: RankView, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def in_steady_state(look: RankView, rows: Int64s) -> Int64s:
     """Those of the selected steps, if they occur in the later half of them: at the beginning, pools only fill up."""
     rows = rows[look.view.host[rows]]
     begins = look.view.steps.host.start

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.source_location import inside
+from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
@@ -34,8 +34,8 @@ class Spans:
         name: class of the optimizer, of several the most frequent one.
     """
 
-    rows: NDArray[np.bool_]
-    inside: NDArray[np.bool_]
+    rows: Bools
+    inside: Bools
     name: str
 
 
@@ -52,13 +52,13 @@ def zero_grads(trace: Trace) -> Spans:
 
 
 @derived
-def works_on_all(trace: Trace) -> NDArray[np.bool_]:
+def works_on_all(trace: Trace) -> Bools:
     """Which operators work on many parameters at once: bool [events]."""
     return rows_named(trace, lambda name: name.startswith(_MANY), EventKind.HOST_OP, holding=_MANY)
 
 
 @derived
-def zeroes(trace: Trace) -> NDArray[np.bool_]:
+def zeroes(trace: Trace) -> Bools:
     """Which operators set a tensor to zero: bool [events]."""
     return rows_named(trace, _ZEROS.__contains__, EventKind.HOST_OP, holding=("zero_",))
 

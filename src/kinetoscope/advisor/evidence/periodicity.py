@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from kinetoscope.algorithms.arrays import Int64s
 
 
-def is_regular(steps: NDArray[np.int64], count: int) -> bool:
+def is_regular(steps: Int64s, count: int) -> bool:
     """Does it come in each so-manieth step from the first recorded one to the last, three times or more?
 
     Three pauses by chance are evenly apart more often than one would think; that they also begin early enough and end

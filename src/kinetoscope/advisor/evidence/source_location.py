@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.phrases import place
+from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import belongs_to
 from kinetoscope.model.execution.call_stacks import DEEPEST, Source, frame_text, recorded_stack, user_source
@@ -36,14 +36,14 @@ class Spot(NamedTuple):
 
 
 @derived
-def user_frames(trace: Trace) -> NDArray[np.bool_]:
+def user_frames(trace: Trace) -> Bools:
     """Which events are Python calls of functions that are the user's own: bool [events]."""
     return rows_named(
         trace, lambda name: user_source(frame_text(name)).file is not None, EventKind.PYTHON, holding=(_PYTHON,)
     )
 
 
-def frame_of(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+def frame_of(trace: Trace, rows: Int32s) -> Int32s:
     """The user's function that each call was made from, of the backward pass the forward one: int32, −1 unknown."""
     return ancestor(belongs_to(trace), user_frames(trace))[rows]
 
@@ -75,12 +75,12 @@ def source_of(trace: Trace, row: int) -> Source:
     return Source(None, None, None)
 
 
-def inside(trace: Trace, calls: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def inside(trace: Trace, calls: Bools) -> Bools:
     """Which events are some calls, or lie in them: bool [events]."""
     return np.asarray(ancestor(call_tree(trace).parent, calls) >= 0)
 
 
-def launched_in(trace: Trace, calls: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def launched_in(trace: Trace, calls: Bools) -> Bools:
     """Which device work was launched by events of these (`inside`): bool [work]."""
     work = device_work(trace)
     event = np.where(work.launch >= 0, work.launch, work.op)

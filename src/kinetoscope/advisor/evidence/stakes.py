@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.finding import SMALL, Stake
 from kinetoscope.advisor.rule import RankView
+from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.device.launches import launches
@@ -16,9 +16,6 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.flops.rates import is_host_only
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 _MODEL: Final = 1.05
 """By how much what is computed anew may be wrong: gaps between kernels, and what a launch takes to arrive."""
@@ -70,7 +67,7 @@ def nothing_changes(look: RankView) -> Factors:
 
 
 @derived
-def _held_up(trace: Trace) -> tuple[NDArray[np.int64], Floats]:
+def _held_up(trace: Trace) -> tuple[Int64s, Floats]:
     """Launch calls that wait for room in a queue: rows, and what part of their time is their own."""
     found, work = launches(trace), device_work(trace)
     took = (trace.end - trace.start)[found.rows]

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.phrases import each_step, joined
 from kinetoscope.advisor.evidence.source_location import Spot, spot
 from kinetoscope.advisor.evidence.stakes import is_worth_it, stake_seen
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.steps.steps import step_of
@@ -103,7 +103,7 @@ def _versions(trace: Trace) -> str:
     return f"; one piece of code has {most} compiled versions" if most > 1 else ""
 
 
-def _regions(trace: Trace) -> NDArray[np.bool_]:
+def _regions(trace: Trace) -> Bools:
     return rows_named(trace, lambda name: name.startswith(_REGION), EventKind.HOST_OP, EventKind.ANNOTATION,
                       holding=(_REGION,))  # fmt: skip
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.optimizers import works_on_all, zero_grads, zeroes
 from kinetoscope.advisor.evidence.phrases import each_step
@@ -14,6 +13,7 @@ from kinetoscope.advisor.evidence.source_location import inside, launched_in
 from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, says_who_computes, stake_over, without
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -73,25 +73,25 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
     )
 
 
-def _additions(look: RankView) -> NDArray[np.bool_]:
+def _additions(look: RankView) -> Bools:
     """What adds to gradients in the backward pass: bool [events]."""
     trace = look.trace
     nodes = rows_named(trace, lambda name: _ACCUMULATE in name, EventKind.HOST_OP, holding=(_ACCUMULATE,))
     return inside(trace, _named_add(trace) & inside(trace, nodes) & (call_tree(trace).parent >= 0))
 
 
-def _named_add(trace: Trace) -> NDArray[np.bool_]:
+def _named_add(trace: Trace) -> Bools:
     return rows_named(trace, _ADDS.__contains__, EventKind.HOST_OP, holding=("add_",))
 
 
-def _gains(look: RankView, calls: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _gains(look: RankView, calls: Bools) -> Floats:
     factors = nothing_changes(look)
     factors.host[calls] = 0.0
     without(factors, launched_in(look.trace, calls), 0.0)
     return look.gains(factors)
 
 
-def _time(look: RankView, rows: NDArray[np.int64], zeros: NDArray[np.bool_]) -> Intervals:
+def _time(look: RankView, rows: Int64s, zeros: Bools) -> Intervals:
     launched = launched_in(look.trace, zeros)
     work = union(look.work.start[launched], look.work.end[launched])
     return intersection(merge(look.exposed(look.spans(rows)), work), look.inside)

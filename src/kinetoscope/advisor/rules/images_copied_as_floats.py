@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.copies_to_device import LARGE, ToDevice, copies_to_device, running, selected
 from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.element_types import element_type
 from kinetoscope.views.numbers import shown
@@ -71,7 +71,7 @@ def images_copied_as_floats(look: RankView) -> Iterator[Claim]:
     )
 
 
-def _shrunk(look: RankView, found: ToDevice, which: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _shrunk(look: RankView, found: ToDevice, which: Int64s) -> tuple[Floats, Int64s]:
     """What part of its time each copy would take with 8 bits a channel, 1 for what is no image; how many channels."""
     factor, channels = np.ones(len(found)), np.zeros(len(found), np.int64)
     trace, ops = look.trace, found.op[which]

@@ -7,21 +7,19 @@ from math import prod
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.phrases import each_step, quoted, share
 from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, stake_over
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import wording
+from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.device.kernel_units import YES, kernel_units
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.views.numbers import shown
-
-Floats = NDArray[np.float64]
 
 _LONG: Final = 20_000
 """ns; of a shorter kernel most is beginning and ending."""
@@ -87,7 +85,7 @@ def _size(grid: Any) -> float:
     return float(prod(grid))
 
 
-def _claims(look: RankView, chosen: NDArray[np.bool_], left: NDArray[np.float64], *, sure: float) -> Iterator[Claim]:
+def _claims(look: RankView, chosen: Bools, left: Floats, *, sure: float) -> Iterator[Claim]:
     """left: float64 [work], what is left of the time of each at least."""
     trace, work = look.trace, look.work
     names = trace.name[work.rows]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps
 from kinetoscope.advisor.evidence.phrases import quoted, share
@@ -14,6 +13,7 @@ from kinetoscope.advisor.evidence.source_location import launched_in
 from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, stake_over
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.device.peaks import Peak
@@ -112,7 +112,7 @@ def _has_tf32(look: RankView, numbers: list[int]) -> bool:
     return any((each.capability or (0, 0)) >= (8, 0) for each in devices(look.trace) if each.number in numbers)
 
 
-def _left(look: RankView, rates: FlopRates, numbers: list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _left(look: RankView, rates: FlopRates, numbers: list[int]) -> tuple[Floats, Floats]:
     """What is left of the time of each piece of work at most and at least: float64 [work] each."""
     slow = np.flatnonzero((rates.precision == FP32) & rates.ran & np.isin(rates.device, numbers) & (rates.flop > 0))
     slow = slow[rates.device_time[slow] > 0]
@@ -132,9 +132,7 @@ def _left(look: RankView, rates: FlopRates, numbers: list[int]) -> tuple[NDArray
     return np.where(named, _BY_NAME[0], of_call[0]), np.where(named, _BY_NAME[1], of_call[1])
 
 
-def _times(
-    peak: Peak | None, flop: NDArray[np.float64], size: NDArray[np.float64], time: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _times(peak: Peak | None, flop: Floats, size: Floats, time: Floats) -> tuple[Floats, Floats]:
     """What calls take on tensor cores at most and at least, ns. `size`: bytes in FP32."""
     half = (peak.flops("fp16") or peak.flops("bf16")) if peak is not None else None
     if peak is None or half is None:
@@ -147,7 +145,7 @@ def _times(
     return np.maximum(sure, _SHORT), np.maximum(best, _SHORT / 2)
 
 
-def _named(look: RankView, numbers: list[int]) -> NDArray[np.bool_]:
+def _named(look: RankView, numbers: list[int]) -> Bools:
     """Work that computes products in plain FP32 by its name: bool [work]."""
     named = rows_named(look.trace, lambda name: any(word in name for word in _WORDS), EventKind.KERNEL, holding=_WORDS)
     return np.asarray(named[look.work.rows] & look.view.work & np.isin(look.work.device, numbers))

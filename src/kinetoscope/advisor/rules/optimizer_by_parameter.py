@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps, works_on_all
 from kinetoscope.advisor.evidence.phrases import each_step
@@ -14,6 +13,7 @@ from kinetoscope.advisor.evidence.source_location import launched_in
 from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, says_who_computes, stake_over, without
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.call_tree import call_tree
@@ -113,7 +113,7 @@ def optimizer_by_parameter(look: RankView) -> Iterator[Claim]:
     )
 
 
-def _direct(look: RankView, within: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _direct(look: RankView, within: Bools) -> Bools:
     """The operators that the spans call, not those that these call; in files of 2021 the spans are operators too."""
     trace, parent = look.trace, call_tree(look.trace).parent
     spans = optimizer_steps(trace).rows
@@ -122,7 +122,7 @@ def _direct(look: RankView, within: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(within & (trace.kind == EventKind.HOST_OP) & (parent >= 0) & spans[parent])
 
 
-def _left(look: RankView, ops: NDArray[np.bool_]) -> tuple[_Left, _Left]:
+def _left(look: RankView, ops: Bools) -> tuple[_Left, _Left]:
     """By how many operators a parameter has: those of the rarest name come once for each."""
     _, counts = np.unique(look.trace.name[ops], return_counts=True)
     rarest = counts[counts >= _RARE * counts.max()].min()
@@ -131,7 +131,7 @@ def _left(look: RankView, ops: NDArray[np.bool_]) -> tuple[_Left, _Left]:
     return next((at_most, at_least) for fewest, at_most, at_least in table if each >= fewest)
 
 
-def _factors(look: RankView, within: NDArray[np.bool_], ops: NDArray[np.bool_], left: _Left, floor: int) -> Factors:
+def _factors(look: RankView, within: Bools, ops: Bools, left: _Left, floor: int) -> Factors:
     """Of each kernel what it takes up to `floor` shrinks like a tiny one, the rest like a large one."""
     trace, factors = look.trace, nothing_changes(look)
     factors.host[within] = left.host
@@ -147,7 +147,7 @@ def _factors(look: RankView, within: NDArray[np.bool_], ops: NDArray[np.bool_], 
     return factors
 
 
-def _time(look: RankView, rows: NDArray[np.int64], within: NDArray[np.bool_]) -> Intervals:
+def _time(look: RankView, rows: Int64s, within: Bools) -> Intervals:
     exposed = look.exposed(look.spans(rows))
     launched = launched_in(look.trace, within)
     return intersection(merge(exposed, union(look.work.start[launched], look.work.end[launched])), look.inside)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.attention import unfused_attention
 from kinetoscope.advisor.evidence.phrases import each_step, share
 from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, stake_over
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.kernel_units import NO, kernel_units
 from kinetoscope.model.device.peaks import PRECISIONS
@@ -93,7 +93,7 @@ def shapes_beside_the_matrix_units(look: RankView) -> Iterator[Claim]:
     )
 
 
-def _products(look: RankView, rates: FlopRates) -> NDArray[np.int64]:
+def _products(look: RankView, rates: FlopRates) -> Int64s:
     """Long products of 16 bits, but for those of attention, which are to be fused, whatever their sizes: places."""
     half = [PRECISIONS.index("fp16"), PRECISIONS.index("bf16")]
     calls = np.flatnonzero(np.isin(rates.precision, half) & rates.ran & (rates.device_time >= _LONG))
@@ -102,9 +102,7 @@ def _products(look: RankView, rates: FlopRates) -> NDArray[np.int64]:
     return calls[~unfused_attention(look.trace).products[rates.rows[calls]]]
 
 
-def _unfit(
-    look: RankView, rates: FlopRates, calls: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], list[int]]:
+def _unfit(look: RankView, rates: FlopRates, calls: Int64s) -> tuple[Int64s, Int64s, list[int]]:
     """Calls with such sizes: their places, the power of two that all rows are multiples of, a size that is not of 8."""
     trace = look.trace
     shapes = arguments.codes(trace, "input_dims", rates.rows[calls])
@@ -154,10 +152,10 @@ def _row(strides: tuple[int, int] | None) -> int:
 def _left(
     look: RankView,
     rates: FlopRates,
-    calls: NDArray[np.int64],
-    aligned: NDArray[np.int64],
-    fit: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    calls: Int64s,
+    aligned: Int64s,
+    fit: Int64s,
+) -> tuple[Int64s, Floats, Floats]:
     """The work of these calls, and what is left of it at most and at least."""
     place = np.full(len(rates.counts) + 1, -1, np.int64)
     place[rates.place[calls]] = np.arange(len(calls))
@@ -174,7 +172,7 @@ def _left(
     return work, np.maximum(at_most, behind), np.maximum(np.maximum(left[:, 1], bound), behind)
 
 
-def _behind(rates: FlopRates, calls: NDArray[np.int64], fit: NDArray[np.int64]) -> NDArray[np.float64]:
+def _behind(rates: FlopRates, calls: Int64s, fit: Int64s) -> Floats:
     """What is left of each call if it computes as fast as the fastest of this trace whose sizes fit; 0 without one."""
     if not len(fit):
         return np.zeros(len(calls))

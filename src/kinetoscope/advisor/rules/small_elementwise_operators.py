@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.elementwise import changes_nothing, elementwise_ops
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps, zero_grads
@@ -16,6 +15,7 @@ from kinetoscope.advisor.evidence.source_location import inside, launched_in, sp
 from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, says_who_computes, stake_over, without
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
@@ -55,9 +55,9 @@ class _Runs:
         kept: bool [operators], the longest of each run, on a host the one in the middle: what is left of all.
     """
 
-    rows: NDArray[np.int32]
-    run: NDArray[np.int64]
-    kept: NDArray[np.bool_]
+    rows: Int32s
+    run: Int64s
+    kept: Bools
 
 
 def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
@@ -138,7 +138,7 @@ def _runs(look: RankView) -> _Runs:
     return _Runs(rows, run, kept)
 
 
-def _times(look: RankView) -> NDArray[np.int64]:
+def _times(look: RankView) -> Int64s:
     """What each outermost operator computes: device time where there is a device, else its own: int64 [events]."""
     trace, work = look.trace, look.work
     if not look.has_device:
@@ -148,14 +148,14 @@ def _times(look: RankView) -> NDArray[np.int64]:
     return sum_by(top.astype(np.int32), len(trace), work.duration)
 
 
-def _none_left(look: RankView, runs: _Runs, kernels: NDArray[np.bool_]) -> Factors:
+def _none_left(look: RankView, runs: _Runs, kernels: Bools) -> Factors:
     factors = nothing_changes(look)
     without(factors, kernels, 0.0)
     factors.cut.update(_stretches(look, runs))
     return factors
 
 
-def _some_left(look: RankView, runs: _Runs, gone: NDArray[np.bool_], kernels: NDArray[np.bool_]) -> Factors:
+def _some_left(look: RankView, runs: _Runs, gone: Bools, kernels: Bools) -> Factors:
     trace, work = look.trace, look.work
     factors = nothing_changes(look)
     factors.host[gone] = _HOST_LEFT if look.has_device else _TINY_LEFT
@@ -184,7 +184,7 @@ def _stretches(look: RankView, runs: _Runs) -> dict[int, Intervals]:
     return found
 
 
-def _time(look: RankView, runs: _Runs, kernels: NDArray[np.bool_]) -> Intervals:
+def _time(look: RankView, runs: _Runs, kernels: Bools) -> Intervals:
     exposed = look.exposed(merge(*_stretches(look, runs).values()))
     work = union(look.work.start[kernels], look.work.end[kernels])
     return intersection(merge(exposed, work), look.inside)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.periodicity import is_regular
 from kinetoscope.advisor.evidence.phrases import each_step, quoted
@@ -14,6 +13,7 @@ from kinetoscope.advisor.evidence.source_location import Spot, spot
 from kinetoscope.advisor.evidence.stakes import is_worth_it, says_who_computes, stake_over, stake_seen
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
 from kinetoscope.algorithms.trees.tree import enclosing
 from kinetoscope.model.execution.call_tree import STEP, call_tree, main_thread
@@ -99,7 +99,7 @@ _MARKS: Final = (STEP, "[pl][", "Optimizer.")
 """How operators begin that are marks around operators."""
 
 
-def _around(trace: Trace, track: int, gaps: Intervals) -> NDArray[np.int32]:
+def _around(trace: Trace, track: int, gaps: Intervals) -> Int32s:
     """The call that most of each gap lies in: the outermost of those that fit into it, else the innermost around it."""
     calls = call_tree(trace)
     middle = (gaps.start + gaps.end) // 2
@@ -117,7 +117,7 @@ def _around(trace: Trace, track: int, gaps: Intervals) -> NDArray[np.int32]:
     return row
 
 
-def _widest(trace: Trace, parent: NDArray[np.int32], row: int, start: int, end: int) -> int:
+def _widest(trace: Trace, parent: Int32s, row: int, start: int, end: int) -> int:
     """Up from the call in the middle of a gap, as long as the calls lie in it but for a tenth."""
     slack = (end - start) // 10
     best = row
@@ -126,7 +126,7 @@ def _widest(trace: Trace, parent: NDArray[np.int32], row: int, start: int, end: 
     return best
 
 
-def _labels(look: RankView, gaps: Intervals, around: NDArray[np.int32]) -> list[str]:
+def _labels(look: RankView, gaps: Intervals, around: Int32s) -> list[str]:
     """What each gap is called; one text for those that are the same."""
     trace = look.trace
     before, after = _neighbours(look, gaps)
@@ -180,7 +180,7 @@ def _name(trace: Trace, row: int) -> str:
     return call_name(trace.strings.glance(int(trace.name[row])), EventKind.HOST_OP).strip()
 
 
-def _claims(look: RankView, gaps: Intervals, around: NDArray[np.int32], label: str, track: int) -> Iterator[Claim]:
+def _claims(look: RankView, gaps: Intervals, around: Int32s, label: str, track: int) -> Iterator[Claim]:
     trace = look.trace
     factors = look.factors()
     factors.cut[track] = gaps

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.attention import Attention
 from kinetoscope.advisor.evidence.attention import unfused_attention as find
@@ -15,6 +14,7 @@ from kinetoscope.advisor.evidence.source_location import launched_in, spot
 from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, says_who_computes, stake_over, without
 from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.views.numbers import shown
@@ -101,7 +101,7 @@ def _time(look: RankView, found: Attention) -> Intervals:
     return intersection(merge(kernels, look.exposed(look.spans(_rows(look, found)))), look.inside)
 
 
-def _rows(look: RankView, found: Attention) -> NDArray[np.int64]:
+def _rows(look: RankView, found: Attention) -> Int64s:
     return np.flatnonzero(found.between & look.view.host)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.data_loader import FROM_WORKERS, IN_PROCESS, fetches, loader_time
 from kinetoscope.advisor.evidence.memory import Use, memory_use
@@ -15,6 +14,7 @@ from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import Claim
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import wording
+from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, merge
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree
@@ -102,7 +102,7 @@ def _fits(use: Use) -> int:
     return int(2 ** min(np.floor(np.log2(max(room, 1.0))), np.log2(_MOST)))
 
 
-def _gains(look: RankView, now: NDArray[np.float64], times: int, *, surely: bool) -> NDArray[np.float64]:
+def _gains(look: RankView, now: Floats, times: int, *, surely: bool) -> Floats:
     """How much shorter each step would be for its samples with a batch so many times as large, ns: float64 [steps]."""
     factors, grows = look.factors(), _grows(look)
     factor = np.where(grows, float(times), 1.0)
@@ -118,7 +118,7 @@ def _gains(look: RankView, now: NDArray[np.float64], times: int, *, surely: bool
     return now - (now - look.gains(factors)) / times
 
 
-def _grows(look: RankView) -> NDArray[np.bool_]:
+def _grows(look: RankView) -> Bools:
     """Which device work grows with the batch: computation and copies, but not the optimizer's."""
     trace, work = look.trace, look.work
     marks = rows_named(

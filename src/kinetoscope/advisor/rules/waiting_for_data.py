@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.copies_to_device import copies_to_device
 from kinetoscope.advisor.evidence.data_loader import SURE, WORTH, confidence, gains_without, loader_time
@@ -18,6 +17,7 @@ from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import Claim, Confidence, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import wording
+from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import STEP, call_tree, main_thread
@@ -106,7 +106,7 @@ def _waiting(look: RankView) -> tuple[Intervals | None, int, Confidence]:
     return time, -1, "low" if np.any(trace.kind == EventKind.PYTHON) else "medium"
 
 
-def _outermost(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _outermost(trace: Trace, rows: Int64s) -> Int64s:
     """Of calls on the main thread those that lie in no other of them."""
     rows = rows[trace.track[rows] == main_thread(trace)]
     wanted = np.zeros(len(trace), np.bool_)
@@ -117,7 +117,7 @@ def _outermost(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @derived
-def _reads(trace: Trace) -> NDArray[np.bool_]:
+def _reads(trace: Trace) -> Bools:
     """Which Python calls and spans read data or decode it: bool [events]."""
     return rows_named(
         trace,
@@ -129,7 +129,7 @@ def _reads(trace: Trace) -> NDArray[np.bool_]:
     )
 
 
-def _first_copies(trace: Trace, start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+def _first_copies(trace: Trace, start: Int64s, end: Int64s) -> Int64s:
     """When in each span the first copy to a device is asked for, −1 where none is: int64 [spans], ns."""
     found = copies_to_device(trace)
     rows = np.where(found.op >= 0, found.op, found.call)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.evidence.phrases import each_step, quoted
 from kinetoscope.advisor.evidence.source_location import frame_of, inside, spot
 from kinetoscope.advisor.evidence.stakes import is_worth_it, stake_over
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
 from kinetoscope.model.critical_path.what_if import Factors
@@ -67,9 +67,9 @@ class _Site:
         after: int64 [calls], time of a device that is idle after each, ns.
     """
 
-    calls: NDArray[np.int32]
-    top: NDArray[np.int32]
-    after: NDArray[np.int64]
+    calls: Int32s
+    top: Int32s
+    after: Int64s
 
     @property
     def idle(self) -> int:
@@ -129,7 +129,7 @@ def _sites(look: RankView) -> list[_Site]:
     return [_Site(calls[codes == place], top[codes == place], after[codes == place]) for place in order[:_MOST_SITES]]
 
 
-def _others(trace: Trace) -> NDArray[np.bool_]:
+def _others(trace: Trace) -> Bools:
     """Calls that other rules are about: those around copies to the device, in loaders and collectives; frees."""
     work, waits, op = device_work(trace), host_waits(trace), enclosing_op(trace)
     copies = rows_named(trace, lambda name: direction(name) == "HtoD", EventKind.MEMCPY)[work.rows]

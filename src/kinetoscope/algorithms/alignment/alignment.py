@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.algorithms.alignment.lags import MOST_LAGS, REACH, agreement, judged_lag
 from kinetoscope.algorithms.alignment.witnesses import Pairs, Witness, alike, no_pairs
-from kinetoscope.algorithms.compiled import Bools, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int64s
 
 _FEW: Final = 4
 """Events from which on the distances between them tell whether a lag is true."""
@@ -197,7 +196,7 @@ def _by_occurrence(one: Int64s, other: Int64s) -> Pairs:
     return mine[np.isin(one[mine], equal)], theirs[np.isin(other[theirs], equal)]
 
 
-def _by_overlap(one: Witness, other: Witness, mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> Pairs:
+def _by_overlap(one: Witness, other: Witness, mine: Int64s, theirs: Int64s) -> Pairs:
     """The pairs given and, of other events, those that overlap just one of their like by half of the shorter."""
     rest = np.setdiff1d(np.arange(len(one)), mine, assume_unique=True)
     theirs_rest = np.setdiff1d(np.arange(len(other)), theirs, assume_unique=True)
@@ -254,7 +253,7 @@ def _filled(one: Witness, other: Witness, found: Pairs) -> Pairs:
     return np.concatenate([mine, loose[more]]), np.concatenate([theirs, their_loose[their_more]])
 
 
-def _unpaired(witness: Witness, paired: NDArray[np.int64]) -> float:
+def _unpaired(witness: Witness, paired: Int64s) -> float:
     """Share of the binding events between the first and the last paired one that are not paired."""
     binding = int(witness.binding[paired.min() : paired.max() + 1].sum())
     return 1 - len(paired) / binding

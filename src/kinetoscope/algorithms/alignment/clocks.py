@@ -11,11 +11,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinetoscope.algorithms.compiled import Bools, Int64s
-
-Float64s = NDArray[np.float64]
+from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 
 _ROUNDS: Final = 12
 _ITERATIONS: Final = 200
@@ -42,11 +39,11 @@ class Fit(NamedTuple):
     """
 
     component: Int64s
-    offset: Float64s
-    rate: Float64s
-    error_offset: Float64s
-    error_rate: Float64s
-    residual: Float64s
+    offset: Floats
+    rate: Floats
+    error_offset: Floats
+    error_rate: Floats
+    residual: Floats
     spread: float
 
 
@@ -67,7 +64,7 @@ def components(clock: Int64s, event: Int64s, clocks: int) -> Int64s:
         label = joined
 
 
-def fit(clock: Int64s, event: Int64s, time: Float64s, drifts: Bools) -> Fit:
+def fit(clock: Int64s, event: Int64s, time: Floats, drifts: Bools) -> Fit:
     """Set the clocks.
 
     Args:
@@ -110,27 +107,27 @@ def fit(clock: Int64s, event: Int64s, time: Float64s, drifts: Bools) -> Fit:
     )
 
 
-def _means(event: Int64s, values: Float64s, weight: Float64s, events: int) -> Float64s:
+def _means(event: Int64s, values: Floats, weight: Floats, events: int) -> Floats:
     total = np.bincount(event, weight, events)
     return np.bincount(event, weight * values, events) / np.where(total > 0, total, 1.0)
 
 
 def _solved(
-    clock: Int64s, event: Int64s, time: Float64s, lever: Float64s, weight: Float64s, free: NDArray[np.bool_],
-    events: int, first: Float64s, drifts: Bools,
-) -> Float64s:  # fmt: skip
+    clock: Int64s, event: Int64s, time: Floats, lever: Floats, weight: Floats, free: Bools,
+    events: int, first: Floats, drifts: Bools,
+) -> Floats:  # fmt: skip
     """Offsets and (scaled) rates with the least weighted squares, by conjugate gradients from `first` on."""
     clocks = len(free)
     mask = np.stack([free, free & drifts]).astype(np.float64)
     counts = np.bincount(clock, weight, clocks), np.bincount(clock, weight * lever**2, clocks)
     inverse = mask / np.maximum(np.stack(counts), 1e-9)
 
-    def gathered(values: Float64s) -> Float64s:
+    def gathered(values: Floats) -> Floats:
         """The gradient of values at the observations, less what the events' own times take up."""
         values = weight * (values - _means(event, values, weight, events)[event])
         return mask * np.stack([np.bincount(clock, values, clocks), np.bincount(clock, values * lever, clocks)])
 
-    def applied(unknown: Float64s) -> Float64s:
+    def applied(unknown: Floats) -> Floats:
         return gathered(unknown[0][clock] + unknown[1][clock] * lever)
 
     solution = first * mask

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.algorithms.alignment.witnesses import Witness, alike
+from kinetoscope.algorithms.arrays import Int64s
 
 _SAMPLE: Final = 64
 """Events that a lag is judged by."""
@@ -101,19 +101,19 @@ def agreement(one: Witness, other: Witness, lag: int, every: int = 1) -> tuple[f
     return like, float((one.step[mine] == other.step[theirs])[known].mean())
 
 
-def _timed(other: Witness, first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+def _timed(other: Witness, first: Int64s, last: Int64s) -> Int64s:
     """Events between first and last of which all leave together, where there are any: int64 [lags, sample]."""
     places = np.flatnonzero(other.binding)
     low, high = np.searchsorted(places, first), np.searchsorted(places, last)
     step = np.arange(_SAMPLE)[None, :]
-    any_: NDArray[np.int64] = first[:, None] + step * (last - first)[:, None] // _SAMPLE
+    any_: Int64s = first[:, None] + step * (last - first)[:, None] // _SAMPLE
     if not len(places):
         return any_
     chosen = places[np.minimum(low[:, None] + step * (high - low)[:, None] // _SAMPLE, len(places) - 1)]
     return np.asarray(np.where((high > low)[:, None], chosen, any_))
 
 
-def _candidates(one: Witness, other: Witness) -> NDArray[np.int64]:
+def _candidates(one: Witness, other: Witness) -> Int64s:
     """Lags to be tried: those that clocks within reach allow, and those at which windows begin or end together."""
     together = np.array([0, len(one) - len(other)], np.int64)
     if len(one) == len(other) and np.array_equal(one.signature, other.signature):

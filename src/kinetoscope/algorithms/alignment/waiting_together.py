@@ -11,12 +11,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.algorithms.alignment.clocks import components
-from kinetoscope.algorithms.compiled import Bools, Int64s
-
-Float64s = NDArray[np.float64]
+from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 
 _SIGMA: Final = 1.4826
 """Standard deviation / median absolute deviation of a normal distribution."""
@@ -53,13 +50,13 @@ class Ends(NamedTuple):
         doubt: float64, ns by which residuals may be wrong since too few events tell of drift.
     """
 
-    offset: Float64s
-    residual: Float64s
-    jitter: Float64s
+    offset: Floats
+    residual: Floats
+    jitter: Floats
     doubt: float
 
 
-def compared_ends(end: Float64s, one: int) -> Ends:
+def compared_ends(end: Floats, one: int) -> Ends:
     """Compare the ends of all witnesses with those of one: float64 [events, witnesses], NaN where one was not there."""
     later = end - end[:, one : one + 1]
     time = np.where(np.isnan(later), np.nan, end[:, one : one + 1])
@@ -78,7 +75,7 @@ def compared_ends(end: Float64s, one: int) -> Ends:
     return Ends(offset, residual, _SIGMA * _median(np.abs(residual)), doubt)
 
 
-def leave_nearer_than_they_come(end: Float64s, come: Float64s, times: float, share: float = 0.95) -> bool:
+def leave_nearer_than_they_come(end: Floats, come: Floats, times: float, share: float = 0.95) -> bool:
     """Whether all leave so many times nearer together than any two of them come: who does is at the same events.
 
     Of several who have nothing to do with one another the ends vary as their arrivals do. Of all pairs the arrivals
@@ -105,7 +102,7 @@ def leave_nearer_than_they_come(end: Float64s, come: Float64s, times: float, sha
     return True
 
 
-def _median(values: Float64s) -> Float64s:
+def _median(values: Floats) -> Floats:
     """Of each column, without NaN; the upper one of two: float64 [columns]."""
     counts = (~np.isnan(values)).sum(axis=0)
     ordered = np.sort(values, axis=0)  # NaN last

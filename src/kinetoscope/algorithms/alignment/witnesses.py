@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinetoscope.algorithms.compiled import Bools, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int64s
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Witness:
     def __len__(self) -> int:
         return len(self.start)
 
-    def at(self, places: NDArray[np.int64]) -> Witness:
+    def at(self, places: Int64s) -> Witness:
         """Some of the events."""
         step = None if self.step is None else self.step[places]
         vague = None if self.vague is None else self.vague[places]
@@ -49,7 +48,7 @@ def alike(one: Witness, other: Witness, mine: Any, theirs: Any) -> Bools:
     return np.asarray(like)
 
 
-Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+Pairs = tuple[Int64s, Int64s]
 """Places of events of the first witness and of the second, two arrays of one length."""
 
 

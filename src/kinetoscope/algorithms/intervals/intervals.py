@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]  # the alias of `compiled`, which this module does not need and so does not load
+from kinetoscope.algorithms.arrays import Int64s
 
 _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 

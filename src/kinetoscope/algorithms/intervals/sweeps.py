@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.compiled import Int32s, Int64s, require_rows
+from kinetoscope.algorithms.arrays import Floats, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.compiled import require_rows
 from kinetoscope.algorithms.grouping import sum_by
-
-Float64s = NDArray[np.float64]
 
 _BITS = 61
 """Of the greatest sum of weights, as an integer: rounding and one more bit fit into int64 beside them."""
@@ -60,7 +59,7 @@ def count_open(group: Int32s, start: Int64s, end: Int64s) -> Curve:
     return _curve(_ordered(group, start, end), np.ones(start.size, np.int8))
 
 
-def sum_open(group: Int32s, start: Int64s, end: Int64s, weight: Float64s) -> Curve:
+def sum_open(group: Int32s, start: Int64s, end: Int64s, weight: Floats) -> Curve:
     """The sum of the weights of the intervals of each group that are open at each time; levels are float64.
 
     Each weight is rounded to a multiple of 2^-k, such that the greatest weight times the most intervals open at once
@@ -101,7 +100,7 @@ def time_at_least(curve: Curve, groups: int, limit: float) -> Int64s:
     return sum_by(curve.group, groups, np.where(curve.level >= limit, curve.length, 0))
 
 
-def integrals(curve: Curve, edges: Int64s) -> Float64s:
+def integrals(curve: Curve, edges: Int64s) -> Floats:
     """The integral of a curve of one group from each edge to the next: float64 [edges − 1], level × ns.
 
     Each is a sum of so many rounded products as there are points, in order of time. Where no level exceeds 1, it does
@@ -123,7 +122,7 @@ def integrals(curve: Curve, edges: Int64s) -> Float64s:
     return total
 
 
-def _add_areas(time: Int64s, level: NDArray[Any], edges: Int64s, total: Float64s) -> None:
+def _add_areas(time: Int64s, level: NDArray[Any], edges: Int64s, total: Floats) -> None:
     """Add to each window what lies in it of levels that hold from each time to the next."""
     inside = edges[(edges > time[0]) & (edges < time[-1])]
     cuts = np.concatenate([time, inside])
@@ -164,7 +163,7 @@ class _Changes(NamedTuple):
     group: Int32s
     time: Int64s
     interval: Int32s
-    sign: NDArray[np.int8]
+    sign: Int8s
 
 
 def _ordered(group: Int32s, start: Int64s, end: Int64s) -> _Changes:

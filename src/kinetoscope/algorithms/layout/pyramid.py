@@ -15,13 +15,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinetoscope.algorithms.compiled import Int32s, Int64s, compiled, frozen, inlined, require_rows
-
-UInt8s = NDArray[np.uint8]
-UInt32s = NDArray[np.uint32]
-Float32s = NDArray[np.float32]
+from kinetoscope.algorithms.arrays import Float32s, Int32s, Int64s, UInt8s, UInt32s
+from kinetoscope.algorithms.compiled import compiled, frozen, inlined, require_rows
 
 KINDS: Final = 10
 """Kinds of spans that there can be."""

@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinetoscope.algorithms.compiled import Int64s, compiled, frozen, inlined, require_rows
-
-Float64s = NDArray[np.float64]
+from kinetoscope.algorithms.arrays import Floats, Int64s
+from kinetoscope.algorithms.compiled import compiled, frozen, inlined, require_rows
 
 _MORE = 6  # log2 of the steps of a node of the first level, and of the nodes that a node of the next one joins
 
@@ -31,17 +29,17 @@ class Sampled:
     """
 
     time: Int64s
-    level: Float64s
+    level: Floats
     nodes: Int64s
-    area: Float64s
+    area: Floats
     known: Int64s
-    greatest: Float64s
+    greatest: Floats
 
     def __len__(self) -> int:
         return len(self.time)
 
 
-def sampled(time: Int64s, level: Float64s) -> Sampled:
+def sampled(time: Int64s, level: Floats) -> Sampled:
     """Prepare a curve.
 
     Args:
@@ -65,7 +63,7 @@ def sampled(time: Int64s, level: Float64s) -> Sampled:
     return Sampled(*arrays, begins, area, known, greatest)
 
 
-def sample(curve: Sampled, first: int, unit: int, units: int) -> tuple[Float64s, Float64s]:
+def sample(curve: Sampled, first: int, unit: int, units: int) -> tuple[Floats, Floats]:
     """The mean and the greatest level of each unit of time, NaN where none is known: float64 [units] each.
 
     What is greatest may hold for an instant only, until another level begins at the same time.
@@ -90,7 +88,7 @@ def sample(curve: Sampled, first: int, unit: int, units: int) -> tuple[Float64s,
 
 
 @compiled
-def _sum_up(time: Int64s, level: Float64s, nodes: Int64s, area: Float64s, known: Int64s, greatest: Float64s) -> None:
+def _sum_up(time: Int64s, level: Floats, nodes: Int64s, area: Floats, known: Int64s, greatest: Floats) -> None:
     if nodes.size > 1:
         for place in range(nodes[1] << _MORE):
             if level[place] == level[place]:
@@ -139,15 +137,15 @@ def _step_at(time: Int64s, at: int) -> int:
 @compiled
 def _sample(
     time: Int64s,
-    level: Float64s,
+    level: Floats,
     nodes: Int64s,
-    area: Float64s,
+    area: Floats,
     known: Int64s,
-    greatest: Float64s,
+    greatest: Floats,
     first: int,
     unit: int,
-    mean: Float64s,
-    most: Float64s,
+    mean: Floats,
+    most: Floats,
 ) -> None:
     place = _step_at(time, first)
     for each in range(mean.size):

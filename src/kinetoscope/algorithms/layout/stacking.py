@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinetoscope.algorithms.compiled import Int32s, Int64s, compiled, frozen, require_rows
+from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.compiled import compiled, frozen, require_rows
 
 NO_LANE = -1
 _NONE = -1

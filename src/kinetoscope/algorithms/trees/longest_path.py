@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.compiled import Int32s, Int64s, compiled, frozen, require_rows
+from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.compiled import compiled, frozen, require_rows
 
 NO_EDGE = -1
 

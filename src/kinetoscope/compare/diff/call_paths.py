@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.algorithms.prefixes import Prefixes, prefix_tree
 from kinetoscope.compare.diff.normalize_names import alike, alike_frame, without_digits
 from kinetoscope.model.execution.call_stacks import DEEPEST, SEPARATOR
@@ -29,9 +29,6 @@ _DEEPEST: Final = 100
 
 _LONGEST: Final = 300
 """Characters of a call in a path."""
-
-Int32s = NDArray[np.int32]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

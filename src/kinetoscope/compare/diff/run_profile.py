@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.compare.diff.time_ownership import RESULT, owners
 from kinetoscope.model.execution.call_stacks import SEPARATOR
 from kinetoscope.model.execution.call_tree import MODULE
@@ -71,7 +71,7 @@ class Side:
     path: str
     ranks: tuple[int, ...]
     count: int
-    ranks_of: NDArray[np.int64]
+    ranks_of: Int64s
     entries: tuple[Entry, ...]
     notes: tuple[str, ...] = ()
 
@@ -100,7 +100,7 @@ class Side:
         """Was device work recorded?"""
         return any(entry.key.kind in ("kernel", "memcpy", "memset") for entry in self.entries)
 
-    def values(self, entries: Sequence[Entry]) -> NDArray[np.float64]:
+    def values(self, entries: Sequence[Entry]) -> Floats:
         """What some owners have together in each step, mean over the ranks that have the step, ns: float64 [steps]."""
         total = np.zeros(len(self.ranks_of))
         for entry in entries:
@@ -109,7 +109,7 @@ class Side:
         return np.asarray(total / np.maximum(self.ranks_of, 1), np.float64)
 
     @property
-    def steps(self) -> NDArray[np.float64]:
+    def steps(self) -> Floats:
         """How long each step is, mean over ranks, ns: float64 [steps]."""
         return self.values(self.entries)
 
@@ -170,10 +170,10 @@ def _joined_shapes(entries: Sequence[Entry], count: int) -> Iterator[Entry]:
             yield joined.get(entry.key, entry)
 
 
-def _steps(traces: pl.DataFrame) -> tuple[dict[int, int], NDArray[np.int64]]:
+def _steps(traces: pl.DataFrame) -> tuple[dict[int, int], Int64s]:
     """Where the steps of each cycle begin among all, and how many ranks have each step."""
     offset: dict[int, int] = {}
-    counts: list[NDArray[np.int64]] = []
+    counts: list[Int64s] = []
     for cycle, group in sorted(traces.group_by(CYCLE.name), key=lambda each: each[0]):
         steps = group.get_column("steps").to_numpy()
         offset[int(str(cycle[0]))] = sum(map(len, counts))

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.intervals.last_started import Owned, owned
@@ -71,10 +71,6 @@ _OF_WORK: Final = {
 }
 _RUNTIME, _LOADING, _HOST, _OTHER = (CATEGORIES.index(name) for name in ("runtime", "data_loading", "host", "other"))
 
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
 
 def owners(trace: Trace, select: Selection) -> Partial:
     """Give each instant of each selected device step to one owner.
@@ -119,8 +115,8 @@ class _Found:
 
     start: Int64s
     end: Int64s
-    category: NDArray[np.int8]
-    event: NDArray[np.int8]
+    category: Int8s
+    event: Int8s
     node: Int32s
     name: Int32s
     shape: Int32s
@@ -159,7 +155,7 @@ def _intervals(view: Scope, steps: Intervals) -> _Found:
     )
 
 
-def _counted(work: DeviceWork, own: NDArray[np.int64]) -> Bools:
+def _counted(work: DeviceWork, own: Int64s) -> Bools:
     """Which device work is counted: not what was launched before the recording began, and so comes first on a stream.
 
     Of a stream on which no launch was recorded at all everything is.
@@ -172,7 +168,7 @@ def _counted(work: DeviceWork, own: NDArray[np.int64]) -> Bools:
     return np.asarray((start >= known[lane]) | silent[lane])
 
 
-def _host_categories(view: Scope) -> tuple[NDArray[np.int8], Bools]:
+def _host_categories(view: Scope) -> tuple[Int8s, Bools]:
     """The category of each event of the host, −1 for what is left out, and whether it can own time: [events] each.
 
     The categories are those of `step_breakdown`; a test holds both equal. Python calls and annotations own time on the

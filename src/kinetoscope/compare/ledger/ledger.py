@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from kinetoscope.advisor.rule import RankView
+from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.compare.ledger.command_diff import changed
 from kinetoscope.compare.ledger.naming import told_apart
 from kinetoscope.compare.statistics.noise import changes
@@ -111,7 +111,7 @@ class Entry:
     ranks: tuple[int, ...]
     steps: int
     time: int
-    values: NDArray[np.float64]
+    values: Floats
     rate: float | None
     utilization: float | None
     matrix_unit_share: float | None
@@ -233,7 +233,7 @@ def _devices(look: RankView) -> str:
 # --- one run
 
 
-def _means(times: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+def _means(times: Sequence[Sequence[int]]) -> Floats:
     """The length of each step by its place, mean over the traces that have so many."""
     most = max(map(len, times))
     total, count = np.zeros(most), np.zeros(most)
@@ -286,7 +286,7 @@ def _gain(before: Entry, after: Entry) -> float:
     return before.step / after.step
 
 
-def _work(before: Entry, after: Entry) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _work(before: Entry, after: Entry) -> tuple[Floats, Floats]:
     """The steps of both, for as much work as in a step of the run before."""
     if before.rate and after.rate:
         return before.values, after.values * (before.rate * before.step) / (after.rate * after.step)

@@ -24,14 +24,13 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.compare.statistics.mixture import Mixture, inverse_chi_square, permutation
 from kinetoscope.compare.statistics.run_statistics import Run, alikeness, run_of
 
 Word = Literal["worse", "better", "same", "inconclusive"]
 Side = Sequence[Sequence[float]]
-Floats = NDArray[np.float64]
 
 LIMIT: Final = 0.025
 """Changes that are smaller do not count. It is half way to 5 %, which is told from none with the fewest errors so."""

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.execution.call_tree import STEP
@@ -60,8 +60,6 @@ _KEY: Final = ("metric", "where", "cycle", "place")
 _VERSIONS: Final = ("cuda_runtime_version", "cuda_driver_version", "hip_runtime_version")
 _LONGEST: Final = 200
 """Characters of a fact."""
-
-Int64s = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +265,7 @@ def _of_memory(view: Scope) -> pl.DataFrame:
     return _rows(MEMORY_PEAK, where, np.zeros(1, np.int64), np.array([max(peaks)], np.int64))
 
 
-def _peak(found: Instants, chosen: NDArray[np.bool_], device: int) -> int:
+def _peak(found: Instants, chosen: Bools, device: int) -> int:
     """The most that was in use on a device at an instant selected, or right before it."""
     after = found.allocated[chosen & (found.device == device)]
     before = after - found.size[chosen & (found.device == device)]

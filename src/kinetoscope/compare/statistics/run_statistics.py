@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from kinetoscope.algorithms.arrays import Floats
 
 _TRIM: Final = 0.2
 

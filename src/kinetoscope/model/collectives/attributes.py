@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.model.collectives.process_groups import configured, ranks_of
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace import arguments, polars_columns
@@ -99,7 +99,7 @@ def kind_named(name: str) -> str | None:
     return next((kind for kind, pattern in _KINDS if re.search(pattern, letters)), None)
 
 
-def collective_rows(trace: Trace) -> NDArray[np.int32]:
+def collective_rows(trace: Trace) -> Int32s:
     """Rows of the calls on the host and of the work on devices: int32, in file order."""
     calls = rows_named(
         trace, lambda name: name.startswith(_CALLS), EventKind.HOST_OP, EventKind.ANNOTATION, holding=_CALLS
@@ -109,7 +109,7 @@ def collective_rows(trace: Trace) -> NDArray[np.int32]:
     return np.flatnonzero(calls).astype(np.int32)
 
 
-def kinds(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
+def kinds(trace: Trace, rows: Int32s) -> pl.Series:
     """Kind of each of the rows by its argument, else by its name; null if neither tells."""
     recorded = arguments.codes(trace, "collective", rows)
     named = np.where(recorded >= 0, recorded, trace.name[rows])
@@ -122,7 +122,7 @@ def kinds(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
     return pl.Series([found[code] for code in named.tolist()], dtype=pl.String)
 
 
-def sizes(trace: Trace, rows: NDArray[np.int32], kind: pl.Series) -> pl.Series:
+def sizes(trace: Trace, rows: Int32s, kind: pl.Series) -> pl.Series:
     """Bytes of each as nccl-tests counts them, null where kind, elements or their type are not recorded.
 
     All-reduce, broadcast, reduce: the buffer. All-gather, gather: the gathered output. Reduce-scatter, all-to-all,
@@ -155,12 +155,12 @@ def size_of(width: pl.Expr) -> pl.Expr:
     return pl.when(elements < MOST_ELEMENTS).then(elements * width)
 
 
-def _elements(trace: Trace, name: str, rows: NDArray[np.int32]) -> pl.Series:
+def _elements(trace: Trace, name: str, rows: Int32s) -> pl.Series:
     values = arguments.integers(trace, name, rows)
     return polars_columns.column(values, (values >= 0) & (values < MOST_ELEMENTS))
 
 
-def members(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
+def members(trace: Trace, rows: Int32s) -> pl.Series:
     """Ranks of each one's process group, from `distributedInfo` where the argument is cut short: lists of integers."""
     recorded = polars_columns.lists(trace.strings, arguments.codes(trace, "process_group_ranks", rows))
     names = polars_columns.texts(trace.strings, arguments.codes(trace, "process_group", rows)).cast(pl.String)

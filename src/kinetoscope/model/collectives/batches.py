@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.trees import tree
 from kinetoscope.model.collectives.attributes import KINDS, kind_named
 from kinetoscope.model.execution.call_tree import call_tree
@@ -36,20 +36,18 @@ class Joined:
             same in all calls that name one, else −1. Empty where there are no batches.
     """
 
-    first: NDArray[np.int32]
-    kind: NDArray[np.int64]
-    elements: dict[str, NDArray[np.int64]]
-    peers: dict[str, NDArray[np.int64]]
+    first: Int32s
+    kind: Int64s
+    elements: dict[str, Int64s]
+    peers: dict[str, Int64s]
 
-    def told(self, name: str, own: NDArray[np.int64]) -> NDArray[np.int64]:
+    def told(self, name: str, own: Int64s) -> Int64s:
         """An argument by name: of the batch for a kernel that ends one, else what it says itself."""
         of_batch = self.elements.get(name, self.peers.get(name))
         return own if of_batch is None else np.where(self.first >= 0, of_batch, own)
 
 
-def joined_calls(
-    trace: Trace, row: NDArray[np.int32], launch: NDArray[np.int32], parameters: NDArray[np.int32]
-) -> Joined:
+def joined_calls(trace: Trace, row: Int32s, launch: Int32s, parameters: Int32s) -> Joined:
     """For each kernel the calls that it was launched for together.
 
     `row` and `launch` are the kernels and the calls of the runtime that launched them, `parameters` their records, −1
@@ -70,7 +68,7 @@ def joined_calls(
     return _summed(trace, joined, calls[kept], batch[kept], kernels)
 
 
-def _without_kernel(trace: Trace, parameters: NDArray[np.int32]) -> NDArray[np.int32]:
+def _without_kernel(trace: Trace, parameters: Int32s) -> Int32s:
     """Records of collectives that launched no kernel: int32, in order of track and time."""
     records = rows_named(trace, lambda name: name == _PARAMETERS, EventKind.HOST_OP, holding=(_PARAMETERS,))
     calls = np.flatnonzero(records).astype(np.int32)
@@ -86,9 +84,7 @@ def _without_kernel(trace: Trace, parameters: NDArray[np.int32]) -> NDArray[np.i
     return calls[np.lexsort((calls, trace.start[calls], trace.track[calls]))]
 
 
-def _batches(
-    trace: Trace, kernels: NDArray[np.int64], launch: NDArray[np.int32], calls: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _batches(trace: Trace, kernels: Int64s, launch: Int32s, calls: Int32s) -> tuple[Int64s, Int64s]:
     """For each call the next kernel of its thread, as a place in the kernels that come back; −1 for none."""
     order = np.lexsort((launch, trace.start[launch], trace.track[launch]))
     kernels, launch = kernels[order], launch[order]
@@ -102,9 +98,7 @@ def _batches(
     return batch, kernels
 
 
-def _summed(
-    trace: Trace, joined: Joined, calls: NDArray[np.int32], batch: NDArray[np.int64], kernels: NDArray[np.int64]
-) -> Joined:
+def _summed(trace: Trace, joined: Joined, calls: Int32s, batch: Int64s, kernels: Int64s) -> Joined:
     codes = arguments.codes(trace, "collective", calls)
     told = {code: kind_named(trace.strings.label(code)) for code in np.unique(codes).tolist()}
     elements = {name: np.full(len(joined.first), -1, np.int64) for name in ("elements_in", "elements_out")}

@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.model.collectives.attributes import GATHERS, KINDS, MOST_ELEMENTS, POINT_TO_POINT, kind_named, size_of
@@ -176,7 +176,7 @@ def base_of(trace: Trace) -> int:
     return trace.base if abs(trace.base) < 1 << 61 else 0
 
 
-def _kinds(trace: Trace, found: Records) -> NDArray[np.int64]:
+def _kinds(trace: Trace, found: Records) -> Int64s:
     """Place in `KINDS` of each: as the argument says, else the names on the host, else that of the work itself."""
     kind = np.full(len(found.row), _NONE, np.int64)
     sources = [found.codes(trace, "collective")]
@@ -191,7 +191,7 @@ def _kinds(trace: Trace, found: Records) -> NDArray[np.int64]:
     return _as_on_its_stream(kind, found)
 
 
-def _as_on_its_stream(kind: NDArray[np.int64], found: Records) -> NDArray[np.int64]:
+def _as_on_its_stream(kind: Int64s, found: Records) -> Int64s:
     """NCCL has one kernel for sending, receiving and all-to-all: what only its name tells is what all others there are.
 
     Those are of calls from before the recording, of which nothing but the work was recorded. A stream is of one group.

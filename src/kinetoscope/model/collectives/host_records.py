@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.algorithms.trees import tree
 from kinetoscope.model.execution.call_tree import call_tree
@@ -42,23 +42,23 @@ class Records:
         start, end: int64 [calls], ns.
     """
 
-    row: NDArray[np.int32]
-    launch: NDArray[np.int32]
-    parameters: NDArray[np.int32]
-    span: NDArray[np.int32]
-    operator: NDArray[np.int32]
-    device: NDArray[np.int64]
-    stream: NDArray[np.int64]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
+    row: Int32s
+    launch: Int32s
+    parameters: Int32s
+    span: Int32s
+    operator: Int32s
+    device: Int64s
+    stream: Int64s
+    start: Int64s
+    end: Int64s
 
-    def integers(self, trace: Trace, name: str) -> NDArray[np.int64]:
+    def integers(self, trace: Trace, name: str) -> Int64s:
         """An argument of the work, else of the call on the host, where it is a count; else −1."""
         own = arguments.integers(trace, name, self.row)
         called = np.where(self.parameters >= 0, arguments.integers(trace, name, np.maximum(self.parameters, 0)), _NONE)
         return np.where(own >= 0, own, called)
 
-    def codes(self, trace: Trace, name: str) -> NDArray[np.int64]:
+    def codes(self, trace: Trace, name: str) -> Int64s:
         """String codes of an argument of the work, else of the call on the host; else −1."""
         own = arguments.codes(trace, name, self.row)
         called = np.where(self.parameters >= 0, arguments.codes(trace, name, np.maximum(self.parameters, 0)), _NONE)
@@ -119,19 +119,17 @@ def on_host(trace: Trace) -> Records | None:
     )
 
 
-def named(trace: Trace, *beginnings: str) -> NDArray[np.bool_]:
+def named(trace: Trace, *beginnings: str) -> Bools:
     """Which operators and annotations have a name that begins so: bool [events]."""
     kinds = (EventKind.HOST_OP, EventKind.ANNOTATION)
     return rows_named(trace, lambda name: name.startswith(beginnings), *kinds, holding=beginnings)
 
 
-def _above(ancestor: NDArray[np.int32], rows: NDArray[np.int32]) -> NDArray[np.int32]:
+def _above(ancestor: Int32s, rows: Int32s) -> Int32s:
     return np.where(rows >= 0, ancestor[rows], np.int32(_NONE))
 
 
-def _proper(
-    trace: Trace, rows: NDArray[np.int32], around: list[NDArray[np.int32]], op: NDArray[np.int32]
-) -> NDArray[np.bool_]:
+def _proper(trace: Trace, rows: Int32s, around: list[Int32s], op: Int32s) -> Bools:
     """Which work is the collective itself: beside a kernel of the library, its call may launch copies and the like."""
     names = trace.name[rows]
     of_library = [

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.model.collectives.attributes import ELEMENT_TYPES, MOST_ELEMENTS
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.element_types import element_type
@@ -25,12 +25,12 @@ class Element(NamedTuple):
     bytes: int
 
 
-def input_types(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+def input_types(trace: Trace, rows: Int32s) -> Int64s:
     """Codes of the types of the inputs of each row: int64, −1 for none."""
     return _of(trace, "input_types", rows)
 
 
-def types(trace: Trace, told: NDArray[np.int64], *inputs: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Element]]:
+def types(trace: Trace, told: Int64s, *inputs: Int64s) -> tuple[Int64s, list[Element]]:
     """The type of each call: its place in the list of types, −1 if unknown.
 
     `told` are string codes of c10's names of types, −1 for none; `inputs` those of `Input type`, of which the first
@@ -38,7 +38,7 @@ def types(trace: Trace, told: NDArray[np.int64], *inputs: NDArray[np.int64]) -> 
     """
     places = np.full(len(told), -1, np.int64)
     distinct: list[Element] = []
-    readers: list[tuple[NDArray[np.int64], Callable[[int], Element | None]]] = [
+    readers: list[tuple[Int64s, Callable[[int], Element | None]]] = [
         (told, lambda code: _of_c10(trace.strings.label(code))),
         *((codes, lambda code: _of_inputs(trace.strings.nested(code))) for codes in inputs),
     ]
@@ -52,7 +52,7 @@ def types(trace: Trace, told: NDArray[np.int64], *inputs: NDArray[np.int64]) -> 
     return places, distinct
 
 
-def shaped_elements(trace: Trace, span: NDArray[np.int32], operator: NDArray[np.int32]) -> dict[str, NDArray[np.int64]]:
+def shaped_elements(trace: Trace, span: Int32s, operator: Int32s) -> dict[str, Int64s]:
     """Elements that each call puts in and gets out, as the shapes of its inputs tell: int64, −1 if unknown.
 
     A library's span has what is sent; torch's operators on one tensor each way have both.
@@ -67,14 +67,14 @@ def shaped_elements(trace: Trace, span: NDArray[np.int32], operator: NDArray[np.
     return {"elements_in": np.where(whole >= 0, whole, second), "elements_out": first}
 
 
-def _of(trace: Trace, name: str, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+def _of(trace: Trace, name: str, rows: Int32s) -> Int64s:
     codes = np.full(len(rows), -1, np.int64)
     there = np.flatnonzero(rows >= 0)
     codes[there] = arguments.codes(trace, name, rows[there])
     return codes
 
 
-def _counted(trace: Trace, codes: NDArray[np.int64], count: Callable[[Any], int | None]) -> NDArray[np.int64]:
+def _counted(trace: Trace, codes: Int64s, count: Callable[[Any], int | None]) -> Int64s:
     """`count` of each nested JSON, asked once for each; −1 for what is not as it should be."""
     result = np.full(len(codes), -1, np.int64)
     there = np.flatnonzero(codes >= 0)

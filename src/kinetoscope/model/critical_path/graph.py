@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.trees.longest_path import Edges, fit
 from kinetoscope.model.critical_path.points import NONE, Points, find_points
 from kinetoscope.model.execution.backward_handover import handovers
@@ -37,11 +38,6 @@ from kinetoscope.model.execution.streams import StreamOrder, stream_order
 from kinetoscope.model.execution.synchronization import HostWaits, host_waits, other_streams
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
-
-Int8s = NDArray[np.int8]
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _QUICK: Final = 10
 """Percentile of what was measured that is taken for what is needed, where most may have waited for something else."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int8s, Int32s, Int64s
 from kinetoscope.algorithms.intervals import innermost
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.algorithms.trees.longest_path import paths
@@ -25,10 +26,6 @@ from kinetoscope.model.steps.steps import Steps, step_of, steps
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.trace import Trace
-
-Int8s = NDArray[np.int8]
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
 
 
 class Cause(IntEnum):

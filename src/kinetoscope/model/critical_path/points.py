@@ -7,15 +7,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.model.execution.backward_handover import handovers, host_time
 from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.synchronization import HostWaits
 from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.trace.trace import Trace
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
 
 NONE: Final = -1
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 from kinetoscope.algorithms.intervals import innermost
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.trees.longest_path import longest
@@ -30,10 +30,6 @@ from kinetoscope.model.steps.steps import Steps, step_of, steps
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, HOST_KINDS, EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
-
-Int64s = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 _MOST: Final = 1_000_000
 """How many times as long something may take."""
@@ -257,7 +253,7 @@ class _Saved:
         length[offsets[1:][np.diff(offsets) > 0] - 1] = 0
         self.before = np.concatenate([[0.0], np.cumsum(length * self.share)])
 
-    def until(self, track: NDArray[np.int32], time: Int64s) -> Floats:
+    def until(self, track: Int32s, time: Int64s) -> Floats:
         place = innermost.at(self.time, track, time)
         known = np.maximum(place, 0)
         if not len(self.share):

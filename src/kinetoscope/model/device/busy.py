@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.execution.work_before import work_before
 from kinetoscope.model.steps.scope import Scope
@@ -54,7 +54,7 @@ def busy(view: Scope) -> list[Busy]:
     return [_of_device(view, device, here, steps) for device in np.unique(view.device_work.device[here]).tolist()]
 
 
-def counted(view: Scope) -> NDArray[np.bool_]:
+def counted(view: Scope) -> Bools:
     """The device work that keeps devices busy: bool [work].
 
     Where steps are selected, it is all that runs in the devices' time of those steps, whoever launched it: a device is
@@ -90,7 +90,7 @@ def unrecorded_work(view: Scope, device: int) -> Intervals:
     return work_before(view.trace).of_device(device, union(work.start[here], work.end[here]))
 
 
-def _of_device(view: Scope, device: int, here: NDArray[np.bool_], steps: Intervals | None) -> Busy:
+def _of_device(view: Scope, device: int, here: Bools, steps: Intervals | None) -> Busy:
     work = view.device_work
     here = here & (work.device == device)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, group_in_order, sum_by
 from kinetoscope.algorithms.intervals.sweeps import Curve, sum_open
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
@@ -44,10 +44,10 @@ class Copies:
         bytes: int64 [copies], −1 where the trace does not say.
     """
 
-    work: NDArray[np.int32]
-    direction: NDArray[np.int8]
+    work: Int32s
+    direction: Int8s
     directions: tuple[str, ...]
-    bytes: NDArray[np.int64]
+    bytes: Int64s
 
 
 def direction(text: str) -> str | None:
@@ -87,7 +87,7 @@ def _label(trace: Trace, name: int, argument: int, kind: int) -> str:
     return next(filter(None, map(direction, texts)), UNKNOWN)
 
 
-def _sizes(trace: Trace, work: DeviceWork, places: NDArray[np.int32]) -> NDArray[np.int64]:
+def _sizes(trace: Trace, work: DeviceWork, places: Int32s) -> Int64s:
     """The bytes of each: its own argument; of ROCm that of its call, where the call made nothing else."""
     found = np.maximum(arguments.integers(trace, "bytes", work.rows[places]), -1)
     launch = work.launch[places]
@@ -117,14 +117,14 @@ class Transfers:
         notes: what must be said about them.
     """
 
-    device: NDArray[np.int64]
+    device: Int64s
     direction: tuple[str, ...]
-    group: NDArray[np.int32]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    begins: NDArray[np.bool_]
-    bytes: NDArray[np.int64]
-    rate: NDArray[np.float64]
+    group: Int32s
+    start: Int64s
+    end: Int64s
+    begins: Bools
+    bytes: Int64s
+    rate: Floats
     notes: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -164,7 +164,7 @@ def transfers(view: Scope) -> Transfers:
     )
 
 
-def _notes(view: Scope, size: NDArray[np.int64], duration: NDArray[np.float64]) -> list[str]:
+def _notes(view: Scope, size: Int64s, duration: Floats) -> list[str]:
     if not len(view.device_work):
         return [unrecorded("device work")]
     if not len(size):

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.grouping import group, match_first
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, exclusive, intersection, union
-from kinetoscope.algorithms.joining import match_first
 from kinetoscope.model.device.busy import counted, steps_window, whole_window, window_of
 from kinetoscope.model.device.launches import while_capturing
 from kinetoscope.model.execution.call_tree import STEP, call_tree
@@ -51,18 +51,18 @@ class Gaps:
             ends it.
     """
 
-    device: NDArray[np.int64]
-    stream: NDArray[np.int64]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    work: NDArray[np.int32]
-    same_stream: NDArray[np.bool_]
+    device: Int64s
+    stream: Int64s
+    start: Int64s
+    end: Int64s
+    work: Int32s
+    same_stream: Bools
 
     def __len__(self) -> int:
         return len(self.start)
 
     @property
-    def length(self) -> NDArray[np.int64]:
+    def length(self) -> Int64s:
         """Length of each, ns: int64 [gaps]."""
         return self.end - self.start
 
@@ -84,7 +84,7 @@ class Lane:
     window: Intervals
     left_out: int
     ran: Intervals
-    work: NDArray[np.int32]
+    work: Int32s
 
 
 def lanes(view: Scope, *, by_stream: bool) -> Iterator[Lane]:
@@ -99,7 +99,7 @@ def lanes(view: Scope, *, by_stream: bool) -> Iterator[Lane]:
         start, end = view.clipped(work.start[here], work.end[here])
         ran = union(start, end) if steps is None else intersection(union(start, end), steps)
         place = chosen[low]
-        lasting: NDArray[np.int32] = here[work.end[here] > work.start[here]].astype(np.int32)
+        lasting: Int32s = here[work.end[here] > work.start[here]].astype(np.int32)
         device, stream = int(work.device[place]), int(streams[place])
         every = whole_window(ran, steps)
         window = every if by_stream else window_of(view, device, ran, steps)  # other streams do not hold this one
@@ -136,7 +136,7 @@ def gaps(view: Scope, *, by_stream: bool) -> Gaps:
     )
 
 
-def activity(trace: Trace, track: NDArray[np.int32], windows: Intervals) -> NDArray[np.int64]:
+def activity(trace: Trace, track: Int32s, windows: Intervals) -> Int64s:
     """What a thread did in each window, exclusively: int64 [windows, activities], ns; a row sums to its window.
 
     track: int32 [windows], the track of the thread.
@@ -159,7 +159,7 @@ def activity(trace: Trace, track: NDArray[np.int32], windows: Intervals) -> NDAr
 
 
 @derived
-def _activities(trace: Trace) -> NDArray[np.int8]:
+def _activities(trace: Trace) -> Int8s:
     """The place in ACTIVITIES of each event, −1 for what is none of them: int8 [events]."""
     place = {name: number for number, name in enumerate(ACTIVITIES)}
     kind, call = trace.kind, call_kinds(trace)
@@ -175,7 +175,7 @@ def _activities(trace: Trace) -> NDArray[np.int8]:
     return found
 
 
-def _follows(view: Scope, ended_by: NDArray[np.int32], start: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _follows(view: Scope, ended_by: Int32s, start: Int64s) -> Bools:
     """Whether some work on the stream of the work that ends each gap ended when the gap began."""
     work = view.device_work
     same = np.zeros(len(ended_by), np.bool_)

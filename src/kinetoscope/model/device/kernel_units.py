@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int8s
 from kinetoscope.model.device.tensor_cores import MatrixUnit, matrix_unit
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace.derived import derived
@@ -17,7 +17,7 @@ YES, NO, UNKNOWN = (ANSWERS.index(answer) for answer in ("yes", "no", "unknown")
 
 
 @derived
-def kernel_units(trace: Trace) -> NDArray[np.int8]:
+def kernel_units(trace: Trace) -> Int8s:
     """What the name of each piece of device work tells, a place in `ANSWERS`: int8 [work]."""
     names = trace.name[device_work(trace).rows]
     codes, places = np.unique(names, return_inverse=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
@@ -42,18 +42,18 @@ class Launches:
         busy: int64 [launches], time in which any of what it launched ran, ns.
     """
 
-    rows: NDArray[np.int32]
-    work: NDArray[np.int32]
-    offsets: NDArray[np.int64]
-    first: NDArray[np.int32]
-    delay: NDArray[np.int64]
-    busy: NDArray[np.int64]
+    rows: Int32s
+    work: Int32s
+    offsets: Int64s
+    first: Int32s
+    delay: Int64s
+    busy: Int64s
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
-    def pieces(self) -> NDArray[np.int64]:
+    def pieces(self) -> Int64s:
         """How many pieces of device work each launched: int64 [launches]."""
         return np.diff(self.offsets)
 
@@ -79,7 +79,7 @@ def launches(trace: Trace) -> Launches:
     return Launches(rows, linked, offsets, first, delay, _busy(work, linked, place, len(rows)))
 
 
-def selected(view: Scope, found: Launches) -> NDArray[np.bool_]:
+def selected(view: Scope, found: Launches) -> Bools:
     """Which launch calls are selected: those that start in the range of time; places of their first work: bool."""
     chosen = view.host[found.rows]
     work = view.device_work
@@ -106,21 +106,21 @@ def capturing(trace: Trace) -> Intervals:
 
 
 @derived
-def captured(trace: Trace) -> NDArray[np.bool_]:
+def captured(trace: Trace) -> Bools:
     """Which calls became part of a graph instead of launching work: bool [events]."""
     silent = np.zeros(len(trace), np.bool_)
     silent[_silent(trace)] = True
     return silent & while_capturing(trace)
 
 
-def while_capturing(trace: Trace) -> NDArray[np.bool_]:
+def while_capturing(trace: Trace) -> Bools:
     """Which events begin while a graph is captured: bool [events]."""
     windows = capturing(trace)
     place = np.searchsorted(windows.start, trace.start, side="right") - 1
     return np.asarray((place >= 0) & (trace.start < np.append(windows.end, 0)[place]))
 
 
-def _silent(trace: Trace) -> NDArray[np.int32]:
+def _silent(trace: Trace) -> Int32s:
     """Calls whose name says that they launch, while nothing that they launched was recorded."""
     launching = np.isin(call_kinds(trace), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
     launch = device_work(trace).launch
@@ -128,7 +128,7 @@ def _silent(trace: Trace) -> NDArray[np.int32]:
     return np.flatnonzero(launching).astype(np.int32)
 
 
-def _without_work(trace: Trace, work: DeviceWork) -> NDArray[np.int32]:
+def _without_work(trace: Trace, work: DeviceWork) -> Int32s:
     """Calls that launch, while nothing that they launched was recorded.
 
     Calls with the correlation id of one that launched something are left out: drivers record a call in a call.
@@ -140,14 +140,14 @@ def _without_work(trace: Trace, work: DeviceWork) -> NDArray[np.int32]:
     return calls[(ids <= 0) | ~np.isin(ids, arguments.integers(trace, "correlation", used))]
 
 
-def _busy(work: DeviceWork, linked: NDArray[np.int32], place: NDArray[np.int32], launches: int) -> NDArray[np.int64]:
+def _busy(work: DeviceWork, linked: Int32s, place: Int32s, launches: int) -> Int64s:
     """Length of the union of what each call launched: of one piece its duration."""
     alone = np.full(launches, -1, np.int32)
     each = np.arange(launches, dtype=np.int32)
     return charge(work.start[linked], work.end[linked], place, alone, each, launches, climb=False).covered
 
 
-def said_of(view: Scope, found: Launches, chosen: NDArray[np.int64]) -> list[str]:
+def said_of(view: Scope, found: Launches, chosen: Int64s) -> list[str]:
     """What must be said of the calls chosen, and of device work that none of them launched."""
     work, trace = view.device_work, view.trace
     notes = []

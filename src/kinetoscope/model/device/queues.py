@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, group_in_order
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.device.launches import captured
@@ -35,11 +35,11 @@ class Queues:
         notes: what must be said about them.
     """
 
-    device: NDArray[np.int64]
-    stream: NDArray[np.int64]
-    queue: NDArray[np.int32]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
+    device: Int64s
+    stream: Int64s
+    queue: Int32s
+    start: Int64s
+    end: Int64s
     clip: tuple[int, int] | None
     notes: tuple[str, ...]
 

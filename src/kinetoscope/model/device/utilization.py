@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.algorithms.intervals.sweeps import integrals, overlaps, sum_open
 from kinetoscope.model.device.busy import counted
@@ -14,8 +14,6 @@ from kinetoscope.model.device.kernel_units import UNKNOWN, YES, kernel_units
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind
-
-Float64s = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -29,12 +27,12 @@ class Kernels:
         matrix, unknown: bool [kernels], computes on a matrix unit; its name does not tell.
     """
 
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    blocks: Float64s
-    occupancy: Float64s
-    matrix: NDArray[np.bool_]
-    unknown: NDArray[np.bool_]
+    start: Int64s
+    end: Int64s
+    blocks: Floats
+    occupancy: Floats
+    matrix: Bools
+    unknown: Bools
 
     def __len__(self) -> int:
         return len(self.start)
@@ -53,13 +51,13 @@ class Use:
         matrix, unknown: int64 [windows], `time` of those kernels, ns.
     """
 
-    busy: NDArray[np.int64]
-    time: NDArray[np.int64]
-    filled: Float64s
-    occupied: Float64s
-    occupancy_time: NDArray[np.int64]
-    matrix: NDArray[np.int64]
-    unknown: NDArray[np.int64]
+    busy: Int64s
+    time: Int64s
+    filled: Floats
+    occupied: Floats
+    occupancy_time: Int64s
+    matrix: Int64s
+    unknown: Int64s
 
 
 def kernels_of(view: Scope, device: int) -> Kernels:
@@ -80,10 +78,10 @@ def use_of(kernels: Kernels, windows: Intervals) -> Use:
     edges = np.stack([windows.start, windows.end], axis=1).ravel()
     every = np.ones(len(kernels), np.bool_)
 
-    def time(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def time(chosen: Bools) -> Int64s:
         return overlaps(kernels.start[chosen], kernels.end[chosen], edges)[::2]
 
-    def weighted(weight: Float64s, most: float) -> Float64s:
+    def weighted(weight: Floats, most: float) -> Floats:
         # Beyond 1 blocks make no difference, and sums of smaller numbers are finer.
         known = np.where(np.isnan(weight), 0.0, np.minimum(weight, 1.0))
         curve = sum_open(np.zeros(len(kernels), np.int32), kernels.start, kernels.end, known)

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.joining import match_first
+from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.grouping import group, match_first
 from kinetoscope.algorithms.trees import tree
 from kinetoscope.algorithms.trees.tree import NO_ROW
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
@@ -38,7 +38,7 @@ class BackwardLinks:
         by_flow: how many rest on flow events; the others rest on sequence numbers.
     """
 
-    forward: NDArray[np.int32]
+    forward: Int32s
     by_flow: int
 
 
@@ -60,7 +60,7 @@ def backward_links(trace: Trace) -> BackwardLinks:
 
 
 @derived
-def belongs_to(trace: Trace) -> NDArray[np.int32]:
+def belongs_to(trace: Trace) -> Int32s:
     """What each call belongs to: int32 [events], −1 for nothing. It began no later.
 
     That is the call around it, but for the backward pass: what runs backwards belongs to the operator of the forward
@@ -72,7 +72,7 @@ def belongs_to(trace: Trace) -> NDArray[np.int32]:
 
 
 @derived
-def by_start(trace: Trace) -> NDArray[np.int32]:
+def by_start(trace: Trace) -> Int32s:
     """The rows of the call tree so that each comes after what it belongs to: int32 [members]."""
     order = call_tree(trace).order
     return order[np.argsort(trace.start[order], kind="stable")]
@@ -81,7 +81,7 @@ def by_start(trace: Trace) -> NDArray[np.int32]:
 # --- flows
 
 
-def _flows(trace: Trace) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _flows(trace: Trace) -> tuple[Int32s, Int32s]:
     """The operators at both ends of each flow."""
     starts = np.flatnonzero(rows_named(trace, _FLOWS.__contains__, EventKind.FLOW_START, holding=_FLOWS))
     ends = np.flatnonzero(rows_named(trace, _FLOWS.__contains__, EventKind.FLOW_END, holding=_FLOWS))
@@ -93,9 +93,7 @@ def _flows(trace: Trace) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     return first[good], last[good]
 
 
-def _numbered(
-    trace: Trace, ends: NDArray[np.int64], starts: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _numbered(trace: Trace, ends: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
     """Numbers for the ids of flows, equal where the ids are; an id is a number or a text."""
     rows = np.concatenate([ends, starts]).astype(np.int32)
     slots, kinds = trace.shapes.find(trace.strings.code(_FLOW_ID), level=0)
@@ -107,7 +105,7 @@ def _numbered(
     return codes[: len(ends)], codes[len(ends) :]
 
 
-def _op_at(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+def _op_at(trace: Trace, rows: Int64s) -> Int32s:
     """The innermost operator that runs on the thread of each event at its time, −1 for none."""
     calls = call_tree(trace)
     around = tree.enclosing(
@@ -133,16 +131,16 @@ class _Numbered:
         rows, track: int32 [ops]. sequence: int64 [ops]. thread: int64 [ops], the forward thread; 0 in the forward pass.
     """
 
-    rows: NDArray[np.int32]
-    track: NDArray[np.int32]
-    sequence: NDArray[np.int64]
-    thread: NDArray[np.int64]
+    rows: Int32s
+    track: Int32s
+    sequence: Int64s
+    thread: Int64s
 
     def where(self, chosen: NDArray[Any]) -> _Numbered:
         return _Numbered(self.rows[chosen], self.track[chosen], self.sequence[chosen], self.thread[chosen])
 
 
-def _by_sequence(trace: Trace, linked: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _by_sequence(trace: Trace, linked: Int32s) -> tuple[Int32s, Int32s]:
     """Operators of the backward pass, and the one of the forward pass of the same sequence number."""
     rows = trace.rows(EventKind.HOST_OP)
     rows = rows[call_tree(trace).depth[rows] >= 0]
@@ -160,9 +158,7 @@ def _by_sequence(trace: Trace, linked: NDArray[np.int32]) -> tuple[NDArray[np.in
     return last[earlier], first[earlier]
 
 
-def _forward_tracks(
-    trace: Trace, forward: _Numbered, backward: _Numbered, linked: NDArray[np.int32]
-) -> NDArray[np.int64]:
+def _forward_tracks(trace: Trace, forward: _Numbered, backward: _Numbered, linked: Int32s) -> Int64s:
     """The track of the forward thread of each operator of the backward pass, −1 if unknown: int64 [backward].
 
     Torch numbers threads in its own way, and nothing in a file says how. A thread is where most of its flows begin; if

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.intervals import innermost
 from kinetoscope.algorithms.trees.tree import NO_ROW
 from kinetoscope.model.execution.autograd import backward_links
@@ -22,9 +22,6 @@ from kinetoscope.model.execution.call_tree import call_tree, main_thread
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,7 @@ def _threads(trace: Trace) -> Iterator[tuple[int, int]]:
             yield thread, other
 
 
-def _between(trace: Trace, thread: int, other: int) -> NDArray[np.int64]:
+def _between(trace: Trace, thread: int, other: int) -> Int64s:
     """The handovers between two threads: rows of thread, other, begin, end, inside, first and last."""
     calls, time = call_tree(trace), host_time(trace)
     rows = calls.order[calls.offsets[other] : calls.offsets[other + 1]]

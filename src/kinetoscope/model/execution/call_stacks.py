@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.prefixes import Prefixes, prefix_tree
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import belongs_to, by_start
@@ -55,7 +55,7 @@ class CallStacks:
         texts: the frames of each stack, the outermost first, parted by semicolons.
     """
 
-    code: NDArray[np.int32]
+    code: Int32s
     texts: tuple[str, ...]
 
 
@@ -80,7 +80,7 @@ def call_stacks(trace: Trace, python: bool = False, in_forward: bool = False) ->
     return CallStacks(code, tuple(number)[1:])
 
 
-def _spelled(trace: Trace, rows: NDArray[np.int32], around: NDArray[np.int32]) -> NDArray[np.int64]:
+def _spelled(trace: Trace, rows: Int32s, around: Int32s) -> Int64s:
     """The string code of the argument of each row: its own, else that of the nearest call around it that has one.
 
     A call inside Python calls has those for a stack, and nothing from beyond.
@@ -99,14 +99,14 @@ def _spelled(trace: Trace, rows: NDArray[np.int32], around: NDArray[np.int32]) -
     return np.where((source >= 0) & ((trace.kind[source] != EventKind.PYTHON) | (source == rows)), own[source], -1)
 
 
-def _rebuilt(trace: Trace, rows: NDArray[np.int32], around: NDArray[np.int32]) -> tuple[NDArray[np.int32], Prefixes]:
+def _rebuilt(trace: Trace, rows: Int32s, around: Int32s) -> tuple[Int32s, Prefixes]:
     """The node of the Python calls around each row, −1 for none, and the tree of those."""
     is_frame = trace.kind == EventKind.PYTHON
     found = prefix_tree(by_start(trace), around, np.where(is_frame, trace.name, np.int32(-1)))
     return np.where(around[rows] >= 0, found.node[around[rows]], np.int32(-1)), found
 
 
-def _texts(trace: Trace, frames: Prefixes, keys: NDArray[np.int64]) -> Iterator[str]:
+def _texts(trace: Trace, frames: Prefixes, keys: Int64s) -> Iterator[str]:
     """The text of each key: of strings as they are spelled, then of nodes, by their paths."""
     strings = len(trace.strings)
     for key in keys[keys < strings].tolist():
@@ -119,9 +119,9 @@ def _texts(trace: Trace, frames: Prefixes, keys: NDArray[np.int64]) -> Iterator[
             yield SEPARATOR.join([names[k] for k in place[path].tolist()])
 
 
-def _paths(parent: NDArray[np.int32], nodes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+def _paths(parent: Int32s, nodes: Int64s) -> Iterator[Int64s]:
     """Of each node those from the root to it, or the innermost of them: a step up for all nodes at a time."""
-    levels: list[NDArray[np.int64]] = []
+    levels: list[Int64s] = []
     while (nodes >= 0).any() and len(levels) < DEEPEST:
         levels.append(nodes)
         nodes = np.where(nodes >= 0, parent[nodes], -1)

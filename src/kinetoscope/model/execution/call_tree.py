@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.algorithms import ordering
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.intervals.ownership import owned
 from kinetoscope.algorithms.trees import tree
 from kinetoscope.model.trace.derived import derived
@@ -50,12 +50,12 @@ class CallTree:
         partial: how many calls overlap another one without lying inside it.
     """
 
-    member: NDArray[np.bool_]
-    order: NDArray[np.int32]
-    offsets: NDArray[np.int64]
-    parent: NDArray[np.int32]
-    depth: NDArray[np.int32]
-    until: NDArray[np.int64]
+    member: Bools
+    order: Int32s
+    offsets: Int64s
+    parent: Int32s
+    depth: Int32s
+    until: Int64s
     partial: int
 
 
@@ -74,7 +74,7 @@ def call_tree(trace: Trace) -> CallTree:
     return CallTree(member, order, offsets, *nested)
 
 
-def _ends(trace: Trace, order: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def _ends(trace: Trace, order: Int32s, offsets: Int64s) -> Int64s:
     """The end of each call, that of a Python call no later than its caller's: if so, its return was not recorded."""
     is_frame = trace.kind[order] == EventKind.PYTHON
     frames, bounds = order[is_frame], np.concatenate([[0], np.cumsum(is_frame)])[offsets]
@@ -82,38 +82,38 @@ def _ends(trace: Trace, order: NDArray[np.int32], offsets: NDArray[np.int64]) ->
 
 
 @derived
-def is_asynchronous(trace: Trace) -> NDArray[np.bool_]:
+def is_asynchronous(trace: Trace) -> Bools:
     """Which annotations only begin on the thread that they are recorded on: bool [events]."""
     return rows_named(trace, lambda name: name.startswith(ASYNCHRONOUS), EventKind.ANNOTATION, holding=ASYNCHRONOUS)
 
 
 @derived
-def enclosing_op(trace: Trace) -> NDArray[np.int32]:
+def enclosing_op(trace: Trace) -> Int32s:
     """The operator that each event is, or is called by: int32 [events], −1 for none."""
     return tree.ancestor(call_tree(trace).parent, trace.kind == EventKind.HOST_OP)
 
 
 @derived
-def enclosing_annotation(trace: Trace) -> NDArray[np.int32]:
+def enclosing_annotation(trace: Trace) -> Int32s:
     """The innermost annotation that each event is, or lies in: int32 [events], −1 for none."""
     return tree.ancestor(call_tree(trace).parent, trace.kind == EventKind.ANNOTATION)
 
 
 @derived
-def enclosing_frame(trace: Trace) -> NDArray[np.int32]:
+def enclosing_frame(trace: Trace) -> Int32s:
     """The Python call that each event is, or is called by: int32 [events], −1 for none."""
     return tree.ancestor(call_tree(trace).parent, trace.kind == EventKind.PYTHON)
 
 
 @derived
-def enclosing_module(trace: Trace) -> NDArray[np.int32]:
+def enclosing_module(trace: Trace) -> Int32s:
     """The call of a module's forward that each event is, or is called by: int32 [events], −1 for none."""
     modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
     return tree.ancestor(call_tree(trace).parent, modules)
 
 
 @derived
-def whole_parent(trace: Trace) -> NDArray[np.int32]:
+def whole_parent(trace: Trace) -> Int32s:
     """The innermost call that each call lies in as a whole: int32 [events], −1 for none.
 
     That is the parent of torch's `key_averages`, whose self times are durations less those of the children.
@@ -125,14 +125,14 @@ def whole_parent(trace: Trace) -> NDArray[np.int32]:
 
 
 @derived
-def self_times(trace: Trace) -> NDArray[np.int64]:
+def self_times(trace: Trace) -> Int64s:
     """Duration of each call less that of the calls directly inside it, ns: int64 [events], 0 where it takes no part."""
     calls = call_tree(trace)
     duration = np.where(calls.member, np.maximum(trace.end - trace.start, 0), 0)
     return duration - tree.children_sum(duration, whole_parent(trace))
 
 
-def owned_times(trace: Trace, shown: NDArray[np.bool_], window: tuple[int, int] | None = None) -> NDArray[np.int64]:
+def owned_times(trace: Trace, shown: Bools, window: tuple[int, int] | None = None) -> Int64s:
     """Time in which each call is, of those `shown` (bool [events]) that run, the one that began last: int64 [events].
 
     Over the calls of a thread it sums to the time in which any of them runs.

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.trees.tree import NO_ROW, ancestor
 from kinetoscope.model.execution.call_tree import call_tree, is_asynchronous, whole_parent
 from kinetoscope.model.execution.device_work import DeviceWork
@@ -38,11 +38,11 @@ class Calls:
         asynchronous: bool [events], those shown that have no inside: they end on another thread (see `calltree`).
     """
 
-    shown: NDArray[np.bool_]
-    around: NDArray[np.int32]
-    parent: NDArray[np.int32]
-    whole_parent: NDArray[np.int32]
-    asynchronous: NDArray[np.bool_]
+    shown: Bools
+    around: Int32s
+    parent: Int32s
+    whole_parent: Int32s
+    asynchronous: Bools
 
 
 @derived
@@ -51,7 +51,7 @@ def calls(trace: Trace, *hidden: EventKind) -> Calls:
     return calls_among(trace, ~np.isin(trace.kind, hidden))
 
 
-def calls_among(trace: Trace, asked: NDArray[np.bool_]) -> Calls:
+def calls_among(trace: Trace, asked: Bools) -> Calls:
     """Of the events asked for (bool [events]) the calls, but those that repeat the call around them."""
     tree = call_tree(trace)
     nested = tree.member & ~is_repeat(trace) & asked
@@ -61,14 +61,14 @@ def calls_among(trace: Trace, asked: NDArray[np.bool_]) -> Calls:
     return Calls(nested | asynchronous, around, parent, whole, asynchronous)
 
 
-def _among(parent: NDArray[np.int32], shown: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _among(parent: Int32s, shown: Bools) -> tuple[Int32s, Int32s]:
     """Of the calls shown the nearest that each event is or lies in, and for each call shown the nearest around it."""
     around = ancestor(parent, shown)
     return around, np.where(shown & (parent >= 0), around[parent], np.int32(NO_ROW))
 
 
 @derived
-def is_repeat(trace: Trace) -> NDArray[np.bool_]:
+def is_repeat(trace: Trace) -> Bools:
     """Which calls are the only call inside a call of the same name: bool [events].
 
     Torch records some calls twice, and its tables leave the inner one out. Leaving out a chain of them one by one comes
@@ -88,7 +88,7 @@ def is_repeat(trace: Trace) -> NDArray[np.bool_]:
     return found
 
 
-def is_outside_calls(trace: Trace, found: Calls, time: NDArray[np.int64]) -> NDArray[np.bool_]:
+def is_outside_calls(trace: Trace, found: Calls, time: Int64s) -> Bools:
     """At which times no call that is shown runs on any thread, its last instant included: bool [times]."""
     outermost = found.shown & (found.whole_parent < 0)
     start, end = np.sort(trace.start[outermost]), np.sort(trace.end[outermost])
@@ -99,7 +99,7 @@ def is_outside_calls(trace: Trace, found: Calls, time: NDArray[np.int64]) -> NDA
 # --- device work
 
 
-def launching_calls(found: Calls, work: DeviceWork) -> NDArray[np.int32]:
+def launching_calls(found: Calls, work: DeviceWork) -> Int32s:
     """The innermost shown call in which each piece of device work was launched: int32 [work], −1 for none.
 
     Where the launch was not recorded, it is that of the operator that the work belongs to.
@@ -108,7 +108,7 @@ def launching_calls(found: Calls, work: DeviceWork) -> NDArray[np.int32]:
     return np.where(event >= 0, found.around[event], np.int32(NO_ROW))
 
 
-def past_runtime(trace: Trace, found: Calls, row: NDArray[np.int32]) -> NDArray[np.int32]:
+def past_runtime(trace: Trace, found: Calls, row: Int32s) -> Int32s:
     """For each row that is a call of the runtime the call that makes it; the row itself where it stands in no other."""
     own = row.copy()
     while (runtime := (own >= 0) & (trace.kind[own] == EventKind.RUNTIME)).any():
@@ -132,7 +132,7 @@ def call_name(text: str, kind: int) -> str:
 
 
 @derived
-def call_names(trace: Trace) -> NDArray[np.int32]:
+def call_names(trace: Trace) -> Int32s:
     """A code for the name of each event: int32 [events], −1 for none; events of one `call_name` have one code."""
     names = trace.name
     if trace.strings.has_synonyms:
@@ -146,7 +146,7 @@ def call_names(trace: Trace) -> NDArray[np.int32]:
     return names
 
 
-def names_of_calls(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
+def names_of_calls(trace: Trace, rows: Int32s) -> pl.Series:
     """The names of calls as tables know them (see `call_name`), null for row −1."""
     # One text may name an operator and an annotation, and only the operator loses its overload.
     kinds = len(EventKind)
@@ -156,11 +156,11 @@ def names_of_calls(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
     )
 
 
-def _renamed(trace: Trace, kind: EventKind) -> NDArray[np.bool_]:
+def _renamed(trace: Trace, kind: EventKind) -> Bools:
     return rows_named(trace, lambda text: call_name(text, kind) != text, kind)
 
 
-def _merged(trace: Trace, names: NDArray[np.int32], kind: EventKind, chosen: dict[str, int]) -> NDArray[np.int32]:
+def _merged(trace: Trace, names: Int32s, kind: EventKind, chosen: dict[str, int]) -> Int32s:
     """The code that stands for each: int32 [names]. `chosen` are those that stand for a name, and gets the new ones."""
     distinct, place = np.unique(names, return_inverse=True)
     codes = np.empty(len(distinct), np.int32)

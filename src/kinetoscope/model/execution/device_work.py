@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinetoscope.algorithms.joining import match_first
-from kinetoscope.algorithms.membership import any_of
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, any_of
+from kinetoscope.algorithms.grouping import match_first
 from kinetoscope.model.execution.call_tree import enclosing_op
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.classes import is_device_work
@@ -47,24 +46,24 @@ class DeviceWork:
         op: int32 [work], row of the operator that it was launched for, −1 if unknown.
     """
 
-    rows: NDArray[np.int32]
-    kind: NDArray[np.int8]
-    device: NDArray[np.int64]
-    stream: NDArray[np.int64]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    launch: NDArray[np.int32]
-    op: NDArray[np.int32]
+    rows: Int32s
+    kind: Int8s
+    device: Int64s
+    stream: Int64s
+    start: Int64s
+    end: Int64s
+    launch: Int32s
+    op: Int32s
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
-    def duration(self) -> NDArray[np.int64]:
+    def duration(self) -> Int64s:
         """Duration of each, ns: int64 [work]."""
         return self.end - self.start
 
-    def of(self, *kinds: WorkKind) -> NDArray[np.bool_]:
+    def of(self, *kinds: WorkKind) -> Bools:
         """Which are of these kinds: bool [work]."""
         return any_of(self.kind, kinds)
 
@@ -90,7 +89,7 @@ def device_work(trace: Trace) -> DeviceWork:
     )
 
 
-def _launches(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+def _launches(trace: Trace, rows: Int32s) -> Int32s:
     calls = np.flatnonzero(trace.kind == EventKind.RUNTIME).astype(np.int32)
     wanted = arguments.integers(trace, "correlation", rows)
     ids = arguments.integers(trace, "correlation", calls)
@@ -101,7 +100,7 @@ def _launches(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.where((found >= 0) & (wanted > 0), calls[found], -1).astype(np.int32)
 
 
-def _ops_by_external_id(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+def _ops_by_external_id(trace: Trace, rows: Int32s) -> Int32s:
     ops = trace.rows(EventKind.HOST_OP)
     wanted = arguments.integers(trace, "external_id", rows)
     given = wanted > 0
@@ -112,7 +111,7 @@ def _ops_by_external_id(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int
     return np.where((found >= 0) & given, ops[found], -1).astype(np.int32)
 
 
-def _work_kinds(trace: Trace, rows: NDArray[np.int32], op: NDArray[np.int32]) -> NDArray[np.int8]:
+def _work_kinds(trace: Trace, rows: Int32s, op: Int32s) -> Int8s:
     kinds = np.full(len(rows), WorkKind.COMPUTATION, np.int8)
     names = trace.name[rows]
     op_names = np.where(op >= 0, trace.name[op], -1)
@@ -127,16 +126,14 @@ def _work_kinds(trace: Trace, rows: NDArray[np.int32], op: NDArray[np.int32]) ->
     return kinds
 
 
-def _matching(
-    trace: Trace, names: NDArray[np.int32], words: tuple[str, ...], match: Callable[[str], object]
-) -> list[int]:
+def _matching(trace: Trace, names: Int32s, words: tuple[str, ...], match: Callable[[str], object]) -> list[int]:
     """Which of some names match; only those that hold one of the words are tried."""
     likely = np.unique(names[names >= 0])
     likely = likely[trace.strings.holding(words)[likely]]
     return [code for code in likely.tolist() if match(trace.strings.glance(code))]
 
 
-def _identity(trace: Trace, rows: NDArray[np.int32], name: str, of_track: NDArray[np.int64]) -> NDArray[np.int64]:
+def _identity(trace: Trace, rows: Int32s, name: str, of_track: Int64s) -> Int64s:
     """The argument of this name; where it is missing, the number that the track has instead."""
     given = arguments.integers(trace, name, rows)
     return np.where(given >= 0, given, of_track[trace.track[rows]] if len(of_track) else given)

@@ -12,8 +12,8 @@ from enum import IntEnum
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.work_before import LAUNCH_LATENCY
 from kinetoscope.model.trace.derived import derived
@@ -84,7 +84,7 @@ def call_kind(name: str) -> CallKind:
 
 
 @derived
-def call_kinds(trace: Trace) -> NDArray[np.int8]:
+def call_kinds(trace: Trace) -> Int8s:
     """The `CallKind` of each event, OTHER for what is no call of the runtime: int8 [events].
 
     A call that queues a copy by its name makes the host wait for it, if the copy touches pageable memory and begins
@@ -100,7 +100,7 @@ def call_kinds(trace: Trace) -> NDArray[np.int8]:
     return result
 
 
-def reached_by(trace: Trace, calls: NDArray[np.int32]) -> NDArray[np.int64]:
+def reached_by(trace: Trace, calls: Int32s) -> Int64s:
     """When an idle device begins with what each of some calls launches, at the latest, ns: int64 [calls].
 
     What passes after that until the work begins is no launching: the device was not idle, or something held the work.
@@ -109,7 +109,7 @@ def reached_by(trace: Trace, calls: NDArray[np.int32]) -> NDArray[np.int64]:
     return np.where(waits, trace.start[calls], np.maximum(trace.end[calls], trace.start[calls])) + LAUNCH_LATENCY
 
 
-def _blocked(trace: Trace, queues: NDArray[np.bool_]) -> NDArray[np.int32]:
+def _blocked(trace: Trace, queues: Bools) -> Int32s:
     """Calls that queue a copy, and make the host wait for it."""
     work = device_work(trace)
     copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
@@ -121,5 +121,5 @@ def _blocked(trace: Trace, queues: NDArray[np.bool_]) -> NDArray[np.int32]:
     return call[begun | (lasting & (trace.end[call] >= work.end[copies]))]
 
 
-def _named(trace: Trace, *words: str) -> NDArray[np.bool_]:
+def _named(trace: Trace, *words: str) -> Bools:
     return rows_named(trace, lambda name: any(word in name for word in words), EventKind.MEMCPY, holding=words)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.execution.streams import NOTHING, launch_times, stream_order, streams
@@ -22,10 +22,6 @@ from kinetoscope.model.execution.synchronization import calls_of, sync_rows
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _STREAM_WAIT: Final = "Stream Wait Event"
 _NEVER: Final = np.iinfo(np.int64).min

@@ -8,12 +8,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
 
 NOTHING: Final = -1
 

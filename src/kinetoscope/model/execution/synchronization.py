@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinetoscope.algorithms.joining import match_first
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.grouping import match_first
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import whole_parent
 from kinetoscope.model.execution.device_work import device_work
@@ -26,10 +26,6 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC = "Stream Sync", "Event Sync", "Context Sync"
 _NO_STREAM: Final = (1 << 32) - 1

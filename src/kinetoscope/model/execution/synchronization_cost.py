@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.streams import NOTHING, launch_times
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
-
-Int64s = NDArray[np.int64]
 
 _NEVER: Final = np.iinfo(np.int64).min
 
@@ -52,7 +50,7 @@ def _busy_until(work: DeviceWork, device: int) -> Int64s:
     return until
 
 
-def _shared(key: NDArray[np.int64], room: Int64s, wanted: Int64s) -> Int64s:
+def _shared(key: Int64s, room: Int64s, wanted: Int64s) -> Int64s:
     """What each gets of the room of the first of its run of equal keys, in order."""
     if not len(key):
         return wanted

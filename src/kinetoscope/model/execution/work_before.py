@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
@@ -37,8 +37,8 @@ class WorkBefore:
     """
 
     begin: int
-    device: NDArray[np.int64]
-    until: NDArray[np.int64]
+    device: Int64s
+    until: Int64s
 
     @property
     def end(self) -> int:
@@ -93,7 +93,7 @@ def _held(trace: Trace, work: DeviceWork, begin: int) -> Iterator[tuple[int, int
             yield device, max(until)
 
 
-def _waited(trace: Trace, work: DeviceWork, here: NDArray[np.int64], first: int, begin: int) -> bool:
+def _waited(trace: Trace, work: DeviceWork, here: Int64s, first: int, begin: int) -> bool:
     """Did the first work of a stream, one of `here`, wait for work from before the recording?"""
     place = here[first]
     call = int(work.launch[place])

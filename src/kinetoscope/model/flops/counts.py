@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Floats, Int32s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.trees.tree import ancestor, subtree_sum
 from kinetoscope.model.execution.call_tree import call_tree
@@ -61,17 +61,17 @@ class FlopCounts:
             needs, and no counted call around them.
     """
 
-    rows: NDArray[np.int32]
-    variant: NDArray[np.int32]
+    rows: Int32s
+    variant: Int32s
     variants: tuple[Variant, ...]
-    call: NDArray[np.int32]
-    uncounted: NDArray[np.int32]
+    call: Int32s
+    uncounted: Int32s
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
-    def flop(self) -> NDArray[np.float64]:
+    def flop(self) -> Floats:
         """Floating-point operations of each call: float64 [calls]; exact up to 2⁵³."""
         each = np.array([variant.flop for variant in self.variants], np.float64)
         return each[self.variant] if len(each) else np.zeros(0)
@@ -102,7 +102,7 @@ def flop_counts(trace: Trace) -> FlopCounts:
     return FlopCounts(counted, variant.astype(np.int32), tuple(kept), call, missed)
 
 
-def _candidates(trace: Trace) -> NDArray[np.int32]:
+def _candidates(trace: Trace) -> Int32s:
     """Rows of the calls of operators that have a formula."""
     ops = trace.rows(EventKind.HOST_OP)
     ops = ops[call_tree(trace).member[ops]]
@@ -132,14 +132,14 @@ def _of_type(name: str, dims: int, kind: ElementType | None, found: Cost) -> Var
     return Variant(name, dims, kind, flop, float(found.elements * kind.bytes) if kind else None)
 
 
-def _around(events: int, parent: NDArray[np.int32], rows: NDArray[np.int32]) -> NDArray[np.int32]:
+def _around(events: int, parent: Int32s, rows: Int32s) -> Int32s:
     """The nearest of some rows that each event is or lies in: int32 [events], −1 for none."""
     wanted = np.zeros(events, np.bool_)
     wanted[rows] = True
     return ancestor(parent, wanted)
 
 
-def _holds(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+def _holds(trace: Trace, rows: Int32s) -> Bools:
     """Which events have one of some rows anywhere inside them: bool [events]."""
     calls = call_tree(trace)
     mark = np.zeros(len(trace), np.int64)

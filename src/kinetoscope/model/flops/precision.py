@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int8s, Int32s
 from kinetoscope.algorithms.grouping import reduce_by
 from kinetoscope.model.device.peaks import PRECISIONS
 from kinetoscope.model.device.tensor_cores import matrix_unit
@@ -24,7 +24,7 @@ TF32: Final = PRECISIONS.index("tf32")
 _TF32: Final = re.compile(r"tf32|xf32", re.IGNORECASE)
 
 
-def precisions(trace: Trace, counts: FlopCounts, *, amd: bool) -> NDArray[np.int8]:
+def precisions(trace: Trace, counts: FlopCounts, *, amd: bool) -> Int8s:
     """What each counted call was computed in: int8 [calls], places in `device_peaks.PRECISIONS`, UNTOLD: nothing tells.
 
     FP32 may be computed in TF32, if the user allows it. Matrix units take FP32 as TF32 on NVIDIA's devices, and as such
@@ -47,7 +47,7 @@ def precisions(trace: Trace, counts: FlopCounts, *, amd: bool) -> NDArray[np.int
     return np.where(told | ~is_fp32, result, agreed[counts.variant]).astype(np.int8) if len(agreed) else result
 
 
-def longest_kernels(counts: FlopCounts, work: DeviceWork) -> NDArray[np.int32]:
+def longest_kernels(counts: FlopCounts, work: DeviceWork) -> Int32s:
     """The longest computation kernel of each counted call: int32 [calls], places in `work`, −1 for none."""
     chosen = np.flatnonzero((counts.call >= 0) & work.of(WorkKind.COMPUTATION))
     order = chosen[np.lexsort((-chosen, work.duration[chosen]))]
@@ -60,7 +60,7 @@ def _precision(kind: ElementType | None) -> int:
     return PRECISIONS.index(kind.precision) if kind is not None and kind.precision else UNTOLD
 
 
-def _said(trace: Trace, names: NDArray[np.int32], *, amd: bool) -> NDArray[np.int8]:
+def _said(trace: Trace, names: Int32s, *, amd: bool) -> Int8s:
     """What the names of kernels of FP32 say: int8, one for each."""
     distinct, places = np.unique(names, return_inverse=True)
     return np.array([_of_kernel(label, amd=amd) for label in trace.strings.labels(distinct.tolist())], np.int8)[places]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.device.peaks import PRECISIONS, Lookup, peak_of
@@ -37,31 +37,31 @@ class FlopRates:
     """
 
     counts: FlopCounts
-    place: NDArray[np.int64]
-    flop: NDArray[np.float64]
-    precision: NDArray[np.int8]
-    ran: NDArray[np.bool_]
-    device: NDArray[np.int64]
-    device_time: NDArray[np.int64]
-    peak: NDArray[np.float64]
+    place: Int64s
+    flop: Floats
+    precision: Int8s
+    ran: Bools
+    device: Int64s
+    device_time: Int64s
+    peak: Floats
     devices: int
-    work: NDArray[np.bool_]
+    work: Bools
 
     def __len__(self) -> int:
         return len(self.place)
 
     @property
-    def rows(self) -> NDArray[np.int32]:
+    def rows(self) -> Int32s:
         """Their rows: int32 [calls]."""
         return self.counts.rows[self.place]
 
     @property
-    def variant(self) -> NDArray[np.int32]:
+    def variant(self) -> Int32s:
         """Places in the variants of `counts`: int32 [calls]."""
         return self.counts.variant[self.place]
 
     @property
-    def ideal(self) -> NDArray[np.float64]:
+    def ideal(self) -> Floats:
         """The time that each would take at the peak, ns: float64 [calls]; 0 for those that did not run on a device."""
         return np.where(self.ran & (self.flop > 0), self.flop / self.peak * 1e9, 0.0)
 
@@ -121,9 +121,7 @@ def known_peaks(trace: Trace, number: int) -> Lookup:
     return Lookup(None, "the file does not describe the device")
 
 
-def _peaks(
-    trace: Trace, device: NDArray[np.int64], precision: NDArray[np.int8], peak: float | None
-) -> NDArray[np.float64]:
+def _peaks(trace: Trace, device: Int64s, precision: Int8s, peak: float | None) -> Floats:
     if peak is not None:
         return np.full(len(device), peak)
     result = np.full(len(device), np.nan)
@@ -135,9 +133,7 @@ def _peaks(
     return result
 
 
-def _without_tf32(
-    trace: Trace, counts: FlopCounts, device: NDArray[np.int64], precision: NDArray[np.int8]
-) -> NDArray[np.int8]:
+def _without_tf32(trace: Trace, counts: FlopCounts, device: Int64s, precision: Int8s) -> Int8s:
     """On a device that has no TF32, FP32 is FP32 whatever the names of its kernels leave open."""
     is_fp32 = [each.type is not None and each.type.precision == "fp32" for each in counts.variants]
     may_be = np.array(is_fp32, np.bool_)[counts.variant] if is_fp32 else np.zeros(0, np.bool_)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.ordering import track_order
 from kinetoscope.algorithms.trees.tree import Cut, enclosing, nest
@@ -105,7 +105,7 @@ def grid_of_times(trace: Trace) -> Iterator[Symptom]:
         yield Symptom("COARSE_TIMES", "warning", message, len(start))
 
 
-def _common_step(times: NDArray[np.int64]) -> int:
+def _common_step(times: Int64s) -> int:
     """Greatest common divisor of all; 1 as soon as that is sure, which is nearly always after a few."""
     step = int(np.gcd.reduce(times[:: len(times) // _FEW]))
     while step > 1:
@@ -157,7 +157,7 @@ def partial_overlap(trace: Trace) -> Iterator[Symptom]:
     yield Symptom("PARTIAL_OVERLAP", severity(spent, work), message, count)
 
 
-def _launched_in_pieces(trace: Trace, work: DeviceWork) -> NDArray[np.bool_]:
+def _launched_in_pieces(trace: Trace, work: DeviceWork) -> Bools:
     """Which work was launched in a piece of a call that the call tree cuts off: bool [work]."""
     calls = call_tree(trace)
     rows = np.flatnonzero(calls.member & (calls.until < trace.end))
@@ -192,7 +192,7 @@ def unlinked_work(trace: Trace) -> Iterator[Symptom]:
     yield Symptom("UNLINKED_WORK", severity(spent, work), message, count)
 
 
-def _before_linked(work: DeviceWork) -> NDArray[np.bool_]:
+def _before_linked(work: DeviceWork) -> Bools:
     """Which work starts before the first piece of its stream whose launch is known: bool [work]."""
     streams, first_of = group(work.device, work.stream)
     never = np.iinfo(np.int64).min

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.model.matching.candidates import of_listed
 from kinetoscope.model.matching.membership import Attendance, Table
 from kinetoscope.model.matching.order import Offsets
@@ -55,7 +55,7 @@ def _of_any(known: Attendance, seen: Seen) -> Iterator[list[int]]:
             yield members.tolist()
 
 
-def _with(known: Attendance, seen: Seen, one: int) -> NDArray[np.int64]:
+def _with(known: Attendance, seen: Seen, one: int) -> Int64s:
     """Who is in one group with this one for certain; nobody if that is not certain."""
     maybe, sure = seen.together(one), seen.bound(one, seen.limit(one))
     waited = bool((sure >= maybe).all())
@@ -68,7 +68,7 @@ def _with(known: Attendance, seen: Seen, one: int) -> NDArray[np.int64]:
     return members if told or seen.leave_nearer(members) else np.empty(0, np.int64)
 
 
-def _is_alone(known: Attendance, seen: Seen, one: int, members: NDArray[np.int64]) -> bool:
+def _is_alone(known: Attendance, seen: Seen, one: int, members: Int64s) -> bool:
     """Whether there is nobody else that these could be in a group with, and they are no two groups."""
     if len(members) == 2 and seen.whole:
         other = int(members[members != one][0])

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.model.matching.membership import Attendance
 from kinetoscope.model.matching.simultaneity import PIVOTS, Seen
 
@@ -34,7 +34,7 @@ def of_listed(known: Attendance, seen: Seen) -> Iterator[list[int]]:
                 left = {each: places for each, places in left.items() if not each & here}
 
 
-Options = dict[frozenset[int], NDArray[np.int64] | None]
+Options = dict[frozenset[int], Int64s | None]
 """Groups that may be meant: ranks that are there, and their places in the table; None if it lacks one of them."""
 
 

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from kinetoscope.algorithms.alignment.clocks import Fit, components, fit
+from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.model.collectives.attributes import BINDING
 from kinetoscope.model.collectives.process_groups import ranks_text
 from kinetoscope.schema import Column, Schema
@@ -144,7 +144,7 @@ def _thinned(seen: pl.DataFrame) -> pl.DataFrame:
     return seen.join(matches.filter(place % step == 0).select("match"), on="match", how="semi", maintain_order="left")
 
 
-def _far(seen: pl.DataFrame, hosts: int) -> NDArray[np.int64]:
+def _far(seen: pl.DataFrame, hosts: int) -> Int64s:
     """How far each clock is ahead, about, if by much: a file that is cut short may lack what its times count from.
 
     Whole ns, as fractions of what is so large say little; 0 of clocks that are near the reference.
@@ -157,13 +157,13 @@ def _far(seen: pl.DataFrame, hosts: int) -> NDArray[np.int64]:
     return np.where(np.abs(found) < _FAR, 0, found)
 
 
-def _observed(seen: pl.DataFrame, origin: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+def _observed(seen: pl.DataFrame, origin: int) -> tuple[Int64s, Int64s, Floats]:
     """Clock, event and time of each observation."""
     event = (seen["match"].rank("dense").cast(pl.Int64) - 1).to_numpy() if len(seen) else np.empty(0, np.int64)
     return seen["number"].to_numpy(), event, (seen["end"] - origin).cast(pl.Float64).to_numpy()
 
 
-def _fitted(seen: pl.DataFrame, origin: int, hosts: int) -> tuple[Fit, NDArray[np.int64]]:
+def _fitted(seen: pl.DataFrame, origin: int, hosts: int) -> tuple[Fit, Int64s]:
     clock, event, time = _observed(seen, origin)
     counts = np.bincount(clock, minlength=hosts)
     reference = components(clock, event, hosts) == np.arange(hosts)
@@ -172,7 +172,7 @@ def _fitted(seen: pl.DataFrame, origin: int, hosts: int) -> tuple[Fit, NDArray[n
     return fit(clock, event, time, sure), counts
 
 
-def _believed(found: Fit, named: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _believed(found: Fit, named: Bools) -> tuple[Floats, Floats]:
     """Offsets and rates, 0 for machines without a name whose clocks may be right."""
     doubt = np.maximum(_SURE * found.error_offset, _BEYOND_SPREAD * found.spread)
     kept = named | (np.abs(found.offset) > doubt) | (found.rate != 0)

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from kinetoscope.algorithms.alignment.witnesses import Witness
+from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.collectives.attributes import BINDING, GATHERS, POINT_TO_POINT, UNEVEN
 from kinetoscope.model.trace import polars_columns
@@ -20,8 +20,6 @@ _COMPLETE: Final = 0.75
 
 _LAUNCHED: Final = 0.95
 """Share of the work whose launch is there, from the first such on, where recordings have no gaps."""
-
-Int64s = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -40,13 +38,13 @@ class Calls:
     source: Int64s
     destination: Int64s
     world: int
-    recorded: NDArray[np.bool_]
-    binding: NDArray[np.bool_]
-    single: NDArray[np.bool_]
-    sends: NDArray[np.bool_]
-    on_host: NDArray[np.bool_]
-    other: NDArray[np.bool_]
-    sized: NDArray[np.bool_]
+    recorded: Bools
+    binding: Bools
+    single: Bools
+    sends: Bools
+    on_host: Bools
+    other: Bools
+    sized: Bools
     step: Int64s
     facts: pl.DataFrame
 
@@ -56,7 +54,7 @@ class Calls:
         return _has_gaps(self.facts)
 
     @cached_property
-    def unlaunched(self) -> NDArray[np.bool_]:
+    def unlaunched(self) -> Bools:
         """Calls that were launched before the recording began: what they are about was not seen."""
         missing = ~(self.facts["launched"] | self.facts["on_host"]).to_numpy() & ~self.recorded
         few = not self.gaps and 2 * missing.sum() < len(missing)

@@ -16,9 +16,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.collectives.attributes import BINDING
-from kinetoscope.model.matching.columns import Calls, Int64s
+from kinetoscope.model.matching.columns import Calls
 from kinetoscope.model.matching.inferred_groups import agreed_groups, inferred_groups
 from kinetoscope.model.matching.order import Offsets, by_order
 from kinetoscope.model.matching.point_to_point import between_two, between_unnamed

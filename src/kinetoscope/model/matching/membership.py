@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.collectives.process_groups import ranks_of, read_back
-from kinetoscope.model.matching.columns import Calls, Int64s
+from kinetoscope.model.matching.columns import Calls
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Table:
     """
 
     rows: Int64s
-    told: NDArray[np.bool_]
+    told: Bools
 
     def without(self, members: list[int]) -> Table:
         """Less some sequences."""
@@ -46,7 +46,7 @@ class Attendance:
     """
 
     calls: Calls
-    free: NDArray[np.bool_]
+    free: Bools
     arrival: Int64s
     least: Int64s
     sequences: int
@@ -54,7 +54,7 @@ class Attendance:
     whole: bool
 
     @classmethod
-    def of(cls, calls: Calls, free: NDArray[np.bool_]) -> Attendance:
+    def of(cls, calls: Calls, free: Bools) -> Attendance:
         """Of calls, some of which are of unknown groups."""
         rows = np.flatnonzero(free & calls.binding)
         streams = rows[group(calls.rank[rows], calls.stream[rows])[1]] if len(rows) else rows

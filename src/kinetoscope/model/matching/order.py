@@ -6,11 +6,11 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from kinetoscope.algorithms.alignment.alignment import aligned_pairs
 from kinetoscope.algorithms.alignment.clocks import Fit, fit
-from kinetoscope.model.matching.columns import Calls, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.model.matching.columns import Calls
 
 _PAIRINGS: Final = 4096
 """Pairs of ranks that are looked at for calls of unknown groups, about."""
@@ -19,7 +19,7 @@ _ENDS: Final = 50_000
 """Ends of collectives that clocks are compared by, about."""
 
 
-def by_order(calls: Calls, free: NDArray[np.bool_], bucket: Int64s, offsets: Offsets, *, rounds: int) -> Int64s:
+def by_order(calls: Calls, free: Bools, bucket: Int64s, offsets: Offsets, *, rounds: int) -> Int64s:
     """Calls of one bucket side by side, rank after rank with the one that has most; what is left over once more."""
     found = np.full(len(calls.rank), -1, np.int64)
     rows = np.flatnonzero(free)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.algorithms.alignment.alignment import aligned_pairs
 from kinetoscope.algorithms.alignment.witnesses import Witness
+from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.model.matching.columns import Calls, Int64s
+from kinetoscope.model.matching.columns import Calls
 from kinetoscope.model.matching.order import Offsets
 
 _LATENESS: Final = 1_000_000
@@ -31,13 +31,13 @@ def between_two(calls: Calls, offsets: Offsets) -> Int64s:
     return found
 
 
-def _is_exchange(calls: Calls) -> NDArray[np.bool_]:
+def _is_exchange(calls: Calls) -> Bools:
     """Kernels that send and receive at once: both peers are told, and neither is the rank itself."""
     return np.asarray((calls.source != calls.number) & (calls.destination != calls.number))
 
 
 def _paired(
-    calls: Calls, found: Int64s, rows: Int64s, keys: tuple[Int64s, ...], is_first: NDArray[np.bool_],
+    calls: Calls, found: Int64s, rows: Int64s, keys: tuple[Int64s, ...], is_first: Bools,
     offsets: Offsets, number: int,
 ) -> int:  # fmt: skip
     """Number what the two sides of each key have in common, from `number` on; the next free number comes back."""

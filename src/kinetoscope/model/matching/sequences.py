@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.algorithms.alignment.alignment import aligned_or_doubtful
+from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.matching.attendance import attended
-from kinetoscope.model.matching.columns import Calls, Int64s
+from kinetoscope.model.matching.columns import Calls
 from kinetoscope.model.matching.membership import Attendance, Table
 from kinetoscope.model.matching.order import Offsets
 
@@ -46,7 +46,7 @@ _ALIKE: Final = 0.5
 """Share of the calls of two streams that must be alike for them to be of one group."""
 
 
-def by_shape(calls: Calls, free: NDArray[np.bool_], ids: Int64s) -> tuple[Int64s, int]:
+def by_shape(calls: Calls, free: Bools, ids: Int64s) -> tuple[Int64s, int]:
     """Numbers of collectives whose group is not recorded, −1 where nothing is certain; and how many calls stay open.
 
     Those are like others' at the same time, but of which group cannot be told.
@@ -133,7 +133,7 @@ def _numbered(found: Int64s, rows: Int64s, number: int) -> int:
 # --- side by side
 
 
-def _tables(calls: Calls, free: NDArray[np.bool_], offsets: Offsets) -> Iterator[Table]:
+def _tables(calls: Calls, free: Bools, offsets: Offsets) -> Iterator[Table]:
     """Calls of like sequences side by side; of hosts apart by what they do."""
     rows = np.flatnonzero(free)
     # Where calls are missing those of all streams together tell more of when they were.

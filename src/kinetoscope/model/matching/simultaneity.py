@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinetoscope.algorithms.alignment.waiting_together import (
     TWICE,
@@ -14,6 +13,7 @@ from kinetoscope.algorithms.alignment.waiting_together import (
     joined_by_waiting,
     leave_nearer_than_they_come,
 )
+from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.model.matching.membership import Attendance, Table
 from kinetoscope.model.matching.order import Offsets
 
@@ -88,7 +88,7 @@ class Seen:
         least = np.delete(np.where(several, ends.jitter, np.inf), one).min(initial=np.inf)
         return float(max(TOGETHER, _LOOSE * least if np.isfinite(least) else 0.0) + ends.doubt)
 
-    def together(self, one: int) -> NDArray[np.bool_]:
+    def together(self, one: int) -> Bools:
         """Who may have left with this one, time after time: bool [sequences]."""
         ends, limit = self.ends(one), self.limit(one)
         there = ~np.isnan(ends.residual)
@@ -100,20 +100,20 @@ class Seen:
         apart[one] = False
         return np.asarray(~apart)
 
-    def waits(self, one: int, limit: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def waits(self, one: int, limit: float) -> tuple[Bools, Bools]:
         """Who left with this one and had waited for another, and who else may have been with it: bool [events, …]."""
         residual = np.abs(self.ends(one).residual)
         waits = (residual <= limit) & (self.wait >= 2 * limit + _VARIES * self.least)
         return np.asarray(waits), np.asarray(~waits & ~(residual > 3 * limit))
 
-    def bound(self, one: int, limit: float) -> NDArray[np.bool_]:
+    def bound(self, one: int, limit: float) -> Bools:
         """Who was in collectives with this one, for certain: bool [sequences]."""
         if not self.whole or len(self.end) < _TELLING:
             return np.asarray(np.arange(len(self.rank)) == one)
         label = joined_by_waiting(*self.waits(one, limit))
         return np.asarray(label == label[one])
 
-    def waited_for_others(self, members: NDArray[np.int64]) -> bool:
+    def waited_for_others(self, members: Int64s) -> bool:
         """Whether all of these waited for somebody else who left with them."""
         if not self.whole or len(self.end) < _TELLING:
             return False
@@ -122,12 +122,12 @@ class Seen:
         late &= ~np.isnan(self.end)
         return bool((waits[:, members].all(axis=1) & late.any(axis=1)).sum() >= TWICE)
 
-    def leave_nearer(self, members: NDArray[np.int64], times: float = _NEARER) -> bool:
+    def leave_nearer(self, members: Int64s, times: float = _NEARER) -> bool:
         """Whether these leave together and come one by one; who is not here may have come last."""
         share = 1.0 if self.on_host else _MOST  # no stream tells that all are of one group
         return self.whole and leave_nearer_than_they_come(self.end[:, members], self.come[:, members], times, share)
 
-    def is_mixed(self, one: int, members: NDArray[np.int64]) -> bool:
+    def is_mixed(self, one: int, members: Int64s) -> bool:
         """Whether some of the events may be of other groups than the rest: on a host no stream divides them."""
         if not self.on_host:
             return False

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.model.memory.allocator import HOST, memory_instants
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -22,14 +22,14 @@ class Allocations:
         size: int64 [instants], bytes: positive where memory was taken, negative where it was given back.
     """
 
-    rows: NDArray[np.int32]
-    time: NDArray[np.int64]
-    size: NDArray[np.int64]
+    rows: Int32s
+    time: Int64s
+    size: Int64s
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def change_within(self, first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+    def change_within(self, first: Int64s, last: Int64s) -> Int64s:
         """Bytes taken less bytes given back from `first` to `last`, both included, on any thread: int64 [spans].
 
         A span whose last instant is before its first has none.

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.trees import tree
 from kinetoscope.algorithms.trees.tree import NO_ROW
@@ -86,19 +87,19 @@ class Instants:
         reserved: int64 [instants], bytes that the device's allocator held afterwards; −1 where it does not say.
     """
 
-    rows: NDArray[np.int32]
-    time: NDArray[np.int64]
-    size: NDArray[np.int64]
-    device: NDArray[np.int32]
+    rows: Int32s
+    time: Int64s
+    size: Int64s
+    device: Int32s
     devices: tuple[tuple[int, int], ...]
-    allocated: NDArray[np.int64]
-    counted: NDArray[np.bool_]
-    reserved: NDArray[np.int64]
+    allocated: Int64s
+    counted: Bools
+    reserved: Int64s
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def of_device(self, device: int) -> NDArray[np.int64]:
+    def of_device(self, device: int) -> Int64s:
         """Places of the instants of one of `devices`, in order of time."""
         return np.flatnonzero(self.device == device)
 
@@ -156,13 +157,13 @@ def memory_instants(trace: Trace) -> Instants:
     return Instants(rows, trace.start[rows], size, device, devices, allocated, counted, np.maximum(reserved, -1))
 
 
-def address_keys(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+def address_keys(trace: Trace, rows: Int32s) -> Int32s:
     """A number for each address: int32 [rows], −1 where there is none."""
     address = arguments.integers(trace, "address", rows, missing=MISSING)
     return np.where(address != MISSING, group(address)[0], np.int32(-1))
 
 
-def instants_in(view: Scope) -> NDArray[np.bool_]:
+def instants_in(view: Scope) -> Bools:
     """Which instants are selected: bool [instants]. Of numbers of devices those of the memory itself count."""
     found = memory_instants(view.trace)
     chosen = view.host[found.rows]
@@ -173,14 +174,14 @@ def instants_in(view: Scope) -> NDArray[np.bool_]:
 
 
 @derived
-def innermost_calls(trace: Trace) -> NDArray[np.int32]:
+def innermost_calls(trace: Trace) -> Int32s:
     """The innermost call that runs on the thread of each instant: int32 [instants], rows, −1 for none."""
     found, calls = memory_instants(trace), call_tree(trace)
     track = _threads_of_calls(trace)[trace.track[found.rows]]
     return tree.enclosing(calls.order, calls.offsets, trace.start, calls.until, calls.parent, track, found.time)
 
 
-def _threads_of_calls(trace: Trace) -> NDArray[np.int32]:
+def _threads_of_calls(trace: Trace) -> Int32s:
     """For each track without calls the one of the same thread that has them, else itself: int32 [tracks].
 
     Files of 2021 write the number of a thread as a text where it has calls and as a number where it takes memory.
@@ -201,12 +202,12 @@ def out_of_memory(trace: Trace) -> int:
     return int(rows_named(trace, lambda name: name == "[OutOfMemory]", EventKind.INSTANT).sum())
 
 
-def names_of_modules(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
+def names_of_modules(trace: Trace, rows: Int32s) -> pl.Series:
     """The names of modules, `Linear_0`, of the calls of their forward, null for row −1."""
     codes = np.where(rows >= 0, trace.name[rows], np.int32(NO_ROW))
     return polars_columns.labelled(codes, lambda code: trace.strings.label(code).removeprefix(MODULE))
 
 
-def above(parent: NDArray[Any], rows: NDArray[np.int32]) -> NDArray[np.int32]:
+def above(parent: NDArray[Any], rows: Int32s) -> Int32s:
     """What `parent` says of each row: int32, −1 for row −1."""
     return np.where(rows >= 0, parent[rows], np.int32(NO_ROW))

@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import NO_PLACE, Bools, Int32s, Int64s, next_of_same
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.pairing import NO_PLACE, next_of_same
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import enclosing_module
 from kinetoscope.model.execution.calls import call_names, calls, names_of_calls
@@ -49,21 +49,21 @@ class Blocks:
         addressless: how many instants have no address, and are part of no block.
     """
 
-    taken: NDArray[np.int32]
-    released: NDArray[np.int32]
-    over: NDArray[np.int32]
-    size: NDArray[np.int64]
+    taken: Int32s
+    released: Int32s
+    over: Int32s
+    size: Int64s
     addressless: int
 
     def __len__(self) -> int:
         return len(self.size)
 
     @property
-    def shown_at(self) -> NDArray[np.int32]:
+    def shown_at(self) -> Int32s:
         """Place of the instant that shows each: where it was taken, else where it was given back."""
         return np.where(self.taken >= 0, self.taken, self.released)
 
-    def alive_after(self, place: int) -> NDArray[np.bool_]:
+    def alive_after(self, place: int) -> Bools:
         """Which are known to be in use after an instant: bool [blocks]."""
         return (self.taken >= 0) & (self.taken <= place) & ((self.over < 0) | (self.over > place))
 
@@ -94,7 +94,7 @@ def memory_blocks(trace: Trace) -> Blocks:
 
 
 @derived
-def block_keys(trace: Trace) -> NDArray[np.int32]:
+def block_keys(trace: Trace) -> Int32s:
     """A number for each device and address: int32 [instants], −1 where there is no address or nothing changed."""
     found = memory_instants(trace)
     address = address_keys(trace, found.rows)
@@ -103,7 +103,7 @@ def block_keys(trace: Trace) -> NDArray[np.int32]:
 
 
 @derived
-def charged_calls(trace: Trace) -> NDArray[np.int32]:
+def charged_calls(trace: Trace) -> Int32s:
     """The call that each instant is charged to: int32 [instants], rows, −1 for none.
 
     The innermost operator or annotation on its thread; of `aten::empty` and its like the operator around them.
@@ -115,12 +115,12 @@ def charged_calls(trace: Trace) -> NDArray[np.int32]:
 
 
 @derived
-def charged_modules(trace: Trace) -> NDArray[np.int32]:
+def charged_modules(trace: Trace) -> Int32s:
     """The call of a module's forward that each instant lies in: int32 [instants], rows, −1 for none."""
     return above(enclosing_module(trace), innermost_calls(trace))
 
 
-def grouped(trace: Trace, places: NDArray[Any]) -> tuple[NDArray[np.int32], pl.DataFrame]:
+def grouped(trace: Trace, places: NDArray[Any]) -> tuple[Int32s, pl.DataFrame]:
     """Instants by what took the memory: the group of each, and a row a group with `name`, `kind` and `module`.
 
     In no call, the name is `[memory]` and so is the kind; in no module, that is null.

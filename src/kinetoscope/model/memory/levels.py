@@ -8,13 +8,8 @@ reserved when it is mapped: taken literally, the host's memory would drop to not
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinetoscope.algorithms.pairing import NO_PLACE, next_of_same
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from kinetoscope.algorithms.arrays import NO_PLACE, Bools, Int32s, Int64s, next_of_same
 
 
 def in_use(size: Int64s, said: Int64s, known: Bools) -> Int64s:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links
@@ -33,7 +33,7 @@ _OPTIMIZER: Final = "Optimizer.step"
 
 
 @derived
-def uses(trace: Trace) -> NDArray[np.int8]:
+def uses(trace: Trace) -> Int8s:
     """What each block was for: int8 [blocks], of USES; −1 where it was taken before the recording."""
     found, blocks = memory_instants(trace), memory_blocks(trace)
     calls = innermost_calls(trace)
@@ -63,18 +63,18 @@ def uses(trace: Trace) -> NDArray[np.int8]:
     return use
 
 
-def _backward(trace: Trace) -> NDArray[np.bool_]:
+def _backward(trace: Trace) -> Bools:
     """The operators of the backward pass: bool [events]."""
     evaluates = rows_named(trace, lambda name: name.startswith(_EVALUATE), EventKind.HOST_OP, holding=(_EVALUATE,))
     return evaluates | (backward_links(trace).forward >= 0)
 
 
-def _lies_in(trace: Trace, row: NDArray[np.int32], which: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _lies_in(trace: Trace, row: Int32s, which: Bools) -> Bools:
     """Which rows are, or lie in, one of those."""
     return above(ancestor(call_tree(trace).parent, which), row) >= 0
 
 
-def _at(time: NDArray[np.int64], spans: Intervals) -> NDArray[np.bool_]:
+def _at(time: Int64s, spans: Intervals) -> Bools:
     """Which times lie in one of the spans, their ends included."""
     before = np.searchsorted(spans.start, time, side="right") - 1
     if not len(spans.start):

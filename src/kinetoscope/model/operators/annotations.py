@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.grouping import match_first
 from kinetoscope.algorithms.intervals.intervals import union
-from kinetoscope.algorithms.joining import match_first
 from kinetoscope.algorithms.trees import tree
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import Calls, call_name, calls_among
@@ -39,10 +39,10 @@ class Annotations:
     """
 
     names: tuple[str, ...]
-    code: NDArray[np.int32]
+    code: Int32s
     host: Calls
-    shadows: NDArray[np.int32]
-    original: NDArray[np.int32]
+    shadows: Int32s
+    original: Int32s
 
 
 @derived
@@ -64,7 +64,7 @@ def named_ranges(trace: Trace) -> Annotations:
     return Annotations(tuple(number), code, host, shadows, _originals(trace, np.flatnonzero(is_host), shadows))
 
 
-def _originals(trace: Trace, host: NDArray[np.int64], shadows: NDArray[np.int32]) -> NDArray[np.int32]:
+def _originals(trace: Trace, host: Int64s, shadows: Int32s) -> Int32s:
     """By External id, which a shadow has in common with its range."""
     rows = host.astype(np.int32)
     ids = arguments.integers(trace, "external_id", rows)
@@ -83,12 +83,12 @@ class Shadowed:
         work, code: int64 and int32 [pairs], each piece of work once with each name of a shadow that runs.
     """
 
-    innermost: NDArray[np.int32]
-    work: NDArray[np.int64]
-    code: NDArray[np.int32]
+    innermost: Int32s
+    work: Int64s
+    code: Int32s
 
 
-def shadowed(trace: Trace, found: Annotations, chosen: NDArray[np.bool_]) -> Shadowed:
+def shadowed(trace: Trace, found: Annotations, chosen: Bools) -> Shadowed:
     """Device work by the shadows (bool [shadows], those that are asked for) that it starts in."""
     work, rows = device_work(trace), found.shadows[chosen]
     order, offsets = _nested_order(trace, rows, found.original[chosen])
@@ -110,16 +110,14 @@ def shadowed(trace: Trace, found: Annotations, chosen: NDArray[np.bool_]) -> Sha
     return Shadowed(innermost, np.concatenate(works), np.concatenate(codes))
 
 
-def _nested_order(
-    trace: Trace, rows: NDArray[np.int32], original: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _nested_order(trace: Trace, rows: Int32s, original: Int32s) -> tuple[Int32s, Int64s]:
     """The order of `ordering.track_order`; of shadows of one extent, which are common, the deeper range comes later."""
     depth = np.where(original >= 0, call_tree(trace).depth[original], -1)
     order = rows[np.lexsort((rows, depth, -trace.end[rows], trace.start[rows], trace.track[rows]))]
     return order, np.searchsorted(trace.track[order], np.arange(len(trace.tracks) + 1))
 
 
-def _ranges(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+def _ranges(first: Int64s, last: Int64s) -> Int64s:
     """All numbers from each first to before each last, one after the other."""
     size = last - first
     return np.asarray(np.arange(size.sum()) + np.repeat(first - np.cumsum(size) + size, size))

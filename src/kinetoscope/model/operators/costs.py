@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.model.execution.call_stacks import CallStacks
@@ -21,9 +22,6 @@ from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Values = dict[str, Int64s | None]
 """Columns by name: int64 [groups] each; None for a column of nulls."""
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.prefixes import NO_NODE, Prefixes, prefix_tree
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links, belongs_to, by_start
@@ -58,11 +58,11 @@ class Modules:
 
     origin: Origin
     names: tuple[str, ...]
-    parent: NDArray[np.int32]
-    node: NDArray[np.int32]
-    is_call: NDArray[np.bool_]
-    is_backward: NDArray[np.bool_]
-    owner: NDArray[np.bool_]
+    parent: Int32s
+    node: Int32s
+    is_call: Bools
+    is_backward: Bools
+    owner: Bools
 
     def __len__(self) -> int:
         return len(self.names)
@@ -94,10 +94,10 @@ def modules(trace: Trace) -> Modules:
     return Modules(origin, names, parent, node, is_call, is_backward, is_call | linked)
 
 
-Found = tuple[Origin, NDArray[np.bool_], tuple[str, ...], NDArray[np.int32], NDArray[np.int32]]
+Found = tuple[Origin, Bools, tuple[str, ...], Int32s, Int32s]
 
 
-def _found(trace: Trace, around: NDArray[np.int32], linked: NDArray[np.bool_]) -> Found:
+def _found(trace: Trace, around: Int32s, linked: Bools) -> Found:
     member = call_tree(trace).member
     frames = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
     frames &= member & (call_tree(trace).depth < DEEPEST)
@@ -118,7 +118,7 @@ def _found(trace: Trace, around: NDArray[np.int32], linked: NDArray[np.bool_]) -
     return "none", np.zeros(len(trace), np.bool_), (), np.empty(0, np.int32), nothing
 
 
-def _nested(trace: Trace, is_call: NDArray[np.bool_], around: NDArray[np.int32], linked: NDArray[np.bool_]) -> Found:
+def _nested(trace: Trace, is_call: Bools, around: Int32s, linked: Bools) -> Found:
     """Modules as their calls nest: the same names from the root on are the same module."""
     tree = call_tree(trace)
     found = prefix_tree(by_start(trace), around, np.where(is_call, call_names(trace), np.int32(-1)))
@@ -130,7 +130,7 @@ def _nested(trace: Trace, is_call: NDArray[np.bool_], around: NDArray[np.int32],
     return "frames", is_call, names, parent, node
 
 
-def _once(found: Prefixes, in_forward: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.int32], list[int]]:
+def _once(found: Prefixes, in_forward: Bools) -> tuple[Int32s, Int32s, list[int]]:
     """The tree without a second place for modules that checkpointing calls anew: new numbers, parents and labels.
 
     What is called anew is called within the backward pass of a module inside it, or of one beside that. A name is that
@@ -164,10 +164,10 @@ def _nearest(around: int, name: int, places: dict[tuple[int, int], int], parent:
 def _spelled(
     trace: Trace,
     origin: Origin,
-    is_call: NDArray[np.bool_],
-    text: NDArray[np.int32] | NDArray[np.int64],
+    is_call: Bools,
+    text: Int32s | Int64s,
     spell: Callable[[str], Parts],
-    around: NDArray[np.int32],
+    around: Int32s,
 ) -> Found:
     """Modules whose calls have a text that spells the whole path."""
     rows = np.flatnonzero(is_call)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, merge, union
 from kinetoscope.model.execution.call_tree import MODULE, STEP, main_thread
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
@@ -35,7 +35,7 @@ HOST_GAP: Final = "host gap"
 
 
 @derived
-def is_data_loading(trace: Trace) -> NDArray[np.bool_]:
+def is_data_loading(trace: Trace) -> Bools:
     """Which events are spans of torch's data loader on the host: bool [events]."""
 
     def fits(name: str) -> bool:
@@ -65,7 +65,7 @@ def step_gaps(trace: Trace, steps_by: str | None = None) -> tuple[list[int | Non
     return length, cause
 
 
-def gap_spans(trace: Trace, steps_by: str | None = None) -> tuple[Intervals, NDArray[np.bool_]]:
+def gap_spans(trace: Trace, steps_by: str | None = None) -> tuple[Intervals, Bools]:
     """When each step's gap is, and whether it has one that is known (else the interval is empty)."""
     steps = find_steps(trace, steps_by)
     on_main = trace.track == main_thread(trace)
@@ -85,7 +85,7 @@ def gap_spans(trace: Trace, steps_by: str | None = None) -> tuple[Intervals, NDA
     return Intervals(np.where(known, begin, 0), np.where(known, first, 0)), known
 
 
-def _is_forward(trace: Trace) -> NDArray[np.bool_]:
+def _is_forward(trace: Trace) -> Bools:
     """Which events begin something of a forward pass: calls of modules, forward–backward links, launches of graphs."""
     modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
     links = rows_named(trace, lambda name: name in ("fwdbwd", "forward_backward"), EventKind.FLOW_START)
@@ -93,12 +93,12 @@ def _is_forward(trace: Trace) -> NDArray[np.bool_]:
 
 
 @derived
-def waits_for_data(trace: Trace) -> NDArray[np.bool_]:
+def waits_for_data(trace: Trace) -> Bools:
     """Which Python calls wait for a loader or a queue: bool [events]."""
     return rows_named(trace, _is_waiting_for_data, EventKind.PYTHON, holding=_WAITING)
 
 
-def _has_evidence(trace: Trace, work: DeviceWork, gaps: Intervals) -> NDArray[np.bool_]:
+def _has_evidence(trace: Trace, work: DeviceWork, gaps: Intervals) -> Bools:
     """In which gaps is evidence of data loading: a loader's span or frame, a queue's get, a copy to a device."""
     spans = is_data_loading(trace) | waits_for_data(trace)
     evidence = np.zeros(len(gaps.start), np.bool_)

@@ -13,10 +13,9 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int64s, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
-from kinetoscope.algorithms.membership import any_of
 from kinetoscope.model.execution.call_tree import STEP, call_tree
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.trace.derived import derived
@@ -72,7 +71,7 @@ _ALIKE: Final = 0.8
 _COVERAGE: Final = 0.6
 """Share of the window that pieces of the median length, as many as there are, must come to."""
 
-Found = tuple[NDArray[np.int64], Intervals]
+Found = tuple[Int64s, Intervals]
 """The numbers of steps, and when the host was in each."""
 
 Proposal = tuple[Intervals, str]
@@ -107,7 +106,7 @@ class _Family:
 
     name: str
     codes: tuple[int, ...]
-    rows: NDArray[np.int64]
+    rows: Int64s
     engine: str
 
 
@@ -139,7 +138,7 @@ def named(trace: Trace, name: str) -> Found | None:
     return np.arange(len(host.start), dtype=np.int64), host
 
 
-def disjoint(trace: Trace, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> Found:
+def disjoint(trace: Trace, rows: Int64s, numbers: Int64s) -> Found:
     """Rows in order of time, without those that begin inside the one before (another thread's, or nested)."""
     order = np.lexsort((-trace.end[rows], trace.start[rows]))
     kept: list[int] = []
@@ -234,7 +233,7 @@ def _of_engine(trace: Trace) -> Proposal | None:
     return (best[1], best[2]) if best else None
 
 
-def _is_typical(pieces: NDArray[np.int64], window: int) -> bool:
+def _is_typical(pieces: Int64s, window: int) -> bool:
     """Do pieces of the median length, as many as there are, come to most of the window? One that is long does not."""
     return len(pieces) >= _FEWEST and len(pieces) * float(np.median(pieces)) >= _COVERAGE * window
 

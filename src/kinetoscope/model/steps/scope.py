@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int64s, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals
-from kinetoscope.algorithms.membership import any_of
 from kinetoscope.errors import UsageError
 from kinetoscope.model.execution import work_before
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
@@ -44,11 +43,11 @@ class Scope:
     trace: Trace
     select: Selection
     steps: Steps
-    places: NDArray[np.int64]
-    host: NDArray[np.bool_]
-    host_any_time: NDArray[np.bool_]
-    work: NDArray[np.bool_]
-    running: NDArray[np.bool_]
+    places: Int64s
+    host: Bools
+    host_any_time: Bools
+    work: Bools
+    running: Bools
     clip: tuple[int, int] | None
     notes: tuple[str, ...]
 
@@ -71,7 +70,7 @@ class Scope:
         """All device work of the trace; `work` says which of it is selected."""
         return device_work(self.trace)
 
-    def clipped(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> Intervals:
+    def clipped(self, start: Int64s, end: Int64s) -> Intervals:
         """Intervals cut to the selected range of time; those outside become empty."""
         if self.clip is None:
             return Intervals(start, end)
@@ -132,7 +131,7 @@ def scope(trace: Trace, select: Selection) -> Scope:
 
 
 @derived
-def steady_places(trace: Trace, steps_by: str | None = None) -> NDArray[np.int64]:
+def steady_places(trace: Trace, steps_by: str | None = None) -> Int64s:
     """Which of all steps are steady: without those of the warm-up, and without an empty last one."""
     found = steps(trace, steps_by)
     full = len(found) - is_last_empty(trace, steps_by)
@@ -148,7 +147,7 @@ def whole(view: Scope) -> Scope:
 class _Place:
     """Where to look: events, and whether it is steps, where work without a recorded launch is by its own start."""
 
-    events: NDArray[np.bool_]
+    events: Bools
     is_step: bool
 
 
@@ -173,13 +172,13 @@ def _range_of_time(trace: Trace, select: Selection) -> tuple[int, int] | None:
     return max(origin + low, -_ETERNITY), min(origin + high, _ETERNITY)
 
 
-def _left_out(found: Steps, places: NDArray[np.int64]) -> Iterator[str]:
+def _left_out(found: Steps, places: Int64s) -> Iterator[str]:
     for which, why in ((found.number[: places[0]], "as warm-up"), (found.number[places[-1] + 1 :], "as empty")):
         if len(which):
             yield f"Left out {why}: step{'s' if len(which) > 1 else ''} {listed(which.tolist())}."
 
 
-def _chosen_steps(trace: Trace, wanted: tuple[int, ...] | range | str, steps_by: str | None) -> NDArray[np.int64]:
+def _chosen_steps(trace: Trace, wanted: tuple[int, ...] | range | str, steps_by: str | None) -> Int64s:
     """Places of the steps that are wanted."""
     found = steps(trace, steps_by)
     if isinstance(wanted, str):
@@ -201,7 +200,7 @@ def _from_the_end(step: int, found: Steps) -> int:
     return int(found.number[step]) if -len(found) <= step < 0 else step
 
 
-def _there(what: str, wanted: tuple[int, ...], have: NDArray[np.int64]) -> tuple[int, ...]:
+def _there(what: str, wanted: tuple[int, ...], have: Int64s) -> tuple[int, ...]:
     """`wanted`, if at least one of them is there."""
     if not np.isin(wanted, have).any():
         raise UsageError(f"no {what} {listed(wanted)} in this trace; it has {listed(have.tolist()) or 'none'}")
@@ -213,14 +212,14 @@ def _unlinked(work: DeviceWork) -> list[str]:
     return [f"{count} of {len(work)} pieces of device work have no recorded launch and are left out."] if count else []
 
 
-def _of_steps(found: Steps, places: NDArray[np.int64]) -> Steps:
+def _of_steps(found: Steps, places: Int64s) -> Steps:
     def of(intervals: Intervals) -> Intervals:
         return Intervals(intervals.start[places], intervals.end[places])
 
     return replace(found, number=found.number[places], host=of(found.host), device=of(found.device))
 
 
-def _inside_annotation(trace: Trace, name: str) -> NDArray[np.bool_]:
+def _inside_annotation(trace: Trace, name: str) -> Bools:
     """Which events start inside an annotation of this name on its thread: bool [events]."""
     rows = np.flatnonzero(any_of(trace.kind, MARKS) & (trace.name == trace.strings.code(name)) & (trace.name >= 0))
     if not len(rows):

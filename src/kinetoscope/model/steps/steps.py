@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.execution.call_tree import STEP
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
@@ -49,7 +49,7 @@ class Steps:
         note: what must be said about that; "" if nothing.
     """
 
-    number: NDArray[np.int64]
+    number: Int64s
     host: Intervals
     device: Intervals
     origin: Origin
@@ -59,7 +59,7 @@ class Steps:
         return len(self.number)
 
     @property
-    def length(self) -> NDArray[np.int64]:
+    def length(self) -> Int64s:
         """The length of each step, wherever one is shown: that of the device step, ns: int64 [steps]."""
         return self.device.end - self.device.start
 
@@ -83,7 +83,7 @@ def steps(trace: Trace, steps_by: str | None = None) -> Steps:
     return Steps(number, host, device_steps(trace, work, host), origin, " ".join(notes))
 
 
-def steady(found: Steps) -> NDArray[np.int64]:
+def steady(found: Steps) -> Int64s:
     """Places of all steps but the leading ones that are longer than 1.25 times the median device step.
 
     At least half of the steps stay: a job that only gets faster has no steady state, and losing most of it says less.
@@ -117,7 +117,7 @@ def is_delayed(trace: Trace, found: Steps) -> bool:
     return bool(len(before.device)) and bool((found.device.start[:1] == before.end).any())
 
 
-def step_of(windows: Intervals, time: NDArray[np.int64]) -> NDArray[np.int64]:
+def step_of(windows: Intervals, time: Int64s) -> Int64s:
     """Which window (they are disjoint and in order) each time lies in: int64, −1 for none."""
     if not len(windows.start):
         return np.full(len(time), -1, np.int64)

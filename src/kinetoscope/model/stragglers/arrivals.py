@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.collectives.attributes import POINT_TO_POINT
 from kinetoscope.model.collectives.process_groups import ranks_of
@@ -45,21 +45,21 @@ class Rows:
             row of each, ascending; held_by: int64 [held], which of HOLDING.
     """
 
-    rank: NDArray[np.int64]
-    part: NDArray[np.int64]
-    match: NDArray[np.int32]
-    arrival: NDArray[np.int64]
-    came: NDArray[np.int64]
-    role: NDArray[np.int32]
-    pairwise: NDArray[np.bool_]
-    stage: NDArray[np.int32]
-    did: NDArray[np.int64]
-    barrier: NDArray[np.bool_]
+    rank: Int64s
+    part: Int64s
+    match: Int32s
+    arrival: Int64s
+    came: Int64s
+    role: Int32s
+    pairwise: Bools
+    stage: Int32s
+    did: Int64s
+    barrier: Bools
     computed: Intervals
-    offsets: NDArray[np.int64]
+    offsets: Int64s
     held: Intervals
-    held_row: NDArray[np.int64]
-    held_by: NDArray[np.int64]
+    held_row: Int64s
+    held_by: Int64s
 
     def __len__(self) -> int:
         return len(self.rank)
@@ -124,7 +124,7 @@ def rows_of(frame: pl.DataFrame) -> tuple[Rows, pl.DataFrame]:
     ), ordered
 
 
-def _held(ordered: pl.DataFrame, start: NDArray[np.int64]) -> tuple[NDArray[np.int64], Intervals, NDArray[np.int64]]:
+def _held(ordered: pl.DataFrame, start: Int64s) -> tuple[Int64s, Intervals, Int64s]:
     """HELD of the rows, which begin at `start`; nothing where there is no such column."""
     if HELD not in ordered.columns:
         nothing = np.empty(0, np.int64)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.delay_attribution import Blamed, blame
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, union
 from kinetoscope.model.stragglers.arrivals import Rows, parts_of
@@ -66,18 +66,18 @@ class Charges:
             it did meanwhile, ns.
     """
 
-    last: NDArray[np.int32]
-    middle: NDArray[np.int32]
-    late: NDArray[np.int64]
-    waited: NDArray[np.int64]
-    lost: NDArray[np.int64]
-    counted: NDArray[np.int64]
-    charged: NDArray[np.int64]
-    delay: NDArray[np.int64]
-    carried: NDArray[np.int64]
-    first: NDArray[np.int32]
-    cause: NDArray[np.int32]
-    held: NDArray[np.int64]
+    last: Int32s
+    middle: Int32s
+    late: Int64s
+    waited: Int64s
+    lost: Int64s
+    counted: Int64s
+    charged: Int64s
+    delay: Int64s
+    carried: Int64s
+    first: Int32s
+    cause: Int32s
+    held: Int64s
 
 
 def charge(rows: Rows, matches: int) -> Charges:
@@ -97,7 +97,7 @@ def charge(rows: Rows, matches: int) -> Charges:
     bubble[rows.match] = rows.pairwise
     others = np.maximum(np.bincount(rows.match, minlength=matches) - 1, 1)
 
-    def charged(amount: NDArray[np.int64]) -> Blamed:
+    def charged(amount: Int64s) -> Blamed:
         return blame(
             match=rows.match,
             arrival=rows.came,
@@ -130,14 +130,14 @@ def charge(rows: Rows, matches: int) -> Charges:
     )
 
 
-def _of_matches(rows: Rows, waited: NDArray[np.int64], matches: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _of_matches(rows: Rows, waited: Int64s, matches: int) -> tuple[Int64s, Int64s]:
     """What each row waits, and all rows of each collective."""
     total = np.zeros(matches, np.int64)
     np.add.at(total, rows.match, waited)
     return waited, total
 
 
-def _not_counted(rows: Rows, until: NDArray[np.int64]) -> NDArray[np.int64]:
+def _not_counted(rows: Rows, until: Int64s) -> Int64s:
     """From when on each row waits for nothing else: its arrival, or when those before it wait no more."""
     since = rows.arrival.copy()
     for here in parts_of(rows):
@@ -146,7 +146,7 @@ def _not_counted(rows: Rows, until: NDArray[np.int64]) -> NDArray[np.int64]:
     return since
 
 
-def _extremes(rows: Rows, matches: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _extremes(rows: Rows, matches: int) -> tuple[Int32s, Int32s]:
     order = np.lexsort((rows.rank, rows.arrival, rows.match))
     count = np.bincount(rows.match, minlength=matches)
     begin = np.cumsum(count) - count
@@ -158,7 +158,7 @@ def _extremes(rows: Rows, matches: int) -> tuple[NDArray[np.int32], NDArray[np.i
     return order[place].astype(np.int32), middle.astype(np.int32)
 
 
-def _compared(rows: Rows, waited: NDArray[np.int64], lost: NDArray[np.int64]) -> NDArray[np.int32]:
+def _compared(rows: Rows, waited: Int64s, lost: Int64s) -> Int32s:
     """Whom the last one is compared with: in order of arrival the row by which half of the loss is counted.
 
     That is the one in the middle of those that wait, also where more than half of the ranks are late together.
@@ -173,15 +173,13 @@ def _compared(rows: Rows, waited: NDArray[np.int64], lost: NDArray[np.int64]) ->
     return order[place].astype(np.int32)
 
 
-def _before(rows: Rows) -> NDArray[np.int32]:
+def _before(rows: Rows) -> Int32s:
     before = np.arange(len(rows), dtype=np.int32) - 1
     before[[each.start for each in parts_of(rows)]] = -1
     return before
 
 
-def _waited_before(
-    rows: Rows, until: NDArray[np.int64], before: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _waited_before(rows: Rows, until: Int64s, before: Int32s) -> tuple[Int64s, Int64s]:
     """What each row's rank waited between the arrival of the row before and its own, in any collective, ns.
 
     And how long its host left transfer in the open then, by activity. Waiting is no transfer: others are to blame.

@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.outliers import SEVERAL, SIGMAS, Excess
 from kinetoscope.model.stragglers.blame import CAUSES
 from kinetoscope.model.stragglers.delay_by_rank import DELAY
@@ -36,8 +36,6 @@ _SHARE: Final = 0.5
 """Of what any rank does more, by so much a rank must do more to be charged. Waiting in collectives hides what a host
 does meanwhile. Who waits for the same rank, but elsewhere, hides less of that, and seems to do more itself: at most by
 as much as that rank is late, which itself hides as little."""
-
-Floats = NDArray[np.float64]
 
 
 def step_costs(cells: pl.DataFrame, calls: pl.DataFrame, costs: pl.DataFrame, step_time: int) -> pl.DataFrame | None:
@@ -76,7 +74,7 @@ def step_costs(cells: pl.DataFrame, calls: pl.DataFrame, costs: pl.DataFrame, st
     return table.with_columns(pl.col("calls", "last", "carried").fill_null(0)).select(costs.columns)
 
 
-def _is_charged(own: Excess, still: Excess, hosts: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _is_charged(own: Excess, still: Excess, hosts: Bools) -> Bools:
     """Which ranks do more by themselves than others, and stand still less, beyond doubt; more than half of the most.
 
     That others stand still less, too, is no reason to doubt: all wait for those whom the late one keeps. Of those whose
@@ -90,7 +88,7 @@ def _is_charged(own: Excess, still: Excess, hosts: NDArray[np.bool_]) -> NDArray
     return np.asarray(lasting | (hosts & once & (peak > _SHARE * peak.max(initial=0))))
 
 
-def _divided(delay: Floats, more: Floats) -> NDArray[np.int64]:
+def _divided(delay: Floats, more: Floats) -> Int64s:
     """Each delay, 0 where there is none, divided among what the rank did more of: int64 [ranks, steps, causes]."""
     more = np.nan_to_num(more).clip(0)
     total = more.sum(axis=2, keepdims=True)

@@ -13,10 +13,9 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int64s, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, merge, union
-from kinetoscope.algorithms.membership import any_of
 from kinetoscope.model.collectives.calls import base_of, collective_calls
 from kinetoscope.model.execution.call_tree import STEP, is_asynchronous
 from kinetoscope.model.execution.device_work import device_work
@@ -29,9 +28,6 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, HOST_KINDS, EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
-
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 ACTIVITIES: Final = (
     "computation",

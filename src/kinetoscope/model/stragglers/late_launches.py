@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.model.collectives.calls import base_of
 from kinetoscope.model.execution.call_tree import is_asynchronous
@@ -96,7 +96,7 @@ def _on_the_host(trace: Trace, exposed: Intervals) -> Intervals:
     return union(np.maximum(exposed.start, last), exposed.end)
 
 
-def _launched(trace: Trace, computation: Intervals) -> NDArray[np.int64]:
+def _launched(trace: Trace, computation: Intervals) -> Int64s:
     """When what begins each interval of computation was launched; long before where that is not known."""
     work = device_work(trace)
     computing = np.flatnonzero(work.of(WorkKind.COMPUTATION))

@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, exclusive, union
 from kinetoscope.algorithms.outliers import SIGMAS, Excess, excess
 from kinetoscope.model.collectives.attributes import POINT_TO_POINT
@@ -65,8 +65,8 @@ class OwnTime:
         on_host: the same of each of ON_HOST, by cause; empty where it is not known.
     """
 
-    rank: NDArray[np.int64]
-    step: NDArray[np.int64]
+    rank: Int64s
+    step: Int64s
     above: Excess
     causes: tuple[Excess, ...]
     on_host: Mapping[str, Excess]
@@ -122,7 +122,7 @@ def own_time(cells: pl.DataFrame, stages: pl.DataFrame, step_time: int, held: pl
     return OwnTime(rank, step, above, causes, dict(zip(ON_HOST, hosts, strict=True)) if is_host_known else {})
 
 
-def is_lasting(seen: Excess, on_host: Excess) -> NDArray[np.bool_]:
+def is_lasting(seen: Excess, on_host: Excess) -> Bools:
     """Did each rank's host do more than others in each step, beyond doubt, as much each time, and about what was seen?
 
     What was done once, or by chance, is not as much each time; nor is what seems to be, where events are missing.
@@ -145,7 +145,7 @@ def whole_steps(cells: pl.DataFrame) -> pl.DataFrame:
 
 def compared(
     cells: pl.DataFrame, stages: pl.DataFrame, step_time: int, columns: Sequence[pl.Expr]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], list[Excess]]:
+) -> tuple[Int64s, Int64s, list[Excess]]:
     """Ranks and steps, both ascending, and how far each rank is above the others of its stage, by each column.
 
     A line of `cells` for each rank and step; for the rest see `own_time`.

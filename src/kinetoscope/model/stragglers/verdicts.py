@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.outliers import SEVERAL, SIGMAS
 from kinetoscope.model.stragglers.blame import CAUSES
 from kinetoscope.model.stragglers.delay_by_rank import DELAY
@@ -120,7 +120,7 @@ def _evidence(own: OwnTime, least: int, *, each_step: bool) -> pl.DataFrame:
     return pl.DataFrame({**place, **sure})
 
 
-def _again(own: OwnTime, least: int) -> dict[str, NDArray[np.bool_]]:
+def _again(own: OwnTime, least: int) -> dict[str, Bools]:
     """Whether each rank's host did more than others in each step, beyond doubt, and about what was seen of it."""
     found = {_AGAIN + name: np.zeros(len(own.rank), np.bool_) for name in OWN}
     for name, above in own.on_host.items() if len(own.step) >= SEVERAL else ():

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_stacks import DEEPEST, SEPARATOR, frame_text, recorded_stack
 from kinetoscope.model.execution.call_tree import MODULE, call_tree
@@ -73,7 +73,7 @@ def forward_of(trace: Trace, chain: list[int]) -> int:
     return next((int(forward[row]) for row in chain if forward[row] >= 0), _NONE)
 
 
-def launched_in(trace: Trace, row: int) -> NDArray[np.int32]:
+def launched_in(trace: Trace, row: int) -> Int32s:
     """Places in `device_work` of what a call, or a call inside it, launched; in order of launch: int32 [work]."""
     calls, work = call_tree(trace), device_work(trace)
     if not calls.member[row]:
@@ -89,12 +89,12 @@ def launched_in(trace: Trace, row: int) -> NDArray[np.int32]:
         if not len(climbing):
             break
         at[climbing] = calls.parent[at[climbing]]
-    reached: NDArray[np.int32] = places[at == row]
+    reached: Int32s = places[at == row]
     return reached
 
 
 @derived
-def _by_launch(trace: Trace) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _by_launch(trace: Trace) -> tuple[Int32s, Int64s]:
     """Places in `device_work` of what has a launch, by when that starts, then by its own start; and those times."""
     work = device_work(trace)
     places = np.flatnonzero(work.launch >= 0).astype(np.int32)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import UInt8s
 from kinetoscope.model.execution.call_tree import is_asynchronous
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import WAITS, call_kinds
@@ -47,7 +47,7 @@ _OF_WORK: Final = {
 
 
 @derived
-def mark_kinds(trace: Trace) -> NDArray[np.uint8]:
+def mark_kinds(trace: Trace) -> UInt8s:
     """Which of MARK_KINDS each event is: uint8 [events]."""
     number = {kind: place for place, kind in enumerate(MARK_KINDS)}
     of_event = np.array([number[_OF_EVENT.get(kind, "other")] for kind in EventKind], np.uint8)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group_in_order
 from kinetoscope.algorithms.intervals.intervals import union
 from kinetoscope.algorithms.intervals.sweeps import Curve, count_open, sum_open
@@ -123,7 +123,7 @@ def _of_curve(curve: Curve, groups: int) -> Iterator[Sampled]:
 # --- what devices do
 
 
-def _kernels(trace: Trace, device: int) -> NDArray[np.int64]:
+def _kernels(trace: Trace, device: int) -> Int64s:
     """Places in `device_work` of the kernels of a device."""
     work = device_work(trace)
     return np.flatnonzero(work.of(*_KERNELS) & (work.device == device))
@@ -138,7 +138,7 @@ def _utilization(trace: Trace) -> Iterator[Sampled]:
 
 
 @derived
-def _blocks(trace: Trace) -> NDArray[np.float64]:
+def _blocks(trace: Trace) -> Floats:
     """Blocks per multiprocessor of each piece of device work, NaN if not known."""
     blocks = arguments.floats(trace, "blocks_per_sm", device_work(trace).rows)
     return np.where(blocks >= 0, blocks, np.nan)
@@ -226,9 +226,9 @@ class _Recorded:
     """The counters of the file: titles, the one of each sample, times and values in order of time."""
 
     titles: tuple[str, ...]
-    code: NDArray[np.int32]
-    time: NDArray[np.int64]
-    value: NDArray[np.float64]
+    code: Int32s
+    time: Int64s
+    value: Floats
 
 
 @derived

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int64s, any_of
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.membership import any_of
 from kinetoscope.model.timeline.layout import timeline, times
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.shapes import INT, NUMBER_TEXT, STRING
@@ -16,7 +15,7 @@ _FLOWS = EventKind.FLOW_START, EventKind.FLOW_END
 _ID = "id"
 
 
-def rows_between(trace: Trace, begin: int, end: int) -> NDArray[np.int64]:
+def rows_between(trace: Trace, begin: int, end: int) -> Int64s:
     """The events that touch the stretch from `begin` to `end` (ns after the origin), and all names: int64 [rows].
 
     Flows are among them if both their ends are at events that are.
@@ -30,9 +29,7 @@ def rows_between(trace: Trace, begin: int, end: int) -> NDArray[np.int64]:
     return np.flatnonzero(kept)
 
 
-def _complete(
-    trace: Trace, flows: NDArray[np.int64], kept: NDArray[np.bool_], low: int, high: int
-) -> NDArray[np.int64]:
+def _complete(trace: Trace, flows: Int64s, kept: Bools, low: int, high: int) -> Int64s:
     """Those flows of which both ends are in the stretch, or at the start of an event that reaches into it."""
     if not len(flows):
         return flows

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, main_thread, self_times
@@ -168,7 +168,7 @@ def _step(trace: Trace, row: int, steps_by: str | None) -> int | None:
     return int(found.number[place]) if place >= 0 else None
 
 
-def _delay(trace: Trace, work: DeviceWork, row: int, launch: int, places: NDArray[np.int32]) -> int | None:
+def _delay(trace: Trace, work: DeviceWork, row: int, launch: int, places: Int32s) -> int | None:
     if launch >= 0:
         return max(int(trace.start[row]) - max(int(trace.end[launch]), int(trace.start[launch])), 0)
     if not len(places):
@@ -199,7 +199,7 @@ def same_as(trace: Trace, name: int, kind: int, steps_by: str | None = None) -> 
     return Same(count, count / number if number > 1 else None, total, share, on_device)
 
 
-def _device_time(trace: Trace, alike: NDArray[np.bool_]) -> tuple[int, int]:
+def _device_time(trace: Trace, alike: Bools) -> tuple[int, int]:
     """The time of device work that is alike, or was launched in calls that are; and that of all."""
     work, calls = device_work(trace), call_tree(trace)
     counted = alike[work.rows]
@@ -209,7 +209,7 @@ def _device_time(trace: Trace, alike: NDArray[np.bool_]) -> tuple[int, int]:
     return int(work.duration[counted].sum()), int(work.duration.sum())
 
 
-def _inside(trace: Trace, calls: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _inside(trace: Trace, calls: Bools) -> Bools:
     """Which events lie inside one of some calls: bool [events]."""
     parent = call_tree(trace).parent
     inside = np.zeros(len(trace), np.bool_)
@@ -225,9 +225,9 @@ def _arrows(
     trace: Trace,
     row: int,
     launch: int,
-    launched: NDArray[np.int32],
+    launched: Int32s,
     forward: int,
-    backward: NDArray[np.int64],
+    backward: Int64s,
 ) -> Iterator[Arrow]:
     """What leads here and what follows, the nearest first."""
     origin = timeline(trace).origin

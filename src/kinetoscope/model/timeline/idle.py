@@ -6,9 +6,8 @@ import re
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinetoscope.algorithms.membership import any_of
+from kinetoscope.algorithms.arrays import Int32s, Int64s, any_of
 from kinetoscope.model.execution.call_tree import call_tree, main_thread
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import WAITS, call_kinds
@@ -46,7 +45,7 @@ def waiting_tracks(trace: Trace) -> frozenset[int]:
     return frozenset(np.flatnonzero((whole > 0) & (waited >= _MOST * whole)).tolist())
 
 
-def _own_time(trace: Trace, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+def _own_time(trace: Trace, rows: Int32s) -> Int64s:
     """Duration of all calls of some threads less that of the calls directly inside each, ns."""
     parent = call_tree(trace).parent[rows]
     length = np.maximum(trace.end[rows] - trace.start[rows], 0)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms import ordering
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.layout import packing
 from kinetoscope.algorithms.layout.pyramid import LONGEST, Pyramid, pyramid
 from kinetoscope.model.execution.call_tree import call_tree, main_thread
@@ -85,7 +86,7 @@ class Timeline:
     lanes: tuple[Lane, ...]
     pyramid: Pyramid
     depth: NDArray[np.int16]
-    layer: NDArray[np.int8]
+    layer: Int8s
     origin: int
     end: int
     astray: int = 0
@@ -135,9 +136,7 @@ def _lanes_by_place(trace: Trace) -> dict[tuple[int, int], Lane]:
     return {(lane.track, lane.layer): lane for lane in timeline(trace).lanes}
 
 
-def _order(
-    trace: Trace, layer: NDArray[np.int8], number: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+def _order(trace: Trace, layer: Int8s, number: int) -> tuple[Int32s, Int64s, Int32s]:
     """The events of a layer by track and start, where each track begins, and the event around each."""
     if number == CALLS:
         calls = call_tree(trace)
@@ -147,7 +146,7 @@ def _order(
     return order, offsets, np.full(len(trace), packing.NO_ROW, np.int32)
 
 
-def times(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def times(trace: Trace) -> tuple[Int64s, Int64s]:
     """Start and end of each event, ns, none of them beyond what a timeline can show: int64 [events] each."""
     return _clipped(trace) if _is_astray(trace) else (trace.start, trace.end)
 
@@ -185,19 +184,19 @@ def _bounds(trace: Trace) -> tuple[int, int]:
 
 
 @derived
-def _astray(trace: Trace) -> NDArray[np.bool_]:
+def _astray(trace: Trace) -> Bools:
     """Which events have a time beyond what can be shown: bool [events]."""
     low, high = _bounds(trace)
     return (trace.start < low) | (trace.start > high) | (trace.end < low) | (trace.end > high)
 
 
 @derived
-def _clipped(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _clipped(trace: Trace) -> tuple[Int64s, Int64s]:
     bounds = _bounds(trace)
     return np.clip(trace.start, *bounds), np.clip(trace.end, *bounds)
 
 
-def _layers(trace: Trace) -> NDArray[np.int8]:
+def _layers(trace: Trace) -> Int8s:
     """The layer of each event, −1 for what is not drawn: int8 [events]."""
     drawn = np.isin(trace.ph, SPANS) | (trace.kind == EventKind.INSTANT)
     of_kind = np.full(len(EventKind), REST, np.int8)
@@ -210,7 +209,7 @@ def _layers(trace: Trace) -> NDArray[np.int8]:
     return layer
 
 
-def _sizes(depth: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def _sizes(depth: Int32s, offsets: Int64s) -> Int64s:
     """How many rows each track has, of the depths of its events: int64 [tracks]."""
     sizes = np.zeros(len(offsets) - 1, np.int64)
     used = np.flatnonzero(np.diff(offsets))
@@ -219,7 +218,7 @@ def _sizes(depth: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.i
     return sizes
 
 
-def _end(trace: Trace, layer: NDArray[np.int8], end: NDArray[np.int64]) -> int:
+def _end(trace: Trace, layer: Int8s, end: Int64s) -> int:
     """The last instant of what is drawn; what the profiler says of itself counts only if there is nothing else.
 
     Nor do times count that cannot be right.
@@ -237,7 +236,7 @@ _Found = tuple[int, int, int, int, int]
 """Track, layer, first row, rows and events of a lane."""
 
 
-def _lanes(trace: Trace, found: Sequence[_Found], layer: NDArray[np.int8]) -> tuple[Lane, ...]:
+def _lanes(trace: Trace, found: Sequence[_Found], layer: Int8s) -> tuple[Lane, ...]:
     """The lanes in order: devices, the process of the main thread, others, and what stands aside."""
     named, main = lanes(trace), main_thread(trace)
     aside = _tracks_aside(trace, layer)
@@ -279,7 +278,7 @@ def _thread_title(track: int, main: int, autograd: dict[int, int], name: str) ->
     return name
 
 
-def _tracks_aside(trace: Trace, layer: NDArray[np.int8]) -> set[int]:
+def _tracks_aside(trace: Trace, layer: Int8s) -> set[int]:
     """Tracks on which nothing is drawn but what the profiler says of itself."""
     rest = np.flatnonzero(layer == REST)
     own = np.isin(trace.kind[rest], _ASIDE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, exclusive, union
 from kinetoscope.model.device.busy import busy
 from kinetoscope.model.execution.call_tree import call_tree, main_thread
@@ -17,11 +17,9 @@ from kinetoscope.model.trace.trace import Trace
 
 BUCKETS: Final = 512
 
-Float64s = NDArray[np.float64]
-
 
 @derived
-def shares(trace: Trace, first: int, bucket: int) -> dict[str, Float64s]:
+def shares(trace: Trace, first: int, bucket: int) -> dict[str, Floats]:
     """Which share of each of BUCKETS stretches of time was of which kind: float64 [BUCKETS] each.
 
     The mean of the devices, each instant of one for one kind; without devices what the main thread did.

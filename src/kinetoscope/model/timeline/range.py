@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, exclusive, intersection, merge, union
 from kinetoscope.model.device.busy import busy
@@ -82,7 +82,7 @@ class Range:
     busy: dict[int, int]
     kinds: tuple[float, ...]
     before: int
-    idle: NDArray[np.int64]
+    idle: Int64s
     longest: tuple[int, int] | None
     host: int
     device_top: tuple[Top, ...]
@@ -134,7 +134,7 @@ def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) ->
     )
 
 
-def _charged(gaps: Intervals, phases: Sequence[Intervals]) -> NDArray[np.int64]:
+def _charged(gaps: Intervals, phases: Sequence[Intervals]) -> Int64s:
     """The time of gaps by what the host does in them, each instant for the first: int64 [PHASES]."""
     left = [gaps.length]
     for phase in phases:
@@ -187,12 +187,12 @@ def _phases(trace: Trace) -> tuple[Intervals, ...]:
     return tuple(_united(trace, chosen[phase]) for phase in PHASES[:-1])
 
 
-def _named(trace: Trace, kinds: tuple[EventKind, ...], words: tuple[str, ...]) -> NDArray[np.bool_]:
+def _named(trace: Trace, kinds: tuple[EventKind, ...], words: tuple[str, ...]) -> Bools:
     """Which events of these kinds have one of these words in their name: bool [events]."""
     return rows_named(trace, lambda name: any(word in name for word in words), *kinds, holding=words)
 
 
-def _united(trace: Trace, chosen: NDArray[np.bool_]) -> Intervals:
+def _united(trace: Trace, chosen: Bools) -> Intervals:
     """The union of these calls; those directly inside another one of them add nothing."""
     parent = call_tree(trace).parent
     rows = np.flatnonzero(chosen)
@@ -234,7 +234,7 @@ def _threads(trace: Trace) -> frozenset[int]:
     return frozenset([main_thread(trace), *backward, *launching]) - {-1}
 
 
-def _calls_within(trace: Trace, track: int, window: Intervals) -> NDArray[np.int32]:
+def _calls_within(trace: Trace, track: int, window: Intervals) -> Int32s:
     """The calls of a thread that touch a window: those that begin in it, and those that run when it begins."""
     calls = call_tree(trace)
     order = calls.order[calls.offsets[track] : calls.offsets[track + 1]]
@@ -246,12 +246,12 @@ def _calls_within(trace: Trace, track: int, window: Intervals) -> NDArray[np.int
 
 
 @derived
-def _marks(trace: Trace) -> NDArray[np.bool_]:
+def _marks(trace: Trace) -> Bools:
     """Which calls are marks of steps around others: bool [events]."""
     return rows_named(trace, lambda name: name.startswith(_MARKS), *_MARKED, holding=_MARKS)
 
 
-def _top(trace: Trace, rows: NDArray[np.int32], time: NDArray[np.int64]) -> tuple[Top, ...]:
+def _top(trace: Trace, rows: Int32s, time: Int64s) -> tuple[Top, ...]:
     if not len(rows):
         return ()
     codes, first = group(call_names(trace)[rows], trace.kind[rows])

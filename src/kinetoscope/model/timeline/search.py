@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.layout.packing import by_number
 from kinetoscope.model.timeline.layout import timeline, times
 from kinetoscope.model.trace.derived import derived
@@ -35,8 +35,8 @@ class Hits:
         codes: int32 [names], the names that match, ascending.
     """
 
-    rows: NDArray[np.int32]
-    codes: NDArray[np.int32]
+    rows: Int32s
+    codes: Int32s
 
 
 @derived
@@ -78,7 +78,7 @@ def within(trace: Trace, found: Hits, begin: int, end: int) -> Hits:
     return Hits(found.rows[_place(trace, found, begin) : _place(trace, found, end)], found.codes)
 
 
-def by_bucket(trace: Trace, found: Hits) -> NDArray[np.int64]:
+def by_bucket(trace: Trace, found: Hits) -> Int64s:
     """How many start in each of BUCKETS equal stretches of the timeline: int64 [BUCKETS]."""
     layout = timeline(trace)
     bucket = max(-(-layout.end // BUCKETS), 1)
@@ -96,8 +96,8 @@ def _place(trace: Trace, found: Hits, time: int) -> int:
 class _ByName:
     """The events that are drawn, by name: int32 [drawn]; int64 [strings + 1], where those of each name begin."""
 
-    rows: NDArray[np.int32]
-    offsets: NDArray[np.int64]
+    rows: Int32s
+    offsets: Int64s
 
 
 @derived
@@ -107,7 +107,7 @@ def _by_name(trace: Trace) -> _ByName:
 
 
 @derived
-def _in_time(trace: Trace) -> NDArray[np.int32]:
+def _in_time(trace: Trace) -> Int32s:
     """The events that are drawn and have a name, by start, then by row: int32 [drawn]."""
     rows = np.flatnonzero((timeline(trace).layer >= 0) & (trace.name >= 0)).astype(np.int32)
     return rows[np.argsort(times(trace)[0][rows], kind="stable")]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
@@ -54,7 +54,7 @@ def lanes(trace: Trace) -> tuple[Lane, ...]:
     )
 
 
-def _tracks_with(trace: Trace, rows: NDArray[np.int32]) -> list[bool]:
+def _tracks_with(trace: Trace, rows: Int32s) -> list[bool]:
     """On which tracks some of these events lie."""
     found: list[bool] = (np.bincount(trace.track[rows], minlength=len(trace.tracks)) > 0).tolist()
     return found
@@ -74,7 +74,7 @@ def _lane(pid: Any, tid: Any, process: dict[str, Any], thread: dict[str, Any], w
     return Lane(words, name.strip(), is_device, order)
 
 
-def metadata_rows(trace: Trace) -> NDArray[np.int32]:
+def metadata_rows(trace: Trace) -> Int32s:
     """The metadata events that count, in order: of those of one track, name and shape the last.
 
     Files name a thread anew with each of its events, hundreds of thousands of times; the last one overrides the rest.
@@ -84,7 +84,7 @@ def metadata_rows(trace: Trace) -> NDArray[np.int32]:
     order = np.lexsort((rows, *columns))
     sorted_columns = columns[:, order]
     last = np.append((sorted_columns[:, 1:] != sorted_columns[:, :-1]).any(axis=0), True)[: len(rows)]
-    kept: NDArray[np.int32] = np.sort(rows[order[last]])
+    kept: Int32s = np.sort(rows[order[last]])
     return kept
 
 

@@ -10,9 +10,8 @@ import re
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinetoscope.algorithms.membership import any_of
+from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, any_of
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING
 from kinetoscope.model.trace.trace import Trace
 
@@ -91,7 +90,7 @@ def keys_of(trace: Trace, name: str) -> tuple[str, ...]:
     return tuple(key for key in ARGUMENTS[name] if trace.strings.code(key) >= 0)
 
 
-def kinds(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.int8]:
+def kinds(trace: Trace, name: str, rows: Int32s | None = None) -> Int8s:
     """Kind of the argument of each row (see `shapes`): int8, −1 where it has none."""
     result = np.full(len(trace) if rows is None else len(rows), -1, np.int8)
     for key in reversed(keys_of(trace, name)):
@@ -100,12 +99,12 @@ def kinds(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDA
     return result
 
 
-def has(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.bool_]:
+def has(trace: Trace, name: str, rows: Int32s | None = None) -> Bools:
     """Which of the rows have the argument: bool."""
     return kinds(trace, name, rows) >= 0
 
 
-def integers(trace: Trace, name: str, rows: NDArray[np.int32] | None = None, *, missing: int = -1) -> NDArray[np.int64]:
+def integers(trace: Trace, name: str, rows: Int32s | None = None, *, missing: int = -1) -> Int64s:
     """The argument where it is an integer, or a text that begins with one, else `missing`: int64, one for each row.
 
     A value may equal `missing`: `given` tells them apart.
@@ -120,13 +119,13 @@ def integers(trace: Trace, name: str, rows: NDArray[np.int32] | None = None, *, 
     return result
 
 
-def given(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.bool_]:
+def given(trace: Trace, name: str, rows: Int32s | None = None) -> Bools:
     """For which rows `integers` gives a value of the file and not `missing`: bool."""
     unlikely = np.iinfo(np.int64).min
     return np.asarray(integers(trace, name, rows, missing=unlikely) != unlikely)
 
 
-def floats(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
+def floats(trace: Trace, name: str, rows: Int32s | None = None) -> Floats:
     """The argument where it is a finite number, else NaN: float64, one for each row."""
     result = np.full(len(trace) if rows is None else len(rows), np.nan)
     for key in reversed(keys_of(trace, name)):
@@ -136,7 +135,7 @@ def floats(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> ND
     return result
 
 
-def codes(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.int64]:
+def codes(trace: Trace, name: str, rows: Int32s | None = None) -> Int64s:
     """String codes of the argument where it is a text or nested JSON, else −1: int64, one for each row."""
     result = np.full(len(trace) if rows is None else len(rows), -1, np.int64)
     for key in reversed(keys_of(trace, name)):
@@ -145,7 +144,7 @@ def codes(trace: Trace, name: str, rows: NDArray[np.int32] | None = None) -> NDA
     return result
 
 
-def _numbers(trace: Trace, found: NDArray[np.int64], missing: int) -> NDArray[np.int64]:
+def _numbers(trace: Trace, found: Int64s, missing: int) -> Int64s:
     distinct, places = np.unique(found, return_inverse=True)
     matches = [_NUMBER_FIRST.match(trace.strings.text(code)) for code in distinct.tolist()]
     return np.array([int(match[1]) if match else missing for match in matches], np.int64)[places]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int64s, any_of
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.membership import any_of
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, EventKind, kind_of
 from kinetoscope.model.trace.trace import Trace
@@ -21,7 +20,7 @@ _NAMES: Final = ord("M")
 
 
 @derived
-def event_kinds(trace: Trace) -> NDArray[np.int8]:
+def event_kinds(trace: Trace) -> Int8s:
     """The `EventKind` of each event: int8 [events]. One look at `kind_of` for each phase and category that occurs."""
     dense = np.zeros(len(trace.strings) + 1, np.int32)
     dense[trace.category + 1] = 1
@@ -33,7 +32,7 @@ def event_kinds(trace: Trace) -> NDArray[np.int8]:
     kinds = np.zeros(len(present), np.int8)
     for pair in np.flatnonzero(present).tolist():
         kinds[pair] = kind_of(pair & 255, trace.strings.label(int(categories[pair >> 8])), "")
-    kind: NDArray[np.int8] = kinds[pairs]
+    kind: Int8s = kinds[pairs]
     decided_by_name = (trace.category == trace.strings.code(NAMES_DECIDE)) & (trace.category >= 0)
     decided_by_name |= (trace.name == trace.strings.code(MEMORY_NAME)) & (trace.name >= 0)
     rows = np.flatnonzero(decided_by_name)
@@ -49,7 +48,7 @@ def event_kinds(trace: Trace) -> NDArray[np.int8]:
 
 
 @derived
-def stray(trace: Trace) -> NDArray[np.int64]:
+def stray(trace: Trace) -> Int64s:
     """Rows of the events whose time cannot be: over 30 days from the middle one, such as 0 among times since 1970.
 
     No question counts them: one such event would make a recording of seconds one of decades.
@@ -64,6 +63,6 @@ def stray(trace: Trace) -> NDArray[np.int64]:
     return timed[(start < middle - LONGEST_RECORDING) | (start > middle + LONGEST_RECORDING)]
 
 
-def is_device_work(trace: Trace) -> NDArray[np.bool_]:
+def is_device_work(trace: Trace) -> Bools:
     """Is each event a kernel, a copy or a set on a device?"""
     return any_of(trace.kind, DEVICE_WORK)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Floats, Int32s, Int64s
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, SLOTS
@@ -23,16 +23,16 @@ class Counters:
         value: float64 [samples], NaN where it is no finite number.
     """
 
-    rows: NDArray[np.int32]
-    key: NDArray[np.int32]
-    value: NDArray[np.float64]
+    rows: Int32s
+    key: Int32s
+    value: Floats
 
 
 @derived
 def counters(trace: Trace, kind: EventKind = EventKind.COUNTER) -> Counters:
     """The samples of all counters, or those that another kind of event has for arguments; only numbers are any."""
     events = trace.rows(kind)
-    found: list[tuple[NDArray[np.int32], int, int, NDArray[np.float64]]] = []
+    found: list[tuple[Int32s, int, int, Floats]] = []
     for shape in np.unique(trace.shape[events]).tolist():
         rows = events[trace.shape[events] == shape]
         slot = 0
@@ -50,7 +50,7 @@ def counters(trace: Trace, kind: EventKind = EventKind.COUNTER) -> Counters:
     return Counters(rows[order], keys[order], values[order])
 
 
-def _numbers(trace: Trace, kind: int, bits: NDArray[np.int64]) -> NDArray[np.float64]:
+def _numbers(trace: Trace, kind: int, bits: Int64s) -> Floats:
     if kind == INT:
         return bits.astype(np.float64)
     if kind == FLOAT:

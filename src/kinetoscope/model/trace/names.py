@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinetoscope.algorithms.membership import any_of
+from kinetoscope.algorithms.arrays import Bools, any_of
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
 
-def rows_named(
-    trace: Trace, fits: Callable[[str], bool], *kinds: EventKind, holding: tuple[str, ...] = ()
-) -> NDArray[np.bool_]:
+def rows_named(trace: Trace, fits: Callable[[str], bool], *kinds: EventKind, holding: tuple[str, ...] = ()) -> Bools:
     """Which events of these kinds have a name that fits: bool [events]. Looks at each distinct name once.
 
     holding: words of which a name that fits holds one, so that the others need not be looked at.

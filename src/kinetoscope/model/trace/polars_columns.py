@@ -13,13 +13,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.model.trace.strings import Strings
 
 ENUM_LIMIT: Final = 1 << 16
 """Distinct texts from which a column of texts is String and no longer Enum."""
 
 
-def column(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pl.Series:
+def column(values: NDArray[Any], valid: Bools | None = None) -> pl.Series:
     """Values as a column of their own type, null where `valid` is false."""
     series = pl.Series(np.ascontiguousarray(values))
     if valid is None or valid.all():
@@ -32,7 +33,7 @@ def rows(values: NDArray[Any]) -> pl.Series:
     return column(values, values >= 0)
 
 
-def numbers(values: NDArray[np.float64]) -> pl.Series:
+def numbers(values: Floats) -> pl.Series:
     """Floats as a column, null where NaN: nothing that we compute is NaN but what is missing."""
     return column(values, ~np.isnan(values))
 
@@ -62,13 +63,13 @@ def lists(strings: Strings, codes: NDArray[Any]) -> pl.Series:
     return pl.Series(values, dtype=pl.List(pl.Int64)).gather(_nullable(places))
 
 
-def integers(series: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def integers(series: pl.Series) -> tuple[Int64s, Bools]:
     """A column of integers as int64 [rows], 0 where null, and which are not null: bool [rows]."""
     valid = series.is_not_null().to_numpy()
     return series.fill_null(0).cast(pl.Int64).to_numpy(), valid
 
 
-def _distinct(codes: NDArray[Any]) -> tuple[list[int], NDArray[np.int64]]:
+def _distinct(codes: NDArray[Any]) -> tuple[list[int], Int64s]:
     """The codes that occur, ascending, and the place of each row's code among them; −1 for negative codes."""
     if not len(codes) or int(codes.max()) < 0:
         return [], np.full(len(codes), -1, np.int64)
@@ -81,7 +82,7 @@ def _distinct(codes: NDArray[Any]) -> tuple[list[int], NDArray[np.int64]]:
     return distinct.tolist(), place[np.maximum(codes, -1)]
 
 
-def _nullable(places: NDArray[np.int64]) -> pl.Series:
+def _nullable(places: Int64s) -> pl.Series:
     return column(places.astype(np.uint32), places >= 0)
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 
 SPECIAL_KEYS: Final = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "args")
 PH, CAT, NAME, PID, TID, TS, DUR, ARGS = range(8)
@@ -56,9 +57,9 @@ class Shapes:
         sizes: int64 [shapes], how many slots each takes.
     """
 
-    def __init__(self, packed: list[NDArray[np.int64]]) -> None:
+    def __init__(self, packed: list[Int64s]) -> None:
         self.items: tuple[tuple[Item, ...], ...] = tuple(tuple(unpack(int(x)) for x in shape) for shape in packed)
-        self._found: dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int8]]] = {}
+        self._found: dict[tuple[int, int], tuple[Int64s, Int8s]] = {}
         self.sizes = np.array([len(self.slot_kinds(code)) for code in range(len(self.items))], np.int64)
 
     def __len__(self) -> int:
@@ -68,14 +69,14 @@ class Shapes:
         """Kinds of the values that a shape has in `values`, in order."""
         return [kind for _, kind, _ in self.items[shape] if kind < SLOTS]
 
-    def first_values(self, column: NDArray[np.int32]) -> NDArray[np.int64]:
+    def first_values(self, column: Int32s) -> Int64s:
         """Where each event's values begin in `values`: int64 [events]."""
         first = np.zeros(len(column), np.int64)
         if len(column) > 1:
             np.cumsum(self.sizes[column[:-1]], out=first[1:])
         return first
 
-    def find(self, key: int, level: int = 1) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    def find(self, key: int, level: int = 1) -> tuple[Int64s, Int8s]:
         """Where each shape has a member: its slot (−1: none, or of a kind without slot) and its kind (−1: not there).
 
         Of a repeated key the first one counts. Both are read-only: they are kept for the next time.
@@ -85,7 +86,7 @@ class Shapes:
             found = self._found[key, level] = self._find(key, level)
         return found
 
-    def _find(self, key: int, level: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    def _find(self, key: int, level: int) -> tuple[Int64s, Int8s]:
         slots = np.full(len(self.items), -1, np.int64)
         kinds = np.full(len(self.items), -1, np.int8)
         for code, items in enumerate(self.items):
@@ -98,6 +99,6 @@ class Shapes:
         slots.flags.writeable = kinds.flags.writeable = False
         return slots, kinds
 
-    def has_odd_time(self, key: int) -> NDArray[np.bool_]:
+    def has_odd_time(self, key: int) -> Bools:
         """In which shapes `ts` or `dur` is there but is no plain time: bool [shapes]."""
         return ~np.isin(self.find(key, level=0)[1], (TIME_INTEGER, TIME_DECIMAL, -1))

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, UInt8s
 from kinetoscope.model.trace.symptoms import Symptom
 
 CONTROL, BAD_UTF8, LONE_BACKSLASH, RESPELLED, NESTED = 1, 2, 4, 8, 16
@@ -47,22 +47,20 @@ class Strings:
         oddities: uint8 [strings], flags: what is odd about each. None: nothing is.
     """
 
-    def __init__(
-        self, arena: NDArray[np.uint8], offsets: NDArray[np.int64], oddities: NDArray[np.uint8] | None = None
-    ) -> None:
+    def __init__(self, arena: UInt8s, offsets: Int64s, oddities: UInt8s | None = None) -> None:
         self._arena = arena
         self._offsets = offsets
-        self._lengths: NDArray[np.int64] = arena[: arena.size // 8 * 8].view(np.int64)[(offsets - 8) // 8]
+        self._lengths: Int64s = arena[: arena.size // 8 * 8].view(np.int64)[(offsets - 8) // 8]
         self._oddities = np.zeros(len(offsets), np.uint8) if oddities is None else oddities
         self._texts: dict[int, str] = {}
         self._codes: dict[str, int] = {}
-        self._holding: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+        self._holding: dict[tuple[str, ...], Bools] = {}
 
     def __len__(self) -> int:
         return len(self._offsets)
 
     @property
-    def parts(self) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]]:
+    def parts(self) -> tuple[UInt8s, Int64s, UInt8s]:
         """What it is made of, for a copy that is stored: arena (as far as it is used), offsets, oddities."""
         end = int(self._offsets[-1] + self._lengths[-1]) if len(self) else 0
         return self._arena[:end], self._offsets, self._oddities
@@ -104,7 +102,7 @@ class Strings:
         text = decode(self.raw(code))
         return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
-    def holding(self, words: tuple[str, ...]) -> NDArray[np.bool_]:
+    def holding(self, words: tuple[str, ...]) -> Bools:
         """Which strings may hold one of some words: bool [strings]. None that does is left out.
 
         One search through the bytes of all strings, where decoding half a million of them would take a second.
@@ -135,7 +133,7 @@ class Strings:
         found = next((int(code) for code in same if self.raw(code) == content), -1)
         return found if found >= 0 else self._respelled.get(text, -1)
 
-    def codes(self, texts: Iterable[str]) -> NDArray[np.int64]:
+    def codes(self, texts: Iterable[str]) -> Int64s:
         """The codes of those of `texts` that the trace has."""
         return np.array([code for code in map(self.code, texts) if code >= 0], np.int64)
 
@@ -156,7 +154,7 @@ class Strings:
         return {self.text(code): code for code in reversed(codes)}
 
     @cached_property
-    def canonical(self) -> NDArray[np.int32]:
+    def canonical(self) -> Int32s:
         """For each code the first code with the same text: int32 [strings]."""
         codes = np.arange(len(self), dtype=np.int32)
         usual = self._usual({_spelled(text) for text in self._respelled})
@@ -179,7 +177,7 @@ class Strings:
         return bool(self._respelled) and bool((self.canonical != np.arange(len(self))).any())
 
     @property
-    def long(self) -> NDArray[np.bool_]:
+    def long(self) -> Bools:
         """Which of them could hold an integer with more digits than Python converts: bool [strings]."""
         return self._lengths > _LONGEST_INTEGER
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.membership import any_of
+from kinetoscope.algorithms.arrays import Floats, Int8s, Int32s, Int64s, UInt8s, any_of
 from kinetoscope.model.trace.derived import DerivedCache, derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING, Shapes
@@ -55,7 +55,7 @@ class Trace:
         *,
         source: Source,
         columns: Mapping[str, NDArray[Any]],
-        values: NDArray[np.int64],
+        values: Int64s,
         strings: Strings,
         shapes: Shapes,
         tracks: Tracks,
@@ -65,14 +65,14 @@ class Trace:
         text_bytes: int = 0,
     ) -> None:
         self.source = source
-        self.ph: NDArray[np.uint8] = columns["ph"]
-        self.category: NDArray[np.int32] = columns["category"]
-        self.name: NDArray[np.int32] = columns["name"]
-        self.track: NDArray[np.int32] = columns["track"]
-        self.start: NDArray[np.int64] = columns["start"]
-        self.end: NDArray[np.int64] = columns["end"]
-        self.shape: NDArray[np.int32] = columns["shape"]
-        self.first: NDArray[np.int64] = columns["first"]
+        self.ph: UInt8s = columns["ph"]
+        self.category: Int32s = columns["category"]
+        self.name: Int32s = columns["name"]
+        self.track: Int32s = columns["track"]
+        self.start: Int64s = columns["start"]
+        self.end: Int64s = columns["end"]
+        self.shape: Int32s = columns["shape"]
+        self.first: Int64s = columns["first"]
         self.values = values
         self.strings, self.shapes, self.tracks = strings, shapes, tracks
         self.members, self.members_before_events = members, members_before_events
@@ -134,7 +134,7 @@ class Trace:
         return base if isinstance(base, int) else 0
 
     @property
-    def kind(self) -> NDArray[np.int8]:
+    def kind(self) -> Int8s:
         """What each event is, an `EventKind`: int8 [events]."""
         from kinetoscope.model.trace.classes import event_kinds
 
@@ -157,13 +157,13 @@ class Trace:
 
         return table(self, name)
 
-    def rows(self, *kinds: EventKind) -> NDArray[np.int32]:
+    def rows(self, *kinds: EventKind) -> Int32s:
         """The rows of these kinds, in file order."""
         return np.flatnonzero(any_of(self.kind, kinds)).astype(np.int32)
 
     # --- arguments as columns
 
-    def kinds_of(self, key: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.int8]:
+    def kinds_of(self, key: str, rows: Int32s | None = None) -> Int8s:
         """Kind of the argument `key` of each row (see `shapes`): int8, −1 where the event has none."""
         code = self.strings.code(key)
         shape = self.shape if rows is None else self.shape[rows]
@@ -171,15 +171,15 @@ class Trace:
             return np.full(len(shape), -1, np.int8)
         return self.shapes.find(code)[1][shape]
 
-    def integers(self, key: str, rows: NDArray[np.int32] | None = None, *, missing: int = -1) -> NDArray[np.int64]:
+    def integers(self, key: str, rows: Int32s | None = None, *, missing: int = -1) -> Int64s:
         """The argument `key` where it is an integer, else `missing`: int64, one for each of `rows` (None: all)."""
         return self._gather(key, rows, (INT,), missing)
 
-    def codes_of(self, key: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.int64]:
+    def codes_of(self, key: str, rows: Int32s | None = None) -> Int64s:
         """String codes of the argument `key` where it is a text or nested JSON, else −1: int64."""
         return self._gather(key, rows, (STRING, RAW), -1)
 
-    def floats(self, key: str, rows: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
+    def floats(self, key: str, rows: Int32s | None = None) -> Floats:
         """The argument `key` where it is a number, else NaN: float64."""
         bits = self._gather(key, rows, (FLOAT,), 0)
         integers = self._gather(key, rows, (INT,), 0)
@@ -190,11 +190,9 @@ class Trace:
         for place in np.flatnonzero(texts >= 0):
             number = self.strings.number(int(texts[place]))
             result[place] = np.nan if isinstance(number, str) else _float(number)
-        return cast("NDArray[np.float64]", result)
+        return cast("Floats", result)
 
-    def _gather(
-        self, key: str, rows: NDArray[np.int32] | None, kinds: tuple[int, ...], missing: int
-    ) -> NDArray[np.int64]:
+    def _gather(self, key: str, rows: Int32s | None, kinds: tuple[int, ...], missing: int) -> Int64s:
         shape = self.shape if rows is None else self.shape[rows]
         code = self.strings.code(key)
         if code < 0:

@@ -7,8 +7,8 @@ import struct
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.model.trace.shapes import FALSE, FLOAT, INT, NULL, NUMBER_TEXT, RAW, STRING, TRUE
 from kinetoscope.model.trace.strings import Strings
 
@@ -20,7 +20,7 @@ class Tracks:
         pids, tids: the values as they stand in the file; None where an event has none.
     """
 
-    def __init__(self, packed: NDArray[np.int64], strings: Strings) -> None:
+    def __init__(self, packed: Int64s, strings: Strings) -> None:
         self.pids: list[Any] = [value(int(row[0]), int(row[1]), strings) for row in packed]
         self.tids: list[Any] = [value(int(row[2]), int(row[3]), strings) for row in packed]
 
@@ -34,11 +34,11 @@ class Tracks:
     def __len__(self) -> int:
         return len(self.pids)
 
-    def integer_tids(self) -> NDArray[np.int64]:
+    def integer_tids(self) -> Int64s:
         """Thread or stream numbers: int64 [tracks]; of a text such as `stream 7` the number in it, else −1."""
         return np.array([_number_in(tid) for tid in self.tids], np.int64)
 
-    def integer_pids(self) -> NDArray[np.int64]:
+    def integer_pids(self) -> Int64s:
         """Process or device numbers: int64 [tracks]; −1 where there is none."""
         return np.array([_number_in(pid) for pid in self.pids], np.int64)
 

@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.model.execution.calls import call_names, calls, launching_calls, names_of_calls, past_runtime
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
@@ -98,7 +98,7 @@ def _of_trace(trace: Trace, select: Selection, *, name: str, measure: Measure) -
     return Partial(pl.DataFrame(columns))
 
 
-def _kernels(view: Scope, name: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _kernels(view: Scope, name: str) -> tuple[Int32s, Int64s]:
     """The rows of device work of that name, and how long each ran."""
     trace, work = view.trace, view.device_work
     here = view.work & (trace.name[work.rows] >= 0)
@@ -108,7 +108,7 @@ def _kernels(view: Scope, name: str) -> tuple[NDArray[np.int32], NDArray[np.int6
     return rows, length.end - length.start
 
 
-def _calls(view: Scope, name: str, measure: Measure) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _calls(view: Scope, name: str, measure: Measure) -> tuple[Int32s, Int64s]:
     """The calls that `operators` counts under that name, and what it sums of each."""
     trace = view.trace
     found = calls(trace, EventKind.PYTHON)

@@ -6,8 +6,8 @@ import re
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Int64s, UInt8s
 from kinetoscope.errors import LimitError
 from kinetoscope.model.trace.event_kinds import BEGIN, END
 from kinetoscope.model.trace.shapes import DUR, NOT_AN_OBJECT, NUMBER_TEXT, RAW, STRING, TS, Shapes
@@ -77,9 +77,7 @@ def assemble(
 # --- times that are not plain numbers with three decimals at most: text, exponents, more decimals
 
 
-def _odd_times(
-    rows: Chunk, first: NDArray[np.int64], shapes: Shapes, strings: Strings, tables: Tables
-) -> list[Symptom]:
+def _odd_times(rows: Chunk, first: Int64s, shapes: Shapes, strings: Strings, tables: Tables) -> list[Symptom]:
     """Put the odd times into start and end, as whole nanoseconds."""
     rounded = impossible = 0
     start, end, shape = (rows.columns[name] for name in ("start", "end", "shape"))
@@ -137,9 +135,7 @@ def _pairs(rows: Chunk, shapes: Shapes) -> list[Symptom]:
     return [Symptom("UNPAIRED_EVENTS", "warning", f"{message}such a span has no length.", alone)]
 
 
-def _nanoseconds(
-    codes: NDArray[np.int64], strings: Strings, tables: Tables
-) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+def _nanoseconds(codes: Int64s, strings: Strings, tables: Tables) -> tuple[Int64s, UInt8s]:
     """The times that some strings spell, in ns, and what became of each; see `tokenizer.nanoseconds`."""
     times, status = np.zeros(len(codes), np.int64), np.zeros(len(codes), np.uint8)
     tk.nanoseconds(codes, tables.string_offsets, tables.arena, times, status)
@@ -203,7 +199,7 @@ def _odd_numbers(rows: Chunk, strings: Strings, tables: Tables, document: Docume
     return found
 
 
-def _holding(rows: Chunk, strings: Strings, tables: Tables, kind: int) -> NDArray[np.bool_]:
+def _holding(rows: Chunk, strings: Strings, tables: Tables, kind: int) -> Bools:
     """Which strings are values of a kind, or pids or tids that are: bool [strings]."""
     slots = slots_of(tables.shape_items, (kind,))
     identities = tables.tracks[: tables.at[tk.TRACKS]].reshape(-1, 2)  # kind and bits of each pid and tid

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Int32s, Int64s, UInt8s
 from kinetoscope.model.trace.shapes import NUMBER_TEXT, RAW, SLOTS, SPECIAL_KEYS, STRING
 from kinetoscope.readers.json import tokenizer as tk
 
@@ -61,7 +62,7 @@ class Chunk:
     """Consecutive rows, as a tokenizer left them."""
 
     columns: dict[str, NDArray[Any]]
-    values: NDArray[np.int64]
+    values: Int64s
 
     def copy(self) -> Chunk:
         """The same rows in memory of their own: those that a sink is given lie in the scratch."""
@@ -175,7 +176,7 @@ class Tables:
             self.track_slots = np.zeros(2 * self.track_slots.size, np.uint64)
             tk.enter_tracks(at[tk.TRACKS], self.tracks, self.track_slots, at[tk.KEY])
 
-    def adopt(self, other: Tables) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    def adopt(self, other: Tables) -> tuple[Int32s, Int32s, Int32s]:
         """Take over what another set of tables holds: the codes here of its strings, shapes and tracks."""
         strings = np.empty(other.at[tk.STRINGS], np.int32)
         done = 0
@@ -197,7 +198,7 @@ class Tables:
             tracks[code] = self._track(*other._translated(code, strings))
         return strings, shapes, tracks
 
-    def _shape(self, items: NDArray[np.int64]) -> int:
+    def _shape(self, items: Int64s) -> int:
         while True:
             first = int(self.at[tk.ITEMS])
             if first + len(items) < self.items.size:
@@ -212,7 +213,7 @@ class Tables:
                     return code
             self.grow(tk.ROOM_SHAPES)
 
-    def _translated(self, code: int, strings: NDArray[np.int32]) -> tuple[int, int, int, int]:
+    def _translated(self, code: int, strings: Int32s) -> tuple[int, int, int, int]:
         pid_kind, pid, tid_kind, tid = (int(x) for x in self.tracks[code])
         coded = (STRING, RAW, NUMBER_TEXT)
         return (
@@ -230,7 +231,7 @@ class Tables:
             self.grow(tk.ROOM_TRACKS)
 
     @property
-    def shape_items(self) -> list[NDArray[np.int64]]:
+    def shape_items(self) -> list[Int64s]:
         """The items of each shape: key << 8 | kind << 2 | level."""
         ends = self.shape_ends[: self.at[tk.SHAPES]]
         return np.split(self.items[: self.at[tk.ITEMS]], ends[:-1])
@@ -256,7 +257,7 @@ class Tokenizer:
         """Commas missing or doubled between elements, so far."""
         return int(self.tables.at[tk.ODD_COMMAS])
 
-    def feed(self, text: NDArray[np.uint8], limit: int, position: int, expect: int, sink: Sink) -> tuple[int, int, int]:
+    def feed(self, text: UInt8s, limit: int, position: int, expect: int, sink: Sink) -> tuple[int, int, int]:
         """Parse `text[position:limit]`, which PADDING quotation marks follow; rows stay in the scratch until `flush`.
 
         Returns:
@@ -290,12 +291,12 @@ class Tokenizer:
         at[tk.EVENTS] = at[tk.VALUES] = 0
 
 
-def padded(content: bytes) -> NDArray[np.uint8]:
+def padded(content: bytes) -> UInt8s:
     """Bytes as the tokenizer takes them: an array with the PADDING behind (writable, or Numba would compile anew)."""
     return np.frombuffer(bytearray(content + b'"' * tk.PADDING), np.uint8)
 
 
-def translate(chunk: Chunk, codes: tuple[NDArray[np.int32], ...], slots: NDArray[np.int64]) -> None:
+def translate(chunk: Chunk, codes: tuple[Int32s, ...], slots: Int64s) -> None:
     """Rewrite a chunk, in place, from the codes of its tokenizer to those of the one that adopted its tables.
 
     slots: which items of each shape (of its own tokenizer) hold a string code, as `slots_of` gives them.
@@ -310,7 +311,7 @@ def translate(chunk: Chunk, codes: tuple[NDArray[np.int32], ...], slots: NDArray
     columns["track"][:] = tracks[columns["track"]]
 
 
-def slots_of(shapes: list[NDArray[np.int64]], kinds: tuple[int, ...]) -> NDArray[np.int64]:
+def slots_of(shapes: list[Int64s], kinds: tuple[int, ...]) -> Int64s:
     """Which values of each shape are of some kinds, for `tokenizer.translate_values` and `mark_strings`.
 
     Two numbers a shape: how many values it has, and where in the same array it says how many of them are of these

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import UInt8s
 from kinetoscope.errors import LimitError
 from kinetoscope.readers.files.decompress import STORED
 from kinetoscope.readers.files.stream import BLOCK, Text
@@ -33,7 +33,7 @@ class Window:
 
     def __init__(self, text: Text, *, max_event: int) -> None:
         self.data = bytearray()
-        self.array: NDArray[np.uint8] = np.empty(0, np.uint8)
+        self.array: UInt8s = np.empty(0, np.uint8)
         self.position = self.limit = self.offset = 0
         self.ended = False
         self._text = text

@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.schema import Column, Schema
 from kinetoscope.views.numbers import Scale
 from kinetoscope.views.terminal.columns import formatted
@@ -102,7 +102,7 @@ def _significant(values: pl.Series) -> pl.Series:
     return shown
 
 
-def _places_of(size: NDArray[np.float64]) -> NDArray[np.int64]:
+def _places_of(size: Floats) -> Int64s:
     """Where in `_TEXTS` each number from 0.001 to below 999.5 stands."""
     power = np.clip(np.floor(np.log10(size)).astype(np.int64), -3, 2)
     scaled = size * 10.0 ** (2 - power)

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Float32s, Int32s, UInt8s
 from kinetoscope.algorithms.layout.pyramid import DEEPEST, LONGEST, UNITS, Marks, marks
 from kinetoscope.algorithms.layout.sampling import sample
 from kinetoscope.model.timeline.categories import MARK_KINDS
@@ -104,19 +105,19 @@ def _slices(names: Iterable[str], ends: Sequence[int]) -> list[dict[str, Any]]:
     ]
 
 
-def _cover(drawn: Marks) -> NDArray[np.uint8]:
+def _cover(drawn: Marks) -> UInt8s:
     """How much of each mark is busy, 0 to 255; never 0, for something is there."""
     share = np.where(drawn.extent > 0, drawn.busy / np.maximum(drawn.extent, 1), 1.0)
-    cover: NDArray[np.uint8] = np.clip(np.ceil(share * 255), 1, 255).astype(np.uint8)
+    cover: UInt8s = np.clip(np.ceil(share * 255), 1, 255).astype(np.uint8)
     return cover
 
 
-def _names(trace: Trace, codes: NDArray[np.int32]) -> dict[str, str]:
+def _names(trace: Trace, codes: Int32s) -> dict[str, str]:
     texts = ((code, trace.strings.label(code)) for code in codes.tolist())
     return {str(code): text if len(text) <= _NAME else text[: _NAME - 1] + "…" for code, text in texts}
 
 
-def _sampled(trace: Trace, counter: Counter, first: int, unit: int) -> tuple[NDArray[np.float32], ...]:
+def _sampled(trace: Trace, counter: Counter, first: int, unit: int) -> tuple[Float32s, ...]:
     """Where the level of a counter changes in the tile, and its mean and greatest value from there on."""
     curve = ready(trace, counter_curve, counter.source, counter.place)
     mean, greatest = sample(curve, first, unit, UNITS)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.schema import Lines
 from kinetoscope.views.numbers import MISSING
 from kinetoscope.views.text import printable
@@ -31,9 +31,9 @@ class Series:
     """
 
     label: str
-    rows: NDArray[np.int64]
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
+    rows: Int64s
+    x: Floats
+    y: Floats
 
 
 def count(frame: pl.DataFrame, facts: Lines) -> int:
@@ -71,7 +71,7 @@ def thinned(series: Series, limit: int) -> Series:
     return Series(series.label, series.rows[chosen], series.x[chosen], series.y[chosen])
 
 
-def _outermost(places: NDArray[np.int64], stretch: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _outermost(places: Int64s, stretch: Int64s) -> tuple[Int64s, Int64s]:
     """The first and the last place of each stretch."""
     first, last = np.ones(len(places), np.bool_), np.ones(len(places), np.bool_)
     first[1:] = last[:-1] = stretch[1:] != stretch[:-1]
@@ -97,7 +97,7 @@ def columns(series: Series, first: float, last: float, width: int, *, steps: boo
     return [None if value == -np.inf else value for value in found.tolist()]
 
 
-def _stretches(x: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+def _stretches(x: Floats, count: int) -> Int64s:
     """Which of so many equal stretches each lies in; x ascends."""
     span = x[-1] - x[0] if len(x) else 0.0
     if not span > 0:
@@ -105,7 +105,7 @@ def _stretches(x: NDArray[np.float64], count: int) -> NDArray[np.int64]:
     return np.asarray(np.minimum((x - x[0]) / span * count, count - 1), np.int64)
 
 
-def _line_of(frame: pl.DataFrame, facts: Lines) -> NDArray[np.int64]:
+def _line_of(frame: pl.DataFrame, facts: Lines) -> Int64s:
     """The number of the line of each row, in order of their first rows."""
     if not frame.height:
         return np.empty(0, np.int64)

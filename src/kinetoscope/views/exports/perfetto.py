@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 from kinetoscope.model.trace.json_events import microseconds
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.exports import trace_json
@@ -41,8 +42,8 @@ class Series:
     name: str
     track: int
     key: str
-    times: NDArray[np.int64]
-    values: NDArray[np.float64]
+    times: Int64s
+    values: Floats
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class Marked:
     """
 
     name: str
-    rows: NDArray[np.int32]
-    arrows: NDArray[np.int32]
+    rows: Int32s
+    arrows: Int32s
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ def _time(nanoseconds: int) -> str:
     return f'"{text}"' if _rounded(np.array([nanoseconds]))[0] else text
 
 
-def _rounded(nanoseconds: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _rounded(nanoseconds: Int64s) -> Bools:
     """Which times are no longer the same once they were microseconds as a float64: bool [times]."""
     back = np.rint(nanoseconds / 1000 * 1000)
     return np.asarray((np.abs(back) >= 2.0**53) | (back != nanoseconds))

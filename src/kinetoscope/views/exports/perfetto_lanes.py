@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms import ordering
+from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.algorithms.layout import stacking
 from kinetoscope.model.timeline.tracks import lanes
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -47,8 +48,8 @@ class Places:
 
     pids: Sequence[str]
     tids: Sequence[str]
-    renumbered: NDArray[np.bool_]
-    lane: NDArray[np.int32]
+    renumbered: Bools
+    lane: Int32s
     beside: dict[tuple[int, int], str]
     overlapping: int
 
@@ -109,7 +110,7 @@ def _numbered(pids: Sequence[Any], free: Iterator[int]) -> list[Any]:
 # --- spans that overlap
 
 
-def _lanes(trace: Trace) -> tuple[NDArray[np.int32], int]:
+def _lanes(trace: Trace) -> tuple[Int32s, int]:
     """The lane of each event, and how many spans nest in none."""
     spans = (trace.ph == _SPAN) & (trace.end >= trace.start)
     lane = _stacked(trace, spans, LANES)
@@ -122,14 +123,14 @@ def _lanes(trace: Trace) -> tuple[NDArray[np.int32], int]:
     return lane, overlapping
 
 
-def _stacked(trace: Trace, selected: NDArray[np.bool_], most: int) -> NDArray[np.int32]:
+def _stacked(trace: Trace, selected: Bools, most: int) -> Int32s:
     order, offsets = ordering.track_order(
         trace.track, trace.start, trace.end, tracks=len(trace.tracks), selected=selected
     )
     return stacking.stacked(trace.start, trace.end, order, offsets, most=most)
 
 
-def _move_arrows(trace: Trace, spans: NDArray[np.bool_], moved: NDArray[np.intp], lane: NDArray[np.int32]) -> None:
+def _move_arrows(trace: Trace, spans: Bools, moved: NDArray[np.intp], lane: Int32s) -> None:
     """Put the ends of arrows that hang on moved spans, at their start, where no span that stays starts, beside them."""
     arrows = np.flatnonzero(np.isin(trace.ph, _ARROWS) & np.isin(trace.start, trace.start[moved]))
     stays = np.flatnonzero(spans & (lane == 0) & np.isin(trace.start, trace.start[arrows]))

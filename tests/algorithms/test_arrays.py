@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.algorithms.pairing import next_of_same
+from kinetoscope.algorithms.arrays import next_of_same
 
 
 @given(st.lists(st.integers(-2, 4)))
