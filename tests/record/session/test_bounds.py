@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kinetoscope.record.session.bounds import BYTES_PER_EVENT, Bounds
+from kinetoscope.record.session.bounds import BYTES_PER_EVENT, GROWTH, LONGEST_PAUSE, SHORTEST_PAUSE, Bounds
 from kinetoscope.record.session.options import Options
 from tests.record.jobs import recorded, sidecar, traces
 from tests.record.programs import TRAIN
@@ -103,6 +103,20 @@ _UNTIL = "import glob, threading; until = None\n"
 _ENDS = "until = lambda: glob.glob(DIR + '/*.json.gz')\n"
 
 
+def test_the_next_look_comes_before_growth_uses_up_the_room() -> None:
+    assert _Window(max_memory=0, max_events=0).bounds.pause() == LONGEST_PAUSE
+    window = _Window(max_memory=600 * MEGA)  # 50 MB until torch needs that much to stop
+    first = window.bounds.pause()
+    assert first == pytest.approx(50 * MEGA / 2 / GROWTH)
+    window.look(0.01, 20)
+    window.bounds.step()  # 20 MB in 0.01 s: faster than one thread's events
+    assert window.bounds.pause() == SHORTEST_PAUSE
+    window.process.now += 10
+    window.bounds.step()
+    assert window.bounds.pause() == pytest.approx(30 * MEGA / 2 / GROWTH)
+    assert _Window(max_events=50_000).bounds.pause() < first
+
+
 @needs_torch
 @pytest.mark.parametrize(
     ("options", "said"),
@@ -111,8 +125,7 @@ _ENDS = "until = lambda: glob.glob(DIR + '/*.json.gz')\n"
 def test_an_endless_loop_after_the_last_step_is_not_recorded_for_ever(
     tmp_path: Path, options: dict[str, Any], said: str
 ) -> None:
-    # Three times the limit, as the thread that watches comes late on a loaded machine; without a bound it is gigabytes.
-    limit = 3 * options.get("max_memory", 1000 * MEGA)
+    limit = options.get("max_memory", 1000 * MEGA)
     tail = _UNTIL + f"DIR = {str(tmp_path)!r}\n" + _ENDS + _TAIL.replace("LIMIT", str(limit))
     done = recorded(TRAIN.replace("else 8", "else 3") + tail, tmp_path, options=options)
     plain = recorded(TRAIN.replace("else 8", "else 3") + "sys.exit(7)", None)

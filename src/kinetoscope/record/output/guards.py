@@ -151,17 +151,17 @@ def free_disk(folder: str) -> int | None:
 class Watch:
     """A thread that looks after a window while a step takes long, and calls when a limit is passed.
 
-    Once; `too_much` says in a few words what is over its limit, "" if nothing is.
+    Once; `too_much` says in a few words what is over its limit, "" if nothing is; `pause`, when to look again (s).
     """
 
-    def __init__(self, too_much: Callable[[], str], alarm: Callable[[str], Any], every: float = 0.1) -> None:
+    def __init__(self, too_much: Callable[[], str], alarm: Callable[[str], Any], pause: Callable[[], float]) -> None:
         self._ended = threading.Event()
-        self._too_much, self._alarm, self._every = too_much, alarm, every
+        self._too_much, self._alarm, self._pause = too_much, alarm, pause
         self._thread = threading.Thread(target=self._run, name="kinetoscope-watch", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._ended.wait(self._every):
+        while not self._ended.wait(self._pause()):
             why = self._too_much()
             if why:
                 self._alarm(why)

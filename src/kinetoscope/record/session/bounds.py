@@ -23,6 +23,13 @@ STOPPING: Final = 12
 LEAST: Final = 5.0
 """Seconds below which no step is a long one."""
 
+GROWTH: Final = 300_000_000
+"""Bytes by which the events of one thread grow in a second at most: 200 to 300 million measured with torch 2.13."""
+
+LONGEST_PAUSE: Final = 0.1
+SHORTEST_PAUSE: Final = 0.01
+"""Seconds between two looks at a window."""
+
 _OVERDUE: Final = 2.0
 """A step that has taken so many times the longest before it is not like those before it."""
 
@@ -46,13 +53,15 @@ class Bounds:
         self._began = self._step_began = clock()
         self._recording = False
         self._at_step = self._looked = 0
+        self._looked_at = self._began
+        self._rate = 0.0
 
     def begin(self) -> None:
         """The window records from now on."""
         self._recording = True
         self._before = self._resident()
         self._highest = max(self._highest, self._before)
-        self._began = self._step_began = self._clock()
+        self._began = self._step_began = self._looked_at = self._clock()
 
     def step(self, resident: int | None = None) -> str:
         """A step ended; "" or, in a few words, what is over its limit."""
@@ -74,13 +83,21 @@ class Bounds:
             return self._over(grown, 0, took) or self._events(grown)
         return self._over(grown, grown if took > _OVERDUE * self._longest else self._at_step, took)
 
+    def pause(self) -> float:
+        """Seconds until the next look: growth up to then leaves half of the room below the limits."""
+        limits = (self._most / STOPPING, self._options.max_events * BYTES_PER_EVENT)
+        room = min((limit for limit in limits if limit), default=float("inf")) - self._looked
+        return min(max(room / 2 / max(self._rate, GROWTH), SHORTEST_PAUSE), LONGEST_PAUSE)
+
     def grown(self) -> int:
         """Bytes since it began to record."""
         return max(self._resident() - self._before, 0)
 
     def _over(self, grown: int, recorded: int, took: float) -> str:
-        ahead = recorded + max(recorded - self._looked, 0)  # by the next look
-        self._looked = recorded
+        now, growth = self._clock(), max(recorded - self._looked, 0)
+        ahead = recorded + growth  # by the next look
+        self._rate = growth / max(now - self._looked_at, SHORTEST_PAUSE)
+        self._looked, self._looked_at = recorded, now
         if self._most and grown > self._most:
             return f"memory grew by {_mega(grown)} MB (limit {_mega(self._most)} MB)"
         if self._most and ahead * STOPPING > self._most:

@@ -72,7 +72,9 @@ class Stage:
                 on_ready=on_ready,
                 on_end=on_end,
             )
-            window.watch = guards.Watch(window.bounds.look, functools.partial(self._too_much, window))
+            window.watch = guards.Watch(
+                window.bounds.look, functools.partial(self._too_much, window), window.bounds.pause
+            )
             if asked.warmup <= 0:
                 why = self._begin(window, step)
             else:
