@@ -22,7 +22,7 @@ from typing import Annotated
 import polars as pl
 
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.selection import ALL, Selection
+from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(

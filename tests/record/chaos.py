@@ -65,7 +65,7 @@ def loop(step):
         train(number, batch)
         step()
 if plan["how"] != "none":
-    from kinetoscope.record.options import Options
+    from kinetoscope.record.session.options import Options
     options = Options(keep_free=0)
 how = plan["how"]
 if how == "none":
@@ -77,12 +77,12 @@ elif how == "profile":
                  repeat=chance.randrange(3), with_stack=stack, options=options) as prof:
         loop(lambda: prof.step(samples=8))
 elif how == "handler":
-    from kinetoscope.record.handler import trace_handler
+    from kinetoscope.record.trace_handler import trace_handler
     schedule = torch.profiler.schedule(wait=chance.randrange(2), warmup=1, active=1 + chance.randrange(4))
     with torch.profiler.profile(schedule=schedule, on_trace_ready=trace_handler(sys.argv[1], options)) as prof:
         loop(prof.step)
 else:
-    from kinetoscope.record.recorder import Recorder
+    from kinetoscope.record.session.recorder import Recorder
     recorder = Recorder(sys.argv[1], options)
     def ask():
         while not end.wait(chance.random() * 0.02):

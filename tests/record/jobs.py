@@ -18,11 +18,11 @@ PREAMBLE = """
 import os, sys, time, threading, signal, hashlib
 import torch
 from torch.profiler import ProfilerActivity, record_function
-from kinetoscope.record.handler import trace_handler
-from kinetoscope.record.options import Options
+from kinetoscope.record.trace_handler import trace_handler
+from kinetoscope.record.session.options import Options
 from kinetoscope.record.profile import profile
 from kinetoscope.record.ranges import range as span
-from kinetoscope.record.recorder import Recorder
+from kinetoscope.record.session.recorder import Recorder
 torch.set_num_threads(1)
 CPU = [ProfilerActivity.CPU]
 DIR = sys.argv[1]

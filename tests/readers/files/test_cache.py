@@ -17,7 +17,7 @@ from kinetoscope.readers.files.cache import Cache, cache_at, name_of
 FILL = """
 import sys
 from pathlib import Path
-from kinetoscope.readers.cache import Cache
+from kinetoscope.readers.files.cache import Cache
 copies = Cache(Path(sys.argv[1]), 2500)
 part = copies.begin(sys.argv[2], 1000)
 part.write(b"x" * int(sys.argv[3]))

@@ -70,7 +70,7 @@ def test_the_result_of_training_is_the_same_bit_for_bit(tmp_path: Path) -> None:
 def test_windows_are_asked_for_from_anywhere(tmp_path: Path) -> None:
     done = run(
         """
-from kinetoscope.record.writing import Written
+from kinetoscope.record.output.writing import Written
 recorder, told = Recorder(DIR), []
 train(); recorder.step()
 asked = []
