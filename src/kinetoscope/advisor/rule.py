@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kinetoscope.advisor.finding import NOTHING, Claim, Stake
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
+from kinetoscope.algorithms.statistics import margin_of_error
 from kinetoscope.analyses import named
 from kinetoscope.model.critical_path.what_if import Factors, replayed
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
@@ -185,9 +186,6 @@ class RankView:
         return device.end - device.start
 
 
-_T: Final = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
-"""Student's t for 95 %, two-sided, from one degree of freedom on; beyond them `margin` has a formula."""
-
 _WIDEST: Final = 0.3
 """Of a mean, what few and uneven steps may move it by."""
 
@@ -196,12 +194,8 @@ _FEW: Final = 3
 
 
 def margin(values: Floats) -> float:
-    """What the mean of a few values may be wrong by: half the 95 % confidence interval by Student's t; 0 of under 3."""
-    count = len(values)
-    if count < _FEW:
-        return 0.0
-    t = _T[count - 2] if count - 2 < len(_T) else 1.96 + 2.4 / (count - 1)
-    return float(t * np.std(values, ddof=1) / np.sqrt(count))
+    """The margin of error of the mean; 0 of fewer than 3 values."""
+    return margin_of_error(values) if len(values) >= _FEW else 0.0
 
 
 class JobView:

@@ -20,6 +20,17 @@ UInt32s = NDArray[np.uint32]
 NO_PLACE: Final = -1
 
 
+def require_rows(rows: int, **arrays: NDArray[Any]) -> None:
+    """Make sure that arrays have so many rows: compiled code reads and writes without looking.
+
+    Raises:
+        ValueError: one has more or fewer.
+    """
+    for name, array in arrays.items():
+        if array.shape != (rows,):
+            raise ValueError(f"expected {rows} rows, got shape {array.shape} for {name}")
+
+
 def any_of(values: NDArray[Any], members: Collection[int]) -> Bools:
     """Which values are among a handful of members: bool [values]. `np.isin` costs some 30 µs a call, under the GIL."""
     is_member = np.zeros(len(values), np.bool_)

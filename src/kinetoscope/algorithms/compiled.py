@@ -100,17 +100,6 @@ def frozen(array: ArrayLike, dtype: DTypeLike) -> NDArray[Any]:
     return view
 
 
-def require_rows(rows: int, **arrays: NDArray[Any]) -> None:
-    """Make sure that arrays have so many rows: compiled code reads and writes without looking.
-
-    Raises:
-        ValueError: one has more or fewer.
-    """
-    for name, array in arrays.items():
-        if array.shape != (rows,):
-            raise ValueError(f"expected {rows} rows, got shape {array.shape} for {name}")
-
-
 @contextmanager
 def on_compile(callback: Callable[[str, bool], None]) -> Iterator[None]:
     """While it is open, `callback(name, True)` before a function is compiled and `callback(name, False)` after it.

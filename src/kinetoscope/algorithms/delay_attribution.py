@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.compiled import compiled, frozen, inlined, require_rows
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, require_rows
+from kinetoscope.algorithms.compiled import compiled, frozen, inlined
 
 _EPISODES: Final = 64
 """How many barriers back a cause is looked for: the work is linear in the collectives whatever they are like."""

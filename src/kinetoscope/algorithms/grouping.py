@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
-from kinetoscope.algorithms.compiled import compiled, frozen, inlined, require_rows
+from kinetoscope.algorithms.arrays import Int32s, Int64s, require_rows
+from kinetoscope.algorithms.compiled import compiled, frozen, inlined
 
 NO_MATCH: Final = -1
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.compiled import compiled, frozen, inlined, require_rows
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, require_rows
+from kinetoscope.algorithms.compiled import compiled, frozen, inlined
 
 _NEAR = 32  # a row that belongs at most so many places back is put there at once and ends no run
 _MOST_RUNS = 64  # each pending run is twice as long as the next one or more: int32 rows leave no room for 40

@@ -7,9 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
-
-_SIGMA: Final = 1.4826
-"""Standard deviation / median deviation, of a normal distribution."""
+from kinetoscope.algorithms.statistics import SIGMA_PER_MAD
 
 _CROWD: Final = 64
 """Of more series one does not matter to what all of them vary by."""
@@ -162,7 +160,7 @@ def _changes(each: Floats) -> Floats:
 
 def _spread(seen: Floats, usual: float) -> float:
     """Standard deviation by deviations that were seen and what is usual."""
-    spread = _SIGMA * float(np.median(seen)) if len(seen) else 0.0
+    spread = SIGMA_PER_MAD * float(np.median(seen)) if len(seen) else 0.0
     return float(np.sqrt((len(seen) * spread**2 + _PRIOR * usual**2) / (len(seen) + _PRIOR)))
 
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
-from kinetoscope.algorithms.compiled import compiled, frozen, inlined, require_rows
+from kinetoscope.algorithms.arrays import Int32s, Int64s, require_rows
+from kinetoscope.algorithms.compiled import compiled, frozen, inlined
 
 NO_NODE = -1
 _FIRST_NODES = 2048

@@ -11,7 +11,7 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
-from kinetoscope.algorithms.quantiles import MEDIAN, P99, nearest_rank
+from kinetoscope.algorithms.statistics import MEDIAN, P99, nearest_rank
 from kinetoscope.model.device.kernel_units import ANSWERS, kernel_units
 from kinetoscope.model.execution.device_work import DeviceWork
 from kinetoscope.model.job import Job, Partial

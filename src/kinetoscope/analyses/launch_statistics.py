@@ -9,7 +9,7 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by
-from kinetoscope.algorithms.quantiles import MEDIAN, P99, nearest_rank
+from kinetoscope.algorithms.statistics import MEDIAN, P99, nearest_rank
 from kinetoscope.model.device.launches import launches, said_of, selected
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.job import Job, Partial

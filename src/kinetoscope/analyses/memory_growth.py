@@ -12,6 +12,7 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.algorithms.statistics import student_t
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import NO_ADDRESS, NOT_RECORDED, Instants, memory_instants
@@ -39,9 +40,6 @@ RESULT = Schema(
 
 _FEWEST: Final = 3
 """Steps from which a slope has a standard error."""
-
-_QUANTILES: Final = (31.82, 6.96, 4.54, 3.75, 3.36, 3.14, 3.00, 2.90, 2.82, 2.76)
-"""99 % quantiles of Student's t for 1, 2, … degrees of freedom; the last one stands for more of them, too."""
 
 _NEGLIGIBLE: Final = 0.001
 """Share of what is in use by which it may grow in a step and count as constant."""
@@ -130,7 +128,7 @@ def _line(x: Int64s, y: Int64s) -> tuple[float, float]:
 
 def _verdict(level: Int64s, slope: float, error: float) -> str:
     half = len(level) // 2
-    margin = _QUANTILES[min(len(level) - 2, len(_QUANTILES)) - 1] * error
+    margin = student_t(0.99, len(level) - 2) * error
     if slope > margin and level[0] < level[half] < level[-1]:
         return "leak"
     constant = slope <= 0 or slope + margin <= _NEGLIGIBLE * float(level.max())

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from benchmarks.drawing import BETWEEN_RUNS, NOISES, Pair, Shape, pairs
 from benchmarks.gate import BEGIN, END, PAGE, tables, with_tables
-from kinetoscope.compare.statistics.mixture import normal_below
+from kinetoscope.algorithms.statistics import benjamini_hochberg, normal_cdf
 from kinetoscope.compare.statistics.noise import (
     LIMIT,
     Assumed,
     Verdict,
     Word,
-    benjamini_hochberg,
     change,
     changes,
 )
@@ -258,4 +257,4 @@ def test_many_numbers_at_once_are_judged_more_strictly() -> None:
 def test_the_normal_distribution() -> None:
     z = np.linspace(-8, 8, 401)
     exact = np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in z])
-    assert np.abs(normal_below(z) / exact - 1).max() < 1e-5
+    assert np.abs(normal_cdf(z) / exact - 1).max() < 1e-5

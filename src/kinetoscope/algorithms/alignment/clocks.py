@@ -13,15 +13,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
+from kinetoscope.algorithms.statistics import SIGMA_PER_MAD
 
 _ROUNDS: Final = 12
 _ITERATIONS: Final = 200
 _TOLERANCE: Final = 1e-13
 _HUBER: Final = 1.5
 """Deviations beyond which an observation counts for less."""
-
-_SIGMA: Final = 1.4826
-"""Standard deviation / median absolute deviation of a normal distribution."""
 
 _FLOOR: Final = 1.0
 """Least deviation that is believed, ns."""
@@ -89,7 +87,7 @@ def fit(clock: Int64s, event: Int64s, time: Floats, drifts: Bools) -> Fit:
         left = time - solution[0][clock] - solution[1][clock] * lever
         # The median of an event is not moved by one rank that leaves late; so many ranks take part in few events only.
         residual = left - _means(event, left, weight, events)[event]
-        spread = max(_SIGMA * float(np.median(np.abs(residual))) if len(residual) else 0.0, _FLOOR)
+        spread = max(SIGMA_PER_MAD * float(np.median(np.abs(residual))) if len(residual) else 0.0, _FLOOR)
         weight = 1.0 / np.maximum(1.0, np.abs(residual) / (_HUBER * spread))
         if np.abs(solution - previous).max(initial=0.0) < 0.01:
             break

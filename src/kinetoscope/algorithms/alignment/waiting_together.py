@@ -14,9 +14,7 @@ import numpy as np
 
 from kinetoscope.algorithms.alignment.clocks import components
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
-
-_SIGMA: Final = 1.4826
-"""Standard deviation / median absolute deviation of a normal distribution."""
+from kinetoscope.algorithms.statistics import SIGMA_PER_MAD
 
 _FOR_A_LINE: Final = 8
 """Events from which on clocks are seen to drift apart."""
@@ -72,7 +70,7 @@ def compared_ends(end: Floats, one: int) -> Ends:
         doubt = float(np.nan_to_num(np.ptp(end[:, one]))) * _FASTEST / 2
     offset = _median(later)
     residual = later - offset
-    return Ends(offset, residual, _SIGMA * _median(np.abs(residual)), doubt)
+    return Ends(offset, residual, SIGMA_PER_MAD * _median(np.abs(residual)), doubt)
 
 
 def leave_nearer_than_they_come(end: Floats, come: Floats, times: float, share: float = 0.95) -> bool:

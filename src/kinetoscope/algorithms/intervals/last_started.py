@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
-from kinetoscope.algorithms.compiled import compiled, frozen, require_rows
+from kinetoscope.algorithms.arrays import Int32s, Int64s, require_rows
+from kinetoscope.algorithms.compiled import compiled, frozen
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.ordering import track_order
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.compiled import compiled, frozen, require_rows
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, require_rows
+from kinetoscope.algorithms.compiled import compiled, frozen
 
 
 class Charged(NamedTuple):

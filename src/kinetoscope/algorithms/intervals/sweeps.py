@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Floats, Int8s, Int32s, Int64s
-from kinetoscope.algorithms.compiled import require_rows
+from kinetoscope.algorithms.arrays import Floats, Int8s, Int32s, Int64s, require_rows
 from kinetoscope.algorithms.grouping import sum_by
 
 _BITS = 61

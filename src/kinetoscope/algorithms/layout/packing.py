@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
-from kinetoscope.algorithms.compiled import compiled, frozen, require_rows
+from kinetoscope.algorithms.arrays import Int32s, Int64s, require_rows
+from kinetoscope.algorithms.compiled import compiled, frozen
 
 NO_ROW = -1
 

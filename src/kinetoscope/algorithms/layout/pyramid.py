@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Float32s, Int32s, Int64s, UInt8s, UInt32s
-from kinetoscope.algorithms.compiled import compiled, frozen, inlined, require_rows
+from kinetoscope.algorithms.arrays import Float32s, Int32s, Int64s, UInt8s, UInt32s, require_rows
+from kinetoscope.algorithms.compiled import compiled, frozen, inlined
 
 KINDS: Final = 10
 """Kinds of spans that there can be."""

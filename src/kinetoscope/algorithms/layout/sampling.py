@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Floats, Int64s
-from kinetoscope.algorithms.compiled import compiled, frozen, inlined, require_rows
+from kinetoscope.algorithms.arrays import Floats, Int64s, require_rows
+from kinetoscope.algorithms.compiled import compiled, frozen, inlined
 
 _MORE = 6  # log2 of the steps of a node of the first level, and of the nodes that a node of the next one joins
 

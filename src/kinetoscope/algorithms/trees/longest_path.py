@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
-from kinetoscope.algorithms.compiled import compiled, frozen, require_rows
+from kinetoscope.algorithms.arrays import Int32s, Int64s, require_rows
+from kinetoscope.algorithms.compiled import compiled, frozen
 
 NO_EDGE = -1
 

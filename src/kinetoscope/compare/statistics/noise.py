@@ -26,7 +26,7 @@ from typing import Final, Literal
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Floats
-from kinetoscope.compare.statistics.mixture import Mixture, inverse_chi_square, permutation
+from kinetoscope.algorithms.statistics import NormalMixture, benjamini_hochberg, permutation_p_value, variance_factors
 from kinetoscope.compare.statistics.run_statistics import Run, alikeness, run_of
 
 Word = Literal["worse", "better", "same", "inconclusive"]
@@ -146,16 +146,6 @@ def adjusted(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return result
 
 
-def benjamini_hochberg(values: Floats) -> Floats:
-    """P-values such that calling all those up to q different makes at most the share q of the calls false."""
-    count = len(values)
-    order = np.argsort(-values, kind="stable")
-    scaled = values[order] * count / np.arange(count, 0, -1)
-    result = np.empty(count)
-    result[order] = np.minimum(np.minimum.accumulate(scaled), 1.0)
-    return result
-
-
 # --- two sides
 
 
@@ -226,7 +216,7 @@ def _integrated(found: Sequence[_Estimate], assumed: Assumed) -> list[_Estimate]
     variance = squares / witnesses * np.array([each.alike for each in found])
 
     between, weight = _expected(assumed, found[0].few)
-    spread = variance[:, None] * inverse_chi_square(freedom)
+    spread = variance[:, None] * variance_factors(freedom)
     # rows × between × within × runs
     total = between[None, :, None, None] ** 2 + spread[:, None, :, None] / steps[:, None, None, :]
     precision = 1 / np.maximum(total, 1e-18)
@@ -243,9 +233,9 @@ def _integrated(found: Sequence[_Estimate], assumed: Assumed) -> list[_Estimate]
     likelihood -= likelihood.max(axis=(1, 2), keepdims=True)
     share = np.exp(likelihood) * weight[None, :, None]
     share /= share.sum(axis=(1, 2), keepdims=True)
-    mixture = Mixture(share, middles[1] - middles[0], np.sqrt(variances[0] + variances[1]))
+    mixture = NormalMixture(share, middles[1] - middles[0], np.sqrt(variances[0] + variances[1]))
     level = found[0].level
-    below = mixture.below(np.zeros(len(found)))
+    below = mixture.cdf(np.zeros(len(found)))
     p_values = np.minimum(2 * np.minimum(below, 1 - below), 1.0)
     lows, highs = mixture.quantile(level / 2), mixture.quantile(1 - level / 2)
     return [
@@ -288,7 +278,7 @@ def _permuted(found: _Estimate, p_value: float) -> float:
         )
         for side in sides
     ]
-    return max(p_value, permutation(blocks[0], blocks[1]))
+    return max(p_value, permutation_p_value(blocks[0], blocks[1]))
 
 
 # --- words

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Floats
+from kinetoscope.algorithms.statistics import SIGMA_PER_MAD
 
 _TRIM: Final = 0.2
 
@@ -70,7 +71,7 @@ def without_warm_up(values: Floats) -> Floats:
         return values
     settled = values[most:]
     middle = float(np.median(settled))
-    spread = 1.4826 * float(np.median(np.abs(settled - middle)))
+    spread = SIGMA_PER_MAD * float(np.median(np.abs(settled - middle)))
     far = values[:most] > middle + _FAR * max(spread, 0.01 * middle)
     return values[int(np.argmin(far)) if not far.all() else most :]
 

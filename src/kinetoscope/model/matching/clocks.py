@@ -15,6 +15,7 @@ import polars as pl
 
 from kinetoscope.algorithms.alignment.clocks import Fit, components, fit
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
+from kinetoscope.algorithms.statistics import SIGMA_PER_MAD
 from kinetoscope.model.collectives.attributes import BINDING
 from kinetoscope.model.collectives.process_groups import ranks_text
 from kinetoscope.schema import Column, Schema
@@ -50,7 +51,6 @@ _SURE: Final = 3.0
 """Standard errors from which on a rate, or an offset of a machine without a name, is believed."""
 
 _BEYOND_SPREAD: Final = 2.0
-_SIGMA: Final = 1.4826
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,10 @@ def clocks(frame: pl.DataFrame) -> Clocks:
     )
     found = Clocks(table, origin, 0, ())
     late = aligned(ends, found).with_columns(late=(pl.col("end") - pl.col("end").median().over("match")).abs())
-    spreads = late.group_by("clock").agg(each=(pl.col("late").median() * _SIGMA).round())
+    spreads = late.group_by("clock").agg(each=(pl.col("late").median() * SIGMA_PER_MAD).round())
     table = table.join(spreads, left_on="host", right_on="clock", how="left", maintain_order="left")
     table = table.with_columns(spread=pl.col("each").cast(pl.Int64)).drop("each")
-    spread = round(float(late["late"].median() or 0) * _SIGMA) if len(late) else 0  # type: ignore[arg-type]
+    spread = round(float(late["late"].median() or 0) * SIGMA_PER_MAD) if len(late) else 0  # type: ignore[arg-type]
     return Clocks(CLOCKS.conform(table), origin, spread, tuple(_notes(table, spread)))
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinetoscope.algorithms.quantiles import MEDIAN, P99, nearest_rank
+from kinetoscope.algorithms.statistics import MEDIAN, P99, nearest_rank
 
 rows = st.lists(st.tuples(st.integers(-1, 3), st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3)), max_size=200)
 
