@@ -1,22 +1,24 @@
-"""Writes one page for each analysis and each rule, and their indexes, from the facts that they declare.
+"""Writes the pages of analyses and rules from the facts that they declare, and the types of the package's names.
 
-`python docs/generate.py` writes docs/analyses/*.md and docs/rules/*.md; with `--check` it says which pages are stale,
-and exits with 1 if any is.
+`python docs/generate.py` writes docs/analyses/*.md, docs/rules/*.md and src/kinetoscope/__init__.pyi; with `--check` it
+says which of them are stale, and exits with 1 if any is.
 """
 
 from __future__ import annotations
 
 import argparse
+import builtins
 import re
 import sys
 from pathlib import Path
 
+from kinetoscope import HOMES
 from kinetoscope.advisor.rule import HEADINGS, Rule
 from kinetoscope.advisor.rules import families, rules
 from kinetoscope.analyses import ANALYSES, GROUPS, NAMES, named
 from kinetoscope.schema import Analysis, Column, Parameter
 
-FOLDER = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 
 _MADE = "<!-- Made by docs/generate.py from src/kinetoscope/{}; do not edit. -->\n"
 _END = "\n"
@@ -25,22 +27,25 @@ _HEADING = re.compile(r"^(Method|How to read it|Limits)\.", re.MULTILINE)  # how
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a page is stale")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help=argparse.SUPPRESS)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is stale")
+    parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
-    found = 0
-    for name, wanted in (("analyses", pages()), ("rules", pages_of_rules())):
-        folder = args.folder / name
-        for stale in differing(wanted, folder):
-            found += 1
+    stale = 0
+    for folder, pattern, texts in (
+        ("docs/analyses", "*.md", pages()),
+        ("docs/rules", "*.md", pages_of_rules()),
+        ("src/kinetoscope", "__init__.pyi", {"__init__.pyi": public_types()}),
+    ):
+        for path, text in differing(texts, args.root / folder, pattern):
+            stale += 1
             if args.check:
-                sys.stderr.write(f"{folder / stale} is stale: run python docs/generate.py\n")
-            elif stale in wanted:
-                folder.mkdir(parents=True, exist_ok=True)
-                (folder / stale).write_text(wanted[stale], encoding="utf-8")
+                sys.stderr.write(f"{path} is stale: run python docs/generate.py\n")
+            elif text is None:
+                path.unlink()
             else:
-                (folder / stale).unlink()
-    return 1 if args.check and found else 0
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+    return 1 if args.check and stale else 0
 
 
 def pages() -> dict[str, str]:
@@ -54,10 +59,22 @@ def pages_of_rules() -> dict[str, str]:
     return {f"{rule.code}.md": page_of_rule(rule) for rule in rules()} | {"index.md": index_of_rules()}
 
 
-def differing(wanted: dict[str, str], folder: Path) -> list[str]:
-    """Names of the pages that are missing, different, or no longer wanted."""
-    found = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
-    return sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+def differing(texts: dict[str, str], folder: Path, pattern: str) -> list[tuple[Path, str | None]]:
+    """The files that are missing, different, or no longer wanted, each with the text that it should have."""
+    present = {path.name: path.read_text(encoding="utf-8") for path in folder.glob(pattern)}
+    names = sorted(name for name in texts.keys() | present.keys() if texts.get(name) != present.get(name))
+    return [(folder / name, texts.get(name)) for name in names]
+
+
+def public_types() -> str:
+    """The stub of the package, which gives its names their types: at run time they are loaded when first used."""
+    homes = HOMES | {name: f"analyses.{name}" for name in NAMES}
+    lines = sorted(
+        (f"from kinetoscope.{module} import {name} as {name}" + "  # noqa: A004" * (name in dir(builtins)))
+        for name, module in homes.items()
+    )
+    head = ["# Made by docs/generate.py from src/kinetoscope; do not edit.", ""]
+    return _END.join([*head, *lines, "", "HOMES: dict[str, str]", "__all__: list[str]", "__version__: str", ""])
 
 
 def index_of_rules() -> str:

@@ -11,7 +11,7 @@ from kinetoscope.analyses import NAMES
 from tests.catalog.samples import BUNDLED
 
 SMALL = BUNDLED / "mlp_default.pt.trace.json.gz"
-HEAVY = ("numba", "polars", "pandas", "torch", "numpy", "fsspec", "rich", "isal")
+HEAVY = ("typing", "numba", "polars", "pandas", "torch", "numpy", "fsspec", "rich", "isal")
 
 
 def loaded_by(program: str) -> set[str]:
@@ -28,7 +28,7 @@ def test_importing_the_package_is_cheap() -> None:
 
 @pytest.mark.parametrize("module", ["errors", "cli", "model.trace.source", "model.steps.selection"])
 def test_these_are_cheap_too(module: str) -> None:
-    assert loaded_by(f"import kinetoscope.{module}") == set()
+    assert loaded_by(f"import kinetoscope.{module}") <= {"typing"}
 
 
 def test_schemas_and_views_do_without_what_compiles() -> None:
@@ -47,7 +47,7 @@ def test_every_public_name_is_there_and_the_list_is_sorted() -> None:
     for name in kinetoscope.__all__:
         assert getattr(kinetoscope, name) is not None
         assert name in dir(kinetoscope)
-    assert set(kinetoscope.__all__) == {*kinetoscope._HOMES, *NAMES}
+    assert set(kinetoscope.__all__) == {*kinetoscope.HOMES, *NAMES}
 
 
 def test_every_analysis_is_a_public_name() -> None:
@@ -57,4 +57,4 @@ def test_every_analysis_is_a_public_name() -> None:
 
 def test_other_names_are_not_there() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'idle_gaps'"):
-        kinetoscope.idle_gaps  # noqa: B018
+        kinetoscope.idle_gaps  # type: ignore[attr-defined]  # noqa: B018

@@ -4,14 +4,17 @@ A module is imported when its analysis is first asked for, so that a question co
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any, Final, cast
+
+TYPE_CHECKING = False  # as in typing, which takes as long to import as all of this
 
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from kinetoscope.schema import Analysis
 
     ANALYSES: tuple[Analysis, ...]
 
-GROUPS: Final[dict[str, tuple[str, ...]]] = {
+GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
     "What is there": ("trace_info",),
     "Where time goes": (
         "step_breakdown",
@@ -66,10 +69,10 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
 }
 """All analyses in the order in which people ask, below what they ask about."""
 
-NAMES: Final = tuple(name for names in GROUPS.values() for name in names)
+NAMES: "Final" = tuple(name for names in GROUPS.values() for name in names)
 """All of them."""
 
-RECORDED: Final = ("trace_info", *GROUPS["Memory"])
+RECORDED: "Final" = ("trace_info", *GROUPS["Memory"])
 """Those about all that was recorded: the faces ask them so, and the others about the steady steps."""
 
 __all__ = ["ANALYSES", "GROUPS", "NAMES", "RECORDED", "named"]
@@ -77,11 +80,12 @@ __all__ = ["ANALYSES", "GROUPS", "NAMES", "RECORDED", "named"]
 
 def named(name: str) -> "Analysis":
     """The analysis of this name, which is one of `NAMES`."""
-    return cast("Analysis", importlib.import_module(f"{__name__}.{name}").ANALYSIS)
+    analysis: Analysis = importlib.import_module(f"{__name__}.{name}").ANALYSIS
+    return analysis
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name != "ANALYSES":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found = tuple(named(each) for each in NAMES)
-    return found
+    globals()[name] = analyses = tuple(named(each) for each in NAMES)
+    return analyses
