@@ -1,0 +1,108 @@
+"""The names in `src` keep to rules that a new reader can rely on; each list of exceptions may only become shorter."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+SOURCE = ROOT / "src" / "kinetoscope"
+SHORTEST_MODULE_LINES = 30
+LONGEST_DECISION_WORDS = 600
+
+
+def words(text: str) -> set[str]:
+    return set(text.split())
+
+
+SHARED_CLASS_NAMES = words("""
+    Answer Answers Apart Bars Blocks Calls Cause Column Columns Curve Delivery Details Ends Entry Facts Finding
+    Group Groups Joined Kept KinetoscopeCallback Lane Member Options Page Part Place Rows Rule Run Series Source
+    Spans Table Top Use Watch Window Written _Found _Question _Workers
+""")
+"""Classes of which two modules have one each."""
+
+BARE_CONSTANTS = words("""
+    AHEAD ALL AROUND AT_ONCE BEYOND DEEPEST EARLY EVERYTHING EXACT FIRST FURTHER HIGHEST HOW KEPT LARGE LARGEST LAST
+    LEAST LIKELY LIMIT LONGEST MANY MARKS MOST NEAR NONE NOTABLE NOTHING OFF OWN OWN_MARKS RATIO SEVERAL SHARE
+    SHORTEST SHOWN SLOW SMALL STEADY SURE TOGETHER TWICE UNEVEN UNKNOWN VARYING WIDE WIDEST WORTH _ABOUT _AFAR
+    _AFTER _AGAIN _AHEAD _ALIKE _ALL _ALONE _ALWAYS _AROUND _ASIDE _ASTRAY _AS_MUCH _AT_LEAST _AT_MOST _AT_ONCE
+    _BARE _BEFORE _BEST _BEYOND _BY _CLEAR _CLEARLY _COARSE _CURRENT _CUT _DEEPEST _EARLY _EITHER _ENOUGH _EVER
+    _EVERYWHERE _EXACT _FAIR _FAR _FAR_OFF _FASTEST _FEW _FEWEST _FIRST _FITTING _FLAT _FRESH _FULL _FURTHEST _GOOD
+    _HERE _HIDDEN _HIGHEST _INSIDE _KEPT _KEPT_AT_LEAST _KNOWN _LARGE _LARGEST _LATE _LATELY _LEAST _LEFT _LEFT_OUT
+    _LEFT_WITHOUT _LIKE _LIMIT _LITTLE _LONG _LONGEST _LOOSE _LOW _MANY _MARKS _MIXED _MORE _MOST _MUCH _NARROWEST
+    _NEAR _NEARER _NEGLIGIBLE _NEVER _NEVER_LATE _NEXT _NICE _NO _NONE _NOTABLE _NOTHING _NO_FIRST _NO_LIMIT _OF
+    _OFTEN _OF_FEW _OF_MOST _OF_ONE _OF_SEVERAL _OLDEST _ONCE _ONES _OTHER _OTHERS _OURS _OWN _PLAIN _POOR _QUICK
+    _QUIET _RARE _READY _SAME _SEVERAL _SHARE _SHORT _SHORTEST _SHOWN _SINGLE _SLOW _SLOWER _SMALL _SMALLEST _SPARE
+    _SPREADS _STEADY _STILL _SURE _TALL _THIN _TINY _TINY_LEFT _TOO_MANY _TOP _UNEVEN _UNKNOWN _UNUSUAL _USUAL
+    _VARYING _WARM _WHOLE _WIDE _WIDEST _WORTH _YES
+""")
+"""Constants whose name has no noun."""
+
+SHORT_MODULES = words("""
+    advisor/regular.py advisor/where.py algorithms/joining.py algorithms/membership.py algorithms/pairing.py
+    cli/mcp.py compare/naming.py model/exposed_waiting.py model/kernel_units.py pages/controls.py pages/nothing.py
+    pages/waiting.py server/replies.py server/timeline_ready.py
+""")
+
+NO_NOUNS = words("""
+    a about afar after again ahead alike all alone always and around as aside astray at away bare before best beyond
+    both by clear clearly close coarse current cut deep deepest early either enough ever everything everywhere exact fair far
+    fast fastest few fewest first fitting flat for fresh from full further furthest good here hidden high highest how in
+    inside kept known large largest last late lately least left like likely limit little long longest loose low many
+    marks mixed more most much narrowest near nearer negligible never next nice no none not notable nothing of off often
+    old oldest on once one ones only other others ours out own plain poor quick quiet rare ratio ready same several
+    share short shortest shown single slow slower small smallest some spare spreads steady still sure tall than the thin
+    tiny to together too top twice uneven unknown unusual usual varying warm whole wide widest with without worth yes
+""")
+"""Words that do not say what a constant is of."""
+
+
+@functools.cache
+def modules() -> dict[str, tuple[str, ast.Module]]:
+    """Text and syntax tree of each module, by path."""
+    files = {path.relative_to(SOURCE).as_posix(): path.read_text("utf-8") for path in sorted(SOURCE.rglob("*.py"))}
+    return {name: (text, ast.parse(text)) for name, text in files.items()}
+
+
+def classes() -> list[str]:
+    trees = (tree for _, tree in modules().values())
+    return [node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+
+
+def constants() -> Iterator[str]:
+    for node in (node for _, tree in modules().values() for node in tree.body):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        yield from (each.id for each in targets if isinstance(each, ast.Name) and each.id.isupper())
+
+
+def bare() -> set[str]:
+    return {name for name in constants() if NO_NOUNS.issuperset(re.findall("[a-z0-9]+", name.lower()))}
+
+
+def short() -> set[str]:
+    lines = {path: text.count("\n") for path, (text, _) in modules().items()}
+    named = (path for path in lines if Path(path).stem not in ("__init__", "__main__"))
+    return {path for path in named if lines[path] < SHORTEST_MODULE_LINES}
+
+
+def test_no_two_classes_share_a_name() -> None:
+    assert {name for name, count in Counter(classes()).items() if count > 1} <= SHARED_CLASS_NAMES
+
+
+def test_a_constant_says_what_it_is_of() -> None:
+    assert bare() <= BARE_CONSTANTS
+
+
+def test_a_module_is_worth_opening() -> None:
+    assert short() <= SHORT_MODULES
+
+
+def test_a_decision_is_a_page() -> None:
+    pages = (ROOT / "docs" / "decisions").glob("0*.md")
+    assert not [page.name for page in pages if len(page.read_text("utf-8").split()) > LONGEST_DECISION_WORDS]
