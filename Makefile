@@ -28,16 +28,28 @@ help: ## this list
 demo: $(VENV)/.core ## show where the time of a step goes, on a real trace that comes with the package
 	@$(BIN)/kinetoscope demo --bundled $(ARGS)
 
-.PHONY: test
-test: $(VENV)/.dev ## the whole test suite; what it skips it says, and why
-	@$(BIN)/python -m pytest -n $(WORKERS) -rfEs $(ARGS)
+# Two tiers. Each test is in one of them (tests/test_tiers.py); properties are in both, with more examples in the second.
+FIRST := not slow and not torch
+REST := slow or torch or hypothesis
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -rfEs
 
-.PHONY: test-recorder
-test-recorder: $(VENV)/.torch ## the tests that need torch (CPU), which it installs
-	@$(BIN)/python -m pytest -n $(WORKERS) -rfEs tests/record tests/advisor/test_planted_faults.py $(ARGS)
+.PHONY: test
+test: $(VENV)/.dev ## what to run before each commit: some minutes; what it skips it says, and why
+	@$(PYTEST) -m "$(FIRST)" $(ARGS)
 
 .PHONY: test-all
-test-all: test-recorder fuzz ## what `make test` leaves out: the recorder, and mutilated traces for every verb
+test-all: $(VENV)/.dev ## what `make test` leaves out: every trace, browser, clusters, stores, torch, more examples
+	@$(MAKE) --no-print-directory $(VENV)/.torch || echo "torch cannot be installed here: what needs it is skipped"
+	@HYPOTHESIS_PROFILE=ci $(PYTEST) -m "$(REST)" $(ARGS)
+	@$(BIN)/python -m tests.fuzz 500
+
+.PHONY: test-recorder
+test-recorder: $(VENV)/.torch ## of that, what records with torch (CPU), which it installs
+	@$(PYTEST) -m torch $(ARGS)
+
+.PHONY: test-web
+test-web: ## types and tests of the page's TypeScript (needs Node.js)
+	cd web && npm ci --no-audit --no-fund && npm run check && npm test
 
 .PHONY: fuzz
 fuzz: ARGS = 2000
@@ -81,7 +93,8 @@ format: $(VENV)/.dev ## rewrite the code as `make check` wants it, and the gener
 .PHONY: web
 web: $(VENV)/.dev ## the page's front end, from web/ into src/kinetoscope/server/static (needs Node.js)
 	$(BIN)/python web/generate.py
-	cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run build
+	@$(MAKE) --no-print-directory test-web
+	cd web && npm run build
 	$(BIN)/python web/generate.py --stamp
 
 .PHONY: docs

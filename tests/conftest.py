@@ -1,13 +1,38 @@
-"""What all tests share: where the real traces are."""
+"""What all tests share: where the real traces are, how many examples hypothesis draws, and the tiers.
 
+`make test` leaves out what is marked `slow` or `torch`; `make test-all` runs that, and every property again with the
+examples of the profile `ci`. `HYPOTHESIS_PROFILE=ci make test ARGS="-k intervals"` asks for them by hand.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = ROOT / "tests" / "traces"
 DEMO = ROOT / "src" / "kinetoscope" / "demo" / "training.pt.trace.json.gz"
 SHARED = ROOT.parent / "shared" / "traces"
+
+_ALLOWED = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture)
+settings.register_profile("dev", max_examples=25, deadline=None, suppress_health_check=_ALLOWED)
+settings.register_profile("ci", max_examples=200, deadline=None, suppress_health_check=_ALLOWED, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+few_examples = settings(max_examples=max(settings.default.max_examples // 5, 5))
+"""For a property of which each example takes long."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs torch where it is absent."""
+    if find_spec("torch") is None:
+        for item in items:
+            if item.get_closest_marker("torch"):
+                item.add_marker(pytest.mark.skip(reason="torch is not installed: `make test-recorder` installs it"))
 
 
 @pytest.fixture(scope="session")

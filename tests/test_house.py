@@ -52,13 +52,14 @@ SHORT_MODULES = words("""
 
 NO_NOUNS = words("""
     a about afar after again ahead alike all alone always and around as aside astray at away bare before best beyond
-    both by clear clearly close coarse current cut deep deepest early either enough ever everything everywhere exact fair far
-    fast fastest few fewest first fitting flat for fresh from full further furthest good here hidden high highest how in
-    inside kept known large largest last late lately least left like likely limit little long longest loose low many
-    marks mixed more most much narrowest near nearer negligible never next nice no none not notable nothing of off often
-    old oldest on once one ones only other others ours out own plain poor quick quiet rare ratio ready same several
-    share short shortest shown single slow slower small smallest some spare spreads steady still sure tall than the thin
-    tiny to together too top twice uneven unknown unusual usual varying warm whole wide widest with without worth yes
+    both by clear clearly close coarse current cut deep deepest early either enough ever everything everywhere exact
+    fair far fast fastest few fewest first fitting flat for fresh from full further furthest good here hidden high
+    highest how in inside kept known large largest last late lately least left like likely limit little long longest
+    loose low many marks mixed more most much narrowest near nearer negligible never next nice no none not notable
+    nothing of off often old oldest on once one ones only other others ours out own plain poor quick quiet rare
+    ratio ready same several share short shortest shown single slow slower small smallest some spare spreads steady
+    still sure tall than the thin tiny to together too top twice uneven unknown unusual usual varying warm whole
+    wide widest with without worth yes
 """)
 """Words that do not say what a constant is of."""
 

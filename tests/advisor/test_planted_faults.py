@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -62,9 +61,7 @@ def test_healthy_programs_are_left_alone(program: Healthy) -> None:
     assert [f"{each.code}: {each.message}" for each in warnings(program)] == []
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed: `make test-recorder` installs it"
-)
+@pytest.mark.torch
 @pytest.mark.parametrize("name", _QUICK)
 def test_real_programs_run_anew(name: str, tmp_path: Path) -> None:
     """Times are another machine's business; that it is found, and found mended, is not.

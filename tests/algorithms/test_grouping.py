@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.grouping import group, group_in_order, reduce_by, sum_by
+from tests.conftest import few_examples
 
 FIRST, LAST = -(2**63), 2**63 - 1
-many = settings(max_examples=200, deadline=None)
 a_key = st.one_of(st.integers(-3, 3), st.sampled_from([FIRST, LAST, 2**32, -(2**32)]))
 
 
@@ -16,7 +16,6 @@ def twin(keys: list[tuple[int, ...]]) -> tuple[list[int], list[int]]:
     return numbers, [keys.index(key) for key in codes]
 
 
-@many
 @given(st.integers(1, 4).flatmap(lambda width: st.lists(st.tuples(*[a_key] * width), min_size=1, max_size=40)))
 def test_group(keys: list[tuple[int, ...]]) -> None:
     codes, representatives = group(*np.array(keys, np.int64).T)
@@ -24,7 +23,7 @@ def test_group(keys: list[tuple[int, ...]]) -> None:
     assert codes.dtype == representatives.dtype == np.int32
 
 
-@settings(max_examples=10, deadline=None)
+@few_examples
 @given(st.integers(0, 2**32), st.integers(1, 20_000), st.integers(1, 30_000))
 def test_group_when_the_table_grows(seed: int, rows: int, distinct: int) -> None:
     random = np.random.default_rng(seed)
@@ -55,7 +54,6 @@ def test_wrong_keys_are_refused() -> None:
         group(np.zeros(2, np.int64), np.zeros(3, np.int64))
 
 
-@many
 @given(st.lists(st.tuples(st.integers(-1, 3), st.integers(-100, 100))))
 def test_reductions(rows: list[tuple[int, int]]) -> None:
     codes, values = (np.array(rows, np.int64).reshape(-1, 2)).T

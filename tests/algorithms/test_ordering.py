@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.ordering import track_order
+from tests.conftest import few_examples
 
 FIRST, LAST = -(2**63), 2**63 - 1
 Int64s = NDArray[np.int64]
@@ -20,7 +21,6 @@ def twin(rows: Rows, tracks: int) -> tuple[list[int], list[int]]:
     return [key[-1] for key in order], offsets
 
 
-@settings(max_examples=200, deadline=None)
 @given(some_rows)
 def test_order_is_that_of_sorted(rows: Rows) -> None:
     track, start, end, selected = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
@@ -69,7 +69,7 @@ def disordered(how: str, start: Int64s, random: np.random.Generator) -> Int64s:
         "mostly equal",
     ],
 )
-@settings(max_examples=8, deadline=None)
+@few_examples
 @given(seed=st.integers(0, 2**32), rows=st.integers(1, 4000))
 def test_every_kind_of_disorder(disorder: str, seed: int, rows: int) -> None:
     random = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms import prefixes
@@ -27,7 +27,6 @@ def forests(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
     return order, parent, draw(st.lists(st.integers(-1, 2), min_size=count + 2, max_size=count + 2))
 
 
-@settings(deadline=None)
 @given(forests())
 def test_twin(forest: tuple[list[int], list[int], list[int]]) -> None:
     order, parent, label = forest

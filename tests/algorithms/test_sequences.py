@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.sequences import distinct_sequences
@@ -12,7 +12,6 @@ from kinetoscope.algorithms.sequences import distinct_sequences
 sequences = st.lists(st.lists(st.integers(-1, 2) | st.sampled_from([2**31 - 1, -(2**31)]), max_size=4), max_size=30)
 
 
-@settings(max_examples=200, deadline=None)
 @given(sequences, st.integers(0, 3))
 def test_each_distinct_sequence_has_a_number(drawn: list[list[int]], before: int) -> None:
     offsets = np.cumsum([before, *(len(each) for each in drawn)], dtype=np.int64)

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.statistics import MEDIAN, P99, nearest_rank
@@ -13,7 +13,6 @@ from kinetoscope.algorithms.statistics import MEDIAN, P99, nearest_rank
 rows = st.lists(st.tuples(st.integers(-1, 3), st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3)), max_size=200)
 
 
-@settings(max_examples=100, deadline=None)
 @given(rows, st.sampled_from([(1, 1), (1, 10), (1, 1000)]))
 def test_it_is_the_least_value_that_enough_rows_do_not_exceed(
     drawn: list[tuple[int, int]], share: tuple[int, int]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, read
@@ -170,7 +170,6 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(EVENTS, min_size=1, max_size=12),
     st.none() | st.tuples(st.integers(0, 9), st.integers(10, 20)),

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, collectives, read
@@ -14,6 +14,7 @@ from kinetoscope.model.collectives.attributes import BUS_FACTORS, POINT_TO_POINT
 from kinetoscope.model.job import Job, Partial
 from tests import drawn
 from tests.catalog.samples import BUNDLED, SHARED, required
+from tests.conftest import few_examples
 from tests.model.matching.test_match import calls_of
 from tests.simulator import Fault, Model, simulate
 
@@ -144,7 +145,7 @@ def test_bandwidths_of_a_simulated_job_are_exact(tmp_path: Path) -> None:
         assert row["algorithm_bandwidth"] == pytest.approx(rate)
 
 
-@settings(max_examples=15, deadline=None)
+@few_examples
 @given(seed=st.integers(0, 10**6), by=st.sampled_from(["size", "kind", "rank", "call"]))
 def test_the_order_of_rows_changes_nothing(seed: int, by: str) -> None:
     calls = calls_of(BUNDLED / "ddp2")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, read
@@ -126,7 +126,6 @@ ENDS_WITH_ITS_CALLER = [drawn.python("f", 0, 13), drawn.python("f", 12, 4), draw
 """Of the calls that begin together the one recorded longer comes first, though it is cut to the shorter."""
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(EVENTS, min_size=1, max_size=10, unique_by=launch_number),
     st.none() | st.tuples(st.integers(0, 9), st.integers(10, 20)),

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, idle_breakdown, read, temporal_breakdown
@@ -224,7 +224,6 @@ def by_instants(work: list[Kernel], calls: list[HostCall], device: int) -> Itera
             yield "waiting", "kernel to kernel" if near else "stream or event"
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(kernels, min_size=1, max_size=8), st.lists(host_calls, max_size=8))
 def test_it_equals_a_count_of_instants(tmp_path: Path, work: list[Kernel], calls: list[HostCall]) -> None:
     events = [drawn.event(HOST[name][0], name, start, time, tid=thread) for name, start, time, thread in calls]

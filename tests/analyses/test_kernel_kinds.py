@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, kernel_kinds, read, temporal_breakdown
@@ -57,7 +57,6 @@ works = st.lists(
 )
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(works)
 def test_it_equals_a_count_of_instants(tmp_path: Path, work: list[tuple[str, int, int, int]]) -> None:
     events = [

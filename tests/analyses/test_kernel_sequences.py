@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, kernel_sequences, read
@@ -17,6 +17,7 @@ from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
+from tests.conftest import few_examples
 
 
 def answer(folder: Path, *events: drawn.Event, **asked: Any) -> Result:
@@ -177,7 +178,7 @@ def calls(draw: st.DrawFn) -> list[Call]:
     return found
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@few_examples
 @given(calls=calls(), launched=st.dictionaries(st.integers(1, 399), st.sampled_from("xyz"), min_size=1, max_size=30))
 def test_it_counts_as_plain_counting_does(tmp_path: Path, calls: list[Call], launched: dict[int, str]) -> None:
     # Calls begin and end at even times, launches are at odd ones. A mark behind its start makes no call a repeat.

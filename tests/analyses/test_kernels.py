@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.analyses.kernels import ANALYSIS, RESULT, kernels
@@ -156,7 +156,6 @@ KERNELS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 30), NUMBERS
 
 
 @given(drawn=KERNELS)
-@settings(max_examples=60, deadline=None)
 def test_statistics_are_those_of_a_plain_program(tmp_path_factory: pytest.TempPathFactory, drawn: list[Any]) -> None:
     events = []
     for number, (name, duration, grid, occupancy) in enumerate(drawn):

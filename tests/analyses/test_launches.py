@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, launches, read
@@ -111,7 +111,6 @@ calls = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), min_size=1, m
 works = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9), st.integers(0, 6)), max_size=12)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls, works)
 def test_it_equals_a_count_of_instants(
     tmp_path: Path, calls: list[tuple[int, int]], works: list[tuple[int, int, int]]

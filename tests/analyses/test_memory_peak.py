@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Job, Selection, read
@@ -14,6 +14,7 @@ from kinetoscope.analyses.memory_peak import memory_peak
 from kinetoscope.errors import UsageError
 from tests.analyses.memory_traces import with_memory
 from tests.catalog.samples import required
+from tests.conftest import few_examples
 from tests.drawn import Event, annotation, job, memory, op, python
 
 
@@ -125,7 +126,7 @@ Instants = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=30)
+@few_examples
 @given(Instants)
 def test_rows_sum_to_the_peak_whatever_is_recorded(instants: list[tuple[int, int | None, int, int | None]]) -> None:
     with TemporaryDirectory() as folder:

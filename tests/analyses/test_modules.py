@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, read
@@ -167,7 +167,6 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(EVENTS, min_size=1, max_size=14, unique_by=launch_number),
     st.none() | st.tuples(st.integers(0, 9), st.integers(10, 30)),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.analyses.operators import operators
@@ -240,7 +240,6 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     events=st.lists(EVENTS, min_size=1, max_size=14),
     time=st.none() | st.tuples(st.integers(0, 9), st.integers(10, 20)),

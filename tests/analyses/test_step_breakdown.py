@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, step_breakdown
@@ -32,7 +32,6 @@ cuts = st.lists(st.integers(0, INSTANTS), min_size=2, max_size=6, unique=True).m
 
 
 @given(happenings, cuts, st.sampled_from(["default", "plugin"]))
-@settings(max_examples=60, deadline=None)
 def test_it_charges_each_instant_as_counting_instants_does(
     tmp_path_factory: pytest.TempPathFactory,
     happened: list[tuple[str, int, int]],

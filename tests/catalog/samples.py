@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
 
+from kinetoscope import Job, read
 from tests import conftest
 
 ROOT, BUNDLED, SHARED = conftest.ROOT, conftest.OURS, conftest.SHARED
@@ -14,6 +16,28 @@ GOLDEN = SHARED.parent / "golden"
 
 NO_TRACES = ("execution_trace/benchmark_simple_add_et.json.gz", "memory_timeline/memory_timeline.raw.gz")
 """Files among the shared ones that are something else."""
+
+QUICK = (
+    *("mlp", "no_steps", "name_quote"),
+    *(
+        "alexnet_a100/",
+        "broken/metajson_invalid.plain.cpp",
+        "cpu_only/",
+        "critical_path/cuda_event_sync/",
+        "mi250_train/",
+    ),
+    *("dlrm_ddp_v100_8rank/worker0", "torch_2_13_cpu/mlp_default"),
+)
+"""How the names of those begin that `make test` asks about: a small one of each maker and era."""
+
+ERAS = (
+    BUNDLED / "mlp.pt.trace.json.gz",
+    SHARED / "resnet50_v100" / "num_workers_0" / "worker0.1623143089861.pt.trace.json.gz",
+    SHARED / "alexnet_a100" / "benchmark_result_2869224_1695835535_trace.json.gz",
+    SHARED / "ddp_nccl_a100" / "nccl_data.json.gz",
+    SHARED / "resnet_ddp_mi300" / "resnet_act_checkpoint.json.gz",
+)
+"""Of 2021, 2023, 2024, 2025 and now; two makers; with and without devices."""
 
 _SUFFIXES = (".trace.json.gz", ".trace.json", ".json.gz", ".json")
 
@@ -30,11 +54,26 @@ def shared() -> list[Path]:
 
 
 def everywhere() -> list[ParameterSet]:
-    """All of them, for `parametrize`; one that is skipped stands for the shared ones where they are absent."""
-    near = [pytest.param(path, id=path.name.partition(".")[0]) for path in bundled()]
-    far = [pytest.param(path, id=path.relative_to(SHARED).as_posix()) for path in shared()]
+    """All of them, for `parametrize`; one that is skipped stands for the shared ones where they are absent.
+
+    Those that `make test` leaves out are marked. What is asked about one trace is asked in one process, which reads it
+    once (`job_of`), as xdist keeps a group together.
+    """
+    near = [_sample(path, path.name.partition(".")[0]) for path in bundled()]
+    far = [_sample(path, path.relative_to(SHARED).as_posix()) for path in shared()]
     absent = pytest.param(None, id="shared", marks=pytest.mark.skip(reason=f"no {SHARED}"))
     return [*near, *(far or [absent])]
+
+
+def _sample(path: Path, name: str) -> ParameterSet:
+    slow = () if name.startswith(QUICK) else (pytest.mark.slow,)
+    return pytest.param(path, id=name, marks=(pytest.mark.xdist_group(f"trace {name}"), *slow))
+
+
+@lru_cache(maxsize=2)
+def job_of(path: Path) -> Job:
+    """A trace as a job of one rank; the last ones are kept, with all that was derived from them."""
+    return read(path, jobs=1)
 
 
 def required(path: Path) -> Path:

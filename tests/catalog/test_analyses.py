@@ -15,6 +15,7 @@ import pytest
 
 import kinetoscope
 from kinetoscope import ANALYSES, Job, Result, Trace, read
+from kinetoscope.advisor.advice import advise
 from kinetoscope.analyses.step_breakdown import CATEGORIES
 from kinetoscope.engines.threads import Threads
 from kinetoscope.model.critical_path.path import CAUSES
@@ -22,7 +23,7 @@ from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.trace.source import Source
 from kinetoscope.reading import load
 from kinetoscope.schema import Analysis, Param, Unit
-from tests.catalog.samples import BUNDLED, ROOT, SHARED, everywhere, required
+from tests.catalog.samples import BUNDLED, ERAS, ROOT, SHARED, everywhere, job_of, required
 
 each_analysis = pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.name)
 
@@ -169,11 +170,17 @@ def is_sound(result: Result) -> None:
 
 
 @pytest.mark.parametrize("file", everywhere())
-def test_answers_are_sound_and_the_same_again_however_many_threads_parse(file: Path) -> None:
-    trace = trace_of(file, 1)
+def test_answers_are_sound(file: Path) -> None:
+    for analysis in ANALYSES:
+        is_sound(analysis(job_of(file)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ERAS, ids=lambda file: file.parent.name)
+def test_answers_and_advice_are_the_same_again_however_many_threads_parse(file: Path) -> None:
+    trace = trace_of(required(file), 1)
     answers = asked(trace)
-    for result in answers.values():
-        is_sound(result)
+    assert advise(read(file, jobs=1)).findings == advise(read(file, jobs=2)).findings
     for others in (asked(trace), asked(trace_of(file, 2))):
         for name, other in others.items():
             assert other.frame.equals(answers[name].frame), name

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from kinetoscope import ANALYSES, Selection, read
+from kinetoscope import ANALYSES, Selection
 from kinetoscope.algorithms.intervals.intervals import union
 from kinetoscope.errors import UsageError
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
@@ -20,7 +20,7 @@ from kinetoscope.model.steps.selection import ALL
 from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
 from tests.catalog.random_job import RandomJob
-from tests.catalog.samples import everywhere
+from tests.catalog.samples import everywhere, job_of
 
 Fact = tuple[str, object, object]
 """What is said, and the two things that must be equal."""
@@ -30,7 +30,7 @@ class Asked:
     """A trace, and the answers that were asked of it; each is asked once."""
 
     def __init__(self, file: Path) -> None:
-        self.job = read(file, jobs=1)
+        self.job = job_of(file)
         self.trace = self.job.trace()
         self._answers: dict[Any, pl.DataFrame] = {}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import ANALYSES, Job, Selection, read
@@ -16,6 +16,7 @@ from kinetoscope.advisor.advice import advise
 from kinetoscope.errors import UsageError
 from tests.catalog.test_analyses import is_sound
 from tests.catalog.test_rules import is_whole
+from tests.conftest import few_examples
 
 oddities = st.sampled_from(
     [
@@ -75,16 +76,6 @@ def drawn_job(folder: Path, events: list[Any], top: dict[str, Any]) -> Job:
     return read(file, jobs=1)
 
 
-@given(st.lists(members, max_size=12), facts)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_every_analysis_answers(
-    tmp_path_factory: pytest.TempPathFactory, events: list[Any], top: dict[str, Any]
-) -> None:
-    job = drawn_job(tmp_path_factory.getbasetemp(), events, top)
-    for analysis in ANALYSES:
-        is_sound(analysis(job))
-
-
 selections = st.builds(
     Selection,
     steps=st.none() | st.just((1,)) | st.just((0, 2)),
@@ -97,23 +88,16 @@ selections = st.builds(
 )
 
 
-@given(st.lists(members, max_size=12), selections)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_every_selection_is_answered_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, events: list[Any], select: Selection
-) -> None:
-    job = drawn_job(tmp_path_factory.getbasetemp(), events, {})
-    for analysis in ANALYSES:
-        with suppress(UsageError):
-            is_sound(analysis(job, select=select))
-
-
-@given(st.lists(members, max_size=12), facts)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_every_trace_is_advised_on(
-    tmp_path_factory: pytest.TempPathFactory, events: list[Any], top: dict[str, Any]
+@given(st.lists(members, max_size=12), facts, selections)
+@few_examples
+def test_every_analysis_answers_every_selection_and_the_advisor_goes_on(
+    tmp_path_factory: pytest.TempPathFactory, events: list[Any], top: dict[str, Any], select: Selection
 ) -> None:
     job = drawn_job(tmp_path_factory.getbasetemp(), events, top)
+    for analysis in ANALYSES:
+        is_sound(analysis(job))
+        with suppress(UsageError):
+            is_sound(analysis(job, select=select))
     advice = advise(job)
     assert not [note for note in advice.notes if note.startswith("Rule ")]
     for finding in advice.findings:

@@ -15,8 +15,7 @@ from kinetoscope.advisor.rules import FAMILIES, families, rules
 from kinetoscope.analyses import NAMES
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.scope import origin_of_time
-from kinetoscope.reading import read
-from tests.catalog.samples import everywhere
+from tests.catalog.samples import everywhere, job_of
 
 _CODE = re.compile(r"[A-Z]+[0-9]{3}")
 
@@ -48,7 +47,7 @@ def test_a_rule_says_what_it_checks_why_and_what_to_do(rule: Rule) -> None:
 
 @pytest.fixture(scope="module", params=everywhere())
 def job(request: pytest.FixtureRequest) -> Job:
-    return read(str(request.param))
+    return job_of(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +87,3 @@ def is_whole(finding: Finding, job: Job) -> None:
             if each.start >= 0:
                 assert each.start <= each.end
                 assert trace.start[each.row] - origin_of_time(trace) <= each.end
-
-
-def test_the_same_job_is_always_advised_the_same(job: Job, advice: Advice) -> None:
-    assert advise(job).findings == advice.findings

@@ -6,7 +6,7 @@ from collections import Counter
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.engines.cluster import BLOCK, TRIES, _Waiting, _width
@@ -37,7 +37,6 @@ def added(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
     return one + other
 
 
-@settings(deadline=None)
 @given(st.integers(1, 300), st.lists(st.integers(0, 299), unique=True), st.sampled_from([1, 2, 8, BLOCK]))
 def test_all_places_are_given_once_in_subtrees_which_fold_to_the_same(count: int, read: list[int], most: int) -> None:
     ranks = sources(count)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
-
 from tests.record import chaos_programs
 from tests.record.chaos import complaints, drawn
+
+pytestmark = pytest.mark.torch
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -11,7 +11,8 @@ import pytest
 
 from tests.record.jobs import document, names, parts, run, sidecar, traces
 
-pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
+pytestmark = pytest.mark.torch
+
 
 _LOOP = "    for _ in range(6): train(); prof.step()\nresult()\n"
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
+pytestmark = pytest.mark.torch
 
 from tests.record.processes import environment, run  # noqa: E402
 from tests.record.programs import names, sidecars, steps, traces  # noqa: E402

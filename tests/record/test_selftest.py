@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
-
 from tests.record.processes import run
 from tests.record.programs import kinetoscope, sidecars, traces
+
+pytestmark = pytest.mark.torch
 
 
 def test_the_demo_records_here_and_finds_the_mistake(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import signal
 import socket
@@ -20,10 +19,6 @@ from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.always_on.idle import Watch, Who, wish_of
 from tests.record.processes import ended_here, environment, run
 from tests.record.programs import TRAIN, kinetoscope, names, python, sidecars, steps, traces, until
-
-needs_torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed: `make test-recorder` installs it"
-)
 
 
 class Ranks:
@@ -147,7 +142,7 @@ def job(folder: Path, command: list[str], *options: str) -> Iterator[subprocess.
         yield process
 
 
-@needs_torch
+@pytest.mark.torch
 def test_a_job_is_asked_by_command_file_and_signal(tmp_path: Path) -> None:
     folder = tmp_path / "a"
     with job(folder, python(TRAIN, "100000", "0.01"), "--idle") as process:
@@ -188,7 +183,7 @@ while True:
 """
 
 
-@needs_torch
+@pytest.mark.torch
 def test_four_ranks_record_the_same_steps_and_the_slow_one_is_named(tmp_path: Path) -> None:
     from kinetoscope import read, stragglers
 

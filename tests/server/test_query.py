@@ -6,7 +6,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import QueryParams
 
@@ -15,6 +15,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.server.errors import AbsurdError
 from kinetoscope.server.query import kind_of, parameters, part
 from kinetoscope.server.results.table import arrangement, window
+from tests.conftest import few_examples
 from tests.server.serving import Client
 
 HUGE = "9" * 19
@@ -116,7 +117,6 @@ odd = st.text(max_size=20) | st.sampled_from(["0", "-1", "0-3", "steady", "nan",
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), odd, max_size=4))
-@settings(max_examples=150, deadline=None)
 def test_no_query_is_a_mistake_of_ours(mlp: Client, query: dict[str, str]) -> None:
     answer = mlp.ask(f"/api/runs/{mlp.run()}/analyses/operators", _sendable(query))
     assert answer.status in (200, 400, 404), (query, answer.body)
@@ -125,7 +125,7 @@ def test_no_query_is_a_mistake_of_ours(mlp: Client, query: dict[str, str]) -> No
 @given(
     st.sampled_from(["overview", "operators", "kernels"]), st.dictionaries(st.sampled_from(KEYS[:10]), odd, max_size=2)
 )
-@settings(max_examples=40, deadline=None)
+@few_examples
 def test_nor_is_it_one_of_a_page(mlp: Client, page: str, query: dict[str, str]) -> None:
     answer = mlp.ask(f"/api/runs/{mlp.run()}/pages/{page}", _sendable(query))
     assert answer.status in (200, 400, 404), (query, answer.body)
@@ -136,7 +136,6 @@ def _sendable(query: dict[str, str]) -> dict[str, str]:
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), st.text(max_size=30), max_size=6))
-@settings(deadline=None)
 def test_whatever_is_asked_is_typed_or_refused(query: dict[str, str]) -> None:
     params = QueryParams(query)
     for ask in (part, arrangement, window, lambda params: parameters(named("operators"), params)):

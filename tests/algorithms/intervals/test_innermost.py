@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms import ordering
@@ -19,7 +19,6 @@ def arrays(drawn: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, n
 
 
 @given(rows)
-@settings(deadline=None)  # the first example compiles
 def test_it_is_what_runs_on_the_track_at_each_instant(drawn: list[tuple[int, int, int]]) -> None:
     order, offsets, start, end = arrays(drawn)
     parent, _, end, _ = tree.nest(start, end, order, offsets)
@@ -31,7 +30,6 @@ def test_it_is_what_runs_on_the_track_at_each_instant(drawn: list[tuple[int, int
 
 
 @given(rows)
-@settings(deadline=None)  # the first example compiles
 def test_stretches_of_a_track_follow_one_another(drawn: list[tuple[int, int, int]]) -> None:
     order, offsets, start, end = arrays(drawn)
     found = innermost.stretches(start, end, order, offsets)

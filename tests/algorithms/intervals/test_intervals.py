@@ -2,7 +2,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.intervals.intervals import (
@@ -20,7 +20,6 @@ FIRST, LAST = -(2**63), 2**63 - 1
 
 Pairs = list[tuple[int, int]]
 pairs = st.lists(st.tuples(st.integers(-20, 20), st.integers(-3, 9)).map(lambda p: (p[0], p[0] + p[1])), max_size=12)
-many = settings(max_examples=200, deadline=None)
 
 
 def arrays(pairs: Pairs) -> Intervals:
@@ -43,14 +42,12 @@ def assert_union_of(expected: set[int], found: Intervals) -> None:
     assert all(a < b for a, b in pairwise(bounds))
 
 
-@many
 @given(pairs)
 def test_union(drawn: Pairs) -> None:
     assert_union_of(instants(drawn), union(*arrays(drawn)))
     assert length(*arrays(drawn)) == len(instants(drawn))
 
 
-@many
 @given(pairs, pairs)
 @example([(0, 5), (5, 9)], [(0, 9)])
 def test_intersection_difference_and_merge(a: Pairs, b: Pairs) -> None:
@@ -60,14 +57,12 @@ def test_intersection_difference_and_merge(a: Pairs, b: Pairs) -> None:
     assert_union_of(instants(a) | instants(b), merge(first, second))
 
 
-@many
 @given(pairs, pairs)
 def test_covered(windows: Pairs, drawn: Pairs) -> None:
     expected = [len(instants([window]) & instants(drawn)) for window in windows]
     assert covered(arrays(windows), union(*arrays(drawn))).tolist() == expected
 
 
-@many
 @given(pairs, st.lists(pairs, max_size=4))
 def test_exclusive(windows: Pairs, classes: list[Pairs]) -> None:
     expected = []

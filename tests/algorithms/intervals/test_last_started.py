@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.intervals.intervals import Intervals
@@ -18,7 +18,6 @@ def intervals(pairs: list[tuple[int, int]]) -> Intervals:
     return Intervals(np.array([a for a, _ in pairs], np.int64), np.array([b for _, b in pairs], np.int64))
 
 
-@settings(deadline=None)
 @given(SPANS, CUTS)
 def test_twin(spans: list[tuple[int, int, int, int]], cuts: list[int]) -> None:
     windows = list(zip(cuts[::2], cuts[1::2], strict=False))

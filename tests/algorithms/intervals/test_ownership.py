@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms import ordering
@@ -12,7 +12,6 @@ from kinetoscope.algorithms.intervals.ownership import owned
 SPANS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 12), st.integers(-1, 9)), max_size=9)
 
 
-@settings(deadline=None)
 @given(SPANS, st.tuples(st.integers(-1, 12), st.integers(-1, 25)))
 def test_twin(spans: list[tuple[int, int, int]], window: tuple[int, int]) -> None:
     track = np.array([span[0] for span in spans], np.int32)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.intervals.priority_sweep import charge
@@ -9,7 +9,6 @@ Interval = tuple[int, int, int]
 """Start, length, row."""
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.integers(1, 6).flatmap(lambda rows: st.tuples(
     st.tuples(*[st.integers(-1, row - 1) for row in range(rows)]),
     st.lists(st.integers(-1, 2), min_size=rows, max_size=rows),

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.intervals.sweeps import (
@@ -53,7 +53,6 @@ def is_proper(curve: Curve) -> None:
     assert set(previous.values()) <= {0.0}, "and the last one is 0"
 
 
-@settings(deadline=None)
 @given(DRAWN)
 def test_counts_are_those_of_each_instant(drawn: Drawn) -> None:
     group, start, end, _ = columns(drawn)
@@ -67,7 +66,6 @@ def test_counts_are_those_of_each_instant(drawn: Drawn) -> None:
         assert time_at_least(curve, GROUPS, limit).tolist() == [sum(k >= limit for k in each) for each in counts]
 
 
-@settings(deadline=None)
 @given(DRAWN, st.randoms(use_true_random=False))
 def test_sums_are_exact_to_their_grain_and_know_no_order(drawn: Drawn, random: object) -> None:
     group, start, end, weight = columns(drawn)
@@ -116,7 +114,6 @@ def test_weights_that_are_none_are_refused(weight: float) -> None:
         sum_open(np.zeros(1, np.int32), one, one + 1, np.array([weight]))
 
 
-@settings(deadline=None)
 @given(DRAWN, st.lists(st.integers(FIRST - 3, LAST + 3), min_size=1, max_size=6))
 def test_integrals_add_up_each_instant(drawn: Drawn, edges: list[int]) -> None:
     edges.sort()
@@ -132,7 +129,6 @@ def test_integrals_add_up_each_instant(drawn: Drawn, edges: list[int]) -> None:
     assert len(counts) == len(sums) == len(edges) - 1
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9), st.floats(0.9, 1.0)), min_size=1, max_size=30))
 def test_what_never_exceeds_1_does_not_do_so_in_the_mean(drawn: list[tuple[int, int, float]]) -> None:
     group, start, end, weight = columns([(0, *row) for row in drawn])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -31,7 +31,6 @@ def drawn(
 
 
 @given(spans, st.booleans())
-@settings(deadline=None)
 def test_no_span_overlaps_another_of_its_row_and_each_lies_below_its_parent(
     items: list[tuple[int, int, int]], nested: bool
 ) -> None:
@@ -45,7 +44,6 @@ def test_no_span_overlaps_another_of_its_row_and_each_lies_below_its_parent(
 
 
 @given(spans)
-@settings(deadline=None)
 def test_calls_that_nest_lie_at_their_depth(items: list[tuple[int, int, int]]) -> None:
     track, start, length = (np.array([item[place] for item in items], np.int64) for place in range(3))
     start, end = start - start % 8, start - start % 8 + np.maximum(length // 4, 0)  # they nest, or lie apart
@@ -67,7 +65,6 @@ def test_spans_that_are_left_out_have_no_row() -> None:
 
 
 @given(st.lists(st.integers(0, 5), max_size=50))
-@settings(deadline=None)
 def test_by_number_is_a_stable_sort(numbers: list[int]) -> None:
     order = np.arange(len(numbers), dtype=np.int32)[::-1].copy()
     result, offsets = by_number(np.array(numbers, np.int32), order, 6)

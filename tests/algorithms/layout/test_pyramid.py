@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -120,7 +120,6 @@ def of_row(found: Built, drawn: Marks, row: int, origin: int, scale: int, tile: 
 
 @given(spans, st.integers(0, 12), st.integers(-3, 3), st.integers(-50, 50), st.booleans())
 @example([[(0, 3, 1), (0, 3, 2)]], 12, 0, 0, False)
-@settings(max_examples=300, deadline=None)
 def test_tiles_hold_what_the_plain_twin_draws(rows: Spans, scale: int, tile: int, origin: int, overlap: bool) -> None:
     found = build(rows, overlap=overlap)
     drawn = found.marks(origin=origin, scale=scale, tile=tile)

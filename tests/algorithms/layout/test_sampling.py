@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.layout.sampling import sample, sampled
@@ -13,7 +13,6 @@ curves = st.lists(st.tuples(st.integers(0, 9), st.one_of(st.none(), st.integers(
 
 
 @given(curves, st.integers(-20, 200), st.integers(1, 60), st.integers(1, 30))
-@settings(deadline=None, max_examples=200)
 def test_each_unit_is_what_its_instants_are(
     steps: list[tuple[int, int | None]], first: int, unit: int, units: int
 ) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.layout.stacking import NO_LANE, stacked
@@ -26,7 +26,6 @@ def overlap_partly(one: tuple[int, int, int], other: tuple[int, int, int]) -> bo
     return track == track_ and low < low_ < low + length < low_ + length_
 
 
-@settings(max_examples=250, deadline=None)
 @given(some_rows, st.integers(1, 4))
 def test_each_row_goes_to_the_first_lane_where_it_overlaps_nothing_partly(rows: Rows, most: int) -> None:
     found, order = lanes(rows, most)

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.trees.longest_path import NO_EDGE, Edges, fit, longest, paths
@@ -41,7 +41,6 @@ def slow(release: np.ndarray, edges: Edges) -> list[int]:
 
 
 @given(schedules())
-@settings(deadline=None)  # the first example compiles
 def test_fitted_weights_give_the_times_back(drawn: Drawn) -> None:
     time, edges = made(drawn)
     weight, last = fit(time, edges)
@@ -55,7 +54,6 @@ def test_fitted_weights_give_the_times_back(drawn: Drawn) -> None:
 
 
 @given(schedules(), st.lists(st.integers(0, 9), min_size=40, max_size=40))
-@settings(deadline=None)  # the first example compiles
 def test_it_is_the_longest_path_with_any_weights(drawn: Drawn, weights: list[int]) -> None:
     time, edges = made(drawn)
     edges = edges._replace(weight=np.array(weights[: len(edges.source)], np.int64))
@@ -63,7 +61,6 @@ def test_it_is_the_longest_path_with_any_weights(drawn: Drawn, weights: list[int
 
 
 @given(schedules(), st.integers(-1, 20))
-@settings(deadline=None)  # the first example compiles
 def test_a_path_goes_back_without_a_gap(drawn: Drawn, until: int) -> None:
     time, edges = made(drawn)
     _, last = fit(time, edges)

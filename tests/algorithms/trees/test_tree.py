@@ -3,7 +3,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
@@ -14,7 +14,6 @@ FIRST, LAST = -(2**63), 2**63 - 1
 
 Rows = list[tuple[int, int, int]]
 some_rows = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 12), st.integers(-2, 8)), max_size=16)
-many = settings(max_examples=250, deadline=None)
 
 
 class Tree(NamedTuple):
@@ -44,7 +43,6 @@ def tree(rows: Rows, cut: Cut = Cut.SHORTER) -> Tree:
     return Tree(start, end, order, offsets, *nest(start, end, order, offsets, cut=cut))
 
 
-@many
 @given(some_rows, st.sampled_from(Cut))
 def test_nest(rows: Rows, cut: Cut) -> None:
     """Row by row, each against the open rows that it begins in, the innermost first."""
@@ -66,7 +64,6 @@ def test_nest(rows: Rows, cut: Cut) -> None:
     assert (found.until.tolist(), found.partial) == (until, partial)
 
 
-@many
 @given(some_rows)
 def test_rows_that_nest_are_in_the_smallest_around_them_and_nothing_is_cut(rows: Rows) -> None:
     found = tree(rows)
@@ -81,7 +78,6 @@ def test_rows_that_nest_are_in_the_smallest_around_them_and_nothing_is_cut(rows:
         assert found.parent[row] == (around[-1] if around else NO_ROW)
 
 
-@many
 @given(some_rows, st.data())
 def test_sums_and_ancestors(rows: Rows, data: st.DataObject) -> None:
     found = tree(rows)
@@ -101,7 +97,6 @@ def test_sums_and_ancestors(rows: Rows, data: st.DataObject) -> None:
     assert ancestor(found.parent, np.array(wanted, np.bool_)).tolist() == nearest
 
 
-@many
 @given(some_rows)
 def test_enclosing_is_the_last_row_that_runs(rows: Rows) -> None:
     found = tree(rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.compare.diff.align import aligned
@@ -25,7 +25,6 @@ def run(keys: list[Key]) -> Side:
     return Side("run", (0,), 1, np.ones(1, np.int64), entries)
 
 
-@settings(deadline=None, max_examples=300)
 @given(SETS, SETS)
 def test_each_owner_is_in_one_pair(base: list[Key], new: list[Key]) -> None:
     pairs = aligned(run(base), run(new))
@@ -44,7 +43,6 @@ def test_each_owner_is_in_one_pair(base: list[Key], new: list[Key]) -> None:
         assert len(categories) == 1
 
 
-@settings(deadline=None)
 @given(SETS)
 def test_a_run_beside_itself(keys: list[Key]) -> None:
     assert all(
@@ -53,7 +51,6 @@ def test_a_run_beside_itself(keys: list[Key]) -> None:
     )
 
 
-@settings(deadline=None)
 @given(SETS, SETS)
 def test_both_ways_it_is_the_same(base: list[Key], new: list[Key]) -> None:
     there = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.analyses import named
@@ -15,8 +15,7 @@ from kinetoscope.analyses.step_breakdown import CATEGORIES
 from kinetoscope.compare.diff.time_ownership import NOTHING, RESULT, owners
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.reading import read
-from tests.catalog.samples import everywhere
+from tests.catalog.samples import everywhere, job_of
 from tests.compare.drawing import call, loop
 from tests.drawn import Event, annotation, job, kernel, launch, op, python
 
@@ -38,7 +37,7 @@ def by_step(frame: pl.DataFrame, steps: int) -> dict[str, list[int]]:
 
 @pytest.mark.parametrize("path", everywhere())
 def test_owners_sum_to_the_categories_of_every_step(path: Path) -> None:
-    run = read(str(path))
+    run = job_of(path)
     trace = run.trace()
     alone = Job(run.path, (trace.source,), run.engine)
     for select in SELECTIONS:
@@ -153,7 +152,6 @@ def test_without_shapes_it_says_so(tmp_path: Path) -> None:
 KINDS = st.sampled_from(("op", "annotation", "python", "launch", "kernel", "memcpy", "nccl"))
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(KINDS, st.integers(0, 25), st.integers(0, 12), st.integers(1, 2)), max_size=14))
 def test_whatever_happens_owners_sum_to_the_step(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[str, int, int, int]]

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.drawing import BETWEEN_RUNS, NOISES, Pair, Shape, pairs
@@ -21,6 +21,7 @@ from kinetoscope.compare.statistics.noise import (
     changes,
 )
 from kinetoscope.compare.statistics.run_statistics import alikeness, run_of, without_warm_up
+from tests.conftest import few_examples
 
 THREE = Shape(3, 3, 20)
 
@@ -174,7 +175,6 @@ VALUES = st.floats(1e-3, 1e12) | st.just(0.0) | st.just(math.nan)
 SIDES = st.lists(st.lists(VALUES, max_size=12), max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
 @given(base=SIDES, new=SIDES)
 def test_any_numbers_have_a_verdict_that_hangs_together(base: list[list[float]], new: list[list[float]]) -> None:
     found = change(base, new)
@@ -192,7 +192,7 @@ def test_any_numbers_have_a_verdict_that_hangs_together(base: list[list[float]],
         assert (found.change > 0) == (found.word == "worse")
 
 
-@settings(max_examples=25, deadline=None)
+@few_examples
 @given(seed=st.integers(0, 10**6), scale=st.sampled_from([1e-6, 1e-2, 1e3, 1e9]), effect=st.floats(0, 0.3))
 def test_the_unit_does_not_matter_and_sides_mirror(seed: int, scale: float, effect: float) -> None:
     [(base, new)] = pairs(1, Shape(3, 3, 12), seed=seed, effect=effect)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Trace, read
@@ -14,7 +14,7 @@ from kinetoscope.model.critical_path.path import CAUSES, CriticalPath, critical_
 from kinetoscope.model.critical_path.what_if import rules, what_if
 from kinetoscope.model.steps.steps import steps
 from tests import drawn
-from tests.catalog.samples import SHARED, everywhere, required
+from tests.catalog.samples import SHARED, everywhere, job_of, required
 
 
 def fills(path: CriticalPath, trace: Trace) -> None:
@@ -42,7 +42,7 @@ def holds(trace: Trace) -> None:
 
 @pytest.mark.parametrize("file", everywhere())
 def test_the_path_fills_every_step_of_every_trace(file: Path) -> None:
-    holds(read(file, jobs=1).trace())
+    holds(job_of(file).trace())
 
 
 times = st.integers(0, 30)
@@ -82,7 +82,6 @@ def test_a_wait_that_is_inferred_beside_a_later_tie_is_in_no_doubt(tmp_path: Pat
 
 
 @given(st.lists(calls, max_size=14))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_path_fills_every_step_of_anything(
     tmp_path_factory: pytest.TempPathFactory, events: list[drawn.Event]
 ) -> None:

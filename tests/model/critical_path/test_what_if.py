@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.errors import UsageError
@@ -157,7 +157,6 @@ scales = st.dictionaries(st.sampled_from(["k0", "k1", "k2", "a", "b"]), st.sampl
 
 
 @given(programs, scales)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_it_foretells_what_a_machine_does(
     tmp_path_factory: pytest.TempPathFactory, program: list[tuple[Any, ...]], scales: dict[str, float]
 ) -> None:

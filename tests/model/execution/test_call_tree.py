@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Trace
@@ -108,7 +108,6 @@ spans = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 25), st.integers(1
 
 
 @given(spans)
-@settings(max_examples=60, deadline=None)
 def test_owned_times_sum_to_the_time_in_which_calls_run(
     tmp_path_factory: pytest.TempPathFactory, drawing: list[tuple[int, int, int]]
 ) -> None:

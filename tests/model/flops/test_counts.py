@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.model.flops.counts import flop_counts
@@ -33,7 +33,6 @@ def trees(draw: st.DrawFn) -> list[tuple[str, int, int]]:
     return found
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=trees())
 def test_the_innermost_calls_that_tell_are_counted(tmp_path: Path, calls: list[tuple[str, int, int]]) -> None:
     args: dict[str, Any] = {"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]}

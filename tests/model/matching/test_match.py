@@ -7,13 +7,14 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, read
 from kinetoscope.model.collectives.calls import CALLS, for_matching
 from kinetoscope.model.matching.match import Matched, match
 from tests.catalog.samples import SHARED, required
+from tests.conftest import few_examples
 from tests.simulator import Model, simulate
 
 
@@ -197,7 +198,7 @@ def test_one_rank_and_none() -> None:
     assert match(drawn([])).frame.is_empty()
 
 
-@settings(max_examples=20, deadline=None)
+@few_examples
 @given(seed=st.integers(0, 10**6), what=st.sampled_from(["order", "sequence", "shape"]))
 def test_the_order_of_files_and_rows_changes_nothing(seed: int, what: str) -> None:
     extra: dict[str, Any] = {"candidates": "", "group": None} if what == "shape" else {}

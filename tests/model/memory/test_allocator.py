@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Trace
@@ -56,7 +56,6 @@ def test_where_it_never_said_anything_it_counts_from_nothing_for_each_device(tmp
     ]
 
 
-@settings(deadline=None, max_examples=80)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(1, 9))))
 def test_mapped_memory_is_in_use_too(changes: list[tuple[bool, int, int]]) -> None:
     """Of mapped memory the file says that 0 is in use, on the host: two allocators report there."""
@@ -112,7 +111,6 @@ def pairs_by_plugin(instants: list[Instant]) -> set[tuple[int | None, int | None
     return found | {(place, None, instants[place][2]) for place in open_at.values()}
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 1), st.none() | st.integers(0, 2), st.integers(-3, 3)), min_size=1))
 def test_blocks_equal_pairs_found_one_by_one(instants: list[Instant]) -> None:
     drawn = [said(place, size, None, address=at, device=device) for place, (device, at, size) in enumerate(instants)]
@@ -128,7 +126,6 @@ def test_blocks_equal_pairs_found_one_by_one(instants: list[Instant]) -> None:
     assert blocks.shown_at.tolist() == sorted(blocks.shown_at.tolist())
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.just(0), st.integers(0, 3), st.integers(1, 3)), min_size=1))
 def test_known_blocks_account_for_what_is_in_use_at_each_instant(takes: list[Instant]) -> None:
     """An allocator that takes a free address and gives back one in use: nothing was there before."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Trace
@@ -95,7 +95,6 @@ instants = st.integers(0, 60)
     gap=st.integers(0, 3),
     work=st.lists(st.tuples(st.none() | instants, st.integers(-10, 80), st.integers(0, 30)), max_size=8),
 )
-@settings(max_examples=80, deadline=None)
 def test_device_steps_are_what_the_formula_says(
     tmp_path_factory: pytest.TempPathFactory,
     bounds: list[int],

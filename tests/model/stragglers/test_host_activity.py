@@ -7,11 +7,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from kinetoscope import Trace, read
+from kinetoscope import Trace
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED, before_collectives
 from tests import drawn
-from tests.catalog.samples import everywhere
+from tests.catalog.samples import everywhere, job_of
 
 GROUP: dict[str, Any] = {"Process Group Name": "0", "Group size": 2, "Collective name": "allreduce"}
 
@@ -83,7 +83,7 @@ def test_collectives_come_in_the_order_of_their_launches(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("file", everywhere())
 def test_nothing_is_lost_on_real_traces(file: Path) -> None:
-    trace: Trace = read(file, jobs=1).trace()
+    trace: Trace = job_of(file).trace()
     frame = before_collectives(trace)
     came = np.maximum.accumulate(frame["start"].to_numpy() - trace.base)
     charged = frame.select(pl.sum_horizontal(ACTIVITIES)).to_series().sum()

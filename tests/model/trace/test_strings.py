@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kinetoscope.model.trace.strings import (
@@ -49,7 +49,6 @@ def _spell(text: str, how: int) -> bytes:
 
 
 @given(st.lists(st.tuples(texts, st.integers(0, 3)), max_size=20))
-@settings(deadline=None)
 def test_one_text_one_code(spelled: list[tuple[str, int]]) -> None:
     strings, codes = _strings(*(_spell(text, how) for text, how in spelled))
     first: dict[str, int] = {}
@@ -78,7 +77,6 @@ def test_nested_json_is_no_synonym() -> None:
 @example(b"\xf0\x8f\xbf\xbf")
 @example(b"\xc1\xbf")
 @example(b"\xe2\x82")
-@settings(deadline=None)
 def test_bad_utf8_is_what_python_says_it_is(content: bytes) -> None:
     (flags,) = _oddities(content.replace(b"\\", b"/"))[1]
     try:
@@ -92,7 +90,6 @@ def test_bad_utf8_is_what_python_says_it_is(content: bytes) -> None:
 @given(st.text('\\"/bfnrtu0aFx\x01\t ', max_size=8))
 @example("\\u00e")
 @example("\\uD83d")
-@settings(deadline=None)
 def test_other_oddities(text: str) -> None:
     (flags,) = _oddities(text.encode())[1]
     try:

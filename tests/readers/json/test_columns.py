@@ -3,7 +3,7 @@
 import struct
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, SPECIAL_KEYS, STRING
@@ -21,7 +21,6 @@ def _strings(tables: Tables) -> list[bytes]:
 
 
 @given(contents)
-@settings(deadline=None)
 def test_interning(texts: list[bytes]) -> None:
     tables = Tables(TINY)
     codes = [tables.intern(text) for text in texts]
@@ -42,7 +41,6 @@ def test_nobody_can_make_strings_that_collide_whatever_the_key() -> None:
 
 
 @given(contents, contents)
-@settings(deadline=None)
 def test_adopting(ours: list[bytes], theirs: list[bytes]) -> None:
     first, second = Tables(TINY), Tables(TINY)
     for text in ours:

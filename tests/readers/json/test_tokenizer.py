@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kinetoscope.errors import InputError
@@ -20,7 +20,6 @@ from tests.readers import drawing
 from tests.readers.texts import TINY, InBlocks, read_text
 
 cuts = st.one_of(st.integers(1, 80), st.lists(st.integers(1, 40), min_size=1, max_size=12))
-quick = settings(deadline=None, max_examples=120)
 
 
 def _loads(text: str, **kwargs: Any) -> Any:
@@ -47,7 +46,6 @@ def _pairs(trace: Trace, row: int) -> Any:
     return whole
 
 
-@quick
 @given(drawing.documents(), cuts, st.sampled_from([SIZES, TINY]))
 def test_documents(text: str, cut: int | list[int], sizes: Sizes) -> None:
     trace = read_text(text, block=cut, sizes=sizes)
@@ -57,13 +55,11 @@ def test_documents(text: str, cut: int | list[int], sizes: Sizes) -> None:
     assert not {symptom.code for symptom in trace.reading} & {"REPAIRED", "LOST", "ODD_COMMAS", "TRUNCATED", "TRAILING"}
 
 
-@quick
 @given(drawing.bare_lists(), cuts, st.sampled_from([SIZES, TINY]))
 def test_bare_lists(text: str, cut: int | list[int], sizes: Sizes) -> None:
     assert repr(list(read_text(text, block=cut, sizes=sizes).events())) == repr(_loads(text))
 
 
-@quick
 @given(drawing.documents(), cuts)
 def test_repeated_keys_and_their_order(text: str, cut: int | list[int]) -> None:
     trace = read_text(text, block=cut)
@@ -86,7 +82,6 @@ def _changed(text: str, place: float, gone: int, instead: str) -> str:
     return text[:at] + instead + text[at + gone :]
 
 
-@quick
 @given(
     st.lists(drawing.events, min_size=1, max_size=6),
     st.lists(
@@ -124,7 +119,6 @@ def test_what_is_no_json_is_never_taken_for_it(
         }
 
 
-@quick
 @given(st.lists(drawing.events, max_size=9), st.integers(1, 200), st.integers(2, 3), st.sampled_from([SIZES, TINY]))
 def test_pieces_on_several_threads(events: list[str], block: int, threads: int, sizes: Sizes) -> None:
     text = (
@@ -172,7 +166,6 @@ def test_pieces_begin_with_the_first_key_of_the_first_event(first: str) -> None:
 @example(Decimal("4500000000000000"), False, "f")
 @example(Decimal("1e-30"), False, "E")
 @example(Decimal("5e-4"), False, "E")
-@settings(deadline=None)
 def test_times_are_exact(time: Decimal, quoted: bool, form: str) -> None:
     spelled = format(time, form)
     value = f'"{spelled}"' if quoted else spelled.replace("E+", "E")

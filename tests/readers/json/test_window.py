@@ -1,7 +1,7 @@
 """The window moves over a text without losing a byte, whatever the size of blocks, and however it is used."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.errors import LimitError
@@ -17,7 +17,6 @@ def _padded(window: Window) -> bool:
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=20), st.data())
-@settings(deadline=None)
 def test_every_byte_once(sizes: list[int], data: st.DataObject) -> None:
     window = Window(InBlocks(TEXT, sizes), max_event=1 << 20)
     seen = b""
@@ -34,7 +33,6 @@ def test_every_byte_once(sizes: list[int], data: st.DataObject) -> None:
 
 
 @given(st.lists(st.integers(20, 300), min_size=1, max_size=20), st.integers(0, 6))
-@settings(deadline=None)
 def test_pieces_cover_the_text_and_can_be_given_back(sizes: list[int], taken: int) -> None:
     window = Window(InBlocks(TEXT, sizes), max_event=1 << 20)
     window.fill()

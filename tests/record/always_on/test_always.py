@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import sys
 from pathlib import Path
@@ -109,9 +108,7 @@ def test_one_request_at_a_time(tmp_path: Path) -> None:
     assert watch._wanted == {"steps": 1}
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed: `make test-recorder` does"
-)
+@pytest.mark.torch
 def test_a_real_job_is_sampled(tmp_path: Path) -> None:
     options = ["--every", "40", "--budget", "90%", "--active", "1", "--keep", "2"]
     command = [sys.executable, "-W", "ignore", "-c", TRAIN, "600", "0.005"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
+pytestmark = pytest.mark.torch
 
 from kinetoscope.record.always_on.hooks import Rounds, Spans  # noqa: E402
 

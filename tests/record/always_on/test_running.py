@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
-
 from tests.record.processes import SOURCE, environment, run
 from tests.record.programs import TRAIN, kinetoscope, names, python, sidecars, steps, traces, until
+
+pytestmark = pytest.mark.torch
 
 
 @pytest.fixture

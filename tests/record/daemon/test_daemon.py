@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import socket
 import struct
@@ -131,9 +130,7 @@ def test_processes_are_looked_into() -> None:
         assert child.pid in list(descendants(os.getpid()))
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed: `make test-recorder` does"
-)
+@pytest.mark.torch
 def test_an_unmodified_job_is_recorded(tmp_path: Path, short: str) -> None:
     """On a machine that is very busy Kineto sometimes records nothing between its start and its stop: asked again."""
     with ended_here() as mark, contextlib.ExitStack() as stack:

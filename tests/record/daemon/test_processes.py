@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
 import subprocess
 import sys
@@ -44,9 +43,7 @@ def test_what_a_command_left_behind_ends_with_it() -> None:
     until(lambda: not any(is_alive(int(word)) for word in done.stdout.split()))
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed: `make test-recorder` installs it"
-)
+@pytest.mark.torch
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_python_ends_as_it_should(tmp_path: Path, fresh: bool) -> None:
     out = tmp_path / "out"
@@ -69,9 +66,7 @@ def test_a_python_ends_as_it_should(tmp_path: Path, fresh: bool) -> None:
     assert out.read_text().endswith("end\n")
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed: `make test-recorder` installs it"
-)
+@pytest.mark.torch
 def test_what_a_python_forked_ends_with_it(tmp_path: Path) -> None:
     out = tmp_path / "out"
     script = "import os, time; os.fork(); os.write(1, b'%d ' % os.getpid()); time.sleep(1000)"

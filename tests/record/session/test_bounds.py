@@ -15,11 +15,6 @@ from tests.record.programs import TRAIN
 
 MEGA = 1_000_000
 
-needs_torch = pytest.mark.skipif(
-    __import__("importlib.util").util.find_spec("torch") is None,
-    reason="torch is not installed: `make test-recorder` installs it",
-)
-
 
 @dataclass
 class _Process:
@@ -117,7 +112,7 @@ def test_the_next_look_comes_before_growth_uses_up_the_room() -> None:
     assert _Window(max_events=50_000).bounds.pause() < first
 
 
-@needs_torch
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("options", "said"),
     [({}, "memory to stop"), ({"max_memory": 200 * MEGA}, "memory to stop"), ({"max_events": 50_000}, "50000 events")],
@@ -136,7 +131,7 @@ def test_an_endless_loop_after_the_last_step_is_not_recorded_for_ever(
     assert "True" in done.err.split()
 
 
-@needs_torch
+@pytest.mark.torch
 def test_a_thread_that_trains_ends_its_window_at_the_next_module(tmp_path: Path) -> None:
     program = f"""
 import glob, sys, threading, time, torch

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
+pytestmark = pytest.mark.torch
 
 from kinetoscope.advisor.advice import advise  # noqa: E402
 from kinetoscope.reading import read  # noqa: E402

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
-
 from tests.record.jobs import recorded, traces
 from tests.record.programs import TRAIN
+
+pytestmark = pytest.mark.torch
 
 _FORK = """    if step == WHEN:
         import ctypes, os

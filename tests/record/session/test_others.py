@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
-
 from tests.record.jobs import recorded, sidecar, traces
 from tests.record.processes import run
 from tests.record.programs import TRAIN, kinetoscope, python
+
+pytestmark = pytest.mark.torch
 
 _BODY = TRAIN[TRAIN.index("    optimizer.zero_grad") : TRAIN.index("    time.sleep")]
 _HEAD = TRAIN[: TRAIN.index("for step in range")] + "def train():\n" + _BODY + "    return loss\n"

@@ -14,16 +14,10 @@ from kinetoscope.record.ranges import range as span
 from kinetoscope.record.session.options import place
 from tests.record.jobs import document, names, parts, run, sidecar, traces
 
-needs_torch = pytest.mark.skipif(
-    __import__("importlib.util").util.find_spec("torch") is None,
-    reason="torch is not installed: `make test-recorder` installs it",
-)
-
-
 # --- in a job -----------------------------------------------------------------------------------------------------
 
 
-@needs_torch
+@pytest.mark.torch
 def test_a_run_and_its_sidecar(tmp_path: Path) -> None:
     done = run(
         "with profile(DIR, run='a run', about={'batch_size': 8}, step=100) as prof:\n"
@@ -44,7 +38,7 @@ def test_a_run_and_its_sidecar(tmp_path: Path) -> None:
     assert parts(tmp_path) == []
 
 
-@needs_torch
+@pytest.mark.torch
 def test_samples_of_any_kind_lose_no_trace(tmp_path: Path) -> None:
     said = "torch.tensor(8), 8.5, 'x', None, -1, True"
     done = run(
@@ -55,7 +49,7 @@ def test_samples_of_any_kind_lose_no_trace(tmp_path: Path) -> None:
     assert [each["samples"] for each in sidecar(trace)["steps"]] == [8, None, None, None, None, 1], done.err
 
 
-@needs_torch
+@pytest.mark.torch
 def test_the_result_of_training_is_the_same_bit_for_bit(tmp_path: Path) -> None:
     plain = run("for _ in range(12): train()\nresult()", tmp_path)
     ours = run(
@@ -66,7 +60,7 @@ def test_the_result_of_training_is_the_same_bit_for_bit(tmp_path: Path) -> None:
     assert traces(tmp_path)
 
 
-@needs_torch
+@pytest.mark.torch
 def test_windows_are_asked_for_from_anywhere(tmp_path: Path) -> None:
     done = run(
         """
@@ -90,7 +84,7 @@ recorder.close()
     assert sorted(sidecar(trace)["first_step"] for trace in traces(tmp_path)) == [5, 1001]
 
 
-@needs_torch
+@pytest.mark.torch
 @pytest.mark.parametrize("limit", ["max_memory=30 << 20", "max_seconds=0.5", "max_events=3000"])
 def test_a_window_that_grows_too_large_is_ended_even_in_the_midst_of_a_step(tmp_path: Path, limit: str) -> None:
     done = run(
@@ -109,7 +103,7 @@ result()
     assert sidecar(traces(tmp_path)[0])["truncated"]
 
 
-@needs_torch
+@pytest.mark.torch
 @pytest.mark.parametrize("steps", [0, 6])
 def test_a_long_first_step_is_kept_only_if_no_step_ever_ends(tmp_path: Path, steps: int) -> None:
     done = run(
@@ -125,7 +119,7 @@ with profile(DIR, options=Options(max_seconds=1.0)) as prof:
     assert "longer than 1 s" in sidecar(trace)["truncated"] if not steps else sidecar(trace)["last_step"] == 4, done.err
 
 
-@needs_torch
+@pytest.mark.torch
 def test_what_a_dead_process_left_is_finished_or_removed(tmp_path: Path) -> None:
     host = place().host
     whole, half = (
@@ -144,7 +138,7 @@ def test_what_a_dead_process_left_is_finished_or_removed(tmp_path: Path) -> None
     assert document(rescued)["kinetoscope"]["truncated"]
 
 
-@needs_torch
+@pytest.mark.torch
 def test_spans_of_ours_are_in_the_trace_and_cannot_break_it(tmp_path: Path) -> None:
     run(
         """
@@ -161,7 +155,7 @@ with profile(DIR, wait=0, warmup=0, active=1) as prof:
     assert sidecar(trace)["export"] == "torch"
 
 
-@needs_torch
+@pytest.mark.torch
 def test_spans_do_not_disturb_the_compiler(tmp_path: Path) -> None:
     done = run(
         """
@@ -179,7 +173,7 @@ print(len(compiled))
     assert done.out.strip() == "1", done.err
 
 
-@needs_torch
+@pytest.mark.torch
 def test_it_goes_to_a_url(tmp_path: Path) -> None:
     url = f"file://{tmp_path}/far/away"
     done = run(f"with profile('{url}') as prof:\n    for _ in range(6): train(); prof.step()\n", tmp_path)
@@ -187,7 +181,7 @@ def test_it_goes_to_a_url(tmp_path: Path) -> None:
     assert sidecar(trace)["trace"] == trace.name, done.err
 
 
-@needs_torch
+@pytest.mark.torch
 def test_our_reader_reads_it(tmp_path: Path) -> None:
     import kinetoscope
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.schema import Column, Result, Schema, Unit
@@ -49,7 +49,6 @@ def same(left: list[Any], right: list[Any]) -> bool:
 
 
 @given(rows, orders)
-@settings(deadline=None)
 def test_sorting_is_stable_with_what_is_missing_last(found: list[Row], order: list[tuple[str, bool]]) -> None:
     result = result_of(found)
     expected = result.frame.rows()
@@ -67,7 +66,6 @@ def key_of(place: int, row: Row) -> Any:
 
 
 @given(rows, st.text(st.sampled_from("abçs漢015.%"), min_size=1, max_size=3))
-@settings(deadline=None)
 def test_search_finds_what_is_shown(found: list[Row], text: str) -> None:
     result = result_of(found)
     units = scales(result.frame, result.schema)
@@ -108,7 +106,6 @@ COMPARED: dict[str, Callable[[int, int], bool]] = {
 
 
 @given(rows, st.sampled_from(sorted(COMPARED)), st.integers(-3, 3))
-@settings(deadline=None)
 def test_filters_compare_stored_values(found: list[Row], operation: str, value: int) -> None:
     result = result_of(found)
     expected = [row for row in result.frame.rows() if row[1] is not None and COMPARED[operation](row[1], value)]
@@ -116,7 +113,6 @@ def test_filters_compare_stored_values(found: list[Row], operation: str, value: 
 
 
 @given(rows)
-@settings(deadline=None)
 def test_filters_know_what_is_missing(found: list[Row]) -> None:
     result = result_of(found)
     missing = [row for row in result.frame.rows() if row[3] is None or row[3] != row[3]]
@@ -125,7 +121,6 @@ def test_filters_know_what_is_missing(found: list[Row]) -> None:
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True) | st.none(), min_size=1, max_size=40))
-@settings(max_examples=300, deadline=None)
 def test_many_numbers_are_written_as_one_is(values: list[float | None]) -> None:
     column = Column("x", pl.Float64, "A number.")
     shown = texts_of(pl.Series("x", values, dtype=pl.Float64), column, Scale(""))
@@ -136,14 +131,12 @@ def test_many_numbers_are_written_as_one_is(values: list[float | None]) -> None:
 
 
 @given(st.lists(st.decimals(0, 1000, places=4).map(float) | st.integers(0, 10**15).map(lambda n: n / 1000), min_size=1))
-@settings(max_examples=300, deadline=None)
 def test_ties_go_where_they_go_alone(values: list[float]) -> None:
     shown = texts_of(pl.Series("x", values), Column("x", pl.Float64, "A number."), Scale(""))
     assert shown.to_list() == [Scale("").text(value).replace("\u202f", "") for value in values]
 
 
 @given(st.lists(st.integers(-(10**15), 10**15) | st.none(), min_size=1), st.sampled_from(["ns", "bytes", ""]))
-@settings(deadline=None)
 def test_columns_are_written_as_tables_write_them(values: list[int | None], unit: Unit) -> None:
     for instant in (False, True) if unit == "ns" else (False,):
         column = Column("x", pl.Int64, "A number.", unit, instant)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Trace, read
@@ -164,7 +164,6 @@ documents = st.lists(st.dictionaries(keys, values, max_size=6) | values, max_siz
 
 
 @given(documents, st.dictionaries(st.text(max_size=4).filter(lambda key: key != "traceEvents"), values, max_size=3))
-@settings(max_examples=60, deadline=None)
 def test_any_document_comes_back(
     tmp_path_factory: pytest.TempPathFactory, events: list[Any], members: dict[str, Any]
 ) -> None:
