@@ -12,6 +12,8 @@ from tests.server.serving import serving
 from tests.server.test_hostile import odd
 from tests.web.conftest import Tab
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["odd"]  # the fixture that draws the trace
 
 

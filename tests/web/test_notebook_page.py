@@ -12,6 +12,8 @@ import kinetoscope
 from tests.conftest import OURS
 from tests.web.conftest import Tab
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("anywidget", reason="needs anywidget (pip install 'kinetoscope[notebook]')")
 
 CELL = """<!doctype html><div id="cell"></div><script type="module">

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kinetoscope.analyses import named
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.reading import read
 from kinetoscope.views.numbers import scale
 from tests.conftest import OURS
 from tests.web.conftest import Served, Tab
+
+pytestmark = pytest.mark.slow
 
 MLP = OURS / "mlp.pt.trace.json.gz"
 STEADY = Selection(steps="steady")

@@ -17,6 +17,8 @@ from tests.conftest import OURS
 from tests.server.serving import serving
 from tests.web.conftest import Served, Tab
 
+pytestmark = pytest.mark.slow
+
 
 def wait_for(tab: Tab, script: str, arg: object = None) -> None:
     tab.page.wait_for_function(script, arg=arg, timeout=30_000)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.web.conftest import Served, Tab
+
+pytestmark = pytest.mark.slow
 
 JOB = "dlrm_ddp_v100_8rank"
 

@@ -10,6 +10,8 @@ from kinetoscope.cli import main
 from tests.conftest import OURS
 from tests.web.conftest import Served, Tab
 
+pytestmark = pytest.mark.slow
+
 SECTIONS = (
     "overview",
     "timeline",

@@ -12,6 +12,8 @@ from tests.drawn import op, written
 from tests.server.serving import serving
 from tests.web.conftest import Served, Tab
 
+pytestmark = pytest.mark.slow
+
 DRAWN = """() => {
   const stage = document.querySelector('.tl-stage');
   return !!stage && stage.dataset.waiting === '0' && !!stage.dataset.sight;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from kinetoscope.pages import PAGES
@@ -23,24 +25,31 @@ KINDS = (
 SERIOUS = ("serious", "critical")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_view_opens(at_theirs: Tab, theirs: Served, kind: str) -> None:
-    run = theirs.run(kind)
-    for view in PAGES:
-        if view == "ledger" and kind != KINDS[0]:
-            continue  # it is about all runs, whichever is chosen
-        at_theirs.open(run, view)
-        assert (
-            at_theirs.page.get_by_role("navigation").locator("[aria-current=page]").text_content() == PAGES[view].title
-        )
-        assert at_theirs.sentence, view
+    opens(at_theirs, theirs, kind, [view for view in PAGES if view != "ledger" or kind == KINDS[0]])
+
+
+def test_every_view_of_a_trace_of_ours_opens(at_ours: Tab, ours: Served) -> None:
+    """What `make test` opens in a browser."""
+    opens(at_ours, ours, "mlp", list(PAGES))
+
+
+def opens(tab: Tab, served: Served, kind: str, views: Sequence[str]) -> None:
+    run = served.run(kind)
+    for view in views:
+        tab.open(run, view)
+        assert tab.page.get_by_role("navigation").locator("[aria-current=page]").text_content() == PAGES[view].title
+        assert tab.sentence, view
         if view not in ("timeline", "sql", "analyses", "compare", "ledger"):
-            answer = theirs.client.get(f"runs/{run}/pages/{view}", {"rank": 0} if view == "distributed" else {})
-            assert at_theirs.sentence == answer["sentence"].replace("`", "")
-            assert at_theirs.page.locator("section.block").count() >= len(answer["blocks"])
-    assert not at_theirs.errors
+            answer = served.client.get(f"runs/{run}/pages/{view}", {"rank": 0} if view == "distributed" else {})
+            assert tab.sentence == answer["sentence"].replace("`", "")
+            assert tab.page.locator("section.block").count() >= len(answer["blocks"])
+    assert not tab.errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", PAGES)
 def test_pictures_and_accessibility(at_theirs: Tab, theirs: Served, view: str) -> None:
     """At the width of a desk and of a phone, light and dark; axe finds nothing serious."""
