@@ -1,7 +1,7 @@
-"""Writes the pages of analyses and rules from the facts that they declare, and the types of the package's names.
+"""Writes the pages of analyses and rules from what they declare, the types of the package's names, and two pictures.
 
-`python docs/generate.py` writes docs/analyses/*.md, docs/rules/*.md and src/kinetoscope/__init__.pyi; with `--check` it
-says which of them are stale, and exits with 1 if any is.
+`python docs/generate.py` writes docs/analyses/*.md, docs/rules/*.md, docs/images/house*.svg (`house.py` draws them) and
+src/kinetoscope/__init__.pyi; with `--check` it says which of them are stale, and exits with 1 if any is.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import builtins
 import re
+import runpy
 import sys
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     for folder, pattern, texts in (
         ("docs/analyses", "*.md", pages()),
         ("docs/rules", "*.md", pages_of_rules()),
+        ("docs/images", "house*.svg", runpy.run_path(str(Path(__file__).with_name("house.py")))["pictures"]()),
         ("src/kinetoscope", "__init__.pyi", {"__init__.pyi": public_types()}),
     ):
         for path, text in differing(texts, args.root / folder, pattern):

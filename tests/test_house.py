@@ -9,6 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from docs import house
 from tests.conftest import ROOT
 
 SOURCE = ROOT / "src" / "kinetoscope"
@@ -102,6 +105,11 @@ def test_a_constant_says_what_it_is_of() -> None:
 
 def test_a_module_is_worth_opening() -> None:
     assert short() <= SHORT_MODULES
+
+
+@pytest.mark.parametrize("package", house.PACKAGES.values())
+def test_no_folders_import_each_other(package: str) -> None:
+    assert house.circles(house.graph(package)) == []
 
 
 def test_a_decision_is_a_page() -> None:
