@@ -48,9 +48,9 @@ BARE_CONSTANTS = words("""
 """Constants whose name has no noun."""
 
 SHORT_MODULES = words("""
-    advisor/regular.py advisor/where.py algorithms/joining.py algorithms/membership.py algorithms/pairing.py
-    cli/mcp.py compare/naming.py model/exposed_waiting.py model/kernel_units.py pages/controls.py pages/nothing.py
-    pages/waiting.py server/replies.py server/timeline_ready.py
+    advisor/evidence/periodicity.py advisor/evidence/where.py cli/mcp.py compare/ledger/naming.py
+    model/device/kernel_units.py model/stragglers/exposed_waiting.py pages/parts/controls.py pages/parts/empty.py
+    pages/parts/waiting.py server/http/responses.py server/timeline/ready.py
 """)
 
 NO_NOUNS = words("""
