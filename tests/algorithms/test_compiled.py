@@ -25,10 +25,10 @@ def outer(values):
 
 REPORT = """
 import warnings
-from kinetoscope.algorithms.compiled import on_compile
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
+    from kinetoscope.algorithms.compiled import on_compile
     import kernel
     with on_compile(lambda name, begins: print(name, begins)):
         print(kernel.outer(kernel.np.ones(1, "int64")))
@@ -60,6 +60,19 @@ def run(code: str, folder: Path, **environment: str) -> list[str]:
 def test_tells_of_compilations_and_only_of_those(folder: Path) -> None:
     assert run(REPORT, folder) == ["outer True", "outer False", "4", "2.0"]
     assert run(REPORT, folder) == ["4", "2.0"]
+
+
+WITHOUT_PRIVATE_OPTIONS = """
+from numba.core import cpu
+for name in ("_nrt", "forceinline"):
+    delattr(next(base for base in cpu.CPUTargetOptions.__mro__ if name in vars(base)), name)
+"""
+
+
+def test_a_version_of_numba_without_the_private_options_gives_the_same_with_a_warning(folder: Path) -> None:
+    *printed, warning = run(WITHOUT_PRIVATE_OPTIONS + REPORT, folder)
+    assert printed == ["outer True", "outer False", "4", "2.0"]
+    assert warning.startswith("RuntimeWarning Numba")
 
 
 def read_only(folder: Path) -> Path:

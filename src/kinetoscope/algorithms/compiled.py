@@ -22,13 +22,28 @@ import numba
 import numpy as np
 from numba.core import event
 from numba.core.caching import FunctionCache
+from numba.core.cpu import CPUTargetOptions
 from numba.core.runtime.nrt import rtsys
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_OPTIONS = {"nogil": True, "_nrt": False}
+
+def _supported(options: dict[str, bool]) -> dict[str, bool]:
+    """`options` without those that this version of Numba lacks: they are private, and only speed depends on them."""
+    lacking = sorted(name for name in options if not hasattr(CPUTargetOptions, name))
+    if lacking:
+        message = (
+            f"Numba {numba.__version__} lacks {' and '.join(lacking)}: results are the same, but traces are "
+            "read more slowly; install a version of Numba that Kinetoscope requires"
+        )
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    return {name: value for name, value in options.items() if name not in lacking}
+
+
+_INLINE_OPTIONS = _supported({"nogil": True, "_nrt": False, "forceinline": True})
+_OPTIONS = {name: value for name, value in _INLINE_OPTIONS.items() if name != "forceinline"}
 _njit = cast(Any, numba.njit)
 _NO_FOLDER = "no locator available"
 _warned = threading.Event()
@@ -80,7 +95,7 @@ def _private_folder() -> str | None:
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """`function` as a part of those compiled functions of its file that call it: no call, no cache entry of its own."""
-    return cast(Callable[P, R], _njit(forceinline=True, **_OPTIONS)(function))
+    return cast(Callable[P, R], _njit(**_INLINE_OPTIONS)(function))
 
 
 def frozen(array: ArrayLike, dtype: DTypeLike) -> NDArray[Any]:
