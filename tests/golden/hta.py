@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from kinetoscope import Job, Trace, read
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.engines.threads import Threads
-from kinetoscope.model.execution.call_tree import STEP
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.steps.proposed_steps import MARKS
+from kinetoscope.model.execution.marks import RANGE_KINDS, STEP
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
@@ -209,7 +208,7 @@ def rounded(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 def step_names(trace: Trace) -> set[str]:
     """Names of the profiler's steps."""
-    rows = np.flatnonzero(rows_named(trace, lambda name: name.startswith(STEP), *MARKS))
+    rows = np.flatnonzero(rows_named(trace, lambda name: name.startswith(STEP), *RANGE_KINDS))
     return set(trace.strings.labels(np.unique(trace.name[rows]).tolist()))
 
 
@@ -218,7 +217,7 @@ def kept(trace: Trace, start: NDArray[np.int64], *, last: bool, unlinked: bool) 
 
     Work whose launch was not recorded goes, too; a comparison has to ask for that.
     """
-    steps = np.flatnonzero(rows_named(trace, lambda name: name.startswith(STEP), *MARKS))
+    steps = np.flatnonzero(rows_named(trace, lambda name: name.startswith(STEP), *RANGE_KINDS))
     begin = start[steps].max() if len(steps) and not last else np.iinfo(np.int64).max
     on_device = np.isin(trace.kind, ON_DEVICE) & arguments.has(trace, "correlation")
     keep: NDArray[np.bool_] = on_device | (start < begin) | (trace.ph != ord("X"))

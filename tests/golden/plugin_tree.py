@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from kinetoscope import Trace
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links
-from kinetoscope.model.execution.call_tree import OWN_MARKS, STEP, call_tree, enclosing_module
+from kinetoscope.model.execution.call_tree import OWN_MARKS, call_tree, enclosing_module
+from kinetoscope.model.execution.marks import STEP
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named

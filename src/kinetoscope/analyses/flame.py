@@ -14,14 +14,14 @@ from kinetoscope.algorithms.prefixes import NO_NODE, Prefixes, prefix_tree
 from kinetoscope.model.device.busy import nothing_ran
 from kinetoscope.model.execution.autograd import belongs_to, by_start
 from kinetoscope.model.execution.call_stacks import DEEPEST, SEPARATOR, frame_text
-from kinetoscope.model.execution.call_tree import MODULE, call_tree, owned_times
+from kinetoscope.model.execution.call_tree import call_tree, owned_times
 from kinetoscope.model.execution.calls import call_name, call_names
+from kinetoscope.model.execution.marks import is_module_call
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
@@ -150,7 +150,7 @@ def _paths(trace: Trace, python: Python, operators: bool, runtime: bool, backwar
     if python == "all":
         shown |= trace.kind == EventKind.PYTHON
     elif python == "modules":
-        shown |= rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
+        shown |= is_module_call(trace)
     shown &= tree.member & (tree.depth < DEEPEST)
     codes, frames = _frames(trace, shown)
     around = belongs_to(trace) if backward == "forward" else tree.parent

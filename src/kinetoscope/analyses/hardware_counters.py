@@ -11,9 +11,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Floats, Int32s
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
+from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, outermost_op
 from kinetoscope.model.execution.calls import call_name, call_names
-from kinetoscope.model.execution.outermost import outermost_op
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, scope

@@ -15,9 +15,8 @@ from kinetoscope.algorithms.sequences import distinct_sequences
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.errors import UsageError
 from kinetoscope.model.device.busy import nothing_ran
-from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.call_tree import call_tree, outermost_ops
 from kinetoscope.model.execution.calls import call_name, call_names, is_repeat
-from kinetoscope.model.execution.outermost import outermost_ops
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, scope, whole
 from kinetoscope.model.steps.selection import ALL, Selection

@@ -11,13 +11,14 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, merge, union
-from kinetoscope.model.execution.call_tree import STEP, is_asynchronous
+from kinetoscope.model.execution.activities import RUNTIME_ACTIVITIES, HostActivity, host_activities
+from kinetoscope.model.execution.marks import RANGE_KINDS, is_mark
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.steps.data_loading import is_data_loading, step_gaps
+from kinetoscope.model.steps.data_loading import step_gaps
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope, steady_places
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import Steps
-from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.names import listed, rows_named
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.unrecorded import unrecorded
@@ -135,30 +136,21 @@ def _classes(view: Scope, order: Order) -> dict[str, Intervals]:
         rows = rows & view.host_any_time
         return union(trace.start[rows], trace.end[rows])
 
-    spans = (EventKind.HOST_OP, EventKind.ANNOTATION)
-    loading = is_data_loading(trace)
-    collective = is_asynchronous(trace)
-    ops = trace.kind == EventKind.HOST_OP
+    activity = host_activities(trace)
+    loading = activity == HostActivity.DATA_LOADING
+    collective, ops = activity == HostActivity.COMMUNICATION, activity == HostActivity.OPERATOR
     if order == "plugin":
-        collective = rows_named(trace, _is_collective_of_plugin, *spans)
-        ops = np.isin(trace.kind, spans) & ~collective
+        collective = rows_named(trace, _is_collective_of_plugin, *RANGE_KINDS)
+        ops = np.isin(trace.kind, RANGE_KINDS) & ~collective & ~loading & ~is_mark(trace)
     return {
         "computation": device(WorkKind.COMPUTATION),
         "communication": merge(device(WorkKind.COMMUNICATION), host(collective)),
         "memcpy": device(WorkKind.MEMCPY),
         "memset": device(WorkKind.MEMSET),
-        "runtime": host(trace.kind == EventKind.RUNTIME),
+        "runtime": host(np.isin(activity, RUNTIME_ACTIVITIES)),
         "data_loading": host(loading),
-        "host": host(ops & ~loading & ~rows_named(trace, _is_frame, *spans, holding=_FRAMES)),
+        "host": host(ops),
     }
-
-
-_FRAMES: Final = (STEP, "[pl][")
-
-
-def _is_frame(name: str) -> bool:
-    """Marks that the profiler, or Lightning's, sets around operators; some versions call them operators, too."""
-    return name.startswith(_FRAMES)
 
 
 def _is_collective_of_plugin(name: str) -> bool:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.algorithms.trees.tree import NO_ROW, ancestor
-from kinetoscope.model.execution.call_tree import STEP, call_tree, enclosing_op, owned_times
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, outermost_op, owned_times
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.execution.streams import NOTHING
@@ -24,7 +24,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_containing, rows_named
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
@@ -130,7 +130,7 @@ def _frame(view: Scope, waits: HostWaits, chosen: Int64s, inside: Int32s) -> pl.
         "call": trace.name[rows],
         "copy": np.where(own >= 0, trace.name[work.rows[own]], -1) if len(work) else np.full(len(rows), -1),
         "operator": _names(trace, enclosing_op(trace)[rows]),
-        "outer_operator": _names(trace, _outermost_op(trace)[rows]),
+        "outer_operator": _names(trace, outermost_op(trace)[rows]),
         "source": _names(trace, _source(trace)[rows]),
     }
     codes, first = group(*(each.astype(np.int64) for each in names.values()))
@@ -163,20 +163,10 @@ def _names(trace: Trace, row: Int32s) -> Int32s:
 
 
 @derived
-def _outermost_op(trace: Trace) -> Int32s:
-    """The outermost operator that each event is, or is called by: int32 [events], −1 for none."""
-    inner, parent = enclosing_op(trace), call_tree(trace).parent
-    above = np.where(parent >= 0, inner[parent], NO_ROW) if len(parent) else parent
-    steps = rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
-    top = (above < 0) | steps[above] if len(parent) else steps
-    return ancestor(parent, (trace.kind == EventKind.HOST_OP) & top & ~steps)
-
-
-@derived
 def _source(trace: Trace) -> Int32s:
     """The nearest Python function around each event that is not torch's own, else the nearest: int32 [events]."""
     parent = call_tree(trace).parent
-    frames = rows_named(trace, lambda name: _PYTHON in name, EventKind.PYTHON, holding=(_PYTHON,))
+    frames = rows_containing(trace, (_PYTHON,), EventKind.PYTHON)
     torchs = rows_named(trace, _is_torchs, EventKind.PYTHON, holding=("torch/", "torch\\"))
     own = ancestor(parent, frames & ~torchs)
     return np.where(own >= 0, own, ancestor(parent, frames))

@@ -20,7 +20,7 @@ from kinetoscope.compare.diff.diff import Diff, _rounded, between, diff
 from kinetoscope.compare.diff.normalize_names import alike
 from kinetoscope.compare.diff.run_profile import VARYING, Side, side
 from kinetoscope.errors import InputError
-from kinetoscope.model.execution.call_tree import MODULE
+from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.reading import read

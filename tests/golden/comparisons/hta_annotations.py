@@ -9,8 +9,8 @@ import numpy as np
 
 from kinetoscope import Trace
 from kinetoscope.analyses.annotations import ANALYSIS as RANGES
-from kinetoscope.model.execution.call_tree import STEP
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import STEP
 from kinetoscope.model.trace.event_kinds import EventKind
 from tests.golden.comparison import fewest
 from tests.golden.hta import Case

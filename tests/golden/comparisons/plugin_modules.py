@@ -7,7 +7,7 @@ from typing import Any
 
 from kinetoscope import Trace
 from kinetoscope.analyses.modules import modules
-from kinetoscope.model.execution.call_tree import MODULE
+from kinetoscope.model.execution.marks import MODULE
 from tests.golden import plugin_tree
 from tests.golden.comparison import fewest
 from tests.golden.outcome import Outcome

@@ -15,6 +15,8 @@ from kinetoscope.model.execution.call_tree import (
     enclosing_module,
     enclosing_op,
     main_thread,
+    outermost_op,
+    outermost_ops,
     owned_times,
     self_times,
 )
@@ -178,3 +180,18 @@ def test_without_steps_it_is_the_one_with_the_most_time_in_calls(tmp_path: Path)
 
 def test_without_calls_there_is_none(tmp_path: Path) -> None:
     assert main_thread(trace_of(tmp_path, drawn.kernel("gemm", 0, 5, 1))) == -1
+
+
+def test_annotations_steps_and_python_calls_are_around_the_outermost(tmp_path: Path) -> None:
+    events = [
+        drawn.op("ProfilerStep#1", 0, 1000),
+        drawn.python("forward", 10, 500),
+        drawn.op("aten::linear", 20, 100),
+        drawn.annotation("inside", 30, 50),
+        drawn.op("aten::addmm", 40, 30),
+        drawn.launch(50, 5, 1),
+        drawn.launch(600, 5, 2),
+    ]
+    trace = trace_of(tmp_path, *events)
+    assert outermost_ops(trace).nonzero()[0].tolist() == [2]
+    assert outermost_op(trace).tolist() == [-1, -1, 2, 2, 2, 2, -1]

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kinetoscope.model.steps.data_loading import DATA_WAIT, HOST_GAP, is_data_loading, step_gaps
+from kinetoscope.model.execution.marks import is_data_loading
+from kinetoscope.model.steps.data_loading import DATA_WAIT, HOST_GAP, step_gaps
 from kinetoscope.reading import read
 from tests import drawn
 from tests.catalog.samples import required

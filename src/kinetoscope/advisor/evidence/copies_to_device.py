@@ -19,7 +19,7 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_containing
 from kinetoscope.model.trace.trace import Trace
 
 LARGE: Final = 1 << 16
@@ -67,7 +67,9 @@ def copies_to_device(trace: Trace) -> ToDevice:
     place, size = every.work[mine], every.bytes[mine]
     call = work.launch[place]
     op = enclosing_op(trace)[call]
-    pageable, pinned = (_named(trace, word)[work.rows[place]] for word in ("ageable", "inned"))
+    pageable, pinned = (
+        rows_containing(trace, (word,), EventKind.MEMCPY)[work.rows[place]] for word in ("ageable", "inned")
+    )
     wait = _waits(trace, call, op)
     return ToDevice(place, call, op, wait, size, pageable, pinned)
 
@@ -85,10 +87,6 @@ def _waits(trace: Trace, call: Int32s, op: Int32s) -> Int32s:
         found[later] = streams[place[later]]
     itself = kinds[call] == CallKind.COPY_AND_WAIT
     return np.where((found < 0) & itself, call, found).astype(np.int32)
-
-
-def _named(trace: Trace, word: str) -> Bools:
-    return rows_named(trace, lambda name: word in name, EventKind.MEMCPY, holding=(word,))
 
 
 def selected(look: RankView, found: ToDevice) -> Bools:

@@ -12,7 +12,8 @@ from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.device.hardware import devices
-from kinetoscope.model.execution.call_tree import STEP, main_thread
+from kinetoscope.model.execution.call_tree import main_thread
+from kinetoscope.model.execution.marks import is_step
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
@@ -131,9 +132,8 @@ def first_fetches(trace: Trace) -> Int64s:
 def _ends_of_epochs(trace: Trace) -> Bools:
     """Which fetches gave no batch: another one follows, and between them only seeds are drawn: bool [fetches]."""
     rows = fetches(trace, FROM_WORKERS)
-    marks = rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
     drawing = np.isin(trace.name, trace.strings.codes(_DRAWING))
-    ops = (trace.kind == EventKind.HOST_OP) & (trace.track == main_thread(trace)) & ~marks & ~drawing
+    ops = (trace.kind == EventKind.HOST_OP) & (trace.track == main_thread(trace)) & ~is_step(trace) & ~drawing
     ops[rows] = False
     begun = np.sort(trace.start[ops])
     over = np.zeros(len(rows), np.bool_)

@@ -11,19 +11,15 @@ from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.device.launches import capturing, launches
-from kinetoscope.model.execution.call_tree import STEP, call_tree, self_times
+from kinetoscope.model.execution.call_tree import call_tree, self_times
+from kinetoscope.model.execution.marks import is_data_loading, is_mark, is_optimizer_range
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.execution.synchronization import host_waits
-from kinetoscope.model.steps.data_loading import is_data_loading
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
 
 _PAUSE: Final = 50_000
 """Between two operators, ns: so much Python is part of asking for the next one; more has another reason."""
 
-
-_MARKS: Final = (STEP, "[pl][", "Optimizer.")
-"""How operators begin that are marks around operators."""
 
 _SLOW: Final = 5_000_000
 """ns that a call takes for itself only when it does something once: load a library, compile a kernel, open a device."""
@@ -54,7 +50,7 @@ def launching_time(look: RankView) -> LaunchingTime:
     calls = found.rows[look.view.host[found.rows]]
     tree, waits = call_tree(trace), host_waits(trace)
     asking = tree.member & np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)) & ~is_data_loading(trace)
-    asking &= ~rows_named(trace, lambda name: name.startswith(_MARKS), EventKind.HOST_OP, holding=_MARKS)
+    asking &= ~is_mark(trace) & ~is_optimizer_range(trace)
     other = np.isin(call_kinds(trace), (CallKind.ALLOCATE, CallKind.FREE))
     other[waits.call] = True
     other |= is_data_loading(trace) | (asking & (self_times(trace) > _SLOW))

@@ -12,7 +12,7 @@ from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.memory.allocator import HOST, memory_instants
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_containing
 from kinetoscope.model.trace.trace import Trace
 
 
@@ -72,7 +72,7 @@ def allocator_calls(trace: Trace) -> Int64s:
     Those that take it from a pool of the driver's own (`cudaMallocAsync`) are cheap, and left out.
     """
     allocating = np.isin(call_kinds(trace), (CallKind.ALLOCATE, CallKind.FREE))
-    pooled = rows_named(trace, lambda name: "Async" in name, EventKind.RUNTIME, holding=("Async",))
+    pooled = rows_containing(trace, ("Async",), EventKind.RUNTIME)
     return np.flatnonzero(allocating & ~pooled)
 
 

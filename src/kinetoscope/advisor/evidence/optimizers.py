@@ -10,9 +10,10 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import inside
 from kinetoscope.algorithms.arrays import Bools
+from kinetoscope.model.execution.marks import OPTIMIZER, RANGE_KINDS
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_beginning, rows_named
 from kinetoscope.model.trace.trace import Trace
 
 _STEP: Final = re.compile(r"Optimizer\.step#(\w+)\.step")
@@ -54,7 +55,7 @@ def zero_grads(trace: Trace) -> Spans:
 @derived
 def works_on_all(trace: Trace) -> Bools:
     """Which operators work on many parameters at once: bool [events]."""
-    return rows_named(trace, lambda name: name.startswith(_MANY), EventKind.HOST_OP, holding=_MANY)
+    return rows_beginning(trace, _MANY, EventKind.HOST_OP)
 
 
 @derived
@@ -64,10 +65,7 @@ def zeroes(trace: Trace) -> Bools:
 
 
 def _spans(trace: Trace, pattern: re.Pattern[str]) -> Spans:
-    rows = rows_named(
-        trace, lambda name: pattern.fullmatch(name) is not None, EventKind.ANNOTATION, EventKind.HOST_OP,
-        holding=("Optimizer.",),
-    )  # fmt: skip
+    rows = rows_named(trace, lambda name: pattern.fullmatch(name) is not None, *RANGE_KINDS, holding=(OPTIMIZER,))
     codes, counts = np.unique(trace.name[rows], return_counts=True)
     match = pattern.fullmatch(trace.strings.label(int(codes[counts.argmax()]))) if len(codes) else None
     return Spans(rows, inside(trace, rows), match[1] if match else "")

@@ -16,9 +16,10 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.execution.call_tree import main_thread
+from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_beginning, rows_named
 from kinetoscope.model.trace.symptoms import many
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.numbers import shown
@@ -104,8 +105,7 @@ def _versions(trace: Trace) -> str:
 
 
 def _regions(trace: Trace) -> Bools:
-    return rows_named(trace, lambda name: name.startswith(_REGION), EventKind.HOST_OP, EventKind.ANNOTATION,
-                      holding=(_REGION,))  # fmt: skip
+    return rows_beginning(trace, (_REGION,), *RANGE_KINDS)
 
 
 def _broken(look: RankView) -> Iterator[Claim]:

@@ -17,7 +17,7 @@ from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_containing, rows_named
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.numbers import shown
 
@@ -76,7 +76,7 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
 def _additions(look: RankView) -> Bools:
     """What adds to gradients in the backward pass: bool [events]."""
     trace = look.trace
-    nodes = rows_named(trace, lambda name: _ACCUMULATE in name, EventKind.HOST_OP, holding=(_ACCUMULATE,))
+    nodes = rows_containing(trace, (_ACCUMULATE,), EventKind.HOST_OP)
     return inside(trace, _named_add(trace) & inside(trace, nodes) & (call_tree(trace).parent >= 0))
 
 

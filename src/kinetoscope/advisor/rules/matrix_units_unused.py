@@ -20,7 +20,7 @@ from kinetoscope.model.device.peaks import Peak
 from kinetoscope.model.flops.precision import FP32
 from kinetoscope.model.flops.rates import FlopRates, flop_rates, known_peaks
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_containing
 
 _CAPABLE: Final = (7, 0)
 """Compute capability from which on NVIDIA's devices have tensor cores."""
@@ -147,7 +147,7 @@ def _times(peak: Peak | None, flop: Floats, size: Floats, time: Floats) -> tuple
 
 def _named(look: RankView, numbers: list[int]) -> Bools:
     """Work that computes products in plain FP32 by its name: bool [work]."""
-    named = rows_named(look.trace, lambda name: any(word in name for word in _WORDS), EventKind.KERNEL, holding=_WORDS)
+    named = rows_containing(look.trace, _WORDS, EventKind.KERNEL)
     return np.asarray(named[look.work.rows] & look.view.work & np.isin(look.work.device, numbers))
 
 

@@ -16,8 +16,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
-from kinetoscope.model.execution.call_tree import call_tree
-from kinetoscope.model.execution.outermost import outermost_ops
+from kinetoscope.model.execution.call_tree import call_tree, outermost_ops
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.views.numbers import shown
 

@@ -19,7 +19,7 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
-from kinetoscope.model.execution.outermost import outermost_op, outermost_ops
+from kinetoscope.model.execution.call_tree import outermost_op, outermost_ops
 from kinetoscope.views.numbers import shown
 
 _RUN: Final = 3

@@ -16,12 +16,12 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
 from kinetoscope.algorithms.trees.tree import enclosing
-from kinetoscope.model.execution.call_tree import STEP, call_tree, main_thread
+from kinetoscope.model.execution.call_tree import call_tree, main_thread
 from kinetoscope.model.execution.calls import call_name
-from kinetoscope.model.steps.data_loading import is_data_loading
+from kinetoscope.model.execution.marks import STEP, is_data_loading, is_mark, is_optimizer_range
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_beginning, rows_named
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.unrecorded import recorded_options, unrecorded
 from kinetoscope.views.numbers import shown
@@ -83,20 +83,15 @@ def unexplained_host_time(look: RankView) -> Iterator[Claim]:
 def _gaps(look: RankView) -> Intervals:
     trace = look.trace
     explained = np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME, EventKind.OVERHEAD))
-    explained &= ~rows_named(trace, lambda name: name.startswith(_MARKS), EventKind.HOST_OP, holding=_MARKS)
+    explained &= ~is_mark(trace) & ~is_optimizer_range(trace)
     explained |= is_data_loading(trace)
     explained |= rows_named(trace, "Python GC".__eq__, EventKind.PYTHON, EventKind.ANNOTATION, holding=("Python GC",))
-    explained |= rows_named(trace, lambda name: name.startswith(("gloo:", "nccl:")), EventKind.ANNOTATION,
-                            holding=("gloo:", "nccl:"))  # fmt: skip
+    explained |= rows_beginning(trace, ("gloo:", "nccl:"), EventKind.ANNOTATION)
     hosts = union(*look.view.clipped(*look.view.steps.host))
     free = difference(intersection(look.idle, hosts), look.spans(explained))
     least = max(_SHORTEST, _SHARE * look.step)
     long = free.end - free.start >= least
     return Intervals(free.start[long], free.end[long])
-
-
-_MARKS: Final = (STEP, "[pl][", "Optimizer.")
-"""How operators begin that are marks around operators."""
 
 
 def _around(trace: Trace, track: int, gaps: Intervals) -> Int32s:

@@ -18,10 +18,10 @@ from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, merge
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.marks import is_optimizer_range
 from kinetoscope.model.execution.runtime_calls import WAITS, CallKind, call_kinds
 from kinetoscope.model.trace import arguments
-from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.views.numbers import shown
 
 _USED: Final = 0.5
@@ -41,8 +41,6 @@ _WORTH: Final = 0.03
 
 _IDLE: Final = 0.1
 """Share of the time in which devices wait for launches from which on a larger batch is more than a note."""
-
-_OPTIMIZER: Final = "Optimizer."
 
 
 def unused_memory(look: RankView) -> Iterator[Claim]:
@@ -121,10 +119,7 @@ def _gains(look: RankView, now: Floats, times: int, *, surely: bool) -> Floats:
 def _grows(look: RankView) -> Bools:
     """Which device work grows with the batch: computation and copies, but not the optimizer's."""
     trace, work = look.trace, look.work
-    marks = rows_named(
-        trace, lambda name: name.startswith(_OPTIMIZER), EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_OPTIMIZER,)
-    )
-    inside = ancestor(call_tree(trace).parent, marks) >= 0
+    inside = ancestor(call_tree(trace).parent, is_optimizer_range(trace)) >= 0
     updating = (work.launch >= 0) & inside[work.launch]
     return np.asarray(work.of(WorkKind.COMPUTATION, WorkKind.MEMCPY) & ~updating)
 

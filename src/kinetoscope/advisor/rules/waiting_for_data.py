@@ -20,7 +20,8 @@ from kinetoscope.advisor.wording import wording
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.algorithms.trees.tree import ancestor
-from kinetoscope.model.execution.call_tree import STEP, call_tree, main_thread
+from kinetoscope.model.execution.call_tree import call_tree, main_thread
+from kinetoscope.model.execution.marks import is_mark
 from kinetoscope.model.steps.data_loading import gap_spans, waits_for_data
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -144,9 +145,8 @@ def _first_copies(trace: Trace, start: Int64s, end: Int64s) -> Int64s:
 @derived
 def _busy(trace: Trace) -> Intervals:
     """When the main thread is in an operator or a call of the runtime."""
-    marks = rows_named(trace, lambda name: name.startswith((STEP, "[pl][")), EventKind.HOST_OP, holding=(STEP, "[pl]["))
     kinds = (trace.kind == EventKind.HOST_OP) | (trace.kind == EventKind.RUNTIME)
-    rows = kinds & ~marks & (trace.track == main_thread(trace))
+    rows = kinds & ~is_mark(trace) & (trace.track == main_thread(trace))
     return union(trace.start[rows], trace.end[rows])
 
 

@@ -18,17 +18,16 @@ from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.device.copies import direction
-from kinetoscope.model.execution.call_tree import enclosing_op
+from kinetoscope.model.execution.call_tree import enclosing_op, outermost_op
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.outermost import outermost_op
+from kinetoscope.model.execution.marks import RANGE_KINDS, is_data_loading
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.execution.streams import launch_times
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.execution.synchronization_cost import idle_after
-from kinetoscope.model.steps.data_loading import is_data_loading
-from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.event_kinds import COMMUNICATION_RECORD, EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_beginning, rows_named
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.numbers import shown
 
@@ -140,10 +139,7 @@ def _others(trace: Trace) -> Bools:
     found = copying[op]
     found[launch] = True
     found |= call_kinds(trace) == CallKind.FREE
-    skipped = is_data_loading(trace) | rows_named(
-        trace, lambda name: name.startswith(("c10d::", "nccl:", "record_param_comms")),
-        EventKind.HOST_OP, EventKind.ANNOTATION, holding=("c10d::", "nccl:", "record_param_comms"),
-    )  # fmt: skip
+    skipped = is_data_loading(trace) | rows_beginning(trace, ("c10d::", "nccl:", COMMUNICATION_RECORD), *RANGE_KINDS)
     found |= inside(trace, skipped)
     result = np.zeros(len(trace), np.bool_)
     result[waits.call] = found[waits.call]

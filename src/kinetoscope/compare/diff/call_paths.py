@@ -12,17 +12,14 @@ from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.algorithms.prefixes import Prefixes, prefix_tree
 from kinetoscope.compare.diff.normalize_names import alike, alike_frame, without_digits
 from kinetoscope.model.execution.call_stacks import DEEPEST, SEPARATOR
-from kinetoscope.model.execution.call_tree import MODULE, STEP, call_tree
+from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_name
+from kinetoscope.model.execution.marks import RANGE_KINDS, is_mark, is_module_call
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.steps.steps import steps as find_steps
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
-
-MARKS: Final = (STEP, "[pl][")
-"""How the names of calls begin that mark what is around them, and are no part of a path."""
 
 _DEEPEST: Final = 100
 """Calls of a path, the innermost ones: crafted files have more, and would fill the memory."""
@@ -67,11 +64,7 @@ class Paths:
 def paths(trace: Trace) -> Paths:
     """What stands around each call of a trace."""
     tree = call_tree(trace)
-    shown = np.isin(trace.kind, (EventKind.HOST_OP, EventKind.ANNOTATION))
-    shown &= ~rows_named(
-        trace, lambda name: name.startswith(MARKS), EventKind.HOST_OP, EventKind.ANNOTATION, holding=MARKS
-    )
-    shown |= rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
+    shown = (np.isin(trace.kind, RANGE_KINDS) & ~is_mark(trace)) | is_module_call(trace)
     shown &= tree.member & (tree.depth < DEEPEST)
     same, labels = _labels(trace, shown)
     found = prefix_tree(tree.order, tree.parent, np.where(shown, same[trace.name], np.int32(-1)))
@@ -115,9 +108,7 @@ def plain_names(trace: Trace) -> dict[int, str]:
     for kind in (EventKind.HOST_OP, EventKind.ANNOTATION):
         for code in np.unique(trace.name[rows[trace.kind[rows] == kind]]).tolist():
             found[code] = alike(call_name(trace.strings.label(code), kind))
-    modules = np.flatnonzero(
-        rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
-    )
+    modules = np.flatnonzero(is_module_call(trace))
     for code in np.unique(trace.name[modules]).tolist():
         found[code] = alike_frame(trace.strings.label(code))
     found |= _numbered(trace, found)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from kinetoscope.model.execution.call_stacks import frame_text
-from kinetoscope.model.execution.call_tree import MODULE
+from kinetoscope.model.execution.marks import MODULE
 
 ANY: Final = "#"
 """Stands where a number was."""

@@ -13,7 +13,7 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.compare.diff.time_ownership import RESULT, owners
 from kinetoscope.model.execution.call_stacks import SEPARATOR
-from kinetoscope.model.execution.call_tree import MODULE
+from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import CYCLE, Job
 from kinetoscope.model.steps.selection import Selection, settled
 from kinetoscope.model.trace.names import listed

@@ -15,20 +15,19 @@ from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.intervals.last_started import Owned, owned
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.analyses.step_breakdown import CATEGORIES
-from kinetoscope.compare.diff.call_paths import MARKS, Paths, plain_names
+from kinetoscope.compare.diff.call_paths import Paths, plain_names
 from kinetoscope.compare.diff.call_paths import paths as find_paths
 from kinetoscope.compare.diff.normalize_names import alike, alike_frame
-from kinetoscope.model.execution.call_tree import call_tree, is_asynchronous, main_thread
+from kinetoscope.model.execution.activities import RUNTIME_ACTIVITIES, HostActivity, host_activities
+from kinetoscope.model.execution.call_tree import call_tree, main_thread
 from kinetoscope.model.execution.device_work import DeviceWork
 from kinetoscope.model.job import Partial
-from kinetoscope.model.steps.data_loading import is_data_loading
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
-from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Column, Schema
@@ -69,7 +68,15 @@ _OF_WORK: Final = {
     WorkKind.MEMCPY: CATEGORIES.index("memcpy"),
     WorkKind.MEMSET: CATEGORIES.index("memset"),
 }
-_RUNTIME, _LOADING, _HOST, _OTHER = (CATEGORIES.index(name) for name in ("runtime", "data_loading", "host", "other"))
+_OTHER: Final = CATEGORIES.index("other")
+_OF_ACTIVITY: Final = {
+    HostActivity.DATA_LOADING: CATEGORIES.index("data_loading"),
+    **dict.fromkeys(RUNTIME_ACTIVITIES, CATEGORIES.index("runtime")),
+    HostActivity.COMMUNICATION: CATEGORIES.index("communication"),
+    HostActivity.OPERATOR: CATEGORIES.index("host"),
+    HostActivity.PYTHON: _OTHER,
+    HostActivity.ANNOTATION: _OTHER,
+}
 
 
 def owners(trace: Trace, select: Selection) -> Partial:
@@ -171,26 +178,18 @@ def _counted(work: DeviceWork, own: Int64s) -> Bools:
 def _host_categories(view: Scope) -> tuple[Int8s, Bools]:
     """The category of each event of the host, −1 for what is left out, and whether it can own time: [events] each.
 
-    The categories are those of `step_breakdown`; a test holds both equal. Python calls and annotations own time on the
+    The categories are those of `step_breakdown`. Python calls and annotations own time on the
     main thread only, and only where nothing else happens.
     """
     trace = view.trace
     tree = call_tree(trace)
-    gloo, loading = is_asynchronous(trace), is_data_loading(trace)
-    marks = rows_named(
-        trace, lambda name: name.startswith(MARKS), EventKind.HOST_OP, EventKind.ANNOTATION, holding=MARKS
-    )
-    found = np.full(len(trace), -1, np.int8)
-    found[np.isin(trace.kind, (EventKind.PYTHON, EventKind.ANNOTATION)) & tree.member] = _OTHER
-    found[trace.kind == EventKind.HOST_OP] = _HOST
-    found[marks] = -1
-    found[trace.kind == EventKind.RUNTIME] = _RUNTIME
-    found[loading] = _LOADING
-    found[gloo] = CATEGORIES.index("communication")
-    found[~view.host_any_time] = -1
-    beside = (found == _OTHER) & (trace.track != main_thread(trace))
-    found[beside & (trace.kind == EventKind.PYTHON)] = -1
-    return found, ~beside
+    of_activity = np.array([_OF_ACTIVITY.get(activity, -1) for activity in HostActivity], np.int8)
+    category = of_activity[host_activities(trace)]
+    other = category == _OTHER
+    category[(other & ~tree.member) | ~view.host_any_time] = -1
+    beside = (category == _OTHER) & (trace.track != main_thread(trace))
+    category[beside & (trace.kind == EventKind.PYTHON)] = -1
+    return category, ~beside
 
 
 @derived

@@ -19,9 +19,9 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.model.device.hardware import devices
-from kinetoscope.model.execution.call_tree import STEP
 from kinetoscope.model.execution.calls import call_names, calls
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import is_step
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import HOST, Instants, instants_in, memory_instants
 from kinetoscope.model.operators.costs import Groups, device_costs, host_costs, launched
@@ -29,7 +29,6 @@ from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection, settled
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema, Unit
@@ -216,8 +215,7 @@ def _of_operators(view: Scope) -> pl.DataFrame:
     """The time of each operator in each step, with what it calls: of its device work, or else its own."""
     trace = view.trace
     found = calls(trace, EventKind.PYTHON)
-    marks = rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
-    shown = found.shown & view.host_any_time & (trace.kind == EventKind.HOST_OP) & ~marks
+    shown = found.shown & view.host_any_time & (trace.kind == EventKind.HOST_OP) & ~is_step(trace)
     rows = np.flatnonzero(shown).astype(np.int32)
     place = step_of(view.steps.host, trace.start[rows])
     rows, place = rows[place >= 0], place[place >= 0]

@@ -15,12 +15,13 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.model.collectives.process_groups import configured, ranks_of
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.trace import arguments, polars_columns
-from kinetoscope.model.trace.event_kinds import EventKind, WorkKind, is_collective_kernel
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.event_kinds import COMMUNICATION_RECORD, WorkKind, is_collective_kernel
+from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
-_CALLS: Final = ("record_param_comms", "gloo:")
+_CALLS: Final = (COMMUNICATION_RECORD, "gloo:")
 
 _KINDS: Final[tuple[tuple[str, str], ...]] = (
     ("all_reduce", r"allreduce|crossdevicereduce"),
@@ -101,9 +102,7 @@ def kind_named(name: str) -> str | None:
 
 def collective_rows(trace: Trace) -> Int32s:
     """Rows of the calls on the host and of the work on devices: int32, in file order."""
-    calls = rows_named(
-        trace, lambda name: name.startswith(_CALLS), EventKind.HOST_OP, EventKind.ANNOTATION, holding=_CALLS
-    )
+    calls = rows_beginning(trace, _CALLS, *RANGE_KINDS)
     work = device_work(trace)
     calls[work.rows[work.of(WorkKind.COMMUNICATION)]] = True
     return np.flatnonzero(calls).astype(np.int32)

@@ -16,11 +16,10 @@ from kinetoscope.algorithms.trees import tree
 from kinetoscope.model.collectives.attributes import KINDS, kind_named
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.trace import arguments
-from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.event_kinds import COMMUNICATION_RECORD, EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
-_PARAMETERS: Final = "record_param_comms"
 _SEND_RECV: Final = ("send", "recv", "send_recv", "all_to_all")
 """What a kernel of NCCL that is called SendRecv may do."""
 
@@ -70,7 +69,7 @@ def joined_calls(trace: Trace, row: Int32s, launch: Int32s, parameters: Int32s) 
 
 def _without_kernel(trace: Trace, parameters: Int32s) -> Int32s:
     """Records of collectives that launched no kernel: int32, in order of track and time."""
-    records = rows_named(trace, lambda name: name == _PARAMETERS, EventKind.HOST_OP, holding=(_PARAMETERS,))
+    records = rows_named(trace, COMMUNICATION_RECORD.__eq__, EventKind.HOST_OP, holding=(COMMUNICATION_RECORD,))
     calls = np.flatnonzero(records).astype(np.int32)
     calls = calls[~np.isin(calls, parameters)]
     # A barrier holds an all-reduce: the outer one of two records stands for none.

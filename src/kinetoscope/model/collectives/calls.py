@@ -19,18 +19,25 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.model.collectives.attributes import GATHERS, KINDS, MOST_ELEMENTS, POINT_TO_POINT, kind_named, size_of
 from kinetoscope.model.collectives.batches import Joined, joined_calls
 from kinetoscope.model.collectives.group_of_call import group_columns
-from kinetoscope.model.collectives.host_records import PARAMETERS, Records, named, on_device, on_host
+from kinetoscope.model.collectives.host_records import Records, on_device, on_host
 from kinetoscope.model.collectives.payload import input_types, shaped_elements, types
 from kinetoscope.model.collectives.process_groups import host_of
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import Steps, step_of, steps
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.event_kinds import (
+    COLLECTIVE_OPS,
+    COLLECTIVE_WORDS,
+    COMMUNICATION_RECORD,
+    EventKind,
+    WorkKind,
+)
+from kinetoscope.model.trace.names import rows_beginning, rows_named
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
 
@@ -111,7 +118,11 @@ def for_matching(trace: Trace, select: Selection) -> Partial:
         cycle=pl.lit(trace.source.cycle, pl.Int64),
     )
     notes = view.notes if select.steps is not None else ()
-    unseen = 0 if len(collective_calls(trace, select.steps_by)) else int(named(trace, PARAMETERS).sum())
+    unseen = (
+        0
+        if len(collective_calls(trace, select.steps_by))
+        else int(rows_beginning(trace, (COMMUNICATION_RECORD,), *RANGE_KINDS).sum())
+    )
     if unseen:
         said = "1 collective was called, but its" if unseen == 1 else f"{unseen} collectives were called, but their"
         notes += (f"{said} work on devices was not recorded (ProfilerActivity.CUDA, XPU, … records it).",)

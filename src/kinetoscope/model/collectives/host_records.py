@@ -12,15 +12,15 @@ from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.algorithms.trees import tree
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.trace import arguments
-from kinetoscope.model.trace.event_kinds import EventKind, WorkKind, is_collective_kernel
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.event_kinds import COMMUNICATION_RECORD, WorkKind, is_collective_kernel
+from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
 HOST_LIBRARIES: Final = ("gloo:", "ucc:", "mpi:")
 """How the names of spans begin that are the collective itself, not a call that launches it."""
 
-PARAMETERS: Final = "record_param_comms"
 """The operator that torch records around a collective of NCCL and its kin, with its arguments."""
 
 _LIBRARIES: Final = ("nccl:", "xccl:", "hccl:", "rccl:", *HOST_LIBRARIES)
@@ -74,7 +74,8 @@ def on_device(trace: Trace) -> Records | None:
     anchor = np.where(work.launch[mine] >= 0, work.launch[mine], work.op[mine])
     parent = call_tree(trace).parent
     around = [
-        _above(tree.ancestor(parent, named(trace, *names)), anchor) for names in ((PARAMETERS,), _LIBRARIES, _OPERATORS)
+        _above(tree.ancestor(parent, rows_beginning(trace, names, *RANGE_KINDS)), anchor)
+        for names in ((COMMUNICATION_RECORD,), _LIBRARIES, _OPERATORS)
     ]
     kept = _proper(trace, work.rows[mine], around, work.op[mine])
     mine, anchor = mine[kept], anchor[kept]
@@ -101,11 +102,11 @@ def on_device(trace: Trace) -> Records | None:
 
 def on_host(trace: Trace) -> Records | None:
     """Spans of libraries on the host; None if there are none."""
-    rows = np.flatnonzero(named(trace, *HOST_LIBRARIES)).astype(np.int32)
+    rows = np.flatnonzero(rows_beginning(trace, HOST_LIBRARIES, *RANGE_KINDS)).astype(np.int32)
     if not len(rows):
         return None
     none = np.full(len(rows), _NONE, np.int32)
-    operator = _above(tree.ancestor(call_tree(trace).parent, named(trace, *_OPERATORS)), rows)
+    operator = _above(tree.ancestor(call_tree(trace).parent, rows_beginning(trace, _OPERATORS, *RANGE_KINDS)), rows)
     return Records(
         row=rows,
         launch=none,
@@ -117,12 +118,6 @@ def on_host(trace: Trace) -> Records | None:
         start=trace.start[rows],
         end=np.maximum(trace.end[rows], trace.start[rows]),
     )
-
-
-def named(trace: Trace, *beginnings: str) -> Bools:
-    """Which operators and annotations have a name that begins so: bool [events]."""
-    kinds = (EventKind.HOST_OP, EventKind.ANNOTATION)
-    return rows_named(trace, lambda name: name.startswith(beginnings), *kinds, holding=beginnings)
 
 
 def _above(ancestor: Int32s, rows: Int32s) -> Int32s:

@@ -19,9 +19,9 @@ from kinetoscope.model.critical_path.points import NONE
 from kinetoscope.model.execution.backward_handover import host_time
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import is_data_loading
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds, reached_by
 from kinetoscope.model.execution.synchronization import host_waits
-from kinetoscope.model.steps.data_loading import is_data_loading
 from kinetoscope.model.steps.steps import Steps, step_of, steps
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind

@@ -14,13 +14,10 @@ from kinetoscope.algorithms.grouping import group, match_first
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, exclusive, intersection, union
 from kinetoscope.model.device.busy import counted, steps_window, whole_window, window_of
 from kinetoscope.model.device.launches import while_capturing
-from kinetoscope.model.execution.call_tree import STEP, call_tree
-from kinetoscope.model.execution.runtime_calls import WAITS, CallKind, call_kinds
-from kinetoscope.model.steps.data_loading import is_data_loading
+from kinetoscope.model.execution.activities import HostActivity, host_activities
+from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
 ACTIVITIES: Final = (
@@ -35,8 +32,16 @@ ACTIVITIES: Final = (
 )
 """What a thread can be doing, in order of priority: each instant belongs to the first of them that is going on."""
 
-_FRAMES: Final = (STEP, "[pl][")
-"""How operators begin that are marks around operators."""
+_OF_ACTIVITY: Final = {
+    HostActivity.DATA_LOADING: "data loading",
+    HostActivity.SYNCHRONIZATION: "synchronizing call",
+    HostActivity.ALLOCATION: "allocating call",
+    HostActivity.RUNTIME_CALL: "other runtime call",
+    HostActivity.OPERATOR: "host operator",
+    HostActivity.PYTHON: "Python",
+}
+_CAPTURING: Final = (HostActivity.RUNTIME_CALL, HostActivity.OPERATOR, HostActivity.PYTHON)
+"""Activities that are graph capture while a graph is captured."""
 
 
 @dataclass(frozen=True)
@@ -161,18 +166,11 @@ def activity(trace: Trace, track: Int32s, windows: Intervals) -> Int64s:
 @derived
 def _activities(trace: Trace) -> Int8s:
     """The place in ACTIVITIES of each event, −1 for what is none of them: int8 [events]."""
-    place = {name: number for number, name in enumerate(ACTIVITIES)}
-    kind, call = trace.kind, call_kinds(trace)
-    found = np.full(len(trace), -1, np.int8)
-    marks = rows_named(trace, lambda name: name.startswith(_FRAMES), EventKind.HOST_OP, holding=_FRAMES)
-    found[kind == EventKind.PYTHON] = place["Python"]
-    found[(kind == EventKind.HOST_OP) & ~marks] = place["host operator"]
-    found[kind == EventKind.RUNTIME] = place["other runtime call"]
-    found[(found >= 0) & while_capturing(trace)] = place["graph capture"]
-    found[np.isin(call, (CallKind.ALLOCATE, CallKind.FREE))] = place["allocating call"]
-    found[np.isin(call, WAITS)] = place["synchronizing call"]
-    found[is_data_loading(trace)] = place["data loading"]
-    return found
+    activity = host_activities(trace)
+    place = {each: ACTIVITIES.index(name) for each, name in _OF_ACTIVITY.items()}
+    places: Int8s = np.array([place.get(each, -1) for each in HostActivity], np.int8)[activity]
+    places[np.isin(activity, _CAPTURING) & while_capturing(trace)] = ACTIVITIES.index("graph capture")
+    return places
 
 
 def _follows(view: Scope, ended_by: Int32s, start: Int64s) -> Bools:

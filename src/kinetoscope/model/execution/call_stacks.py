@@ -19,7 +19,8 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.prefixes import Prefixes, prefix_tree
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import belongs_to, by_start
-from kinetoscope.model.execution.call_tree import MODULE, call_tree
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind

@@ -11,9 +11,9 @@ from kinetoscope.algorithms import ordering
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.intervals.ownership import owned
 from kinetoscope.algorithms.trees import tree
+from kinetoscope.model.execution.marks import is_asynchronous, is_module_call, is_step
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
-from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
 OWN_MARKS: Final = (
@@ -25,15 +25,6 @@ OWN_MARKS: Final = (
     "aten::_version",
 )
 """Ops that torch's own tables leave out: marks of the profiler itself and getters that cost nothing."""
-
-ASYNCHRONOUS: Final = ("gloo:",)
-"""Annotations of work that ends on another thread than it began on. They lie on a thread without nesting there."""
-
-MODULE: Final = "nn.Module: "
-"""How the names of Python calls begin that are a module's forward."""
-
-STEP: Final = "ProfilerStep#"
-"""How the names of the profiler's steps begin: annotations, and in files of 2021 operators."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +73,6 @@ def _ends(trace: Trace, order: Int32s, offsets: Int64s) -> Int64s:
 
 
 @derived
-def is_asynchronous(trace: Trace) -> Bools:
-    """Which annotations only begin on the thread that they are recorded on: bool [events]."""
-    return rows_named(trace, lambda name: name.startswith(ASYNCHRONOUS), EventKind.ANNOTATION, holding=ASYNCHRONOUS)
-
-
-@derived
 def enclosing_op(trace: Trace) -> Int32s:
     """The operator that each event is, or is called by: int32 [events], −1 for none."""
     return tree.ancestor(call_tree(trace).parent, trace.kind == EventKind.HOST_OP)
@@ -108,8 +93,25 @@ def enclosing_frame(trace: Trace) -> Int32s:
 @derived
 def enclosing_module(trace: Trace) -> Int32s:
     """The call of a module's forward that each event is, or is called by: int32 [events], −1 for none."""
-    modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
-    return tree.ancestor(call_tree(trace).parent, modules)
+    return tree.ancestor(call_tree(trace).parent, is_module_call(trace))
+
+
+@derived
+def outermost_ops(trace: Trace) -> Bools:
+    """Calls of operators in no other operator: bool [events]. Steps, operators in files of 2021, are left out."""
+    calls = call_tree(trace)
+    operators = calls.member & (trace.kind == EventKind.HOST_OP) & ~is_step(trace)
+    around = tree.ancestor(calls.parent, operators)
+    outermost: Bools = operators.copy()
+    rows = np.flatnonzero(operators & (calls.parent >= 0))
+    outermost[rows] = around[calls.parent[rows]] < 0
+    return outermost
+
+
+@derived
+def outermost_op(trace: Trace) -> Int32s:
+    """The outermost operator that each event is, or is called by: int32 [events], −1 for none."""
+    return tree.ancestor(call_tree(trace).parent, outermost_ops(trace))
 
 
 @derived
@@ -153,9 +155,7 @@ def main_thread(trace: Trace) -> int:
     outermost = np.flatnonzero(calls.depth == 0)
     if not len(outermost):
         return -1
-    steps = rows_named(
-        trace, lambda name: name.startswith(STEP), EventKind.ANNOTATION, EventKind.HOST_OP, holding=(STEP,)
-    )
+    steps = is_step(trace)
     if steps.any():
         return int(np.bincount(trace.track[steps]).argmax())
     time = np.bincount(

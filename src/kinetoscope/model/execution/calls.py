@@ -11,16 +11,16 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.trees.tree import NO_ROW, ancestor
-from kinetoscope.model.execution.call_tree import call_tree, is_asynchronous, whole_parent
+from kinetoscope.model.execution.call_tree import call_tree, whole_parent
 from kinetoscope.model.execution.device_work import DeviceWork
+from kinetoscope.model.execution.marks import STEP, is_asynchronous
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
-_STEP: Final = "ProfilerStep#"
-_ANY_STEP: Final = "ProfilerStep*"
+_ALL_STEPS: Final = "ProfilerStep*"
 
 _OVERLOAD: Final = re.compile(r"(\w+(?:::\w+)+)\.\w+")
 """The name of an operator with that of one of its overloads, as the profiler's option for them writes it."""
@@ -126,8 +126,8 @@ def call_name(text: str, kind: int) -> str:
     """
     if kind == EventKind.HOST_OP and (match := _OVERLOAD.fullmatch(text)):
         return match.group(1)
-    if kind in (EventKind.HOST_OP, EventKind.ANNOTATION) and text.startswith(_STEP):
-        return _ANY_STEP
+    if kind in (EventKind.HOST_OP, EventKind.ANNOTATION) and text.startswith(STEP):
+        return _ALL_STEPS
     return text
 
 

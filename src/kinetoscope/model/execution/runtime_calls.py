@@ -18,7 +18,7 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.work_before import LAUNCH_LATENCY
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_containing
 from kinetoscope.model.trace.trace import Trace
 
 
@@ -72,6 +72,9 @@ _PATTERNS: Final[tuple[tuple[CallKind, str], ...]] = (
 )
 """The first that is found in the name decides. CUDA, HIP, Level Zero and Unified Runtime (XPU), MTIA."""
 
+_NOT_PAGEABLE: Final = ("inned", "Device -> Device", "DtoD")
+"""Words in the names of copies that touch no pageable memory."""
+
 _COMPILED: Final = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
 
 WAITS: Final = (CallKind.COPY_AND_WAIT, CallKind.WAIT_FOR_STREAM, CallKind.WAIT_FOR_DEVICE, CallKind.WAIT_FOR_EVENT)
@@ -115,11 +118,7 @@ def _blocked(trace: Trace, queues: Bools) -> Int32s:
     copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
     copies = copies[queues[work.launch[copies]]]
     call, rows = work.launch[copies], work.rows[copies]
-    pageable, told = _named(trace, "ageable")[rows], _named(trace, "inned", "Device -> Device", "DtoD")[rows]
+    pageable, known = (rows_containing(trace, words, EventKind.MEMCPY)[rows] for words in (("ageable",), _NOT_PAGEABLE))
     begun = pageable & (work.start[copies] < trace.end[call])
-    lasting = ~pageable & ~told & (trace.end[call] - trace.start[call] > LAUNCH_LATENCY)
+    lasting = ~pageable & ~known & (trace.end[call] - trace.start[call] > LAUNCH_LATENCY)
     return call[begun | (lasting & (trace.end[call] >= work.end[copies]))]
-
-
-def _named(trace: Trace, *words: str) -> Bools:
-    return rows_named(trace, lambda name: any(word in name for word in words), EventKind.MEMCPY, holding=words)

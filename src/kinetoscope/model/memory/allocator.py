@@ -16,7 +16,8 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.trees import tree
 from kinetoscope.algorithms.trees.tree import NO_ROW
-from kinetoscope.model.execution.call_tree import MODULE, call_tree
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.memory.levels import in_use, is_mapped, with_mapped
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments, polars_columns

@@ -29,7 +29,7 @@ from kinetoscope.model.memory.allocator import (
 )
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
 _BARE: Final = "aten::empty"
@@ -109,7 +109,7 @@ def charged_calls(trace: Trace) -> Int32s:
     The innermost operator or annotation on its thread; of `aten::empty` and its like the operator around them.
     """
     found = calls(trace, EventKind.PYTHON, EventKind.RUNTIME)
-    bare = rows_named(trace, lambda name: name.startswith(_BARE), EventKind.HOST_OP, holding=(_BARE,))
+    bare = rows_beginning(trace, (_BARE,), EventKind.HOST_OP)
     bare &= (found.parent >= 0) & (trace.kind[found.parent] == EventKind.HOST_OP)
     return above(ancestor(found.parent, ~bare), above(found.around, innermost_calls(trace)))
 

@@ -15,11 +15,12 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.marks import OPTIMIZER_STEP, is_optimizer_range
 from kinetoscope.model.memory.allocator import above, innermost_calls, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
 USES: Final = ("activation", "gradient", "optimizer state", "temporary", "kept")
@@ -29,7 +30,6 @@ kept: taken elsewhere, and not given back. temporary: all others."""
 
 _ACTIVATION, _GRADIENT, _STATE, _TEMPORARY, _KEPT = range(len(USES))
 _EVALUATE: Final = "autograd::engine::evaluate_function"
-_OPTIMIZER: Final = "Optimizer.step"
 
 
 @derived
@@ -39,13 +39,7 @@ def uses(trace: Trace) -> Int8s:
     calls = innermost_calls(trace)
     backward, optimizer = (
         _backward(trace),
-        rows_named(
-            trace,
-            lambda name: name.startswith(_OPTIMIZER),
-            EventKind.ANNOTATION,
-            EventKind.HOST_OP,
-            holding=(_OPTIMIZER,),
-        ),
+        is_optimizer_range(trace, OPTIMIZER_STEP),
     )
     taken = np.where(blocks.taken >= 0, calls[blocks.taken], -1) if len(calls) else blocks.taken
     in_backward, in_optimizer = (_lies_in(trace, taken, which) for which in (backward, optimizer))
@@ -65,7 +59,7 @@ def uses(trace: Trace) -> Int8s:
 
 def _backward(trace: Trace) -> Bools:
     """The operators of the backward pass: bool [events]."""
-    evaluates = rows_named(trace, lambda name: name.startswith(_EVALUATE), EventKind.HOST_OP, holding=(_EVALUATE,))
+    evaluates = rows_beginning(trace, (_EVALUATE,), EventKind.HOST_OP)
     return evaluates | (backward_links(trace).forward >= 0)
 
 

@@ -14,15 +14,14 @@ from kinetoscope.algorithms.trees import tree
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import Calls, call_name, calls_among
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import OPTIMIZER, STEP
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
-_RECORDED_AS_OPERATORS: Final = (
-    *("ProfilerStep#", "Optimizer.", "enumerate(Data", "DataParallel.", "DistributedDataParallel."),
-)
+_RECORDED_AS_OPERATORS: Final = (*(STEP, OPTIMIZER, "enumerate(Data", "DataParallel.", "DistributedDataParallel."),)
 """How the names of ranges begin that files of 2021 hold as operators: they know no annotations."""
 
 
@@ -50,8 +49,7 @@ def named_ranges(trace: Trace) -> Annotations:
     """Find the named ranges of a trace."""
     is_host = trace.kind == EventKind.ANNOTATION
     if not is_host.any():
-        marks = _RECORDED_AS_OPERATORS
-        is_host = rows_named(trace, lambda name: name.startswith(marks), EventKind.HOST_OP, holding=marks)
+        is_host = rows_beginning(trace, _RECORDED_AS_OPERATORS, EventKind.HOST_OP)
     shadows = trace.rows(EventKind.DEVICE_ANNOTATION)
     host = calls_among(trace, is_host)
     rows = np.concatenate([np.flatnonzero(host.shown), shadows])

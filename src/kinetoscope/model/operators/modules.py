@@ -14,20 +14,21 @@ from kinetoscope.algorithms.prefixes import NO_NODE, Prefixes, prefix_tree
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links, belongs_to, by_start
 from kinetoscope.model.execution.call_stacks import DEEPEST
-from kinetoscope.model.execution.call_tree import MODULE, call_tree
+from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_names
+from kinetoscope.model.execution.marks import LIGHTNING, MODULE, RANGE_KINDS, is_module_call
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
 Origin = Literal["frames", "spans", "operators", "none"]
 """frames: Python calls named `nn.Module: `, nested by time. spans: PyTorch Lightning's, nested by their dotted names.
 operators: TorchScript wrote the modules around each operator into its arguments."""
 
-LIGHTNING: Final = "[pl][module]"
-"""How the names of the spans begin that Lightning's profiler records: `[pl][module]torch.nn.Linear: net.0`."""
+LIGHTNING_MODULE: Final = f"{LIGHTNING}module]"
+"""Beginning of the names of Lightning's spans of modules: `[pl][module]torch.nn.Linear: net.0`."""
 
 _INSTANCE: Final = re.compile(r"([^(:]+)\(([^)]*)\)")
 _SELF: Final = "SELF"
@@ -99,12 +100,10 @@ Found = tuple[Origin, Bools, tuple[str, ...], Int32s, Int32s]
 
 def _found(trace: Trace, around: Int32s, linked: Bools) -> Found:
     member = call_tree(trace).member
-    frames = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
-    frames &= member & (call_tree(trace).depth < DEEPEST)
+    frames = is_module_call(trace) & member & (call_tree(trace).depth < DEEPEST)
     if frames.any():
         return _nested(trace, frames, around, linked)
-    marks = EventKind.HOST_OP, EventKind.ANNOTATION
-    spans = member & rows_named(trace, lambda name: name.startswith(LIGHTNING), *marks, holding=(LIGHTNING,))
+    spans = member & rows_beginning(trace, (LIGHTNING_MODULE,), *RANGE_KINDS)
     if spans.any():
         return _spelled(trace, "spans", spans, trace.name, _dotted, around)
     ops = trace.rows(EventKind.HOST_OP)
@@ -203,7 +202,7 @@ class _Spelled:
 
 def _dotted(text: str) -> Parts:
     """`[pl][module]torch.nn.modules.linear.Linear: net.0` is module 0, a Linear, in module net."""
-    kind, _, path = text.removeprefix(LIGHTNING).rpartition(": ")
+    kind, _, path = text.removeprefix(LIGHTNING_MODULE).rpartition(": ")
     *around, last = path.strip().split(".", _DEEPEST)
     return [*((name, "") for name in around), (last, kind.rpartition(".")[2])]
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, merge, union
-from kinetoscope.model.execution.call_tree import MODULE, STEP, main_thread
+from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.execution.marks import is_data_loading, is_module_call, is_step
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.execution.work_before import work_before
@@ -21,10 +22,6 @@ from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
-_LOADER: Final = "enumerate(DataLoader)#"
-_PIPE: Final = "enumerate(DataPipe)#"
-_NEXT: Final = ".__next__"
-
 _BATCH: Final = 1 << 16
 """Bytes from which on a copy to the device may be a batch. What a server copies for each step is less."""
 
@@ -32,16 +29,6 @@ _NEVER: Final = np.iinfo(np.int64)
 
 DATA_WAIT: Final = "data wait"
 HOST_GAP: Final = "host gap"
-
-
-@derived
-def is_data_loading(trace: Trace) -> Bools:
-    """Which events are spans of torch's data loader on the host: bool [events]."""
-
-    def fits(name: str) -> bool:
-        return (name.startswith(_LOADER) and name.endswith(_NEXT)) or name.startswith(_PIPE)
-
-    return rows_named(trace, fits, EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_LOADER, _PIPE))
 
 
 @derived
@@ -69,10 +56,8 @@ def gap_spans(trace: Trace, steps_by: str | None = None) -> tuple[Intervals, Boo
     """When each step's gap is, and whether it has one that is known (else the interval is empty)."""
     steps = find_steps(trace, steps_by)
     on_main = trace.track == main_thread(trace)
-    marks = is_data_loading(trace) | rows_named(
-        trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,)
-    )
-    ops = np.flatnonzero((trace.kind == EventKind.HOST_OP) & on_main & ~marks)
+    ranges = is_data_loading(trace) | is_step(trace)
+    ops = np.flatnonzero((trace.kind == EventKind.HOST_OP) & on_main & ~ranges)
     step = step_of(steps.host, trace.start[ops])
     last = np.full(len(steps), _NEVER.min)
     np.maximum.at(last, step[step >= 0], trace.end[ops[step >= 0]])
@@ -87,9 +72,8 @@ def gap_spans(trace: Trace, steps_by: str | None = None) -> tuple[Intervals, Boo
 
 def _is_forward(trace: Trace) -> Bools:
     """Which events begin something of a forward pass: calls of modules, forward–backward links, launches of graphs."""
-    modules = rows_named(trace, lambda name: name.startswith(MODULE), EventKind.PYTHON, holding=(MODULE,))
     links = rows_named(trace, lambda name: name in ("fwdbwd", "forward_backward"), EventKind.FLOW_START)
-    return np.asarray(modules | links | (call_kinds(trace) == CallKind.GRAPH_LAUNCH))
+    return np.asarray(is_module_call(trace) | links | (call_kinds(trace) == CallKind.GRAPH_LAUNCH))
 
 
 @derived

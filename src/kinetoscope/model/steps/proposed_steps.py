@@ -16,19 +16,16 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int64s, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
-from kinetoscope.model.execution.call_tree import STEP, call_tree
+from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.execution.marks import OPTIMIZER, OPTIMIZER_STEP, RANGE_KINDS, STEP, is_optimizer_range
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
-
-MARKS: Final = (EventKind.ANNOTATION, EventKind.HOST_OP)
-"""What a marked range is: an annotation; in files of 2021 an operator."""
 
 _PARTS: Final = (
     "enumerate(Data",
-    "Optimizer.",
+    OPTIMIZER,
     "nccl:",
     "gloo:",
     "## Call CompiledFxGraph",
@@ -127,7 +124,7 @@ def step_candidates(trace: Trace) -> tuple[Candidate, ...]:
 
 def named(trace: Trace, name: str) -> Found | None:
     """The steps that annotations of this name are, or those whose names begin with it."""
-    rows = np.flatnonzero(any_of(trace.kind, MARKS))
+    rows = np.flatnonzero(any_of(trace.kind, RANGE_KINDS))
     codes = np.unique(trace.name[rows]).tolist()
     same = [code for code in codes if trace.strings.label(code) == name]
     same = same or [code for code in codes if trace.strings.label(code).startswith(name)]
@@ -256,9 +253,7 @@ def _repeated_annotation(trace: Trace, window: tuple[int, int]) -> Proposal | No
 
 def _optimizer_boundaries(trace: Trace, window: tuple[int, int]) -> Proposal | None:
     """Steps end where the optimizer's do."""
-    rows = np.flatnonzero(
-        rows_named(trace, lambda name: name.startswith("Optimizer.step"), *MARKS, holding=("Optimizer.step",))
-    )
+    rows = np.flatnonzero(is_optimizer_range(trace, OPTIMIZER_STEP))
     codes, counts = np.unique(trace.name[rows], return_counts=True)
     codes, counts = codes[counts >= _FEWEST], counts[counts >= _FEWEST]
     if not len(codes):

@@ -13,7 +13,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.errors import UsageError
 from kinetoscope.model.execution import work_before
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.steps.proposed_steps import MARKS
+from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import STEADY, Steps, is_delayed, is_last_empty, steady, step_of, steps
 from kinetoscope.model.trace.derived import derived
@@ -221,7 +221,9 @@ def _of_steps(found: Steps, places: Int64s) -> Steps:
 
 def _inside_annotation(trace: Trace, name: str) -> Bools:
     """Which events start inside an annotation of this name on its thread: bool [events]."""
-    rows = np.flatnonzero(any_of(trace.kind, MARKS) & (trace.name == trace.strings.code(name)) & (trace.name >= 0))
+    rows = np.flatnonzero(
+        any_of(trace.kind, RANGE_KINDS) & (trace.name == trace.strings.code(name)) & (trace.name >= 0)
+    )
     if not len(rows):
         raise UsageError(f"no annotation is called {name!r} in this trace")
     inside = np.zeros(len(trace), np.bool_)

@@ -10,13 +10,12 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals
-from kinetoscope.model.execution.call_tree import STEP
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.execution.marks import is_step
 from kinetoscope.model.execution.work_before import work_before
-from kinetoscope.model.steps.proposed_steps import MARKS, Found, disjoint, named, proposed
+from kinetoscope.model.steps.proposed_steps import Found, disjoint, named, proposed
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.trace import Trace
 
@@ -105,8 +104,7 @@ def is_last_empty(trace: Trace, steps_by: str | None = None) -> bool:
     length = found.host.end - found.host.start
     if len(found) < 2 or length[-1] >= _STUB * np.median(length[:-1]):
         return False
-    ops = trace.kind == EventKind.HOST_OP
-    ops &= ~rows_named(trace, lambda name: name.startswith(STEP), EventKind.HOST_OP, holding=(STEP,))
+    ops = (trace.kind == EventKind.HOST_OP) & ~is_step(trace)
     place = step_of(found.host, trace.start[ops])
     return bool((place >= 0).any() and place.max() < len(found) - 1)
 
@@ -150,7 +148,7 @@ def device_steps(trace: Trace, work: DeviceWork, host: Intervals) -> Intervals:
 
 
 def _profiler_steps(trace: Trace) -> Found | None:
-    rows = np.flatnonzero(rows_named(trace, lambda name: name.startswith(STEP), *MARKS, holding=(STEP,)))
+    rows = np.flatnonzero(is_step(trace))
     numbers = {}
     for code in np.unique(trace.name[rows]).tolist():
         match = _PROFILER_STEP.fullmatch(trace.strings.label(code))

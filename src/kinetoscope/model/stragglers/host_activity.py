@@ -17,15 +17,14 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Int64s, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, merge, union
 from kinetoscope.model.collectives.calls import base_of, collective_calls
-from kinetoscope.model.execution.call_tree import STEP, is_asynchronous
+from kinetoscope.model.execution.activities import HostActivity, host_activities
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.execution.synchronization_cost import idle_after
-from kinetoscope.model.steps.data_loading import is_data_loading
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, HOST_KINDS, EventKind, WorkKind
+from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
@@ -42,9 +41,6 @@ ACTIVITIES: Final = (
 
 COVERED: Final = ("covered_start", "covered_end")
 """Lists: when computation runs during a collective, in order, ns after its start."""
-
-_MARKS: Final = (STEP, "[pl][")
-"""How operators begin that are marks around operators."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +101,8 @@ def before_collectives(trace: Trace, steps_by: str | None = None) -> pl.DataFram
 def doings(trace: Trace) -> Doings:
     """When the rank did what."""
     work = device_work(trace)
-    loading, asynchronous = is_data_loading(trace), is_asynchronous(trace)
-    ops = (trace.kind == EventKind.HOST_OP) & ~loading
+    activity = host_activities(trace)
     collective = rows_named(trace, _is_collective, EventKind.HOST_OP, holding=COLLECTIVE_WORDS)
-    ops &= ~collective & ~rows_named(trace, _is_mark, EventKind.HOST_OP, holding=_MARKS)
-    annotations = rows_named(trace, _is_mark, EventKind.ANNOTATION, holding=_MARKS)
 
     def device(*kinds: WorkKind) -> Intervals:
         of_kind = work.of(*kinds)
@@ -118,19 +111,17 @@ def doings(trace: Trace) -> Doings:
     def host(rows: Bools) -> Intervals:
         return union(trace.start[rows], trace.end[rows])
 
-    known = any_of(trace.kind, HOST_KINDS) & ~annotations & ~asynchronous & (trace.kind != EventKind.ANNOTATION)
     waits = host_waits(trace).call
     until = trace.end[waits] + idle_after(trace)
-    python = trace.kind == EventKind.PYTHON
-    calls = host(known & ~python)
+    calls = host(any_of(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)))
     return Doings(
         (
-            device(WorkKind.COMPUTATION) if len(work) else host(ops),
-            merge(device(WorkKind.COMMUNICATION), host(asynchronous)),
+            device(WorkKind.COMPUTATION) if len(work) else host((activity == HostActivity.OPERATOR) & ~collective),
+            merge(device(WorkKind.COMMUNICATION), host(activity == HostActivity.COMMUNICATION)),
             device(WorkKind.MEMCPY, WorkKind.MEMSET),
-            host(loading),
+            host(activity == HostActivity.DATA_LOADING),
             union(trace.start[waits], until),
-            merge(calls, host(known & python)),
+            merge(calls, host(trace.kind == EventKind.PYTHON)),
         ),
         calls,
     )
@@ -138,10 +129,6 @@ def doings(trace: Trace) -> Doings:
 
 def _is_collective(name: str) -> bool:
     return COLLECTIVE_OPS.match(name) is not None
-
-
-def _is_mark(name: str) -> bool:
-    return name.startswith(_MARKS)
 
 
 def inside(spans: Intervals, covering: Intervals) -> tuple[Int64s, Int64s, Int64s]:

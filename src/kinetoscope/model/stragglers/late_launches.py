@@ -15,8 +15,8 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.model.collectives.calls import base_of
-from kinetoscope.model.execution.call_tree import is_asynchronous
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import is_asynchronous
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.stragglers.host_activity import Doings, doings, inside
 from kinetoscope.model.trace.derived import derived

@@ -20,8 +20,9 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.collectives.attributes import collective_rows, kinds, members, sizes
 from kinetoscope.model.collectives.calls import collective_calls
 from kinetoscope.model.device.kernel_units import ANSWERS, kernel_units
-from kinetoscope.model.execution.call_tree import MODULE, call_tree, enclosing_module, enclosing_op, self_times
+from kinetoscope.model.execution.call_tree import call_tree, enclosing_module, enclosing_op, self_times
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.steps.scope import steady_places
 from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.tables.columns import (

@@ -14,8 +14,9 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_stacks import DEEPEST, SEPARATOR, frame_text, recorded_stack
-from kinetoscope.model.execution.call_tree import MODULE, call_tree
+from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind

@@ -7,10 +7,9 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import UInt8s
-from kinetoscope.model.execution.call_tree import is_asynchronous
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import is_asynchronous, is_data_loading
 from kinetoscope.model.execution.runtime_calls import WAITS, call_kinds
-from kinetoscope.model.steps.data_loading import is_data_loading
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.trace import Trace

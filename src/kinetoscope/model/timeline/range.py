@@ -13,13 +13,13 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, exclusive, intersection, merge, union
 from kinetoscope.model.device.busy import busy
+from kinetoscope.model.execution.activities import RUNTIME_ACTIVITIES, HostActivity, host_activities
 from kinetoscope.model.execution.autograd import backward_links
-from kinetoscope.model.execution.call_tree import STEP, call_tree, main_thread, whole_parent
+from kinetoscope.model.execution.call_tree import call_tree, main_thread, whole_parent
 from kinetoscope.model.execution.calls import call_names
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.runtime_calls import WAITS, call_kinds
+from kinetoscope.model.execution.marks import RANGE_KINDS, is_mark
 from kinetoscope.model.execution.work_before import work_before
-from kinetoscope.model.steps.data_loading import is_data_loading
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL
 from kinetoscope.model.steps.steps import steps
@@ -28,7 +28,7 @@ from kinetoscope.model.timeline.layout import timeline
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_containing
 from kinetoscope.model.trace.trace import Trace
 
 KINDS: Final = ("computation", "communication", "memory")
@@ -42,9 +42,6 @@ _BACKWARD: Final = ("backward", "Backward")
 _FORWARD: Final = ("forward", "Forward")
 """Words in the names of ranges that somebody named; in 2021 that of the optimizer was an operator."""
 
-_MARKS: Final = (STEP, "[pl][")
-_MARKED: Final = (EventKind.HOST_OP, EventKind.ANNOTATION)
-_RANGES: Final = (EventKind.ANNOTATION,)
 _TOP: Final = 5
 
 
@@ -159,7 +156,7 @@ def _busy(trace: Trace) -> tuple[tuple[int, Intervals, Intervals, Intervals], ..
 @derived
 def _main_calls(trace: Trace) -> Intervals:
     calls = call_tree(trace)
-    marks = _marks(trace)
+    marks = is_mark(trace)
     parent = np.where(calls.parent >= 0, marks[calls.parent], False)
     outermost = ((calls.depth == 0) | parent) & ~marks & (trace.track == main_thread(trace)) & calls.member
     return union(trace.start[outermost], trace.end[outermost])
@@ -168,28 +165,27 @@ def _main_calls(trace: Trace) -> Intervals:
 @derived
 def _phases(trace: Trace) -> tuple[Intervals, ...]:
     """When the host was in each of PHASES but the last, on the threads that launch work."""
-    kind = trace.kind
     working = call_tree(trace).member & np.isin(trace.track, list(_threads(trace)))
-    ops = kind == EventKind.HOST_OP
+    activity = host_activities(trace)
     links = backward_links(trace).forward >= 0
-    backward = links | _named(trace, _RANGES, _BACKWARD) | (arguments.integers(trace, "forward_thread") > 0)
-    launching = working & (ops | (kind == EventKind.RUNTIME)) & ~_marks(trace)
+    backward = (
+        links
+        | rows_containing(trace, _BACKWARD, EventKind.ANNOTATION)
+        | (arguments.integers(trace, "forward_thread") > 0)
+    )
+    launching = working & np.isin(activity, (HostActivity.OPERATOR, *RUNTIME_ACTIVITIES))
     nothing = np.zeros(len(trace), np.bool_)
     chosen = {
-        "data loading": is_data_loading(trace),
-        "waiting": working & np.isin(call_kinds(trace), WAITS),
-        "optimizer": working & _named(trace, _MARKED, _OPTIMIZER),
+        "data loading": activity == HostActivity.DATA_LOADING,
+        "waiting": working & (activity == HostActivity.SYNCHRONIZATION),
+        "optimizer": working & rows_containing(trace, _OPTIMIZER, *RANGE_KINDS),
         "backward": working & backward,
-        "forward": (working & _named(trace, _RANGES, _FORWARD)) | (launching if links.any() else nothing),
+        "forward": (working & rows_containing(trace, _FORWARD, EventKind.ANNOTATION))
+        | (launching if links.any() else nothing),
         "operators": nothing if links.any() else launching,
-        "python": working & (kind == EventKind.PYTHON),
+        "python": working & (activity == HostActivity.PYTHON),
     }
     return tuple(_united(trace, chosen[phase]) for phase in PHASES[:-1])
-
-
-def _named(trace: Trace, kinds: tuple[EventKind, ...], words: tuple[str, ...]) -> Bools:
-    """Which events of these kinds have one of these words in their name: bool [events]."""
-    return rows_named(trace, lambda name: any(word in name for word in words), *kinds, holding=words)
 
 
 def _united(trace: Trace, chosen: Bools) -> Intervals:
@@ -221,7 +217,7 @@ def _host_top(trace: Trace, window: Intervals) -> tuple[Top, ...]:
     own[rows] = time
     inside = around[rows] >= 0
     np.subtract.at(own, around[rows[inside]], time[inside])
-    rows = rows[~_marks(trace)[rows]]
+    rows = rows[~is_mark(trace)[rows]]
     return _top(trace, rows, own[rows])
 
 
@@ -243,12 +239,6 @@ def _calls_within(trace: Trace, track: int, window: Intervals) -> Int32s:
     while open_ and (above := int(calls.parent[open_[-1]])) >= 0:
         open_.append(above)
     return np.concatenate([np.array(open_, np.int32), order[low:high]])
-
-
-@derived
-def _marks(trace: Trace) -> Bools:
-    """Which calls are marks of steps around others: bool [events]."""
-    return rows_named(trace, lambda name: name.startswith(_MARKS), *_MARKED, holding=_MARKS)
 
 
 def _top(trace: Trace, rows: Int32s, time: Int64s) -> tuple[Top, ...]:

@@ -163,10 +163,13 @@ COLLECTIVE_KERNEL_WORDS: Final = (
 )
 """What the names of those kernels hold: with it half a million names are sorted out before any pattern is tried."""
 
-COLLECTIVE_OPS: Final = re.compile(r"^(?:record_param_comms$|nccl:|gloo:|hccl:|xccl:|ucc:|c10d::)")
+COMMUNICATION_RECORD: Final = "record_param_comms"
+"""Name of the operator that torch records around a collective, with the collective's arguments."""
+
+COLLECTIVE_OPS: Final = re.compile(rf"^(?:{COMMUNICATION_RECORD}$|nccl:|gloo:|hccl:|xccl:|ucc:|c10d::)")
 """Host ops and annotations that are collectives."""
 
-COLLECTIVE_WORDS: Final = ("record_param_comms", "ccl:", "gloo:", "ucc:", "c10d::")
+COLLECTIVE_WORDS: Final = (COMMUNICATION_RECORD, "ccl:", "gloo:", "ucc:", "c10d::")
 """What their names hold; see `naming.rows_named`."""
 
 

@@ -29,6 +29,16 @@ def rows_named(trace: Trace, fits: Callable[[str], bool], *kinds: EventKind, hol
     return result
 
 
+def rows_beginning(trace: Trace, prefixes: tuple[str, ...], *kinds: EventKind) -> Bools:
+    """Events of these kinds whose name begins with one of the prefixes: bool [events]."""
+    return rows_named(trace, lambda name: name.startswith(prefixes), *kinds, holding=prefixes)
+
+
+def rows_containing(trace: Trace, words: tuple[str, ...], *kinds: EventKind) -> Bools:
+    """Events of these kinds whose name contains one of the words: bool [events]."""
+    return rows_named(trace, lambda name: any(word in name for word in words), *kinds, holding=words)
+
+
 def listed(numbers: Iterable[int], limit: int = 10) -> str:
     """Numbers in order, runs of them in short: `0-3, 7`; "" for none. Of many runs the first `limit`, and an …."""
     runs: list[list[int]] = []
