@@ -13,8 +13,9 @@ import pytest
 
 from kinetoscope import Job, read, trace_info
 from kinetoscope.errors import LimitError, NotATraceError, NotFoundError, UsageError
-from kinetoscope.readers.job import probe
+from kinetoscope.readers.job import probe as job_probe
 from kinetoscope.readers.job.ranks import rank_in_name
+from kinetoscope.readers.json import probe
 from tests import drawn
 from tests.catalog.samples import BUNDLED
 from tests.conftest import DEMO
@@ -215,7 +216,7 @@ SOME = [drawn.op("c10d::allreduce_", 0, 1), *MANY]
 
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
 def test_the_rank_may_stand_behind_the_events(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "FURTHER", 100_000)
+    monkeypatch.setattr(probe, "END_TEXT_BYTES", 100_000)
     job = read(after_events(tmp_path / name, 5, *SOME))
     assert (job.ranks, job.notes) == ((5,), ())
     after_events(tmp_path / f"another.{name}", 3, *SOME)
@@ -261,8 +262,8 @@ def test_several_paths_are_one_job(tmp_path: Path) -> None:
 
 
 def test_ends_are_looked_for_within_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "FURTHER", 100_000)
-    monkeypatch.setattr(probe, "BUDGET", 20_000)
+    monkeypatch.setattr(probe, "END_TEXT_BYTES", 100_000)
+    monkeypatch.setattr(job_probe, "BUDGET_BYTES", 20_000)
     assert read(after_events(tmp_path / "a.json", 5, *SOME)).ranks == (5,)  # an end can be read alone
     job = read(after_events(tmp_path / "b.json.gz", 6, *SOME))  # a compressed one cannot
     assert job.ranks == (0,)
@@ -274,7 +275,7 @@ def test_ends_are_looked_for_within_a_budget(tmp_path: Path, monkeypatch: pytest
 def test_a_compressed_trace_that_seems_to_be_of_one_rank_is_taken_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "FURTHER", 100_000)
+    monkeypatch.setattr(probe, "END_TEXT_BYTES", 100_000)
     job = read(after_events(tmp_path / "a.json.gz", 0, *MANY))
     assert (job.ranks, job.notes) == ((0,), ())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -15,18 +15,13 @@ from kinetoscope.errors import NotATraceError, UsageError
 from kinetoscope.model.job import Engine, Job
 from kinetoscope.model.trace.names import listed
 from kinetoscope.model.trace.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, Options, Source
-from kinetoscope.model.trace.trace import Trace
-from kinetoscope.readers import parquet
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import Progress, cache_for, is_url
-from kinetoscope.readers.job.discovery import Found, found_at, named
-from kinetoscope.readers.job.fingerprint import stamp
-from kinetoscope.readers.job.probe import look_into
-from kinetoscope.readers.job.ranks import Place, assigned, shortened
-from kinetoscope.readers.json import kineto
-
-READERS: Final[dict[str, Callable[..., Trace]]] = {kineto.NAME: kineto.load, parquet.NAME: parquet.load}
-"""Readers by name: each loads a Source."""
+from kinetoscope.readers.job.discovery import common_name, find_all
+from kinetoscope.readers.job.probe import probed
+from kinetoscope.readers.job.ranks import assigned, shortened
+from kinetoscope.readers.reader import Candidate
+from kinetoscope.readers.registry import load, stamp
 
 ENGINES: Final = ("threads", "dask", "ray")
 """Engines by name."""
@@ -44,7 +39,7 @@ def read(
     cache: str | os.PathLike[str] | None = None,
     cache_size: int | None = None,
     progress: Progress | None = None,
-    files: Sequence[Found] | None = None,
+    files: Sequence[Candidate] | None = None,
 ) -> Job:
     """The job at a path. Nothing but the ends of the files is read until a question is asked.
 
@@ -78,10 +73,10 @@ def read(
     paths = [os.fspath(each) for each in ([path] if isinstance(path, (str, os.PathLike)) else path)]
     if not paths:
         raise UsageError("no path was given")
-    text = named(paths)
+    text = common_name(paths)
     at_once = max(1, jobs or _cores())
     options = Options(max_size, max_event, 1, os.fspath(cache) if cache is not None else "", cache_size)
-    sources, notes = assign(text, found_at(paths) if files is None else files, cache_for(text, options))
+    sources, notes = sources_of(text, find_all(paths) if files is None else files, cache_for(text, options))
     if ranks is not None:
         sources, said = _chosen(text, sources, set(ranks))
         notes += said
@@ -122,29 +117,19 @@ def _chosen(path: str, sources: list[Source], ranks: set[int]) -> tuple[list[Sou
     return [source for source in sources if source.rank in ranks], notes
 
 
-def load(source: Source, *, progress: Progress | None = None) -> Trace:
-    """The trace of a source, by the reader that it names."""
-    return READERS[source.reader](source, progress=progress)
-
-
-def assign(path: str, files: Sequence[Found], cache: Cache | None = None) -> tuple[list[Source], list[str]]:
-    """Give each trace among the files its rank and cycle, and say what that rests on; see `readers.job.ranks`.
+def sources_of(path: str, files: Sequence[Candidate], cache: Cache | None = None) -> tuple[list[Source], list[str]]:
+    """A source, with rank and cycle, for each trace among the files, and notes on what the ranks rest on.
 
     Raises:
         NotFoundError: the only file cannot be read.
         NotATraceError: there are several files, and none of them is a trace.
     """
-    looks = look_into(files, cache)
-    others = [f"{os.path.basename(each.file)} ({each.other})" for each in looks if each.other]
-    traces = looks if len(looks) == 1 else [each for each in looks if not each.other]
+    candidates = probed(files, cache)
+    traces = candidates if len(candidates) == 1 else [each for each in candidates if not each.other_format]
+    others = shortened(
+        [f"{os.path.basename(each.url)} ({each.other_format})" for each in candidates if each.other_format]
+    )
     if not traces:
-        raise NotATraceError(f"{path}: none of {len(files)} files is a Kineto trace: {shortened(others)}")
-    notes = [f"Not a trace and left out: {shortened(others)}."] if others and len(files) > 1 else []
-    places, said = assigned(traces)
-    folders = {file.url for file in files if file.parquet}
-    return [_source(each, each.file in folders) for each in places], notes + said
-
-
-def _source(place: Place, is_folder: bool) -> Source:
-    reader = parquet.NAME if is_folder else kineto.NAME
-    return Source(place.file, place.rank, place.cycle, reader, size=place.size)
+        raise NotATraceError(f"{path}: none of {len(files)} files is a Kineto trace: {others}")
+    sources, notes = assigned(traces)
+    return sources, [f"Not a trace and left out: {others}.", *notes] if others and len(files) > 1 else notes

@@ -21,7 +21,7 @@ from kinetoscope.engines.threads import Threads
 from kinetoscope.model.critical_path.path import CAUSES
 from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.trace.source import Source
-from kinetoscope.reading import load
+from kinetoscope.readers.registry import load
 from kinetoscope.schema import Analysis, Param, Unit
 from tests.catalog.samples import BUNDLED, ERAS, ROOT, SHARED, everywhere, job_of, required
 

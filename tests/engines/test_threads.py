@@ -14,7 +14,7 @@ from kinetoscope.engines.threads import Threads
 from kinetoscope.errors import NotFoundError, UsageError
 from kinetoscope.model.job import Failure, Partial, Task
 from kinetoscope.model.trace.source import Source
-from kinetoscope.reading import load
+from kinetoscope.readers.registry import load
 from tests import drawn
 
 

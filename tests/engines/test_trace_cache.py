@@ -10,7 +10,7 @@ import pytest
 from kinetoscope.engines.trace_cache import Kept
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.reading import load
+from kinetoscope.readers.registry import load
 from tests import drawn
 
 

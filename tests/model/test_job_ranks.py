@@ -9,50 +9,53 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.readers.job.ranks import Look, Place, assigned, distributed, in_collectives, natural
+from kinetoscope.model.trace.source import Source
+from kinetoscope.readers.job.ranks import assigned, natural
+from kinetoscope.readers.json.probe import distributed, in_collectives
+from kinetoscope.readers.reader import Candidate
 
-LOOKS = st.lists(
+CANDIDATES = st.lists(
     st.builds(
-        Look,
-        file=st.sampled_from([f"{folder}/{name}" for folder in ("a", "b") for name in (
+        Candidate,
+        url=st.sampled_from([f"{folder}/{name}" for folder in ("a", "b") for name in (
             "rank0.json", "rank2.json", "host_1.1600000000000.pt.trace.json", "host_1.1600000000001.pt.trace.json",
             "host_2.1600000000000.pt.trace.json.gz", "x.json", "x.json.gz", "10.json", "9.json",
         )]),
         rank=st.none() | st.integers(0, 4),
         world=st.sampled_from([0, 4, 8]),
         basis=st.just("text"),
-        mark=st.sampled_from(["", "m", "n"]),
+        digest=st.sampled_from(["", "m", "n"]),
         size=st.sampled_from([None, 1, 2]),
     ),
-    min_size=1, max_size=9, unique_by=lambda look: look.file,
+    min_size=1, max_size=9, unique_by=lambda candidate: candidate.url,
 )  # fmt: skip
 
 
-def ranks(*looks: Look) -> list[tuple[str, int, int]]:
-    return [(place.file, place.rank, place.cycle) for place in assigned(looks)[0]]
+def ranks(*candidates: Candidate) -> list[tuple[str, int, int]]:
+    return [(place.url, place.rank, place.cycle) for place in assigned(candidates)[0]]
 
 
-def notes(*looks: Look) -> list[str]:
-    return assigned(looks)[1]
+def notes(*candidates: Candidate) -> list[str]:
+    return assigned(candidates)[1]
 
 
-@given(LOOKS, st.randoms())
-def test_the_order_of_files_changes_nothing(looks: list[Look], random: object) -> None:
-    shuffled = list(looks)
+@given(CANDIDATES, st.randoms())
+def test_the_order_of_files_changes_nothing(candidates: list[Candidate], random: object) -> None:
+    shuffled = list(candidates)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert assigned(shuffled) == assigned(looks)
+    assert assigned(shuffled) == assigned(candidates)
 
 
-@given(LOOKS)
-def test_each_rank_and_cycle_is_there_once_and_cycles_count_from_zero(looks: list[Look]) -> None:
-    places, _ = assigned(looks)
+@given(CANDIDATES)
+def test_each_rank_and_cycle_is_there_once_and_cycles_count_from_zero(candidates: list[Candidate]) -> None:
+    places, _ = assigned(candidates)
     assert len({(place.rank, place.cycle) for place in places}) == len(places)
     assert all(place.cycle == 0 or before(places, place) for place in places)
-    told = {look.file: look.rank for look in looks if look.rank is not None}
-    assert all(told.get(place.file, place.rank) == place.rank for place in places)
+    told = {candidate.url: candidate.rank for candidate in candidates if candidate.rank is not None}
+    assert all(told.get(place.url, place.rank) == place.rank for place in places)
 
 
-def before(places: Sequence[Place], place: Place) -> bool:
+def before(places: Sequence[Source], place: Source) -> bool:
     return any((other.rank, other.cycle) == (place.rank, place.cycle - 1) for other in places)
 
 
@@ -60,12 +63,12 @@ def test_files_of_one_process_are_cycles_of_one_rank() -> None:
     """Names as tensorboard_trace_handler gives them; the times are as long as those of either era."""
     files = [f"run/node{node}_{pid}.{time}.pt.trace.json.gz" for node, pid in ((10, 7), (9, 77), (9, 8)) for time in
              (1600000000000, 1900000000000000000)]  # fmt: skip
-    looks = [Look(file) for file in files]
-    assert [(file[4:].partition(".")[0], rank, cycle) for file, rank, cycle in ranks(*looks)] == [
+    candidates = [Candidate(file) for file in files]
+    assert [(file[4:].partition(".")[0], rank, cycle) for file, rank, cycle in ranks(*candidates)] == [
         ("node9_8", 0, 0), ("node9_8", 0, 1), ("node9_77", 1, 0), ("node9_77", 1, 1), ("node10_7", 2, 0),
         ("node10_7", 2, 1),
     ]  # fmt: skip
-    assert notes(*looks) == [
+    assert notes(*candidates) == [
         "6 of 6 files do not say their rank; they are numbered by process, in order of name.",
         "Several files hold the same rank (0-2): they are taken as cycles of the profiler, in order of name.",
     ]
@@ -73,40 +76,40 @@ def test_files_of_one_process_are_cycles_of_one_rank() -> None:
 
 def test_one_file_tells_the_rank_of_its_process() -> None:
     first, second = "host_7.1600000000000.pt.trace.json", "host_7.1600000000001.pt.trace.json"
-    assert ranks(Look(first), Look(second, 5, basis="text")) == [(first, 5, 0), (second, 5, 1)]
+    assert ranks(Candidate(first), Candidate(second, rank=5, basis="text")) == [(first, 5, 0), (second, 5, 1)]
 
 
 def test_files_of_different_processes_may_be_different_runs() -> None:
-    looks = [Look(f"host_{pid}.1600000000000.pt.trace.json", 0, basis="text") for pid in (7, 8)]
-    assert "Files of the same rank come of different processes (0): this may be more than one run." in notes(*looks)
+    files = [Candidate(f"host_{pid}.1600000000000.pt.trace.json", rank=0, basis="text") for pid in (7, 8)]
+    assert "Files of the same rank come of different processes (0): this may be more than one run." in notes(*files)
 
 
 def test_cycles_are_counted_as_people_count() -> None:
-    looks = [Look(f"step{step}/rank3.json") for step in (100, 20)]
-    assert ranks(*looks) == [("step20/rank3.json", 3, 0), ("step100/rank3.json", 3, 1)]
+    candidates = [Candidate(f"step{step}/rank3.json") for step in (100, 20)]
+    assert ranks(*candidates) == [("step20/rank3.json", 3, 0), ("step100/rank3.json", 3, 1)]
     assert natural("a10b") > natural("a9b")
 
 
 def test_copies_are_one_trace_and_cycles_are_not() -> None:
-    one = Look("a/rank0.json", 0, basis="text", mark="m", size=5)
-    packed = Look("a/rank0.json.gz", 0, basis="text", mark="m", size=2)
-    copy = Look("b/x.json", 0, basis="text", mark="m", size=5)
-    cycle = Look("a/rank0_2.json", 0, basis="text", mark="n", size=5)
-    twin = Look("a/rank1.json", 1, basis="text", mark="m", size=5)
-    assert ranks(one, packed, copy, cycle, twin) == [(one.file, 0, 0), (cycle.file, 0, 1), (twin.file, 1, 0)]
+    one = Candidate("a/rank0.json", rank=0, basis="text", digest="m", size=5)
+    packed = Candidate("a/rank0.json.gz", rank=0, basis="text", digest="m", size=2)
+    copy = Candidate("b/x.json", rank=0, basis="text", digest="m", size=5)
+    cycle = Candidate("a/rank0_2.json", rank=0, basis="text", digest="n", size=5)
+    twin = Candidate("a/rank1.json", rank=1, basis="text", digest="m", size=5)
+    assert ranks(one, packed, copy, cycle, twin) == [(one.url, 0, 0), (cycle.url, 0, 1), (twin.url, 1, 0)]
     assert notes(one, packed, copy, cycle, twin)[0] == "Left out, for they are copies of others: rank0.json.gz, x.json."
 
 
 @pytest.mark.parametrize(
-    ("looks", "note"),
+    ("ranks_and_worlds", "note"),
     [
         ([(0, 8), (1, 16)], "The traces disagree about how many ranks the job had: 8 (rank 0); 16 (rank 1)."),
         ([(0, 4), (2, 4)], "The job had 4 ranks; not here: 1, 3."),
         ([(1, 0), (4, 0), (6, 0)], "Between the ranks that are here these are missing: 2-3, 5."),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_said_in_one_note(looks: list[tuple[int, int]], note: str) -> None:
-    said = notes(*(Look(f"{rank}.json", rank, world, "text") for rank, world in looks))
+def test_what_does_not_fit_is_said_in_one_note(ranks_and_worlds: list[tuple[int, int]], note: str) -> None:
+    said = notes(*(Candidate(f"{rank}.json", rank=rank, world=world, basis="text") for rank, world in ranks_and_worlds))
     assert sum(each.startswith(note) for each in said) == 1
 
 
@@ -115,17 +118,13 @@ def test_what_does_not_fit_is_said_in_one_note(looks: list[tuple[int, int]], not
 
 def test_the_last_of_several_infos_counts() -> None:
     text = b'{"distributedInfo": {"rank": 1, "world_size": 4}, "x": {"distributedInfo" : {"rank": 2}}'
-    assert distributed(text, decoded) == (2, 0)
+    assert distributed(text) == (2, 0)
 
 
 @pytest.mark.parametrize("rank", ["-1", "1e3", '"3"', "true", "null", "99999999999999999999", "[3]"])
 def test_a_rank_that_can_be_none_is_none(rank: str) -> None:
     text = f'"distributedInfo": {{"rank": {rank}, "world_size": {rank}}}'.encode()
-    assert distributed(text, decoded) == (None, 0)
-
-
-def decoded(text: str) -> object:
-    return json.JSONDecoder().raw_decode(text)[0]
+    assert distributed(text) == (None, 0)
 
 
 def arguments(name: str, group: str, **more: int) -> str:
@@ -156,10 +155,10 @@ def test_collectives_tell_the_rank(events: list[tuple[str, str, dict[str, int]]]
 
 
 def test_captures_of_graphs_are_no_cycles_of_the_run() -> None:
-    run = Look("vllm/rank_0.json.gz", rank=0)
-    capture = Look("vllm/capture_traces/graph_capture_rank_0.17.pt.trace.json.gz", rank=0)
+    run = Candidate("vllm/rank_0.json.gz", rank=0)
+    capture = Candidate("vllm/capture_traces/graph_capture_rank_0.17.pt.trace.json.gz", rank=0)
     places, said = assigned([run, capture])
-    assert [(place.file, place.cycle) for place in places] == [(run.file, 0)]
+    assert [(place.url, place.cycle) for place in places] == [(run.url, 0)]
     assert said[0].startswith("Left out, for they record the capture of CUDA graphs")
     alone, _ = assigned([capture])
-    assert [place.file for place in alone] == [capture.file]
+    assert [place.url for place in alone] == [capture.url]

@@ -21,7 +21,7 @@ from kinetoscope.model.tables import parquet
 from kinetoscope.model.tables.tables import TABLES
 from kinetoscope.readers.json.kineto import load as load_json
 from kinetoscope.readers.parquet import load
-from kinetoscope.reading import READERS
+from kinetoscope.readers.registry import READERS
 from kinetoscope.views.exports import trace_json, trace_parquet
 from tests import drawn
 from tests.catalog.samples import BUNDLED, SHARED, bundled, required
@@ -147,7 +147,7 @@ def test_it_can_be_read_from_elsewhere(tmp_path: Path) -> None:
 
 
 def test_readers_are_told_apart_by_the_registry() -> None:
-    assert set(READERS.items()) == {("kineto", load_json), ("parquet", load)}
+    assert {(name, reader.load) for name, reader in READERS.items()} == {("kineto", load_json), ("parquet", load)}
 
 
 # --- what is damaged, or made to harm

@@ -13,7 +13,7 @@ from kinetoscope.advisor.finding import SEVERITIES
 from kinetoscope.cli.shared.open_job import opened, selection
 from kinetoscope.cli.shared.options import PATHS, Parser, add_engine, add_output, add_reading, add_selection
 from kinetoscope.errors import UsageError
-from kinetoscope.readers.job.discovery import named
+from kinetoscope.readers.job.discovery import common_name
 
 if TYPE_CHECKING:
     from kinetoscope.views.terminal.lines import Line
@@ -41,7 +41,7 @@ def run(arguments: list[str]) -> int:
     from kinetoscope.cli.shared.output import deliver, form_of, width_of, write_lines
 
     if form_of(args) == "table":
-        seen = lines(found, path=named(args.path), ranks=ranks, width=width_of(args.output), limit=args.limit)
+        seen = lines(found, path=common_name(args.path), ranks=ranks, width=width_of(args.output), limit=args.limit)
         write_lines(seen, args.output)
     else:
         deliver(found.result, args)

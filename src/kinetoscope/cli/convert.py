@@ -150,7 +150,7 @@ def _spare_input(job: Job, target: str) -> None:
 def _alone(job: Job, source: Source, meter: Meter) -> Job:
     """A job of one trace, which is read once and kept for all that is asked of it."""
     from kinetoscope.engines.threads import Threads
-    from kinetoscope.reading import load
+    from kinetoscope.readers.registry import load
 
     engine = Threads(partial(load, progress=meter), jobs=1)
     return dataclasses.replace(job, sources=(source,), engine=engine, notes=())

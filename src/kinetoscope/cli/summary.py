@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kinetoscope.cli.shared.open_job import chosen, opened, stored
 from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, add_selection
-from kinetoscope.readers.job.discovery import named
+from kinetoscope.readers.job.discovery import common_name
 
 if TYPE_CHECKING:
     from kinetoscope.advisor.advice import Advice
@@ -38,7 +38,7 @@ def run(arguments: list[str]) -> int:
         small = _text_bytes(job) <= _LARGEST
         answers = _all_of if small else _one_by_one
         results, advice = answers(job, meter, settled(chosen(args)), args.jobs)
-        found = digest(named(args.path), results, advice)
+        found = digest(common_name(args.path), results, advice)
     from kinetoscope.cli.screens.summary import lines
     from kinetoscope.cli.shared.output import width, write_lines
 
@@ -56,7 +56,7 @@ def _all_of(job: Job, meter: Meter, select: Selection, jobs: int | None) -> Answ
     from kinetoscope.analyses import named
     from kinetoscope.engines.threads import Threads
     from kinetoscope.pages.parts.digest import ACROSS, ASKED
-    from kinetoscope.reading import load
+    from kinetoscope.readers.registry import load
 
     if isinstance(job.engine, Threads):
         kept = Threads(partial(load, progress=meter), jobs=jobs or len(job), keep=len(job))

@@ -1,1 +1,1 @@
-"""Where work on many ranks runs: one module an engine. The registry of engines stands in `reading.py`."""
+"""Where work on many ranks runs: one module an engine. The table of engines is in `reading.py`."""

@@ -38,7 +38,7 @@ class Files:
     """
 
     load: Callable[..., Trace]
-    stamp: Callable[[str], str]
+    stamp: Callable[[Source], str]
     version: str
 
 
@@ -127,7 +127,7 @@ def answered(question: bytes, sources: bytes, memory: int) -> bytes:
 
 def _trace(files: Files, source: Source, memory: int, count: Callable[[int], None]) -> Trace:
     try:
-        version = files.stamp(source.url)
+        version = files.stamp(source)
         if not version:  # it may have changed since it was kept
             return files.load(source, progress=count)
         return _traces(memory).get((source, version), lambda: files.load(source, progress=count))

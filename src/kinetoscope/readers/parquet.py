@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -51,9 +51,9 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.tracks import Tracks
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import MAX_RATIO, UNSUSPICIOUS, cache_for, is_url, open_file
-from kinetoscope.readers.job.ranks import TEXT, Look
 from kinetoscope.readers.json.columns import slots_of
 from kinetoscope.readers.json.tokenizer import LONGEST_TIME
+from kinetoscope.readers.reader import Candidate, Reader
 
 NAME: Final = "parquet"
 
@@ -62,16 +62,11 @@ _PLACES: Final = {PH: IN_COLUMN, CAT: IN_COLUMN, NAME_KEY: IN_COLUMN, PID: IN_TR
 _TIMES: Final = (TIME_INTEGER, TIME_DECIMAL)
 
 
-def look(folder: str, cache: Cache | None = None) -> Look:
-    """Which rank a folder says that it holds.
-
-    Raises:
-        NotFoundError: it cannot be read.
-        BrokenTraceError: it is damaged.
-    """
-    with _blamed(folder):
-        manifest = _manifest(folder, cache)
-    return Look(folder, manifest.rank, manifest.world, TEXT)
+def probe(candidate: Candidate, cache: Cache | None, budget: int = 0) -> Candidate:  # noqa: ARG001 - see `Probe`
+    """The candidate with what its manifest tells, which is all at once."""
+    with _blamed(candidate.url):
+        manifest = _manifest(candidate.url, cache)
+    return replace(candidate, rank=manifest.rank, world=manifest.world, basis="text")
 
 
 def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Trace:
@@ -313,3 +308,6 @@ def _impossible_codes(shape: Int32s, slots: Int64s, values: Int64s, strings: int
                 wrong += 1
         first += slots[2 * s]
     return wrong
+
+
+READER: Final = Reader(NAME, probe, load, marker=f"{parquet.FOLDER}/{parquet.EVENTS}.parquet")

@@ -20,7 +20,7 @@ from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import CYCLE, Job
 from kinetoscope.model.trace.source import Source
 from kinetoscope.readers.files.stream import Progress
-from kinetoscope.reading import load
+from kinetoscope.readers.registry import load
 from kinetoscope.schema import Analysis, Result
 
 Answers = dict[str, Result]

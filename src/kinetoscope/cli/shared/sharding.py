@@ -62,13 +62,13 @@ class Converted:
 
 def convert(targets: Sequence[tuple[Source, Path]], write: Callable[[Source, Path], None]) -> Converted:
     """Convert those that are not there yet; one that cannot be read does not keep the others from it."""
-    from kinetoscope.readers.job.fingerprint import stamp
+    from kinetoscope.readers.registry import stamp
 
     written = there = 0
     failed = []
     for source, target in targets:
         try:
-            origin = json.dumps({"url": source.url, "stamp": stamp(source.url)})
+            origin = json.dumps({"url": source.url, "stamp": stamp(source)})
             if is_complete(target, origin):
                 there += 1
                 continue

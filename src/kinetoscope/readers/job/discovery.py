@@ -5,86 +5,60 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any, Final
 
 from kinetoscope.errors import NotFoundError
-from kinetoscope.model.tables import parquet as stored
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.readers.job.ranks import natural
+from kinetoscope.readers.json.kineto import SIDECAR
+from kinetoscope.readers.reader import Candidate
+from kinetoscope.readers.registry import READERS
 
-_SUFFIXES: Final = (".json", ".json.gz", ".json.zst")
-_SIDECAR: Final = ".meta.json"
-"""What our own recorder writes beside a trace."""
+_SUFFIXES: Final = tuple(chain.from_iterable(reader.suffixes for reader in READERS.values()))
+_PATTERNS: Final = ", ".join(f"*{suffix}" for suffix in _SUFFIXES)
 
-_EXPORTS: Final = (".perfetto.json", ".perfetto.json.gz")
-"""What `convert --to perfetto` writes: the trace once more, with additions."""
-
-_INNER: Final = f"{stored.FOLDER}/{stored.EVENTS}.parquet"
-"""What is in a folder that holds a trace as Parquet."""
-
-_MARKER: Final = f"{stored.EVENTS}.parquet"
-
-_DEEPEST: Final = 16
-"""Folders in folders, from afar: pages of a web server may lead to each other for ever."""
+_MAX_DEPTH: Final = 16
+"""Folders in folders of a store: pages of a web server may lead to each other for ever."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A trace, or what may be one.
-
-    Attributes:
-        url: its file; of a trace as Parquet, its folder.
-        size: bytes as stored; None where they are not known.
-        version: changes when the content does; "" where nothing tells, and for local files.
-        parquet: is it a folder of Parquet files?
-    """
-
-    url: str
-    size: int | None = None
-    version: str = ""
-    parquet: bool = False
-
-
-def find(path: str) -> list[Found]:
+def find(path: str) -> list[Candidate]:
     """The files that a path means, in order of name; a trace as Parquet is a folder.
 
     Raises:
-        NotFoundError: there is no such file, or the folder holds no `*.json`, `*.json.gz` or `*.json.zst`.
+        NotFoundError: there is no such file, or the folder holds no trace.
         MissingExtraError: what reads the URL is not installed.
     """
     if is_url(path):
         return _find_remote(path)
     if os.path.isdir(path):
-        closed: list[OSError] = []
-        found = _chosen(_below(path, closed.append))
-        if not found and closed:
-            raise NotFoundError(f"{closed[0].filename}: cannot be listed: {closed[0].strerror}")
-        if not found:
+        errors: list[OSError] = []
+        candidates = _first_format(_below(path, errors.append))
+        if not candidates and errors:
+            raise NotFoundError(f"{errors[0].filename}: cannot be listed: {errors[0].strerror}")
+        if not candidates:
             raise NotFoundError(
-                f"{path}: no traces in this folder (looked for *.json, *.json.gz, *.json.zst); name the folder that "
-                "torch.profiler wrote to"
+                f"{path}: no traces in this folder (looked for {_PATTERNS}); name the folder that torch.profiler "
+                "wrote to"
             )
-        return found
+        return candidates
     if os.path.exists(path):
-        return [Found(path, _size(path))]
-    matching = [file for file in glob.glob(path, recursive=True) if not file.endswith(_SIDECAR)]
-    if not matching:
+        return [Candidate(path, size=_size(path))]
+    matches = [file for file in glob.glob(path, recursive=True) if not file.endswith(SIDECAR)]
+    if not matches:
         raise NotFoundError(f"{path}: no such file or folder")
-    # A pattern can match a folder and what is in it.
-    return _sorted({found for match in matching for found in find(match)})
+    return find_all(matches)
 
 
-def found_at(paths: Sequence[str]) -> list[Found]:
-    """The files that several paths mean, each once.
+def find_all(paths: Sequence[str]) -> list[Candidate]:
+    """The files that several paths mean, each once: a pattern can match a folder and what is in it.
 
     Raises: as `find`, for the first of them that is wrong.
     """
-    return find(paths[0]) if len(paths) == 1 else _sorted({found for path in paths for found in find(path)})
+    return _in_order({candidate for path in paths for candidate in find(path)})
 
 
-def named(paths: Sequence[str]) -> str:
+def common_name(paths: Sequence[str]) -> str:
     """What to call several paths: the folder that all are in."""
     if len(paths) == 1:
         return paths[0]
@@ -93,100 +67,93 @@ def named(paths: Sequence[str]) -> str:
     return common or ("/" if paths[0].startswith("/") else ".")
 
 
-def _below(folder: str, refused: Callable[[OSError], None]) -> Iterator[Found]:
-    """What has the name of a trace in a folder and all its folders, links to folders included, each folder once.
+def _below(folder: str, on_error: Callable[[OSError], None]) -> Iterator[Candidate]:
+    """The traces in a folder and all its folders, links to folders included, each folder once.
 
-    refused: told of each folder that cannot be listed.
+    on_error: called for each folder that cannot be listed.
     """
-    seen: set[str] = set()
-    for inside, folders, names in os.walk(folder, onerror=refused, followlinks=True):
+    visited: set[str] = set()
+    for inside, folders, names in os.walk(folder, onerror=on_error, followlinks=True):
         real = os.path.realpath(inside)
-        if real in seen:
+        if real in visited:
             folders.clear()
             continue
-        seen.add(real)
-        folders.sort(key=lambda name: os.path.islink(os.path.join(inside, name)))  # what is there has its own name
+        visited.add(real)
+        folders.sort(key=lambda name: os.path.islink(os.path.join(inside, name)))  # real folders before links to them
         for name in names:
-            if _may_be_trace(name) or name == _MARKER:
-                file = os.path.join(inside, name)
-                yield Found(file, _size(file))
+            file = os.path.join(inside, name)
+            for reader in READERS.values():
+                if trace := reader.trace_at(file):
+                    yield Candidate(trace, reader.name, _size(file) if trace == file else None)
 
 
 def _size(file: str) -> int | None:
     try:
         return os.stat(file).st_size
-    except OSError:  # it is named, with the reason, when it is asked
+    except OSError:  # the reason is given when it is read
         return None
 
 
-def _may_be_trace(name: str) -> bool:
-    """Does a file in a folder have the name of a trace? Hidden ones are what other programs left."""
-    return name.endswith(_SUFFIXES) and not name.endswith((_SIDECAR, *_EXPORTS)) and not name.startswith(".")
+def _first_format(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The traces in a folder, of the first format that it has: the others are copies of them."""
+    everything = list(candidates)
+    of_formats = ([each for each in everything if each.reader == reader] for reader in READERS)
+    return _in_order(next(filter(None, of_formats), []))
 
 
-def _chosen(files: Iterable[Found]) -> list[Found]:
-    """The traces in a folder: its JSON files; only where it has none, copies of them as Parquet."""
-    markers: list[str] = []
-    others: list[Found] = []
-    for file in files:
-        if file.url.endswith(f"/{_MARKER}"):
-            markers.append(file.url)
-        else:
-            others.append(file)
-    inner = (Found(file.removesuffix(f"/{_INNER}"), parquet=True) for file in markers if file.endswith(f"/{_INNER}"))
-    return _sorted(others or inner)
-
-
-def _sorted(files: Iterable[Found]) -> list[Found]:
-    return sorted(files, key=lambda file: (natural(file.url), file.url))
+def _in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
+    return sorted(candidates, key=lambda candidate: (natural(candidate.url), candidate.url))
 
 
 # --- in stores
 
 
-def _find_remote(path: str) -> list[Found]:
+def _find_remote(path: str) -> list[Candidate]:
     from kinetoscope.readers.files.remote import blamed, place
 
     where = place(path)
     with blamed(path):
         if where.is_http and not path.endswith("/"):  # a page is no folder, and ? begins a query
-            return [Found(path)]
+            return [Candidate(path)]
         if glob.has_magic(where.path) and not where.is_http:
-            matching = where.system.glob(where.path, detail=True)
-            found = _in_pattern(where.system, matching)
+            candidates = _in_pattern(where.system, where.system.glob(where.path, detail=True))
         elif where.is_http or (not path.endswith(_SUFFIXES) and where.system.isdir(where.path)):
-            found = _chosen(_listed(where.system, where.path))
+            candidates = _first_format(_listed(where.system, where.path))
         else:
             info = where.system.info(where.path)
             if info.get("type") != "directory":
-                return [_found(where.system, where.path, info, path)]
-            found = _chosen(_listed(where.system, where.path))
-    if not found:
-        raise NotFoundError(f"{path}: no traces there (looked for *.json, *.json.gz, *.json.zst)")
-    return found
+                return [_remote_candidate(path, info)]
+            candidates = _first_format(_listed(where.system, where.path))
+    if not candidates:
+        raise NotFoundError(f"{path}: no traces there (looked for {_PATTERNS})")
+    return candidates
 
 
-def _in_pattern(system: Any, matching: dict[str, dict[str, Any]]) -> list[Found]:
+def _in_pattern(system: Any, matches: dict[str, dict[str, Any]]) -> list[Candidate]:
     """What a pattern matches: files, whatever their names, and the traces in folders."""
-    found: set[Found] = set()
-    for name, info in matching.items():
+    candidates: set[Candidate] = set()
+    for name, info in matches.items():
         if info.get("type") == "directory":
-            found.update(_chosen(_listed(system, name)))
-        elif not name.endswith(_SIDECAR):
-            found.add(_found(system, name, info))
-    return _sorted(found)
+            candidates.update(_first_format(_listed(system, name)))
+        elif not name.endswith(SIDECAR):
+            candidates.add(_remote_candidate(str(system.unstrip_protocol(name)), info))
+    return _in_order(candidates)
 
 
-def _listed(system: Any, folder: str) -> Iterator[Found]:
-    """What has the name of a trace in a folder of a store and all its folders."""
-    for name, info in system.find(folder, maxdepth=_DEEPEST, detail=True).items():
-        last = name.rpartition("/")[2]
-        if _may_be_trace(last) or last == _MARKER:
-            yield _found(system, name, info)
+def _listed(system: Any, folder: str) -> Iterator[Candidate]:
+    """The traces in a folder of a store and all its folders."""
+    from kinetoscope.readers.files.remote import Facts, facts_of
+
+    for name, info in system.find(folder, maxdepth=_MAX_DEPTH, detail=True).items():
+        for reader in READERS.values():
+            if trace := reader.trace_at(name):
+                url = str(system.unstrip_protocol(trace))
+                facts = facts_of(info) if trace == name else Facts(None, "")
+                yield Candidate(url, reader.name, facts.size, facts.version)
 
 
-def _found(system: Any, name: str, info: dict[str, Any], url: str = "") -> Found:
+def _remote_candidate(url: str, info: dict[str, Any]) -> Candidate:
     from kinetoscope.readers.files.remote import facts_of
 
     facts = facts_of(info)
-    return Found(url or str(system.unstrip_protocol(name)), facts.size, facts.version)
+    return Candidate(url, size=facts.size, version=facts.version)

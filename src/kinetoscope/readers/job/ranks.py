@@ -1,6 +1,6 @@
 """Which rank and which cycle of the profiler each file of a run holds, and on what that rests.
 
-Knows looks, not files: what was seen in their beginnings, and their names. In this order: `distributedInfo`; the
+A rank rests on what a probe of the file told and on its name, in this order: `distributedInfo`; the
 collectives, whose arguments name the ranks that take part; the file's name; another file of the same process; the
 order of names. Ignores where a file lies in the list: the order that they are given in does not matter.
 """
@@ -9,19 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Final, Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
 
 from kinetoscope.model.trace.names import listed
-
-Basis = Literal["", "text", "collectives", "name"]
-
-TEXT: Final = "text"
-
-HIGHEST: Final = 1 << 22
-"""What says that it has a higher rank, or is of a larger job, is not believed."""
+from kinetoscope.model.trace.source import Source
+from kinetoscope.readers.reader import MAX_RANK, Candidate
 
 _RANK_IN_NAME: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_=]?(\d{1,9})(?!\d)", re.IGNORECASE)
 _PROCESS: Final = re.compile(r"(?P<process>.*_\d+)\.\d{10,19}(?:\.pt)?(?:\.trace)?\.json(?:\.\w+)?\Z")
@@ -31,44 +25,7 @@ _CAPTURE: Final = re.compile(r"(?:^|/)(?:capture_traces|graph_capture_profile)/|
 """Where vLLM and SGLang put the traces that they record while they capture CUDA graphs, and what they call them."""
 
 _NUMBER: Final = re.compile(r"([0-9]{1,18})")
-_PACKED: Final = re.compile(r"\.(?:gz|zst)\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What the beginning of a file, and its name, tell.
-
-    Attributes:
-        file: which one.
-        rank: the rank that it says it holds; None if nothing tells.
-        world: how many ranks the job had; 0 if it does not say.
-        basis: what tells the rank: its text (`distributedInfo`), its collectives, or its name.
-        other: what it is instead of a trace; "" if it may be one.
-        mark: the same for a file and its copies, packed otherwise perhaps; "" where that was not looked at.
-        size: bytes as stored; None where that is not known.
-        whole: nothing that could tell the rank was left unread.
-        packed: it is compressed.
-    """
-
-    file: str
-    rank: int | None = None
-    world: int = 0
-    basis: Basis = ""
-    other: str = ""
-    mark: str = ""
-    size: int | None = None
-    whole: bool = True
-    packed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a file stands in its job."""
-
-    file: str
-    rank: int
-    cycle: int
-    size: int | None
+_COMPRESSED: Final = re.compile(r"\.(?:gz|zst)\Z")
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:
@@ -81,70 +38,72 @@ def rank_in_name(file: str) -> int | None:
     """The rank in the name of a file, else in that of its folder; None if neither has one."""
     folder, _, name = file.replace("\\", "/").rpartition("/")
     for text in (name, folder.rpartition("/")[2]):
-        found = _RANK_IN_NAME.findall(text)
-        if found and int(found[-1]) < HIGHEST:
-            return int(found[-1])
+        numbers = _RANK_IN_NAME.findall(text)
+        if numbers and int(numbers[-1]) < MAX_RANK:
+            return int(numbers[-1])
     return None
 
 
-def named(look: Look) -> Look:
-    """The same; with the rank that its name has, where its text tells none."""
-    rank = rank_in_name(look.file) if look.rank is None else None
-    return look if rank is None else replace(look, rank=rank, basis="name")
-
-
-def assigned(looks: Iterable[Look]) -> tuple[list[Place], list[str]]:
-    """Rank and cycle of each trace, ordered by them, and what is to be said about it."""
-    traces = [named(look) for look in sorted(looks, key=lambda look: (natural(look.file), look.file))]
+def assigned(candidates: Iterable[Candidate]) -> tuple[list[Source], list[str]]:
+    """A source for each trace, ordered by rank and cycle, and notes on what its rank rests on."""
+    traces = [_with_rank_of_name(each) for each in sorted(candidates, key=lambda each: (natural(each.url), each.url))]
     notes: list[str] = []
     traces = _without_captures(_without_copies(traces, notes), notes)
     processes = _ranks_of_processes(traces)
-    known = [_of_process(look, processes) for look in traces]
-    if len(traces) == 1 and traces[0].rank is None and not traces[0].whole:
+    known = [
+        replace(trace, rank=processes.get(_process(trace.url))) if trace.rank is None else trace for trace in traces
+    ]
+    if len(traces) == 1 and traces[0].rank is None and not traces[0].fully_probed:
         notes.append("The trace does not say its rank where it was looked for, at its ends: it is taken as rank 0.")
     numbered = _numbered(known)
     if len(traces) > 1:
         notes += _on_basis(traces)
-    places = []
+    sources = []
     cycles: Counter[int] = Counter()
-    for look, rank in zip(known, numbered, strict=True):
-        places.append(Place(look.file, rank, cycles[rank], look.size))
+    for trace, rank in zip(known, numbered, strict=True):
+        sources.append(Source(trace.url, rank, cycles[rank], trace.reader, size=trace.size))
         cycles[rank] += 1
     if len(traces) > 1:
         notes += [*_on_cycles(cycles, known, numbered), *_on_worlds(known, numbered), *_on_gaps(cycles, known)]
-    return sorted(places, key=lambda place: (place.rank, place.cycle)), notes
+    return sorted(sources, key=lambda source: (source.rank, source.cycle)), notes
 
 
-def _without_copies(traces: list[Look], notes: list[str]) -> list[Look]:
+def _with_rank_of_name(candidate: Candidate) -> Candidate:
+    """The candidate with the rank that its name has, where its text tells none."""
+    rank = rank_in_name(candidate.url) if candidate.rank is None else None
+    return candidate if rank is None else replace(candidate, rank=rank, basis="name")
+
+
+def _without_copies(traces: list[Candidate], notes: list[str]) -> list[Candidate]:
     """The traces but those that are another one again: the same rank, beginning, and either size or name."""
-    kept: list[Look] = []
+    kept: list[Candidate] = []
     copies: list[str] = []
     seen: set[tuple[int, str, str]] = set()
-    for look in traces:
-        if not look.mark or look.rank is None:
-            kept.append(look)
+    for trace in traces:
+        if not trace.digest or trace.rank is None:
+            kept.append(trace)
             continue
-        same = [(look.rank, look.mark, f"name {_PACKED.sub('', look.file)}")]
-        if look.size:
-            same.append((look.rank, look.mark, f"size {look.size}"))
+        same = [(trace.rank, trace.digest, f"name {_COMPRESSED.sub('', trace.url)}")]
+        if trace.size:
+            same.append((trace.rank, trace.digest, f"size {trace.size}"))
         if seen.isdisjoint(same):
-            kept.append(look)
+            kept.append(trace)
         else:
-            copies.append(_last(look.file))
+            copies.append(_last(trace.url))
         seen.update(same)
     if copies:
         notes.append(f"Left out, for they are copies of others: {shortened(copies)}.")
     return kept
 
 
-def _without_captures(traces: list[Look], notes: list[str]) -> list[Look]:
+def _without_captures(traces: list[Candidate], notes: list[str]) -> list[Candidate]:
     """The traces of the run itself: a serving engine captures its graphs before it serves, into files of their own."""
-    captures = [look for look in traces if _CAPTURE.search(look.file.replace("\\", "/"))]
+    captures = [trace for trace in traces if _CAPTURE.search(trace.url.replace("\\", "/"))]
     if not captures or len(captures) == len(traces):
         return traces
-    names = shortened([_last(look.file) for look in captures])
+    names = shortened([_last(trace.url) for trace in captures])
     notes.append(f"Left out, for they record the capture of CUDA graphs, not the run: {names}. Open them by name.")
-    return [look for look in traces if look not in captures]
+    return [trace for trace in traces if trace not in captures]
 
 
 def _process(file: str) -> str:
@@ -153,29 +112,25 @@ def _process(file: str) -> str:
     return match["process"] if match else ""
 
 
-def _ranks_of_processes(traces: Iterable[Look]) -> dict[str, int]:
+def _ranks_of_processes(traces: Iterable[Candidate]) -> dict[str, int]:
     """The rank of each process of which one file tells it."""
-    told: defaultdict[str, set[int]] = defaultdict(set)
-    for look in traces:
-        if look.rank is not None:
-            told[_process(look.file)].add(look.rank)
-    return {process: ranks.pop() for process, ranks in told.items() if process and len(ranks) == 1}
+    ranks: defaultdict[str, set[int]] = defaultdict(set)
+    for trace in traces:
+        if trace.rank is not None:
+            ranks[_process(trace.url)].add(trace.rank)
+    return {process: of.pop() for process, of in ranks.items() if process and len(of) == 1}
 
 
-def _of_process(look: Look, processes: dict[str, int]) -> Look:
-    return replace(look, rank=processes.get(_process(look.file))) if look.rank is None else look
-
-
-def _numbered(traces: Sequence[Look]) -> list[int]:
+def _numbered(traces: Sequence[Candidate]) -> list[int]:
     """A rank for each; those without one get the free numbers in order, the files of one process the same."""
-    taken = {look.rank for look in traces}
+    taken = {trace.rank for trace in traces}
     free = (rank for rank in range(len(traces) + len(taken)) if rank not in taken)
     given: dict[str, int] = {}
     ranks = []
-    for look in traces:
-        rank = look.rank
+    for trace in traces:
+        rank = trace.rank
         if rank is None:
-            process = _process(look.file) or look.file
+            process = _process(trace.url) or trace.url
             if process not in given:
                 given[process] = next(free)
             rank = given[process]
@@ -183,38 +138,38 @@ def _numbered(traces: Sequence[Look]) -> list[int]:
     return ranks
 
 
-# --- what is said
+# --- notes
 
 
-def _on_basis(traces: Sequence[Look]) -> list[str]:
+def _on_basis(traces: Sequence[Candidate]) -> list[str]:
     """One note for each thing that ranks rest on, other than what the traces say outright."""
     all_of_them = len(traces)
     notes = []
-    if count := sum(look.basis == "collectives" for look in traces):
+    if count := sum(trace.basis == "collectives" for trace in traces):
         notes.append(f"{count} of {all_of_them} files do not say their rank; it follows from their collectives.")
-    if by_name := [look for look in traces if look.basis == "name" and look.rank is not None]:
-        where = "" if all(look.whole for look in by_name) else " where it was looked for"
+    if by_name := [trace for trace in traces if trace.basis == "name" and trace.rank is not None]:
+        where = "" if all(trace.fully_probed for trace in by_name) else " where it was looked for"
         notes.append(
             f"{len(by_name)} of {all_of_them} files do not say their rank{where}; it is taken from their names"
-            f" ({listed([look.rank for look in by_name if look.rank is not None])})."
+            f" ({listed([trace.rank for trace in by_name if trace.rank is not None])})."
         )
-    unknown = [look for look in traces if look.rank is None]
+    unknown = [trace for trace in traces if trace.rank is None]
     if unknown:
-        several = len({_process(look.file) or look.file for look in unknown}) < len(unknown)
+        several = len({_process(trace.url) or trace.url for trace in unknown}) < len(unknown)
         how = "by process, in order of name" if several else "in order of name"
         notes.append(f"{len(unknown)} of {all_of_them} files do not say their rank; they are numbered {how}.")
     return notes
 
 
-def _on_cycles(cycles: Counter[int], traces: Sequence[Look], ranks: Sequence[int]) -> list[str]:
+def _on_cycles(cycles: Counter[int], traces: Sequence[Candidate], ranks: Sequence[int]) -> list[str]:
     repeated = [rank for rank, count in cycles.items() if count > 1]
     if not repeated:
         return []
     processes: defaultdict[int, set[str]] = defaultdict(set)
-    for look, rank in zip(traces, ranks, strict=True):
-        processes[rank].add(_process(look.file))
-    said = f"Several files hold the same rank ({listed(repeated)})"
-    notes = [f"{said}: they are taken as cycles of the profiler, in order of name."]
+    for trace, rank in zip(traces, ranks, strict=True):
+        processes[rank].add(_process(trace.url))
+    which = f"Several files hold the same rank ({listed(repeated)})"
+    notes = [f"{which}: they are taken as cycles of the profiler, in order of name."]
     if mixed := [rank for rank in repeated if len(processes[rank] - {""}) > 1]:
         notes.append(
             f"Files of the same rank come of different processes ({listed(mixed)}): this may be more than one run."
@@ -222,20 +177,20 @@ def _on_cycles(cycles: Counter[int], traces: Sequence[Look], ranks: Sequence[int
     return notes
 
 
-def _on_worlds(traces: Sequence[Look], ranks: Sequence[int]) -> list[str]:
+def _on_worlds(traces: Sequence[Candidate], ranks: Sequence[int]) -> list[str]:
     """One note if the traces do not agree about how many ranks there were."""
     worlds: defaultdict[int, list[int]] = defaultdict(list)
-    for look, rank in zip(traces, ranks, strict=True):
-        if look.world:
-            worlds[look.world].append(rank)
+    for trace, rank in zip(traces, ranks, strict=True):
+        if trace.world:
+            worlds[trace.world].append(rank)
     if len(worlds) < 2:
         return []
     each = "; ".join(f"{world} ({_ranks(worlds[world])})" for world in sorted(worlds))
     return [f"The traces disagree about how many ranks the job had: {each}. This may be more than one run."]
 
 
-def _on_gaps(cycles: Counter[int], traces: Sequence[Look]) -> list[str]:
-    world = max(look.world for look in traces)
+def _on_gaps(cycles: Counter[int], traces: Sequence[Candidate]) -> list[str]:
+    world = max(trace.world for trace in traces)
     if world:
         missing = set(range(world)) - set(cycles)
         return [f"The job had {world} ranks; not here: {listed(missing)}."] if missing else []
@@ -254,74 +209,3 @@ def _last(file: str) -> str:
 def shortened(texts: list[str]) -> str:
     """The first few of them."""
     return ", ".join([*texts[:5], f"and {len(texts) - 5} more"] if len(texts) > 5 else texts)
-
-
-# --- what a text says
-
-
-_DISTRIBUTED: Final = re.compile(rb'"distributedInfo"\s*:\s*(?=\{)')
-_RANK_IN_TEXT: Final = re.compile(rb'"rank"\s*:\s*(\d{1,9})')
-_WORLD_IN_TEXT: Final = re.compile(rb'"world_size"\s*:\s*(\d{1,9})')
-_GROUP: Final = re.compile(rb'"Process Group Ranks"\s*:\s*"\[([\d, ]+)\]"')
-_GROUP_SIZE: Final = re.compile(rb'"Group size"\s*:\s*"?(\d{1,9})')
-_OWN: Final = re.compile(rb'"Rank"\s*:\s*"?(\d{1,9})')
-_COLLECTIVE: Final = re.compile(rb'"Collective name"\s*:\s*"([^"]{0,60})"')
-_OWN_RANK_IN: Final = re.compile(rb"all_?reduce|all_?gather|reduce_scatter|all_?to_?all|barrier", re.IGNORECASE)
-"""Collectives whose argument `Rank` is the rank of the process in its group; in others it is the root, or the peer."""
-
-_COLLECTIVES_AT_MOST: Final = 2000
-_ARGUMENTS_AT_MOST: Final = 4000
-"""Bytes of an event's arguments before and after the ranks of its group."""
-
-
-def distributed(text: bytes, decode: Callable[[str], object]) -> tuple[int | None, int]:
-    """Rank and number of ranks as `distributedInfo` in a piece of text tells them; the last one counts.
-
-    decode: decodes the JSON value that a text begins with.
-    """
-    matches = list(_DISTRIBUTED.finditer(text)) if b'"distributedInfo"' in text else []  # which is faster
-    if not matches:
-        return None, 0
-    rest = text[matches[-1].end() :]
-    try:
-        facts = decode(rest.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):  # cut, or broken
-        facts = None
-    if isinstance(facts, dict):
-        return _believed(facts.get("rank")), _believed(facts.get("world_size")) or 0
-    found = [pattern.search(rest) for pattern in (_RANK_IN_TEXT, _WORLD_IN_TEXT)]
-    rank, world = (_believed(int(match[1])) if match else None for match in found)
-    return rank, world or 0
-
-
-def _believed(value: object) -> int | None:
-    return value if type(value) is int and 0 <= value <= HIGHEST else None
-
-
-def in_collectives(text: bytes) -> int | None:
-    """The rank that the arguments of the collectives in a piece of text leave; None if they leave several, or none.
-
-    A process takes part in the collectives of its groups only, so it is in all of them; and those that all ranks of a
-    group do alike say at which place of its group it is. Lists of ranks that are cut short tell nothing.
-    """
-    if b'"Process Group Ranks"' not in text:
-        return None
-    common: set[int] | None = None
-    own: set[int] = set()
-    for found in islice(_GROUP.finditer(text), _COLLECTIVES_AT_MOST):
-        begin = max(text.rfind(b"{", max(found.start() - _ARGUMENTS_AT_MOST, 0), found.start()), 0)
-        end = text.find(b"}", found.end(), found.end() + _ARGUMENTS_AT_MOST)
-        arguments = text[begin : end if end >= 0 else found.end()]
-        group = [int(number) for number in re.findall(rb"\d{1,9}", found[1])]
-        size = _GROUP_SIZE.search(arguments)
-        if size and int(size[1]) != len(group):
-            continue
-        common = set(group) if common is None else common & set(group)
-        name, place = _COLLECTIVE.search(arguments), _OWN.search(arguments)
-        if name and place and _OWN_RANK_IN.search(name[1]) and int(place[1]) < len(group):
-            own.add(group[int(place[1])])
-    candidates = own if len(own) == 1 else common or set()
-    if common is not None and len(own) == 1 and not own <= common:  # they contradict each other
-        return None
-    rank = candidates.pop() if len(candidates) == 1 else None
-    return rank if rank is None or rank <= HIGHEST else None

@@ -1,7 +1,7 @@
 """Reads Kineto's trace files: JSON in the Chrome trace format as `torch.profiler` writes it, of every era and vendor.
 
-The document around the events is read by `document`, the events by `elements`, what is broken by `repair`. Ignores
-nothing: whatever is in the file can be had back from the Trace.
+The document around the events is read by `document`, the events by `events`, what is broken by `repair`. Nothing in the
+file is ignored: all of it can be had back from the Trace.
 """
 
 from __future__ import annotations
@@ -14,20 +14,24 @@ from kinetoscope.errors import BrokenTraceError, LimitError, NotATraceError
 from kinetoscope.model.trace.source import DEFAULT_MAX_SIZE, Source
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers.files.stream import Blocks, Text, cache_for, is_url
-from kinetoscope.readers.json import sniff
+from kinetoscope.readers.json import probe, sniff
 from kinetoscope.readers.json.assembly import assemble
 from kinetoscope.readers.json.columns import SIZES, Columns, Sizes, Tokenizer
 from kinetoscope.readers.json.document import Document, next_events, open_document
 from kinetoscope.readers.json.events import Elements, read_elements
 from kinetoscope.readers.json.symptoms import findings
 from kinetoscope.readers.json.window import Window
+from kinetoscope.readers.reader import Reader
 
-NAME = "kineto"
+NAME: Final = "kineto"
 
-MANY: Final = 1 << 22
+SIDECAR: Final = ".meta.json"
+"""Ending of the file of facts about a run that our recorder writes beside a trace."""
+
+UNSUSPICIOUS_EVENTS: Final = 1 << 22
 """Events up to which it does not matter how short they are."""
 
-SHORTEST: Final = 32
+SHORTEST_EVENT_BYTES: Final = 32
 """Bytes of text of an event, on average, below which they are made up: one with a name and times has more."""
 
 HINT = 'a trace is what torch.profiler writes: prof.export_chrome_trace("trace.json"), or tensorboard_trace_handler'
@@ -88,7 +92,11 @@ def read(source: Source, text: Text, *, sizes: Sizes = SIZES) -> Trace:
 
 def _refuse_short_events(source: Source, text: Text, rows: int) -> None:
     """Raise where events are so many and so short that they can only be made to fill the memory."""
-    if rows > MANY and text.length < SHORTEST * rows and source.options.max_size == DEFAULT_MAX_SIZE:
+    if (
+        rows > UNSUSPICIOUS_EVENTS
+        and text.length < SHORTEST_EVENT_BYTES * rows
+        and source.options.max_size == DEFAULT_MAX_SIZE
+    ):
         raise LimitError(
             f"{source.url}: {rows:,} events in {text.length:,} bytes of text, as no trace has; if that is no accident, "
             "set a limit of your own with --max-size"
@@ -109,3 +117,12 @@ def _not_a_trace(source: Source, document: Document) -> str:
     keys = ", ".join(key for key, _ in document.members[:5])
     found = f"JSON without traceEvents (it has {keys})" if keys else "no JSON object with traceEvents"
     return f"{source.url}: not a Kineto trace: {found}; {HINT}"
+
+
+READER: Final = Reader(
+    NAME,
+    probe.probe,
+    load,
+    suffixes=(".json", ".json.gz", ".json.zst"),
+    excluded=(SIDECAR, ".perfetto.json", ".perfetto.json.gz"),  # `convert --to perfetto` writes the trace once more
+)

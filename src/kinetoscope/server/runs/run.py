@@ -18,7 +18,8 @@ from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.reading import load, read
+from kinetoscope.readers.registry import load
+from kinetoscope.reading import read
 from kinetoscope.server.errors import MissingError
 from kinetoscope.server.runs.progress import Progress
 from kinetoscope.server.runs.scan_runs import RunFiles
@@ -144,8 +145,8 @@ class Run:
             self.error = error
 
     def _opened(self) -> Job:
-        found = [file.found for file in self.files.files]
-        job = read(self.files.path, files=found, progress=self.progress.more, **self._reading.keywords())
+        candidates = [file.candidate for file in self.files.files]
+        job = read(self.files.path, files=candidates, progress=self.progress.more, **self._reading.keywords())
         if isinstance(job.engine, Threads):
             jobs = self._reading.jobs or os.cpu_count() or 1
             job = dataclasses.replace(job, engine=_Remembering(self, self._traces, jobs))

@@ -17,9 +17,10 @@ from typing import Final
 from kinetoscope.errors import KinetoscopeError, NotFoundError
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.readers.job import ranks
-from kinetoscope.readers.job.discovery import Found, find
-from kinetoscope.readers.job.fingerprint import stamp
-from kinetoscope.readers.job.probe import look_into
+from kinetoscope.readers.job.discovery import find
+from kinetoscope.readers.job.probe import probed
+from kinetoscope.readers.reader import Candidate
+from kinetoscope.readers.registry import stamp
 
 _RANK_FOLDER: Final = re.compile(r"(?:rank|worker|node|host)[-_=]?\d{1,9}", re.IGNORECASE)
 _PROCESS_FILE: Final = re.compile(r".*_\d+\.\d{10,19}(?:\.pt)?(?:\.trace)?\.json(?:\.\w+)?")
@@ -36,7 +37,7 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 class File:
     """A file of a run: where, its size, what changes when it does, seconds since 1970 of that (0: not known)."""
 
-    found: Found
+    candidate: Candidate
     size: int
     stamp: str
     modified: float
@@ -61,7 +62,7 @@ class RunFiles:
     @property
     def stamp(self) -> str:
         """Changes when a file does, comes or goes."""
-        text = "\n".join(f"{file.found.url} {file.stamp}" for file in self.files)
+        text = "\n".join(f"{file.candidate.url} {file.stamp}" for file in self.files)
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
     @property
@@ -89,14 +90,14 @@ class Finder:
 
     def look(self) -> tuple[list[RunFiles], list[str]]:
         """The runs that are there now, and what is wrong with a path, one line each."""
-        found: dict[str, Found] = {}
+        candidates: dict[str, Candidate] = {}
         wrong = []
         for path in self._paths:
             try:
-                found |= {file.url: file for file in find(path)}
+                candidates |= {file.url: file for file in find(path)}
             except KinetoscopeError as error:
                 wrong.append(str(error))
-        runs = [(path, self._files(files)) for path, files in self._runs(found.values())]
+        runs = [(path, self._files(files)) for path, files in self._runs(candidates.values())]
         names, used = _names([path for path, _ in runs]), set[str]()
         return [
             RunFiles(self._identity(files, path, used), name, path, files)
@@ -106,21 +107,21 @@ class Finder:
 
     def _identity(self, files: Sequence[File], path: str, used: set[str]) -> str:
         """The id that one of these files had before, whatever the folder is called for now; else a new one."""
-        urls = [file.found.url for file in files]
+        urls = [file.candidate.url for file in files]
         before = (self._ids[url] for url in urls if url in self._ids)
         identity = next((each for each in before if each not in used), "") or _identity(path, urls[0])
         used.add(identity)
         self._ids |= dict.fromkeys(urls, identity)
         return identity
 
-    def _files(self, files: Iterable[Found]) -> tuple[File, ...]:
+    def _files(self, files: Iterable[Candidate]) -> tuple[File, ...]:
         return tuple(file for each in files if (file := _file(each)))
 
-    def _runs(self, files: Iterable[Found]) -> list[tuple[str, list[Found]]]:
-        folders: defaultdict[str, list[Found]] = defaultdict(list)
+    def _runs(self, files: Iterable[Candidate]) -> list[tuple[str, list[Candidate]]]:
+        folders: defaultdict[str, list[Candidate]] = defaultdict(list)
         for file in files:
             folders[_home(file.url)].append(file)
-        runs: list[tuple[str, list[Found]]] = []
+        runs: list[tuple[str, list[Candidate]]] = []
         for folder, inside in folders.items():
             groups = self._groups(inside)
             for name, members in groups.items():
@@ -131,10 +132,10 @@ class Finder:
         """Folders of files that were named themselves: the run has the name of the file."""
         return {os.path.dirname(path) for path in self._paths if not is_url(path) and not os.path.isdir(path)}
 
-    def _groups(self, files: Sequence[Found]) -> dict[str, list[Found]]:
+    def _groups(self, files: Sequence[Candidate]) -> dict[str, list[Candidate]]:
         """The files of a folder by the path of their run."""
-        groups: defaultdict[str, list[Found]] = defaultdict(list)
-        others: list[Found] = []
+        groups: defaultdict[str, list[Candidate]] = defaultdict(list)
+        others: list[Candidate] = []
         for file in files:
             home, name = _home(file.url), file.url.rstrip("/").rpartition("/")[2]
             if _PROCESS_FILE.fullmatch(name):
@@ -151,29 +152,27 @@ class Finder:
                 groups[file.url].append(file)
         return groups
 
-    def _told(self, files: Sequence[Found]) -> list[int | None]:
+    def _told(self, files: Sequence[Candidate]) -> list[int | None]:
         """The rank that each file tells of itself."""
         keys = [(file.url, f"{file.size} {file.version}") for file in files]
         new = [file for file, key in zip(files, keys, strict=True) if key not in self._ranks]
         if new:
             # Two at least: of one alone it would be an error that it cannot be read.
-            for look in look_into([*new, *new[:1]])[: len(new)]:
-                file = next(each for each in new if each.url == look.file)
-                self._ranks[file.url, f"{file.size} {file.version}"] = look.rank
+            for file in probed([*new, *new[:1]])[: len(new)]:
+                self._ranks[file.url, f"{file.size} {file.version}"] = file.rank
         return [self._ranks[key] for key in keys]
 
 
-def _file(found: Found) -> File | None:
+def _file(candidate: Candidate) -> File | None:
     """With size and time; None if it is gone by now."""
-    if is_url(found.url):
-        return File(found, found.size or 0, f"{found.version} {found.size}", 0.0)
+    if is_url(candidate.url):
+        return File(candidate, candidate.size or 0, f"{candidate.version} {candidate.size}", 0.0)
     try:
-        said = stamp(found.url)
-        facts = os.stat(found.url)
-    except (NotFoundError, OSError):
+        text = stamp(candidate)
+    except NotFoundError:
         return None
-    size, _, time = said.partition(" ")
-    return File(found, int(size) if found.parquet else facts.st_size, said, int(time) / 1e9)
+    size, _, time = text.partition(" ")
+    return File(candidate, int(size), text, int(time) / 1e9)
 
 
 def _folder(url: str) -> str:

@@ -1,0 +1,92 @@
+"""What a file format is to the rest of the program: one object; the registry of them is `readers.registry`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.readers.files.cache import Cache
+
+MAX_RANK: Final = 1 << 22
+"""A file that claims a higher rank, or a larger job, is not believed."""
+
+RankBasis = Literal["", "text", "collectives", "name"]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A trace, or a file that may be one, and what its name, its ends and its store tell.
+
+    Attributes:
+        url: the file; the folder of a trace that is one.
+        reader: name of the reader in READERS.
+        size: bytes as stored; None where they are not known.
+        version: changes when the content does; "" where nothing tells, and for local files.
+        rank: the rank that it holds; None if nothing tells.
+        world: ranks of the job; 0 if it does not say.
+        basis: what tells the rank: its text (`distributedInfo`), its collectives, or its name.
+        other_format: what it is instead of a trace; "" if it may be one.
+        digest: the same for a file and its copies, compressed or not; "" where it was not probed.
+        fully_probed: nothing that could tell the rank was left unread.
+        compressed: whether it is.
+    """
+
+    url: str
+    reader: str = "kineto"
+    size: int | None = None
+    version: str = ""
+    rank: int | None = None
+    world: int = 0
+    basis: RankBasis = ""
+    other_format: str = ""
+    digest: str = ""
+    fully_probed: bool = True
+    compressed: bool = False
+
+
+class Probe(Protocol):
+    """Fills in what the content of a candidate tells."""
+
+    def __call__(self, candidate: Candidate, cache: Cache | None, budget: int = 0) -> Candidate:
+        """The candidate with its facts.
+
+        Args:
+            candidate: the file or folder.
+            cache: copies of remote files.
+            budget: 0 for a quick probe; else the bytes as stored that a thorough one may read.
+
+        Raises:
+            NotFoundError, BrokenTraceError, LimitError: it cannot be read.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A file format.
+
+    Attributes:
+        name: what sources call it.
+        probe: tells rank and world without reading the trace.
+        load: the trace of a source; its keyword `progress` is told how many more bytes have been read.
+        suffixes: endings of the names of its files.
+        excluded: endings among these that are not traces.
+        marker: path of the file, below a folder, that makes the folder a trace; "" for a format of single files.
+    """
+
+    name: str
+    probe: Probe
+    load: Callable[..., Trace]
+    suffixes: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    marker: str = ""
+
+    def trace_at(self, file: str) -> str:
+        """The trace that a file in a folder is, or belongs to; "" for none. Hidden files are other programs'."""
+        if self.marker:
+            return file.removesuffix(f"/{self.marker}") if file.endswith(f"/{self.marker}") else ""
+        name = file.rpartition("/")[2]
+        is_trace = name.endswith(self.suffixes) and not name.endswith(self.excluded) and not name.startswith(".")
+        return file if is_trace else ""

@@ -1,0 +1,49 @@
+"""The file formats: one line each."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from kinetoscope.errors import NotFoundError
+from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.readers import parquet
+from kinetoscope.readers.files import remote
+from kinetoscope.readers.files.stream import Progress, is_url
+from kinetoscope.readers.json import kineto
+from kinetoscope.readers.reader import Candidate, Reader
+
+READERS: Final[dict[str, Reader]] = {
+    kineto.READER.name: kineto.READER,
+    parquet.READER.name: parquet.READER,
+}
+"""Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
+
+
+def load(source: Source, *, progress: Progress | None = None) -> Trace:
+    """The trace of a source, by the reader that it names."""
+    return READERS[source.reader].load(source, progress=progress)
+
+
+def stamp(trace: Source | Candidate) -> str:
+    """A text that changes when the trace does: size and time of change; "" where a store tells nothing.
+
+    Of a trace that is a folder it is that of the file that was written last.
+
+    Raises:
+        NotFoundError: it is not there, or cannot be looked at.
+    """
+    marker = READERS[trace.reader].marker
+    file = f"{trace.url.rstrip('/')}/{marker}" if marker else trace.url
+    if is_url(file):
+        place = remote.place(file)
+        with remote.blamed(trace.url):
+            return remote.facts_of(place.system.info(place.path)).version
+    try:
+        facts = os.stat(file)
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{trace.url}: no such file") from error
+    except OSError as error:
+        raise NotFoundError(f"{trace.url}: cannot be read: {error.strerror or error}") from error
+    return f"{facts.st_size} {facts.st_mtime_ns}"
