@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from kinetoscope.errors import UsageError
-from kinetoscope.schema import Result
-from kinetoscope.views.rows import arranged
+from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.views.rows import Arrangement, arranged, order
 from tests.views.results import kernels
 
 TABLE = kernels(
@@ -33,11 +34,11 @@ def names(result: Result) -> str:
     ],
 )
 def test_where(where: str, kept: str) -> None:
-    assert names(arranged(TABLE, where=where)) == kept
+    assert names(arranged(TABLE, Arrangement(where))) == kept
 
 
 @pytest.mark.parametrize(
-    ("sort", "order"),
+    ("sort", "expected"),
     [
         ("total", "bcda"),
         ("total:asc", "acdb"),
@@ -48,13 +49,53 @@ def test_where(where: str, kept: str) -> None:
         ("name:desc", "dcba"),
     ],
 )
-def test_sort_is_descending_stable_and_puts_missing_last(sort: str, order: str) -> None:
-    assert names(arranged(TABLE, sort=sort)) == order
+def test_sort_is_descending_stable_and_puts_missing_last(sort: str, expected: str) -> None:
+    assert names(arranged(TABLE, Arrangement(sort=order(sort)))) == expected
 
 
 def test_where_then_sort_then_limit() -> None:
-    assert names(arranged(TABLE, where="calls > 4", sort="total", limit=2)) == "bd"
-    assert names(arranged(TABLE, limit=0)) == "abcd"
+    assert names(arranged(TABLE, Arrangement("calls > 4", sort=order("total"), limit=2))) == "bd"
+    assert names(arranged(TABLE, Arrangement(limit=0))) == "abcd"
+
+
+@pytest.mark.parametrize(
+    ("filters", "kept"),
+    [
+        (("calls", "ge", "5"), "abd"),
+        (("share", "lt", "0.15"), "a"),
+        (("kind", "eq", "memory"), "bd"),
+        (("kind", "contains", "MEM"), "bd"),
+        (("kind", "null", ""), "c"),
+        (("share", "some", ""), "acd"),
+    ],
+)
+def test_filters(filters: tuple[str, str, str], kept: str) -> None:
+    assert names(arranged(TABLE, Arrangement(filters=(filters,)))) == kept
+
+
+@pytest.mark.parametrize(
+    ("filters", "message"),
+    [
+        (("calls", "contains", "1"), "is no text"),
+        (("calls", "eq", "many"), "cannot be compared with 'many'"),
+        (("cals", "eq", "1"), "(did you mean 'calls'?)"),
+    ],
+)
+def test_filters_that_cannot_be(filters: tuple[str, str, str], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        arranged(TABLE, Arrangement(filters=(filters,)))
+    assert message in str(caught.value)
+
+
+def test_search_looks_into_texts_lists_and_truth_values_as_they_are_shown() -> None:
+    assert names(arranged(TABLE, Arrangement(search=" MEMO"))) == "bd"
+    assert names(arranged(TABLE, Arrangement(search="30"))) == ""
+    schema = Schema(Column("sizes", pl.List(pl.Int64), "Some."), Column("is_it", pl.Boolean, "Whether."))
+    frame = pl.DataFrame(
+        {"sizes": [[1, 23], [], None], "is_it": [True, False, None]}, schema_overrides={"sizes": pl.List(pl.Int64)}
+    )
+    for text, kept in (("1, 23", [True]), ("NO", [False]), ("nothing", [])):
+        assert arranged(Result(frame, schema), Arrangement(search=text)).frame["is_it"].to_list() == kept
 
 
 @pytest.mark.parametrize(
@@ -72,6 +113,6 @@ def test_where_then_sort_then_limit() -> None:
 )
 def test_what_cannot_be_is_said_in_one_line(options: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        arranged(TABLE, **options)  # type: ignore[arg-type]
+        arranged(TABLE, Arrangement(options.get("where", ""), sort=order(options.get("sort", ""))))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)

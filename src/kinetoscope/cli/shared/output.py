@@ -17,7 +17,7 @@ from kinetoscope.readers.files.stream import is_url
 from kinetoscope.schema import Result
 from kinetoscope.views.exports import files
 from kinetoscope.views.exports.target import written
-from kinetoscope.views.rows import arranged
+from kinetoscope.views.rows import Arrangement, arranged, order
 from kinetoscope.views.terminal import screen
 from kinetoscope.views.terminal.lines import Line, without_colour, write
 from kinetoscope.views.text import printable
@@ -35,12 +35,12 @@ def deliver(result: Result, args: argparse.Namespace, *, title: str = "") -> Non
     """
     form = form_of(args)
     if form == "table":
-        result = arranged(result, where=args.where, sort=args.sort)
+        result = arranged(result, Arrangement(args.where, sort=order(args.sort)))
         write_lines(screen.lines(result, width=width_of(args.output), limit=args.limit, title=title), args.output)
         return
     if form == "parquet" and not args.output and sys.stdout.isatty():
         raise UsageError("Parquet is no text for a terminal: name a file with -o, or pipe it on")
-    result = arranged(result, where=args.where, sort=args.sort, limit=args.limit or 0)
+    result = arranged(result, Arrangement(args.where, sort=order(args.sort), limit=args.limit or 0))
     _write_bytes(files.to_bytes(result, form), args.output)
     if form not in _WITH_NOTES:
         sys.stdout.flush()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.schema import Result
-from kinetoscope.views.rows import arranged
+from kinetoscope.views.exports.plain import plain
+from kinetoscope.views.rows import Arrangement, arranged, order
 from kinetoscope.views.text import middle, printable
 
 ROWS: Final = 30
@@ -36,13 +36,13 @@ _MOST_NOTES: Final = 12
 def table(result: Result, given: Mapping[str, Any], rows: str = "rows") -> dict[str, Any]:
     """The rows that are asked for, and what is left out."""
     if given.get("sort"):
-        result = arranged(result, sort=given["sort"])
+        result = arranged(result, Arrangement(sort=order(given["sort"])))
     offset, limit = given.get("offset", 0), given.get("limit", ROWS)
     frame = result.frame.slice(offset, limit)
     total = result.frame.height
     answer: dict[str, Any] = {
         "columns": [f"{column.name} ({column.unit})" if column.unit else column.name for column in result.schema],
-        rows: [[_plain(value) for value in row] for row in frame.iter_rows()],
+        rows: [[plain(value, _shortened) for value in row] for row in frame.iter_rows()],
         "rows_in_all": total,
     }
     if offset + frame.height < total or offset:
@@ -58,14 +58,14 @@ def notes(of: Sequence[str]) -> dict[str, Any]:
     return {"notes": said} if said else {}
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON has it: whole numbers exact, others to six digits, texts short and printable."""
+def _shortened(value: Any) -> Any:
+    """Decimals with six digits, lists with 20 members, texts short and printable; whole numbers stay exact."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
+        return float(f"{value:.6g}")
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value[:20]] + (["…"] if len(value) > 20 else [])
+        return [*value[:20], "…"] if len(value) > 20 else value
     return clean(str(value), LONGEST)
 
 

@@ -8,10 +8,11 @@ shown as code. Numbers are exact, in the unit that is said.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 from kinetoscope.schema import Unit
+from kinetoscope.views.exports.plain import plain
 
 Width = Literal["full", "wide", "narrow"]
 """Of a block: the whole page; or a wide block and the narrow ones that follow it stand side by side."""
@@ -417,14 +418,14 @@ class Page:
 
 def to_plain(thing: Any) -> Any:
     """A page, or any part of one, as what JSON knows; a block has its class as `block`, in small letters."""
-    if isinstance(thing, (str, int, float, bool, type(None))):
+    return plain(thing, _members)
+
+
+def _members(thing: Any) -> Any:
+    if not is_dataclass(thing):
         return thing
-    if isinstance(thing, Mapping):
-        return {key: to_plain(value) for key, value in thing.items()}
-    if isinstance(thing, Sequence):
-        return [to_plain(value) for value in thing]
-    plain = {name: to_plain(getattr(thing, name)) for name in thing.__slots__}
-    return {"block": type(thing).__name__.lower(), **plain} if isinstance(thing, _BLOCKS) else plain
+    members = {each.name: getattr(thing, each.name) for each in fields(thing)}
+    return {"block": type(thing).__name__.lower(), **members} if isinstance(thing, _BLOCKS) else members
 
 
 _BLOCKS = (Parts, Columns, Bars, Facts, Findings, Elsewhere, Table, Rows, Chart, Icicle, Ribbon, Source, Controls, Note)

@@ -13,18 +13,15 @@ Folded stacks are lines `frame;frame;frame value`, as flamegraph.pl, inferno and
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
-import math
-import sys
-from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from kinetoscope.errors import UsageError
 from kinetoscope.schema import Result
+from kinetoscope.views.exports.plain import plain
 
 FORMATS = ("json", "csv", "parquet")
 
@@ -43,10 +40,10 @@ def to_bytes(result: Result, form: str) -> bytes:
 def to_json(result: Result) -> bytes:
     """The stable contract; the module's docstring says how it looks."""
     columns = ",\n".join("  " + _dumps(column) for column in _columns(result))
-    rows = ",\n".join("  " + _dumps([_plain(value) for value in row]) for row in result.frame.iter_rows())
+    rows = ",\n".join("  " + _dumps([plain(value) for value in row]) for row in result.frame.iter_rows())
     parts = [
         f'"analysis": {_dumps(result.analysis)}',
-        f'"params": {_dumps(_plain(result.params))}',
+        f'"params": {_dumps(plain(result.params))}',
         f'"columns": [\n{columns}\n ]',
         f'"rows": [\n{rows}\n ]' if rows else '"rows": []',
         f'"notes": {_dumps(list(result.notes))}',
@@ -58,7 +55,7 @@ def to_csv(result: Result) -> bytes:
     """Comma-separated values in UTF-8, lines ended by a newline alone."""
     nested = [name for name, dtype in result.frame.schema.items() if dtype.is_nested()]
     flat = result.frame.with_columns(
-        pl.col(name).map_elements(lambda value: _dumps(_plain(value)), return_dtype=pl.String) for name in nested
+        pl.col(name).map_elements(lambda value: _dumps(plain(value)), return_dtype=pl.String) for name in nested
     )
     safe = flat.with_columns(_guarded(name) for name, dtype in flat.schema.items() if dtype == pl.String)
     safe = safe.with_columns(pl.col(pl.Float64, pl.Float32).fill_nan(None))
@@ -75,7 +72,7 @@ def to_parquet(result: Result) -> bytes:
     """Parquet with what the columns mean in its metadata, under the keys that the JSON contract has."""
     metadata = {
         "analysis": result.analysis,
-        "params": _dumps(_plain(result.params)),
+        "params": _dumps(plain(result.params)),
         "columns": _dumps(_columns(result)),
         "notes": _dumps(list(result.notes)),
     }
@@ -108,21 +105,3 @@ def _columns(result: Result) -> list[dict[str, str]]:
 
 def _dumps(value: Any) -> str:
     return json.dumps(value, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    """`value` as JSON holds it: no NaN or infinity; of a dataclass the fields that differ from their defaults."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, range):  # it may have no end: as the command line writes it
-        return f"{value.start}-{value.stop - 1 if value.stop < sys.maxsize else ''}"
-    if isinstance(value, (list, tuple, set, frozenset, pl.Series)):
-        return [_plain(each) for each in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = ((field.name, getattr(value, field.name), field.default) for field in dataclasses.fields(value))
-        return {name: _plain(each) for name, each, default in fields if each != default}
-    return str(value)

@@ -1,0 +1,47 @@
+"""Values as JSON holds them: the one conversion for files, the web API, pages and the assistant.
+
+`plain(value)` is enough for a result or its parameters. A face that needs something else for some values says so in
+`prepare`, which sees each value before it is converted: integers beyond 2^53 as text, long texts cut, dataclasses
+with all their fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import polars as pl
+
+
+def unchanged(value: Any) -> Any:
+    """The `prepare` that changes nothing."""
+    return value
+
+
+def plain(value: Any, prepare: Callable[[Any], Any] = unchanged) -> Any:
+    """`value` of None, truth values, finite numbers, texts, lists and dictionaries alone.
+
+    NaN and infinities become None; a dataclass the fields that differ from their defaults; anything unknown its text.
+
+    Args:
+        value: anything.
+        prepare: what a value is replaced by before it is converted; asked for each member too.
+    """
+    value = prepare(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain(each, prepare) for key, each in value.items()}
+    if isinstance(value, range):  # of steps, as the command line writes it; it may have no end
+        return f"{value.start}-{value.stop - 1 if value.stop < sys.maxsize else ''}"
+    if isinstance(value, (list, tuple, set, frozenset, pl.Series)):
+        return [plain(each, prepare) for each in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = ((field.name, getattr(value, field.name), field.default) for field in dataclasses.fields(value))
+        return {name: plain(each, prepare) for name, each, default in fields if each != default}
+    return str(value)
