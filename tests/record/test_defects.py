@@ -1,10 +1,14 @@
-"""Each way in which torch.profiler ends a run or loses a trace: shown with torch alone, and then not with us."""
+"""Each way in which torch.profiler ends a run or loses a trace: shown with torch alone, and then not with us.
+
+A defect is in torch 2.13 to 2.15, unless its test names the version without it.
+"""
 
 from __future__ import annotations
 
 import json
 import resource
 import signal
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -13,8 +17,13 @@ from tests.record.jobs import document, names, parts, run, sidecar, traces
 
 pytestmark = pytest.mark.torch
 
-
 _LOOP = "    for _ in range(6): train(); prof.step()\nresult()\n"
+
+
+def since_214() -> bool:
+    """Whether torch is so new that an exception in a handler is only raised and a quote in a name is replaced."""
+    major, minor, *_ = version("torch").split(".")
+    return (int(major), int(minor)) >= (2, 14)
 
 
 # --- a handler that raises ----------------------------------------------------------------------------------------
@@ -30,7 +39,8 @@ def test_a_handler_that_raises_ends_the_process_of_torch_alone(tmp_path: Path) -
         f"{_RAISES}\nwith torch.profiler.profile(activities=CPU, {_CYCLES}, on_trace_ready=broken) as prof:\n{_LOOP}",
         tmp_path,
     )
-    assert plain.code == -signal.SIGSEGV
+    assert plain.code == (1 if since_214() else -signal.SIGSEGV)
+    assert "result" not in plain.out
 
 
 def test_a_handler_that_raises_is_told_in_a_line(tmp_path: Path) -> None:
@@ -101,20 +111,23 @@ def train(was=train):
 """
 
 
-def test_a_quote_in_a_name_makes_the_trace_of_torch_alone_invalid(tmp_path: Path) -> None:
+def test_a_quote_in_a_name_makes_the_trace_of_torch_alone_invalid_or_is_replaced(tmp_path: Path) -> None:
     run(
         f"{_QUOTES}\nwith torch.profiler.profile(activities=CPU) as prof:\n{_LOOP}\n"
         "prof.export_chrome_trace(DIR + '/x.pt.trace.json')",
         tmp_path,
     )
-    assert not _valid(tmp_path / "x.pt.trace.json")
+    trace = tmp_path / "x.pt.trace.json"
+    assert _valid(trace) == since_214()
+    assert ("say 'hi'" in trace.read_text()) == since_214()
 
 
-def test_a_quote_in_a_name_is_written_again(tmp_path: Path) -> None:
+def test_a_quote_in_a_name_loses_no_trace(tmp_path: Path) -> None:
     ours = run(f"{_QUOTES}\nwith profile(DIR) as prof:\n{_LOOP}", tmp_path)
     (trace,) = traces(tmp_path)
-    assert names(trace).count('say "hi"') == 3, ours.err
-    assert "Python" in sidecar(trace)["export"]
+    written_again = not since_214()
+    assert names(trace).count('say "hi"' if written_again else "say 'hi'") == 3, ours.err
+    assert ("Python" in sidecar(trace)["export"]) == written_again
     assert parts(tmp_path) == []
 
 
