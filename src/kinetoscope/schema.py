@@ -254,6 +254,8 @@ class Analysis:
     function: Callable[..., Result]
     schema: Schema
     chart: Chart | None = None
+    across_ranks: bool = False
+    """It compares ranks: faces ask all of them, whichever are selected."""
 
     def __post_init__(self) -> None:
         self.schema.analysis = self

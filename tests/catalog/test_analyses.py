@@ -38,8 +38,6 @@ SUMS = {
     "temporal_breakdown": (("computation", "exposed_communication", "exposed_memory", "idle"), "window"),
 }
 """Of which columns of an analysis another is the sum, exactly."""
-ACROSS = ("collectives", "kernel_spread", "process_groups", "rank_balance", "step_skew", "stragglers")
-"""Analyses that compare ranks: what they say of one depends on the others."""
 HEADINGS = ("Method.", "How to read it.", "Limits.")
 RATES = ("fraction", "bytes/s")
 """Units of floating-point columns; times and sizes are whole numbers."""
@@ -204,7 +202,7 @@ def test_ranks_are_joined_in_order(analysis: Analysis, folder: Path, pattern: st
     result = analysis(job)
     is_sound(result)
     found = result.frame["rank"].unique(maintain_order=True).to_list()
-    if analysis.name in ACROSS:
+    if analysis.across_ranks:
         assert set(found) <= set(ranks)
         return
     assert found in (list(ranks), [])

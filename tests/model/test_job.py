@@ -2,15 +2,19 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from kinetoscope import ALL, Job, Selection, Trace, read
+from kinetoscope.engines.threads import Threads
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.job import Partial, Task
-from kinetoscope.schema import Column, Schema
+from kinetoscope.readers.registry import load
+from kinetoscope.schema import Column, Result, Schema
 from tests import drawn
 
 COUNT = Schema(Column("rank", pl.Int64, "Rank."), Column("events", pl.Int64, "How many there are."))
@@ -105,6 +109,48 @@ def test_answers_are_folded(ranks: Callable[..., Job]) -> None:
 def test_if_no_rank_answers_nothing_is_folded(ranks: Callable[..., Job]) -> None:
     with pytest.raises(UsageError):
         ranks(2).reduce(odd, total, named, COUNT)
+
+
+# --- several questions
+
+
+def answers_alone(questions: dict[str, Callable[[Job], Result]], job: Job) -> dict[str, Result]:
+    return {name: question(job) for name, question in questions.items()}
+
+
+def test_several_questions_are_answered_as_each_is_alone(ranks: Callable[..., Job]) -> None:
+    questions: dict[str, Callable[[Job], Result]] = {
+        "map": lambda job: job.map(count, COUNT, note="said"),
+        "odd": lambda job: job.map(odd, COUNT),
+        "reduce": lambda job: job.reduce(odd, total, named, COUNT),
+        "both": lambda job: job.map(count, COUNT, note=str(job.reduce(count, total, named, COUNT).frame["events"][0])),
+        "first": lambda job: replace(job, sources=job.sources[:1]).map(count, COUNT),
+    }
+    job = ranks(5, 0, 1, 2, 3)
+    together, alone = job.ask(questions), answers_alone(questions, job)
+    assert list(together) == list(alone)
+    for name in questions:
+        assert together[name].frame.equals(alone[name].frame)
+        assert together[name].notes == alone[name].notes
+    assert together["both"].notes[0] == "11"
+
+
+def test_several_questions_read_each_trace_once(ranks: Callable[..., Job]) -> None:
+    read_bytes: list[int] = []
+    job = ranks(4, 5, 6)
+    engine = Threads(partial(load, progress=read_bytes.append), jobs=2, keep=0)
+    one = {"map": lambda job: job.map(count, COUNT)}
+    replace(job, engine=engine).ask({**one, "reduce": lambda job: job.reduce(count, total, named, COUNT)})
+    once = sum(read_bytes)
+    replace(job, engine=engine).ask(one)
+    assert sum(read_bytes) == 2 * once
+
+
+def test_a_wrong_question_among_several_is_an_error(ranks: Callable[..., Job]) -> None:
+    with pytest.raises(UsageError, match="nothing to ask of 2 events"):
+        ranks(2, 2).ask({"map": lambda job: job.map(count, COUNT), "odd": lambda job: job.map(odd, COUNT)})
+    with pytest.raises(InputError, match=r"rank0\.json: broken"):
+        ranks(0, 0).ask({"map": lambda job: job.map(count, COUNT)})
 
 
 # --- its traces

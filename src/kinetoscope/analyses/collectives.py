@@ -83,7 +83,7 @@ def collectives(
     return job.reduce(for_matching, join, _Finish(by), RESULT, select)
 
 
-ANALYSIS = Analysis("Collectives", collectives, RESULT, chart=Bars("kind", "duration"))
+ANALYSIS = Analysis("Collectives", collectives, RESULT, chart=Bars("kind", "duration"), across_ranks=True)
 
 
 class _Finish:

@@ -57,7 +57,11 @@ def kernel_spread(
 
 
 ANALYSIS = Analysis(
-    "Kernel spread", kernel_spread, RESULT, chart=Bars("rank", "mean", limit=128, low="min", high="max", of="name")
+    "Kernel spread",
+    kernel_spread,
+    RESULT,
+    chart=Bars("rank", "mean", limit=128, low="min", high="max", of="name"),
+    across_ranks=True,
 )
 
 _OF_RANK = RESULT.without("ranks", "ratio")

@@ -62,7 +62,9 @@ def process_groups(job: Job, *, select: Selection = ALL) -> Result:
     return job.reduce(_of_trace, join, _finish, RESULT, select)
 
 
-ANALYSIS = Analysis("Process groups", process_groups, RESULT, chart=Bars("process_group", "duration"))
+ANALYSIS = Analysis(
+    "Process groups", process_groups, RESULT, chart=Bars("process_group", "duration"), across_ranks=True
+)
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:

@@ -63,7 +63,7 @@ def rank_balance(job: Job, *, select: Selection = ALL) -> Result:
     return job.reduce(_of_trace, join, _finished, RESULT, select)
 
 
-ANALYSIS = Analysis("Rank balance", rank_balance, RESULT, chart=StackedBars("rank", PARTS))
+ANALYSIS = Analysis("Rank balance", rank_balance, RESULT, chart=StackedBars("rank", PARTS), across_ranks=True)
 
 _MARK = "step_"
 """Before the names of a step's own numbers: collectives have some of the same name."""

@@ -45,7 +45,7 @@ def step_skew(job: Job, *, select: Selection = ALL) -> Result:
     return job.reduce(_of_trace, join, _finished, RESULT, select)
 
 
-ANALYSIS = Analysis("Step skew", step_skew, RESULT, chart=Bars("rank", "skew"))
+ANALYSIS = Analysis("Step skew", step_skew, RESULT, chart=Bars("rank", "skew"), across_ranks=True)
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:

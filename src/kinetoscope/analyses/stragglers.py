@@ -113,7 +113,7 @@ def stragglers(
     return job.reduce(_of_trace, _both, partial(_finished, by=by), RESULT, select)
 
 
-ANALYSIS = Analysis("Stragglers", stragglers, RESULT, chart=Bars("rank", "lost"))
+ANALYSIS = Analysis("Stragglers", stragglers, RESULT, chart=Bars("rank", "lost"), across_ranks=True)
 
 _SHARE: Final = 0.01
 """Of a step: what a straggler costs each of the others at least."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kinetoscope.cli.shared.open_job import chosen, opened, stored
 from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, add_selection
@@ -35,9 +36,7 @@ def run(arguments: list[str]) -> int:
         from kinetoscope.model.steps.selection import settled
         from kinetoscope.pages.parts.digest import digest
 
-        small = _text_bytes(job) <= _LARGEST
-        answers = _all_of if small else _one_by_one
-        results, advice = answers(job, meter, settled(chosen(args)), args.jobs)
+        results, advice = _answers(job, meter, settled(chosen(args)), args.jobs)
         found = digest(common_name(args.path), results, advice)
     from kinetoscope.cli.screens.summary import lines
     from kinetoscope.cli.shared.output import width, write_lines
@@ -46,32 +45,24 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-# (results by name, and what to change)
-Answers = tuple[dict[str, "Result"], "Advice | None"]
-
-
-def _all_of(job: Job, meter: Meter, select: Selection, jobs: int | None) -> Answers:
-    """All questions, with the traces of all ranks in memory; what is told of several ranks is told of all together."""
-    from kinetoscope.advisor.advice import advise
+def _answers(job: Job, meter: Meter, select: Selection, jobs: int | None) -> tuple[dict[str, Result], Advice | None]:
+    """Results by name, and what to change; of large traces without that and without what compares ranks."""
     from kinetoscope.analyses import named
-    from kinetoscope.engines.threads import Threads
     from kinetoscope.pages.parts.digest import ACROSS, ASKED
+
+    def ask(job: Job, asked: Mapping[str, Mapping[str, Any]]) -> dict[str, Result]:
+        return job.ask({name: partial(named(name), select=select, **params) for name, params in asked.items()})
+
+    if _text_bytes(job) > _LARGEST:
+        return ask(job, ASKED), None
+    from kinetoscope.advisor.advice import advise
+    from kinetoscope.engines.threads import Threads
     from kinetoscope.readers.registry import load
 
     if isinstance(job.engine, Threads):
         kept = Threads(partial(load, progress=meter), jobs=jobs or len(job), keep=len(job))
         job = replace(job, engine=kept)
-    asked = ASKED | (ACROSS if len(job.ranks) > 1 else {})
-    results = {name: named(name)(job, select=select, **params) for name, params in asked.items()}
-    return results, advise(job, select=select)
-
-
-def _one_by_one(job: Job, meter: Meter, select: Selection, jobs: int | None) -> Answers:
-    """What can be asked with the traces of a few ranks in memory at a time."""
-    from kinetoscope.cli.shared.asking import ask
-    from kinetoscope.pages.parts.digest import ASKED
-
-    return ask(job, ASKED, meter, jobs=jobs, select=select), None
+    return ask(job, ASKED | (ACROSS if len(job.ranks) > 1 else {})), advise(job, select=select)
 
 
 def _text_bytes(job: Job) -> int:

@@ -58,4 +58,4 @@ class Tree:
     def _joined(self, one: Partial | None, other: Partial | None) -> Partial | None:
         if one is None or other is None:
             return one or other
-        return Partial(self._combine(one.frame, other.frame), tuple(dict.fromkeys((*one.notes, *other.notes))))
+        return one.folded(other, self._combine)

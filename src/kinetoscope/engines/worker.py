@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from kinetoscope.engines.fold_tree import Tree
 from kinetoscope.engines.trace_cache import Kept
-from kinetoscope.errors import KinetoscopeError, NotFoundError, UsageError
+from kinetoscope.errors import KinetoscopeError, NotFoundError
 from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
@@ -62,7 +62,7 @@ def ask(trace: Callable[[], Trace], task: Task) -> Partial | Failure:
     try:
         return task(trace())
     except KinetoscopeError as error:
-        return Failure(str(error), usage=isinstance(error, UsageError))
+        return Failure.of(error)
 
 
 def packed(files: Files, task: Task, combine: Combine | None, cloudpickle: Any) -> bytes:

@@ -6,12 +6,12 @@ A Job is handed its reader and its engine; it knows how to ask, not how to read 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol, TypeVar
 
 import polars as pl
 
-from kinetoscope.errors import InputError, UsageError
+from kinetoscope.errors import InputError, KinetoscopeError, UsageError
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.derived import derived
@@ -25,18 +25,29 @@ RANK = "rank"
 
 CYCLE: Final = Column("cycle", pl.Int64, "Cycle of the profiler's schedule, from 0, in order of time.")
 
-_REASONS: Final = 5
-"""Of ranks that cannot be read so many reasons are told."""
+_MAX_REASONS: Final = 5
+"""Reasons that notes give for ranks that are left out."""
 
-_BEYOND: Final = 1 << 62
+_INTEGER_LIMIT: Final = 1 << 62
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What a per-rank function answers: its rows, and what they leave out."""
+    """The answer of one rank, or of several whose answers were folded.
+
+    Attributes:
+        frame: its rows.
+        notes: what they leave out.
+    """
 
     frame: pl.DataFrame
     notes: tuple[str, ...] = ()
+
+    def folded(self, other: Partial, combine: Combine) -> Partial:
+        """Both answers in one; notes that both have once."""
+        return Partial(combine(self.frame, other.frame), tuple(dict.fromkeys((*self.notes, *other.notes))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,11 @@ class Failure:
 
     message: str
     usage: bool = False
+
+    @classmethod
+    def of(cls, error: KinetoscopeError) -> Failure:
+        """The failure that an error makes."""
+        return cls(str(error), usage=isinstance(error, UsageError))
 
 
 @derived
@@ -73,10 +89,10 @@ class Task:
     params: Mapping[str, Any]
 
     def __call__(self, trace: Trace) -> Partial:
-        """Ask it; that the file is damaged is the first that is said about the answer."""
-        found = self.of_trace(trace, self.select, **self.params)
+        """The answer; the first of its notes names damage of the file."""
+        answer = self.of_trace(trace, self.select, **self.params)
         damage = damage_of(trace)
-        return Partial(found.frame, (damage, *found.notes)) if damage else found
+        return replace(answer, notes=(damage, *answer.notes)) if damage else answer
 
 
 class Engine(Protocol):
@@ -207,6 +223,34 @@ class Job:
         said = dict.fromkeys([*self.notes, *sorted(notes), *finished.notes])
         return Result(schema.conform(finished.frame), schema, (*said, *_failed(failures)))
 
+    def ask(self, questions: Mapping[str, Callable[[Job], T]]) -> dict[str, T]:
+        """The answers to several questions, with each trace read once for all of them.
+
+        A question is a function of the job, such as an analysis; it may ask ranks one by one (`map`) or fold their
+        answers (`reduce`), and has the notes and errors that it has alone. It runs twice: it stops at what it asks of
+        the ranks, and runs anew when all ranks have answered that, so what it does before should be cheap.
+
+        Raises:
+            InputError: no rank could be read.
+            UsageError: every rank finds fault with one of the questions.
+        """
+        rounds = {name: _Rehearsal(self.engine, self.sources) for name in questions}
+        results: dict[str, T] = {}
+        while True:
+            for name in questions.keys() - results.keys():
+                try:
+                    results[name] = questions[name](replace(self, engine=rounds[name]))
+                except _UnansweredError:
+                    continue
+            waiting = [rounds[name] for name in questions if name not in results]
+            if not waiting:
+                return {name: results[name] for name in questions}
+            tasks = tuple(each.asked[-1] for each in waiting)
+            folded, failures = self.engine.reduce(self.sources, Task(_all_of, ALL, {"tasks": tasks}), _together)
+            answers = folded.answers if isinstance(folded, _Answers) else (_Answer(),) * len(tasks)
+            for each, answer in zip(waiting, answers, strict=True):
+                each.answers.append(answer.with_failures(failures))
+
     def _require(self, failures: Mapping[Source, Failure], answers: int) -> None:
         if failures and not answers:
             unread = [failure for failure in failures.values() if not failure.usage]
@@ -218,8 +262,8 @@ class Job:
 def _fit(params: Mapping[str, Any]) -> None:
     """Whole numbers are computed with in 64 bits."""
     for name, value in params.items():
-        if isinstance(value, int) and not -_BEYOND < value < _BEYOND:
-            raise UsageError(f"{name} is {value}; the greatest number that it can be is {_BEYOND - 1}")
+        if isinstance(value, int) and not -_INTEGER_LIMIT < value < _INTEGER_LIMIT:
+            raise UsageError(f"{name} is {value}; the greatest number that it can be is {_INTEGER_LIMIT - 1}")
 
 
 def _with_cycle(schema: Schema) -> Schema:
@@ -236,9 +280,9 @@ def _failed(failures: Mapping[Source, Failure]) -> Iterator[str]:
     for source, failure in failures.items():
         ranks.setdefault(failure.message, []).append(source.rank)
     reasons = list(ranks.items())
-    for message, of in reasons[:_REASONS]:
+    for message, of in reasons[:_MAX_REASONS]:
         yield f"{_ranks(of)} {'is' if len(set(of)) == 1 else 'are'} left out: {message}."
-    others = [rank for _, of in reasons[_REASONS:] for rank in of]
+    others = [rank for _, of in reasons[_MAX_REASONS:] for rank in of]
     if others:
         yield f"{_ranks(others)} {'is' if len(set(others)) == 1 else 'are'} left out for other reasons."
 
@@ -257,3 +301,112 @@ def _gathered(said: Mapping[Source, Sequence[str]]) -> Iterator[str]:
     for note, of in ranks.items():
         about = set(of)
         yield note if about == everywhere else f"{_ranks(of)}: {note}"
+
+
+# --- several questions, one read
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The answer to one task: of each rank and cycle, or folded, with the ranks that failed.
+
+    Attributes:
+        combine: what folds it; None if it stays that of each rank.
+        of_rank: answers that are not folded, and failures, by rank and cycle.
+        fold: the folded answer, None where no rank has one.
+    """
+
+    combine: Combine | None = None
+    of_rank: Mapping[tuple[int, int], Partial | Failure] = field(default_factory=dict)
+    fold: Partial | None = None
+
+    def joined(self, other: _Answer) -> _Answer:
+        """The answer of the ranks of both."""
+        fold = self.fold or other.fold
+        if self.fold is not None and other.fold is not None and self.combine is not None:
+            fold = self.fold.folded(other.fold, self.combine)
+        return _Answer(self.combine, {**self.of_rank, **other.of_rank}, fold)
+
+    def with_failures(self, failures: Mapping[Source, Failure]) -> _Answer:
+        """The same with ranks that could not be read."""
+        unread = {(source.rank, source.cycle): failure for source, failure in failures.items()}
+        return replace(self, of_rank={**self.of_rank, **unread})
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers(Partial):
+    """The answers to several tasks, in their order."""
+
+    answers: tuple[_Answer, ...] = ()
+
+    def folded(self, other: Partial, combine: Combine) -> Partial:
+        """Both, task by task, each by what folds its own answers."""
+        del combine
+        assert isinstance(other, _Answers)
+        answers = tuple(one.joined(another) for one, another in zip(self.answers, other.answers, strict=True))
+        return _Answers(self.frame, answers=answers)
+
+
+def _together(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    """Stands for the `combine` of several tasks: `_Answers` know those of each."""
+    del other
+    return one
+
+
+def _all_of(trace: Trace, select: Selection, *, tasks: Sequence[tuple[Task, Combine | None]]) -> Partial:
+    """The answers of a rank to several tasks."""
+    del select
+    rank, answers = (trace.source.rank, trace.source.cycle), []
+    for task, combine in tasks:
+        try:
+            answer = task(trace)
+        except KinetoscopeError as error:
+            answers.append(_Answer(combine, {rank: Failure.of(error)}))
+        else:
+            answers.append(_Answer(fold=answer, combine=combine) if combine else _Answer(of_rank={rank: answer}))
+    return _Answers(pl.DataFrame(), answers=tuple(answers))
+
+
+class _UnansweredError(BaseException):
+    """A question asks the ranks what they have not been asked yet. Nothing that guards against errors may catch it."""
+
+
+class _Rehearsal:
+    """An engine for one of several questions: it gives the answers that are there, and notes what is asked beyond.
+
+    Attributes:
+        asked: the tasks, in the order in which the question asks them, and what folds the answers.
+        answers: those of the first tasks.
+    """
+
+    def __init__(self, engine: Engine, sources: Sequence[Source]) -> None:
+        self._engine, self._sources = engine, tuple(sources)
+        self._given = 0
+        self.asked: list[tuple[Task, Combine | None]] = []
+        self.answers: list[_Answer] = []
+
+    def trace(self, source: Source) -> Trace:
+        return self._engine.trace(source)
+
+    def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
+        if tuple(sources) != self._sources:
+            return self._engine.map(sources, task)
+        answer = self._answer(task, None)
+        return iter([(source, answer.of_rank[source.rank, source.cycle]) for source in sources])
+
+    def reduce(
+        self, sources: Sequence[Source], task: Task, combine: Combine
+    ) -> tuple[Partial | None, dict[Source, Failure]]:
+        if tuple(sources) != self._sources:
+            return self._engine.reduce(sources, task, combine)
+        answer = self._answer(task, combine)
+        of_source = ((source, answer.of_rank.get((source.rank, source.cycle))) for source in sources)
+        return answer.fold, {source: failure for source, failure in of_source if isinstance(failure, Failure)}
+
+    def _answer(self, task: Task, combine: Combine | None) -> _Answer:
+        if self._given < len(self.answers):
+            self._given += 1
+            return self.answers[self._given - 1]
+        self._given = 0  # the question runs anew from its beginning
+        self.asked.append((task, combine))
+        raise _UnansweredError

@@ -40,7 +40,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """Where a step goes."""
     del params
     questions = ASKED | (ACROSS if len(job.ranks) > 1 else {})
-    results = {name: named(name)(job, select=select, **asked) for name, asked in questions.items()}
+    results = job.ask({name: partial(named(name), select=select, **asked) for name, asked in questions.items()})
     found = digest(job.path, results)
     return Page(
         name="overview",

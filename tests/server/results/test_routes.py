@@ -13,14 +13,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from kinetoscope.analyses import GROUPS, NAMES, RECORDED, named
+from kinetoscope.analyses import ANALYSES, NAMES, RECORDED, named
 from kinetoscope.model.steps.selection import ALL, Selection, settled
 from kinetoscope.pages import PAGES
 from kinetoscope.pages import named as composer
 from kinetoscope.pages.parts.blocks import to_plain
 from kinetoscope.reading import read
 from kinetoscope.schema import Result
-from kinetoscope.server.results.metadata import ACROSS
 from kinetoscope.views.charts.chart import specification
 from kinetoscope.views.exports import files
 from tests.server.conftest import MLP, RANKS
@@ -111,7 +110,7 @@ def test_ranks_are_chosen(ranks: Client) -> None:
     for query, wanted in (({"rank": "1"}, {1}), ({"ranks": "0"}, {0}), ({"ranks": "0-1"}, {0, 1}), ({}, {0, 1})):
         rows = ranks.get(path + "operators", {**query, "limit": 10_000})["rows"]
         assert rows == [row for row in everywhere if row[0] in wanted]
-    for name in GROUPS[ACROSS]:  # about all ranks together, whichever the header names
+    for name in (each.name for each in ANALYSES if each.across_ranks):  # of all ranks, whichever the header names
         assert ranks.get(path + name, {"rank": "1"}) == ranks.get(path + name)
     assert ranks.refused(path + "operators", {"rank": "7"})[0] == 404
 

@@ -29,9 +29,6 @@ from kinetoscope.server.results.table import described
 from kinetoscope.server.runs.run import Run, state_of
 from kinetoscope.server.runs.workspace import Listed
 
-ACROSS = "Across ranks"
-"""The group of analyses that are about all ranks together."""
-
 
 @dataclass(frozen=True, slots=True)
 class Features:
@@ -152,14 +149,13 @@ def of_analyses() -> dict[str, Any]:
 @cache
 def _of_analyses() -> dict[str, Any]:
     groups = [{"title": title, "names": list(names)} for title, names in GROUPS.items()]
-    across = set(GROUPS.get(ACROSS, ()))
     return {
         "groups": groups,
-        "analyses": {name: _analysis(named(name), name in across) for names in GROUPS.values() for name in names},
+        "analyses": {name: _analysis(named(name)) for names in GROUPS.values() for name in names},
     }
 
 
-def _analysis(analysis: Analysis, across: bool) -> dict[str, Any]:
+def _analysis(analysis: Analysis) -> dict[str, Any]:
     return {
         "title": analysis.title,
         "question": analysis.question,
@@ -177,7 +173,7 @@ def _analysis(analysis: Analysis, across: bool) -> dict[str, Any]:
         ],
         "columns": [described(column, column.dtype) for column in analysis.schema],
         "chart": analysis.chart is not None,
-        "all_ranks": across,
+        "all_ranks": analysis.across_ranks,
     }
 
 

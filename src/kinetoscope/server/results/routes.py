@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 from starlette.responses import Response
 
-from kinetoscope.analyses import GROUPS, NAMES, RECORDED, named
+from kinetoscope.analyses import NAMES, RECORDED, named
 from kinetoscope.model.steps.selection import settled
 from kinetoscope.schema import Analysis, Result
 from kinetoscope.server.errors import MissingError
@@ -16,7 +16,6 @@ from kinetoscope.server.http.responses import JSON
 from kinetoscope.server.json_encoding import plain, rows_to_json, to_json
 from kinetoscope.server.query import parameters, part
 from kinetoscope.server.results import table as tables
-from kinetoscope.server.results.metadata import ACROSS
 from kinetoscope.server.runs.run import Run
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.views.charts.chart import specification
@@ -77,7 +76,7 @@ class Results:
             raise MissingError(f"there is no analysis {name[:60]!r}{nearest(name[:60], NAMES)}")
         analysis, which = named(name), part(asked.query)
         params = parameters(analysis, asked.query)
-        ranks = which.of(all_ranks=name in GROUPS.get(ACROSS, ()))
+        ranks = which.of(all_ranks=analysis.across_ranks)
         select = which.select if name in RECORDED else settled(which.select)
         key = (run.id, run.version, name, tuple(sorted(params.items())), ranks, which.cycle, select)
 
