@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -38,10 +39,7 @@ RESULT = Schema(
 
 _FACTS: Final = ("group", "group_name", "group_description", "group_size", "group_ranks")
 _NAMES: Final = ("process_group", "name", "description", "size", "ranks")
-"""What tells groups apart, as calls have it and as the table calls it."""
-
-_NO_CALL: Final = -1
-"""Row of what stands for a group that a rank is in, and is no call."""
+"""Columns that identify a group, of calls and of the table."""
 
 
 def process_groups(job: Job, *, select: Selection = ALL) -> Result:
@@ -71,16 +69,12 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     calls = for_matching(trace, select)
     rows = [(each.key, each.name, each.description, each.size, each.ranks) for each in configured(trace)]
     types = {column: CALLS[column].dtype for column in _FACTS}
-    known = pl.DataFrame(rows, schema=types, orient="row").with_columns(
-        row=pl.lit(_NO_CALL, pl.Int64), rank=pl.lit(trace.source.rank, pl.Int64)
-    )
-    return Partial(pl.concat([calls.frame, known], how="diagonal"), calls.notes)
+    groups = pl.DataFrame(rows, schema=types, orient="row").with_columns(rank=pl.lit(trace.source.rank, pl.Int64))
+    return replace(calls, extra=groups)
 
 
-def _finish(frame: pl.DataFrame) -> Partial:
-    is_call = pl.col("row") != _NO_CALL
-    known, calls = frame.filter(~is_call), frame.filter(is_call)
-    if not len(frame):
+def _finish(calls: pl.DataFrame, known: pl.DataFrame) -> Partial:
+    if calls.is_empty() and known.is_empty():
         return Partial(RESULT.empty(), ("Neither collectives nor process groups were recorded.",))
     matched = match(calls)
     costs = with_costs(matched.frame)
@@ -88,7 +82,7 @@ def _finish(frame: pl.DataFrame) -> Partial:
     notes = [note for note in (alone(costs), *matched.notes, incomplete(each)) if note]
     if not len(calls):
         notes.append("No collectives were recorded in what was selected: the groups are those of distributedInfo.")
-    members = pl.concat([costs.select(*_FACTS, "rank"), known.select(*_FACTS, "rank")])
+    members = pl.concat([costs.select(*_FACTS, "rank"), known])
     groups = members.group_by("group").agg(
         *(pl.col(name).drop_nulls().sort().first() for name in _FACTS[1:]),
         pl.col("rank").min(),

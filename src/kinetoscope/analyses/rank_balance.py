@@ -6,17 +6,14 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, exclusive, intersection
-from kinetoscope.model.collectives.calls import base_of, selected_calls
-from kinetoscope.model.collectives.process_groups import host_of
+from kinetoscope.model.collectives.calls import selected_calls, selected_steps, with_source
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.matching.clocks import aligned
-from kinetoscope.model.matching.joined_ranks import Joined, joined
-from kinetoscope.model.matching.match import join
+from kinetoscope.model.matching.match import join, match_and_align
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.model.stragglers.arrivals import parts_of, rows_of
-from kinetoscope.model.stragglers.exposed_waiting import waiting
-from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED, before_collectives, doings
+from kinetoscope.model.stragglers.arrivals import arrivals_of
+from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED, activities, before_collectives
 from kinetoscope.model.trace.names import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
@@ -65,53 +62,35 @@ def rank_balance(job: Job, *, select: Selection = ALL) -> Result:
 
 ANALYSIS = Analysis("Rank balance", rank_balance, RESULT, chart=StackedBars("rank", PARTS), across_ranks=True)
 
-_MARK = "step_"
-"""Before the names of a step's own numbers: collectives have some of the same name."""
-
 _CHARGED = ("overlap", "computation", "exposed_communication", "exposed_memory", "other")
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
-    """The collectives, and the steps as rows of a kind of their own."""
+    """The collectives and the steps."""
     view = scope(trace, select)
-    who = {
-        "cycle": pl.lit(trace.source.cycle, pl.Int64),
-        "rank": pl.lit(trace.source.rank, pl.Int64),
-        "host": pl.lit(host_of(trace), pl.String),
-    }
-    whole = scope(trace, Selection(steps_by=select.steps_by))
-    covering = before_collectives(trace, select.steps_by)
-    calls = selected_calls(whole).join(
-        covering.select("row", "place", *ACTIVITIES, *COVERED), on="row", how="left", maintain_order="left"
-    )
+    calls = selected_calls(scope(trace, Selection(steps_by=select.steps_by))).join(
+        before_collectives(trace, select.steps_by).select("row", "place", *ACTIVITIES, COVERED),
+        on="row", how="left", maintain_order="left",
+    )  # fmt: skip
     windows = view.clipped(view.steps.device.start, view.steps.device.end)
-    did = doings(trace)
+    did = activities(trace)
     both = intersection(did.computation, did.communication)
     charged = exclusive(windows, [both, did.computation, did.communication, did.classes[2]])
-    marks = pl.DataFrame(
-        {
-            "row": pl.Series(range(len(view.steps)), dtype=pl.Int64),
-            "step": view.steps.number,
-            "start": windows.start + base_of(trace),
-            "end": windows.end + base_of(trace),
-            **{_MARK + name: charged[:, place] for place, name in enumerate(_CHARGED)},
-            "computing": covered(windows, did.computation),
-            "communicating": covered(windows, did.communication),
-        }
+    steps = selected_steps(view).with_columns(
+        **{name: pl.Series(charged[:, place]) for place, name in enumerate(_CHARGED)},
+        computing=pl.Series(covered(windows, did.computation)),
+        communicating=pl.Series(covered(windows, did.communication)),
     )
-    frame = pl.concat([calls.with_columns(mark=False, **who), marks.with_columns(mark=True, **who)], how="diagonal")
-    return Partial(frame, (*view.warm_up, *view.notes))
+    return Partial(with_source(calls, trace), (*view.warm_up, *view.notes), with_source(steps, trace))
 
 
-def _finished(frame: pl.DataFrame) -> Partial:
-    calls = frame.filter(~pl.col("mark"))
-    found = joined(calls)
-    marks = aligned(frame.filter("mark").drop(_CHARGED[1]), found.clocks).sort("rank", "step", "start")
-    marks = marks.rename({_MARK + name: name for name in _CHARGED})
+def _finished(calls: pl.DataFrame, steps: pl.DataFrame) -> Partial:
+    collectives = match_and_align(calls)
+    steps = aligned(steps, collectives.clocks).sort("rank", "step", "start")
     exposed = pl.col("exposed_communication")
-    table = marks.with_columns(
+    table = steps.with_columns(
         duration=pl.sum_horizontal(_CHARGED),
-        exposed_waiting=_waited(found, marks),
+        exposed_waiting=_waited(collectives.frame, steps),
         ratio=pl.when(pl.col("communicating") > 0).then(pl.col("computing") / pl.col("communicating")),
     )
     waited = pl.when(exposed == 0).then(0).otherwise(pl.min_horizontal("exposed_waiting", exposed))
@@ -121,19 +100,19 @@ def _finished(frame: pl.DataFrame) -> Partial:
     )
     unknown = table.filter(pl.col("exposed_waiting").is_null())["rank"].unique().to_list()
     notes = [f"No collective of rank {listed(unknown)} was matched: waiting is not known there."] if unknown else []
-    return Partial(table.select(RESULT.names), (*found.notes, *notes))
+    return Partial(table.select(RESULT.names), (*collectives.notes, *notes))
 
 
-def _waited(found: Joined, marks: pl.DataFrame) -> pl.Series:
+def _waited(frame: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
     """Exposed waiting in each step, null on ranks of whose collectives none was matched."""
-    rows, calls = rows_of(found.frame)
+    arrivals, calls = arrivals_of(frame)
     matched = calls["matched"].to_numpy()
-    until = np.full(int(rows.match.max(initial=-1)) + 1, np.iinfo(np.int64).min)
-    np.maximum.at(until, rows.match, rows.arrival)
-    waited = np.full(len(marks), -1, np.int64)
-    rank, start, end = (marks[name].to_numpy() for name in ("rank", "start", "end"))
-    for here in (part for part in parts_of(rows) if matched[part].any()):
-        low, high = np.searchsorted(rank, [rows.rank[here.start], rows.rank[here.start] + 1]).tolist()
-        windows = Intervals(start[low:high], end[low:high])
-        waited[low:high] = np.maximum(waited[low:high], 0) + covered(windows, waiting(rows, until[rows.match], here))
+    last = np.full(int(arrivals.match.max(initial=-1)) + 1, np.iinfo(np.int64).min)
+    np.maximum.at(last, arrivals.match, arrivals.arrival)
+    waited = np.full(len(steps), -1, np.int64)
+    rank, start, end = (steps[name].to_numpy() for name in ("rank", "start", "end"))
+    for history in (each for each in arrivals.histories() if matched[each].any()):
+        low, high = np.searchsorted(rank, arrivals.rank[history.start] + [0, 1]).tolist()
+        waits = arrivals.waiting(history, last[arrivals.match])
+        waited[low:high] = np.maximum(waited[low:high], 0) + covered(Intervals(start[low:high], end[low:high]), waits)
     return pl.Series(waited).set(pl.Series(waited < 0), None)

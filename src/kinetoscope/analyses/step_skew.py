@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from kinetoscope.model.collectives.calls import base_of, selected_calls
-from kinetoscope.model.collectives.process_groups import host_of
+from kinetoscope.model.collectives.calls import selected_calls, selected_steps, with_source
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.matching.clocks import aligned
-from kinetoscope.model.matching.joined_ranks import joined
-from kinetoscope.model.matching.match import join
+from kinetoscope.model.matching.match import join, match_and_align
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
@@ -49,32 +47,21 @@ ANALYSIS = Analysis("Step skew", step_skew, RESULT, chart=Bars("rank", "skew"), 
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
-    """The collectives, from which clocks are told, and the steps, as rows of a kind of their own."""
+    """The collectives, by which clocks are aligned, and the steps."""
     view = scope(trace, select)
-    whole = scope(trace, Selection(steps_by=select.steps_by))
-    who = {"rank": pl.lit(trace.source.rank, pl.Int64), "host": pl.lit(host_of(trace), pl.String)}
-    calls = selected_calls(whole).with_columns(mark=False, **who)
-    windows = view.clipped(view.steps.device.start, view.steps.device.end)
-    marks = pl.DataFrame(
-        {
-            "row": pl.Series(range(len(view.steps)), dtype=pl.Int64),
-            "step": view.steps.number,
-            "start": windows.start + base_of(trace),
-            "end": windows.end + base_of(trace),
-        }
-    ).with_columns(mark=True, **who)
-    return Partial(pl.concat([calls, marks], how="diagonal"), view.notes)
+    calls = selected_calls(scope(trace, Selection(steps_by=select.steps_by)))
+    return Partial(with_source(calls, trace), view.notes, with_source(selected_steps(view), trace))
 
 
-def _finished(frame: pl.DataFrame) -> Partial:
-    found = joined(frame.filter(~pl.col("mark")).drop("mark"))
-    marks = aligned(frame.filter("mark"), found.clocks).select("rank", "step", "start", "end")
+def _finished(calls: pl.DataFrame, steps: pl.DataFrame) -> Partial:
+    collectives = match_and_align(calls)
+    steps = aligned(steps, collectives.clocks).select("rank", "step", "start", "end")
     first, middle = pl.col("start").min(), pl.col("start").sort().gather((pl.len() - 1) // 2).first()
-    table = marks.sort("rank", "step", "start").with_columns(
+    table = steps.sort("rank", "step", "start").with_columns(
         duration=pl.col("end") - pl.col("start"),
         skew=pl.col("start") - first.over("step"),
         behind_middle=pl.col("start") - middle.over("step"),
         end_skew=pl.col("end") - pl.col("end").min().over("step"),
         ranks=pl.col("rank").n_unique().over("step").cast(pl.Int64),
     )
-    return Partial(table.with_columns(start=pl.col("start") - first).select(RESULT.names), found.notes)
+    return Partial(table.with_columns(start=pl.col("start") - first).select(RESULT.names), collectives.notes)

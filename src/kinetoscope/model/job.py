@@ -40,14 +40,18 @@ class Partial:
     Attributes:
         frame: its rows.
         notes: what they leave out.
+        extra: rows of another kind, with columns of their own, as steps beside collectives.
     """
 
     frame: pl.DataFrame
     notes: tuple[str, ...] = ()
+    extra: pl.DataFrame | None = None
 
     def folded(self, other: Partial, combine: Combine) -> Partial:
-        """Both answers in one; notes that both have once."""
-        return Partial(combine(self.frame, other.frame), tuple(dict.fromkeys((*self.notes, *other.notes))))
+        """Both answers in one: rows of `extra` one below the other, notes that both have once."""
+        notes = tuple(dict.fromkeys((*self.notes, *other.notes)))
+        extra = None if self.extra is None or other.extra is None else pl.concat([self.extra, other.extra])
+        return Partial(combine(self.frame, other.frame), notes, extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +80,9 @@ OfTrace = Callable[..., Partial]
 """A pure function of a Trace and a Selection, and of keywords; importable, so that it can be sent to a worker."""
 
 Combine = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
-Finish = Callable[[pl.DataFrame], pl.DataFrame | Partial]
-"""Makes the rows of the result of the folded answers; a Partial where there is something to say about all ranks."""
+Finish = Callable[..., pl.DataFrame | Partial]
+"""Makes the rows of the result of the frame of the folded answers, and of `extra` if they have one; a Partial where
+there is something to say about all ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +221,10 @@ class Job:
         _fit(params)
         folded, failures = self.engine.reduce(self.sources, Task(of_trace, select, params), combine)
         self._require(failures, 0 if folded is None else 1)
-        finished = Partial(schema.empty()) if folded is None else finish(folded.frame)
+        if folded is None:
+            finished: pl.DataFrame | Partial = Partial(schema.empty())
+        else:
+            finished = finish(folded.frame) if folded.extra is None else finish(folded.frame, folded.extra)
         if isinstance(finished, pl.DataFrame):
             finished = Partial(finished)
         notes = () if folded is None else folded.notes

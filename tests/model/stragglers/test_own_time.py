@@ -9,7 +9,15 @@ import pytest
 from kinetoscope.algorithms.outliers import excess
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.model.stragglers.own_time import COLUMNS, IN_COLLECTIVES, ON_HOST, OWN, is_lasting, own_steps, own_time
+from kinetoscope.model.stragglers.own_time import (
+    COLUMNS,
+    IN_COLLECTIVES,
+    ON_HOST,
+    OWN,
+    is_constant,
+    own_steps,
+    own_time,
+)
 from tests import drawn
 
 
@@ -83,7 +91,7 @@ def test_what_hosts_do_in_each_step_is_no_accident(seen: list[int], hosts: list[
     kind = np.ones(4, np.int32)
     others = np.zeros((3, 4))
     above = [excess(np.vstack([others, each]).astype(np.float64), kind, 1.0) for each in (seen, hosts)]
-    assert is_lasting(*above).tolist() == [False, False, False, expected]
+    assert is_constant(*above).tolist() == [False, False, False, expected]
 
 
 def cells(times: dict[int, list[int]], calls: dict[tuple[int, int], int]) -> pl.DataFrame:

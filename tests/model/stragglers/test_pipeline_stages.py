@@ -7,7 +7,7 @@ import polars as pl
 from polars.testing import assert_series_equal
 
 from kinetoscope.model.stragglers.host_activity import before_collectives
-from kinetoscope.model.stragglers.pipeline_stages import LAUNCHED, alike, launched_before, stages
+from kinetoscope.model.stragglers.pipeline_stages import LAUNCHED, launched_before, same_stage, stages
 from tests import drawn
 
 SCHEMA: dict[str, Any] = {
@@ -44,22 +44,28 @@ def test_stages_differ_in_what_they_send() -> None:
 
 def test_who_is_in_other_collectives_does_something_else() -> None:
     reduce: list[tuple[str, int | None]] = [("all_reduce", None)]
-    assert divided(alike(calls({0: reduce, 1: reduce, 2: reduce * 2, 3: [("broadcast", None)]}))) == [[0, 1], [2], [3]]
+    assert divided(same_stage(calls({0: reduce, 1: reduce, 2: reduce * 2, 3: [("broadcast", None)]}))) == [
+        [0, 1],
+        [2],
+        [3],
+    ]
 
 
 def test_where_nobody_says_to_whom_it_sends_the_program_tells() -> None:
     """All send and reduce; the first stage launches 3 kernels before each, the last 5."""
     program: Program = {rank: [("send", None), ("all_reduce", None)] for rank in range(4)}
-    assert divided(alike(calls(program, {2: 5, 3: 5}))) == [[0, 1], [2, 3]]
+    assert divided(same_stage(calls(program, {2: 5, 3: 5}))) == [[0, 1], [2, 3]]
     turned = program | {1: program[1][::-1]}
-    assert divided(alike(calls(turned, {2: 5, 3: 5}))) == [[0], [1], [2, 3]]
+    assert divided(same_stage(calls(turned, {2: 5, 3: 5}))) == [[0], [1], [2, 3]]
 
 
 def test_what_was_launched_before_a_step_is_not_of_its_program() -> None:
     """Of ranks 0 and 1, which do the same, one was recorded from the middle of a step on."""
     frame = calls({rank: [("send", None), ("all_reduce", None)] for rank in range(2)})
     first = (pl.col("rank") == 1) & (pl.col("place") % 2 == 0)
-    assert divided(alike(frame.with_columns(pl.when(first).then(9).otherwise(LAUNCHED).alias(LAUNCHED)))) == [[0, 1]]
+    assert divided(same_stage(frame.with_columns(pl.when(first).then(9).otherwise(LAUNCHED).alias(LAUNCHED)))) == [
+        [0, 1]
+    ]
 
 
 def test_what_is_left_of_before_the_recording_makes_no_stage() -> None:
@@ -69,8 +75,8 @@ def test_what_is_left_of_before_the_recording_makes_no_stage() -> None:
 
 
 def test_on_hosts_it_does_not() -> None:
-    assert alike(calls({0: [("send", None)], 1: [("send", None)]}, on_host=True)) is None
-    assert divided(alike(calls({0: [("all_reduce", None)], 1: [("all_reduce", None)]}, on_host=True))) == [[0, 1]]
+    assert same_stage(calls({0: [("send", None)], 1: [("send", None)]}, on_host=True)) is None
+    assert divided(same_stage(calls({0: [("all_reduce", None)], 1: [("all_reduce", None)]}, on_host=True))) == [[0, 1]]
 
 
 def test_what_was_launched_since_the_collective_before(tmp_path: Path) -> None:

@@ -109,14 +109,28 @@ def selected_calls(view: Scope) -> pl.DataFrame:
     return frame.filter((pl.col("start") >= low) & (pl.col("start") < high))
 
 
-def for_matching(trace: Trace, select: Selection) -> Partial:
-    """The selected calls of a rank, with its number and its machine: what all ranks' are matched from."""
-    view = scope(trace, select)
-    frame = selected_calls(view).with_columns(
+def selected_steps(view: Scope) -> pl.DataFrame:
+    """The selected steps of the device: row, step, start and end on the clock of the calls."""
+    windows = view.clipped(view.steps.device.start, view.steps.device.end)
+    base = base_of(view.trace)
+    row = np.arange(len(view.steps))
+    columns = {"row": row, "step": view.steps.number, "start": windows.start + base, "end": windows.end + base}
+    return pl.DataFrame(columns, schema_overrides={"row": pl.Int64})
+
+
+def with_source(frame: pl.DataFrame, trace: Trace) -> pl.DataFrame:
+    """The rows of a trace with the rank, machine and cycle that ranks are told apart by."""
+    return frame.with_columns(
         rank=pl.lit(trace.source.rank, pl.Int64),
         host=pl.lit(host_of(trace), pl.String),
         cycle=pl.lit(trace.source.cycle, pl.Int64),
     )
+
+
+def for_matching(trace: Trace, select: Selection) -> Partial:
+    """The selected calls of a rank, with its number and its machine: what all ranks' are matched from."""
+    view = scope(trace, select)
+    frame = with_source(selected_calls(view), trace)
     notes = view.notes if select.steps is not None else ()
     unseen = (
         0

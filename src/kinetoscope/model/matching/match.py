@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.collectives.attributes import BINDING
+from kinetoscope.model.matching.clocks import Clocks, aligned, clocks
 from kinetoscope.model.matching.columns import Calls
 from kinetoscope.model.matching.inferred_groups import agreed_groups, inferred_groups
 from kinetoscope.model.matching.order import Offsets, by_order
@@ -54,9 +55,31 @@ class Matched:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Aligned:
+    """Matched calls on one clock.
+
+    Attributes:
+        frame: as of `Matched`.
+        clocks: how the clocks were set against each other.
+        notes: what was not matched, or not aligned.
+    """
+
+    frame: pl.DataFrame
+    clocks: Clocks
+    notes: tuple[str, ...]
+
+
 def join(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
     """The rows of two sets of ranks."""
     return pl.concat([one, other])
+
+
+def match_and_align(frame: pl.DataFrame) -> Aligned:
+    """Match the calls of all ranks, and set their clocks by it."""
+    matched = match(frame)
+    offsets = clocks(matched.frame)
+    return Aligned(aligned(matched.frame, offsets), offsets, (*matched.notes, *offsets.notes))
 
 
 def match(frame: pl.DataFrame) -> Matched:

@@ -1,7 +1,7 @@
-"""What a rank did since its previous collective, and what of each collective its computation covers.
+"""Activities of a rank between its collectives, and the computation that covers each collective.
 
 The time between two arrivals is charged once, by priority: to computation on its devices, to communication, to copies
-and sets, and where its devices did none of these, to what its host did: data loading, synchronising calls (and the idle
+and sets, and where its devices did none of these, to what its host did: data loading, synchronizing calls (and the idle
 time that follows from them), other work, or nothing that was recorded. On a trace without device work its operators
 are the computation.
 """
@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Int64s, any_of
+from kinetoscope.algorithms.arrays import Bools, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, merge, union
 from kinetoscope.model.collectives.calls import base_of, collective_calls
 from kinetoscope.model.execution.activities import HostActivity, host_activities
@@ -37,19 +37,21 @@ ACTIVITIES: Final = (
     "host_work",
     "idle",
 )
-"""What a rank can be doing, in order of priority; idle: nothing that was recorded."""
+"""Activities of a rank, in order of priority; idle: nothing that was recorded."""
 
-COVERED: Final = ("covered_start", "covered_end")
-"""Lists: when computation runs during a collective, in order, ns after its start."""
+COVERED: Final = "covered"
+"""Column of INTERVALS, ns from the start of a collective: the computation that runs during it."""
+
+INTERVALS: Final = pl.List(pl.Struct({"start": pl.Int64, "end": pl.Int64, "cause": pl.Int64}))
 
 
 @dataclass(frozen=True)
-class Doings:
-    """When a rank did what.
+class Activities:
+    """Intervals of what a rank did.
 
     Attributes:
         classes: unions of intervals in order of ACTIVITIES, the last of them left out: it is the rest.
-        calls: when the host called anything but Python functions, of which the recording of stacks shows all.
+        calls: intervals in which the host called anything but Python functions, of which stacks show all.
     """
 
     classes: tuple[Intervals, ...]
@@ -57,27 +59,27 @@ class Doings:
 
     @property
     def computation(self) -> Intervals:
-        """When it computed."""
+        """Intervals of computation."""
         return self.classes[0]
 
     @property
     def of_host(self) -> tuple[Intervals, ...]:
-        """When the host loaded data, when it waited in synchronising calls, and when it called anything."""
+        """Intervals in which the host loaded data, waited in synchronizing calls, and called anything."""
         return *self.classes[3:5], self.calls
 
     @property
     def communication(self) -> Intervals:
-        """When a collective was going on."""
+        """Intervals of communication."""
         return self.classes[1]
 
 
 @derived
 def before_collectives(trace: Trace, steps_by: str | None = None) -> pl.DataFrame:
-    """The rows of `collective_calls` in the order of the program, with what was done since the one before, ns.
+    """The rows of `collective_calls` in the order of the program, with the activities since the one before, ns.
 
     The order is that of the launches on the host, and that of the starts where there is none: streams overtake each
-    other, and not in the same way on all ranks. A rank has come to a collective when it and all before it have begun;
-    what was done is counted from one such instant to the next.
+    other, and not in the same way on all ranks. A rank has reached a collective when it and all before it have begun;
+    activities are counted from one such instant to the next.
 
     Columns beside theirs: `place`, the number in that order; ACTIVITIES (they sum to the time since the collective
     before, of the first one since the recording began) and COVERED.
@@ -88,18 +90,19 @@ def before_collectives(trace: Trace, steps_by: str | None = None) -> pl.DataFram
     order = np.lexsort((calls["row"].to_numpy(), start, np.where(launched, trace.start[launch], start)))
     start, end = start[order], np.maximum(calls["end"].to_numpy() - base_of(trace), start)[order]
     nothing = Intervals(start, start)
-    did = doings(trace) if len(order) else Doings((nothing,) * (len(ACTIVITIES) - 1), nothing)
-    came = np.maximum.accumulate(start)
-    origin = np.array([min(origin_of_time(trace), int(came[0]) if len(came) else 0)], np.int64)
-    charged = exclusive(Intervals(np.concatenate([origin, came])[: len(came)], came), did.classes)
+    did = activities(trace) if len(order) else Activities((nothing,) * (len(ACTIVITIES) - 1), nothing)
+    reached = np.maximum.accumulate(start)
+    origin = np.array([min(origin_of_time(trace), int(reached[0]) if len(reached) else 0)], np.int64)
+    charged = exclusive(Intervals(np.concatenate([origin, reached])[: len(reached)], reached), did.classes)
     parts = [pl.Series(name, charged[:, place]) for place, name in enumerate(ACTIVITIES)]
     place = pl.Series("place", np.arange(len(order)))
-    return calls[order].with_columns(place, *parts, *_lists(Intervals(start, end), did.computation))
+    covered = interval_lists(Intervals(start, end), did.computation).alias(COVERED)
+    return calls[order].with_columns(place, *parts, covered)
 
 
 @derived
-def doings(trace: Trace) -> Doings:
-    """When the rank did what."""
+def activities(trace: Trace) -> Activities:
+    """The activities of the rank."""
     work = device_work(trace)
     activity = host_activities(trace)
     collective = rows_named(trace, _is_collective, EventKind.HOST_OP, holding=COLLECTIVE_WORDS)
@@ -114,7 +117,7 @@ def doings(trace: Trace) -> Doings:
     waits = host_waits(trace).call
     until = trace.end[waits] + idle_after(trace)
     calls = host(any_of(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)))
-    return Doings(
+    return Activities(
         (
             device(WorkKind.COMPUTATION) if len(work) else host((activity == HostActivity.OPERATOR) & ~collective),
             merge(device(WorkKind.COMMUNICATION), host(activity == HostActivity.COMMUNICATION)),
@@ -131,24 +134,19 @@ def _is_collective(name: str) -> bool:
     return COLLECTIVE_OPS.match(name) is not None
 
 
-def inside(spans: Intervals, covering: Intervals) -> tuple[Int64s, Int64s, Int64s]:
-    """What of each span a union covers: the place of the span, and from when until when after it starts, in order."""
-    first = np.searchsorted(covering.end, spans.start, side="right")
-    count = np.maximum(np.searchsorted(covering.start, spans.end, side="left") - first, 0)
-    place = np.repeat(np.arange(len(count)), count)
-    before = np.cumsum(count) - count
-    which = np.arange(int(count.sum())) - before[place] + first[place]
-    begin = np.maximum(covering.start[which], spans.start[place]) - spans.start[place]
-    finish = np.minimum(covering.end[which], spans.end[place]) - spans.start[place]
-    return place, begin, finish
-
-
-def _lists(spans: Intervals, covering: Intervals) -> tuple[pl.Series, pl.Series]:
-    """What of each span a union covers, as lists of starts and of ends after the start of the span."""
-    place, begin, finish = inside(spans, covering)
-    some = pl.DataFrame({"place": place, COVERED[0]: begin, COVERED[1]: finish})
-    lists = some.group_by("place", maintain_order=True).agg(pl.col(COVERED))
-    every = pl.DataFrame({"place": np.arange(len(spans.start))})
-    every = every.join(lists, on="place", how="left", maintain_order="left")
-    filled = every.select(pl.col(COVERED).fill_null(pl.lit([], pl.List(pl.Int64))))
-    return filled[COVERED[0]], filled[COVERED[1]]
+def interval_lists(spans: Intervals, *unions: Intervals) -> pl.Series:
+    """The parts of each span that unions cover, as INTERVALS: ns from its start; cause is the place of the union."""
+    frames = []
+    for cause, union_ in enumerate(unions):
+        first = np.searchsorted(union_.end, spans.start, side="right")
+        count = np.maximum(np.searchsorted(union_.start, spans.end, side="left") - first, 0)
+        span = np.repeat(np.arange(len(count)), count)
+        which = np.arange(len(span)) + (first - (np.cumsum(count) - count))[span]
+        origin = spans.start[span]
+        start = np.maximum(union_.start[which], origin) - origin
+        end = np.minimum(union_.end[which], spans.end[span]) - origin
+        frames.append(pl.DataFrame({"span": span, "start": start, "end": end, "cause": np.full(len(span), cause)}))
+    lists = pl.concat(frames).group_by("span", maintain_order=True).agg(intervals=pl.struct("start", "end", "cause"))
+    every = pl.DataFrame({"span": np.arange(len(spans.start))})
+    every = every.join(lists, on="span", how="left", maintain_order="left")
+    return every.select(pl.col("intervals").cast(INTERVALS).fill_null(pl.lit([], INTERVALS))).to_series()

@@ -23,13 +23,13 @@ def offsets(traces: Sequence[Trace]) -> tuple[list[int], tuple[str, ...]]:
     if len(traces) < 2:
         return [0] * len(traces), ()
     from kinetoscope.model.matching.clocks import aligned
-    from kinetoscope.model.matching.joined_ranks import joined
+    from kinetoscope.model.matching.match import match_and_align
 
     origins = [trace.base + origin_of_time(trace) for trace in traces]
     calls = pl.concat([_calls(trace) for trace in traces])
     notes: tuple[str, ...] = ("No collectives were recorded: clocks of ranks are as the files have them.",)
     if len(calls):
-        found = joined(calls)
+        found = match_and_align(calls)
         frame = pl.DataFrame(
             {
                 "rank": [trace.source.rank for trace in traces],

@@ -3,9 +3,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from kinetoscope.model.stragglers.blame import CAUSES
-from kinetoscope.model.stragglers.delay_by_rank import DELAY
-from kinetoscope.model.stragglers.delay_by_step import step_costs
+from kinetoscope.model.stragglers.attribution import CAUSES
+from kinetoscope.model.stragglers.delays import DELAY, delays_by_step
 from kinetoscope.model.stragglers.own_time import COLUMNS, IN_COLLECTIVES, ON_HOST
 from kinetoscope.model.stragglers.pipeline_stages import LAUNCHED
 
@@ -43,7 +42,7 @@ def calls(world: int | None = RANKS, kind: str = "all_reduce") -> pl.DataFrame:
 
 def asked(table: pl.DataFrame, who: pl.DataFrame | None = None, costs: pl.DataFrame = COSTS) -> dict[int, int]:
     """What each rank costs in all."""
-    found = step_costs(table, calls() if who is None else who, costs, STEP)
+    found = delays_by_step(table, calls() if who is None else who, costs, STEP)
     assert found is not None
     assert found.columns == costs.columns
     assert found.select(pl.sum_horizontal(CAUSES) == pl.col("lost")).to_series().all()
@@ -51,7 +50,7 @@ def asked(table: pl.DataFrame, who: pl.DataFrame | None = None, costs: pl.DataFr
 
 
 def test_it_costs_each_of_the_others_what_it_does_more() -> None:
-    found = step_costs(cells(), calls(), COSTS, STEP)
+    found = delays_by_step(cells(), calls(), COSTS, STEP)
     assert found is not None
     mine = found.filter(rank=2)
     assert mine["data loading"].to_list() == [3 * LATE] * 4
@@ -100,15 +99,15 @@ def test_nothing_is_told_without_peers_steps_or_most_of_the_ranks() -> None:
     assert asked(cells(), calls(kind="broadcast")) == {}
     two = pl.col("rank") >= 2
     assert asked(cells().filter(two), calls(kind="broadcast").filter(two).with_columns(world=2)) == {}
-    assert step_costs(cells(steps=2), calls(), COSTS, STEP) is None
-    assert step_costs(cells(), calls(world=2 * RANKS), COSTS, STEP) is None
+    assert delays_by_step(cells(steps=2), calls(), COSTS, STEP) is None
+    assert delays_by_step(cells(), calls(world=2 * RANKS), COSTS, STEP) is None
     unmarked = cells().with_columns(pl.lit(None, pl.Int64).alias(name) for name in IN_COLLECTIVES)
-    assert step_costs(unmarked, calls(), COSTS, STEP) is None
+    assert delays_by_step(unmarked, calls(), COSTS, STEP) is None
     assert asked(cells(), calls(world=None).with_columns(pl.col("world").cast(pl.Int64))) == {2: 4 * 3 * LATE}
 
 
 def test_what_is_known_of_matched_collectives_is_kept() -> None:
     known = pl.DataFrame([{"rank": 2, "step": 0, "calls": 5, "last": 4, "late": 9, "carried": 1}], schema=FACTS)
-    found = step_costs(cells(), calls(), pl.concat([COSTS, known], how="diagonal"), STEP)
+    found = delays_by_step(cells(), calls(), pl.concat([COSTS, known], how="diagonal"), STEP)
     assert found is not None
     assert found.filter(rank=2, step=0).select("calls", "last", "late", "carried").rows() == [(5, 4, 9, 1)]
