@@ -28,7 +28,7 @@ from kinetoscope.integrations.assistant.runs import Folders
 from kinetoscope.integrations.assistant.tools import call
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.server.app import Server, application
-from kinetoscope.server.http.in_process_client import Inside, address
+from kinetoscope.server.http.in_process_client import InProcessClient, address
 from kinetoscope.server.report import report
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.views.numbers import shown
@@ -97,7 +97,7 @@ class Faces:
         self.job = kinetoscope.read(path)
         self.workspace = Workspace((str(path),))
         self.server = Server(self.workspace)
-        self.inside = Inside(application(self.server, None))
+        self.inside = InProcessClient(application(self.server, None))
         [self.run] = self.get("runs")["runs"]
         self.id = str(self.run["id"])
 

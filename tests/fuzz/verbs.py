@@ -20,7 +20,7 @@ from kinetoscope.errors import KinetoscopeError
 from kinetoscope.pages import PAGES
 from kinetoscope.server import report
 from kinetoscope.server.app import Server, application
-from kinetoscope.server.http.in_process_client import Inside, address
+from kinetoscope.server.http.in_process_client import InProcessClient, address
 from kinetoscope.server.runs.run import Reading
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.server.source_code import Sources
@@ -140,13 +140,13 @@ def _lines(name: str, messages: Sequence[str]) -> Iterator[str]:
 def _page(file: Path) -> Iterator[str]:
     """All views, all tables, and the timeline."""
     workspace = Workspace((str(file),), Reading(jobs=1))
-    inside = Inside(application(Server(workspace, Sources.of([], [])), None))
+    inside = InProcessClient(application(Server(workspace, Sources.of([], [])), None))
     runs = json.loads(inside.get("runs").body)["runs"]
     for run in runs:
         yield from _answers(inside, run["id"])
 
 
-def _answers(inside: Inside, run: str) -> Iterator[str]:
+def _answers(inside: InProcessClient, run: str) -> Iterator[str]:
     facts = yield from _answered(inside, address("runs", run))
     if facts is None:
         return
@@ -169,7 +169,7 @@ def _answers(inside: Inside, run: str) -> Iterator[str]:
         yield from _answered(inside, address("runs", run, "cut", pairs=[("rank", rank), *spans]))
 
 
-def _answered(inside: Inside, asked: str) -> Generator[str, None, Any]:
+def _answered(inside: InProcessClient, asked: str) -> Generator[str, None, Any]:
     err = io.StringIO()
     with contextlib.redirect_stderr(err):
         answer = inside.get(asked)

@@ -12,10 +12,9 @@ from starlette.datastructures import QueryParams
 
 from kinetoscope.analyses import NAMES, named
 from kinetoscope.errors import UsageError
-from kinetoscope.server.errors import AbsurdError
-from kinetoscope.server.query import kind_of, parameters, part
-from kinetoscope.server.results.table import arrangement, window
-from tests.conftest import few_examples
+from kinetoscope.server.errors import BadValueError
+from kinetoscope.server.query import kind_of, parameters, run_part
+from kinetoscope.server.results.table import arrangement_of, window_of
 from tests.server.serving import Client
 
 HUGE = "9" * 19
@@ -138,8 +137,8 @@ def _sendable(query: dict[str, str]) -> dict[str, str]:
 @given(st.dictionaries(st.sampled_from(KEYS), st.text(max_size=30), max_size=6))
 def test_whatever_is_asked_is_typed_or_refused(query: dict[str, str]) -> None:
     params = QueryParams(query)
-    for ask in (part, arrangement, window, lambda params: parameters(named("operators"), params)):
-        with contextlib.suppress(AbsurdError):  # nothing else
+    for ask in (run_part, arrangement_of, window_of, lambda params: parameters(named("operators"), params)):
+        with contextlib.suppress(BadValueError):  # nothing else
             ask(params)
 
 
@@ -154,7 +153,7 @@ def test_every_parameter_can_be_given_as_text(name: str) -> None:
             assert given_ == {parameter.name: each}
             assert type(given_[parameter.name]) is type(each)
         if kind_of(parameter) in ("int", "float", "bool", "choice"):
-            with pytest.raises(AbsurdError):
+            with pytest.raises(BadValueError):
                 parameters(analysis, QueryParams({f"p.{parameter.name}": "neither here nor there"}))
 
 

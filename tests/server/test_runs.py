@@ -17,7 +17,7 @@ import pytest
 from kinetoscope.algorithms.compiled import on_compile
 from kinetoscope.server.runs.progress import Progress, Read
 from kinetoscope.server.runs.run import Reading, state_of
-from kinetoscope.server.runs.scan_runs import Finder
+from kinetoscope.server.runs.scan_runs import RunScanner
 from kinetoscope.server.runs.workspace import COMPILING, Workspace
 from tests.conftest import DEMO
 from tests.drawn import annotation, op, written
@@ -36,7 +36,7 @@ def until(true: Callable[[], Any]) -> Any:
 
 def found(*paths: Path) -> dict[str, int]:
     """Name and number of files of each run."""
-    runs, wrong = Finder([str(path) for path in paths]).look()
+    runs, wrong = RunScanner([str(path) for path in paths]).scan()
     assert not wrong
     assert len({run.id for run in runs}) == len(runs)
     return {run.name: len(run.files) for run in runs}
@@ -86,7 +86,7 @@ def test_paths_of_all_kinds(tmp_path: Path) -> None:
 
 def test_ids_are_stable_and_fit_for_a_url(tmp_path: Path) -> None:
     folder = touched(tmp_path, "a b/ü <&>?#.json", "c/%2f.json")
-    (first, _), (second, _) = Finder([str(folder)]).look(), Finder([str(folder)]).look()
+    (first, _), (second, _) = RunScanner([str(folder)]).scan(), RunScanner([str(folder)]).scan()
     assert [run.id for run in first] == [run.id for run in second]
     with serving(folder) as client:
         for run in client.get("runs")["runs"]:
@@ -95,17 +95,17 @@ def test_ids_are_stable_and_fit_for_a_url(tmp_path: Path) -> None:
 
 
 def test_a_run_keeps_its_id_when_another_comes_beside_it(tmp_path: Path) -> None:
-    finder = Finder([str(touched(tmp_path / "log", "a.json"))])
-    (first,) = finder.look()[0]
+    scanner = RunScanner([str(touched(tmp_path / "log", "a.json"))])
+    (first,) = scanner.scan()[0]
     assert first.name == "log"
     touched(tmp_path / "log", "b.json", "rank0.json")
-    ids = {run.name: run.id for run in finder.look()[0]}
+    ids = {run.name: run.id for run in scanner.scan()[0]}
     assert ids["a"] == first.id
     assert len(set(ids.values())) == 3
     (tmp_path / "log" / "a.json").unlink()
-    assert {run.name: run.id for run in finder.look()[0]} == {name: ids[name] for name in ids if name != "a"}
+    assert {run.name: run.id for run in scanner.scan()[0]} == {name: ids[name] for name in ids if name != "a"}
     touched(tmp_path / "log", "a.json")
-    assert {run.name: run.id for run in finder.look()[0]} == ids
+    assert {run.name: run.id for run in scanner.scan()[0]} == ids
 
 
 def test_a_folder_of_parquet_is_a_run(tmp_path: Path) -> None:

@@ -28,6 +28,11 @@ test("search ignores case and counts what it finds", () => {
   expect(arranged(ANSWER, { search: "c", limit: 9 })).toMatchObject({ rows: [["C", 10]], total: 1, all: 3 });
 });
 
+test("a search that is a filter compares numbers", () => {
+  expect(names(arranged(ANSWER, { search: "time:gt:2", limit: 9 }))).toBe("C");
+  expect(names(arranged(ANSWER, { search: "time:le:2", limit: 9 }))).toBe("b");
+});
+
 test("a window of rows", () => {
   expect(names(arranged(ANSWER, { offset: 1, limit: 1 }))).toBe("a");
 });

@@ -16,7 +16,7 @@ import traitlets
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
 from kinetoscope.server.app import Server, application
-from kinetoscope.server.http.in_process_client import Answer, Inside, address
+from kinetoscope.server.http.in_process_client import Answer, InProcessClient, address
 from kinetoscope.server.report import standing_alone
 from kinetoscope.server.runs.workspace import Workspace
 
@@ -69,7 +69,7 @@ class Page(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
             raise InputError(runs.wrong[0] if runs.wrong else f"{job.path}: no trace is there any more")
         run = runs.runs[0]
         run.hold(job)
-        self._inside = Inside(application(Server(workspace), None))
+        self._inside = InProcessClient(application(Server(workspace), None))
         start = address(run.id, view)
         self._path = job.path
         super().__init__(page=standing_alone(run.files.name, f"#/{start}"), height=height, name=secrets.token_hex(8))

@@ -1,16 +1,26 @@
-"""Why a request is not answered, as an exception: a status of HTTP, one line, and what to do about it."""
+"""Refusals: an exception with an HTTP status, one line and a hint, and the response that carries it.
+
+Importing this is cheap, so that the page is sent while the rest is imported.
+"""
 
 from __future__ import annotations
 
+import json
+from typing import Final
+
+from starlette.responses import Response
+
 from kinetoscope.errors import KinetoscopeError, NotFoundError, UsageError
+
+JSON: Final = "application/json"
 
 
 class RefusedError(KinetoscopeError):
-    """The server says no.
+    """The server refuses a request.
 
     Attributes:
-        status: of HTTP.
-        hint: what to do about it; "" where nothing can be done.
+        status: HTTP status.
+        hint: what the user can do about it; "" where nothing helps.
     """
 
     status = 400
@@ -20,26 +30,32 @@ class RefusedError(KinetoscopeError):
         self.hint = hint
 
 
-class AbsurdError(RefusedError):
-    """A parameter has a value that it cannot have."""
+class BadValueError(RefusedError):
+    """An impossible value of a parameter."""
 
 
 class ForbiddenError(RefusedError):
-    """Whoever asks may not have it."""
+    """Something that this client may not have."""
 
     status = 403
 
 
 class MissingError(RefusedError):
-    """There is no such thing."""
+    """Something that does not exist."""
 
     status = 404
 
 
 def status_of(error: KinetoscopeError) -> int:
-    """The status of HTTP for an error: what the asker did wrong, what is not there, what is wrong with a trace."""
+    """The HTTP status of an error: 400 for a wrong request, 404 for what does not exist, 409 for a broken trace."""
     if isinstance(error, RefusedError):
         return error.status
     if isinstance(error, UsageError):
         return 400
     return 404 if isinstance(error, NotFoundError) else 409
+
+
+def refused(status: int, message: str, hint: str = "") -> Response:
+    """The response that says in one line what is wrong."""
+    text = json.dumps({"error": " ".join(message.split()), "hint": hint}, ensure_ascii=False)
+    return Response(text.encode("utf-8", "replace"), status, media_type=JSON)

@@ -1,20 +1,22 @@
-"""Anything as JSON that a browser reads without loss: integers beyond 2^53 are texts, what is not a number is null."""
+"""JSON that a browser reads without loss: integers beyond 2^53 are texts, NaN and infinities null."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import polars as pl
+
+from kinetoscope.views.exports.plain import plain as views_plain
 
 EXACT: Final = 1 << 53
 """Integers up to this are exact in JavaScript."""
 
 
 def to_json(thing: Any) -> bytes:
-    """`thing`, made of what `plain` knows, as UTF-8."""
+    """`thing` as JSON in UTF-8."""
     return _encoded(plain(thing))
 
 
@@ -24,19 +26,12 @@ def rows_to_json(head: Mapping[str, Any], frame: pl.DataFrame) -> bytes:
     return _encoded({**plain(head), "rows": list(zip(*columns, strict=True))})
 
 
-def plain(value: Any) -> Any:
-    """`value` with nothing in it that JSON or JavaScript would refuse or change."""
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, int):
-        return value if -EXACT <= value <= EXACT else str(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple, pl.Series)):
-        return [plain(each) for each in value]
-    return str(value)
+def _exact(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not -EXACT <= value <= EXACT else value
+
+
+plain = partial(views_plain, prepare=_exact)
+"""A value as JSON that JavaScript reads without loss."""
 
 
 def _column(series: pl.Series) -> list[Any]:

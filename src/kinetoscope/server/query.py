@@ -18,7 +18,7 @@ from starlette.datastructures import QueryParams
 
 from kinetoscope.model.steps.selection import EVERY_STEP, Selection
 from kinetoscope.schema import Analysis, Parameter
-from kinetoscope.server.errors import AbsurdError
+from kinetoscope.server.errors import BadValueError
 from kinetoscope.views.text import nearest
 
 BEYOND: Final = 1 << 61
@@ -33,36 +33,37 @@ _WORDS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": Fals
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RunPart:
     """Which part of a run is asked about.
 
     Attributes:
-        ranks: these; None for all. `chosen` tells whether it was `rank`, the one of the header, that named it; `named`
-            whether anything did.
+        ranks: the ranks; None for all.
+        by_header: the page's header selects them (`rank=`), or nothing does.
+        named: something selects them.
         cycle: of the profiler's schedule; None for all.
         select: of each trace.
     """
 
     ranks: tuple[int, ...] | None
-    chosen: bool
+    by_header: bool
     named: bool
     cycle: int | None
     select: Selection
 
-    def of(self, *, all_ranks: bool) -> tuple[int, ...] | None:
+    def ranks_to_ask(self, *, all_ranks: bool) -> tuple[int, ...] | None:
         """The ranks to be asked; what is about all of them together does not heed the one of the header."""
-        return None if all_ranks and self.chosen else self.ranks
+        return None if all_ranks and self.by_header else self.ranks
 
 
-def part(query: QueryParams) -> Part:
+def run_part(query: QueryParams) -> RunPart:
     """Ranks, cycle and selection.
 
     Raises:
-        AbsurdError: a value that it cannot have.
+        BadValueError: a value that it cannot have.
     """
     rank, ranks = _text(query, "rank"), _text(query, "ranks")
     cycle = _text(query, "cycle") or "all"
-    return Part(
+    return RunPart(
         ranks=None
         if ranks == "all"
         else integers("ranks", ranks)
@@ -70,7 +71,7 @@ def part(query: QueryParams) -> Part:
         else integers("rank", rank)
         if rank
         else None,
-        chosen=not ranks,
+        by_header=not ranks,
         named=bool(rank or ranks),
         cycle=None if cycle == "all" else integer("cycle", cycle),
         select=selection(query),
@@ -94,18 +95,18 @@ def parameters(analysis: Analysis, query: QueryParams) -> dict[str, Any]:
     """The parameters (`p.name=`) that the query has, as the analysis declares them.
 
     Raises:
-        AbsurdError: there is no such parameter, or it cannot have that value.
+        BadValueError: there is no such parameter, or it cannot have that value.
     """
     declared = {parameter.name: parameter for parameter in analysis.parameters}
-    given = own(query)
+    given = own_parameters(query)
     for name in given:
         if name not in declared:
             has = f"it has {', '.join(declared)}" if declared else "it has none"
-            raise AbsurdError(f"{analysis.name} has no parameter {name!r}{nearest(name, declared)}; {has}")
+            raise BadValueError(f"{analysis.name} has no parameter {name!r}{nearest(name, declared)}; {has}")
     return {name: _value(declared[name], text) for name, text in given.items()}
 
 
-def own(query: QueryParams) -> dict[str, str]:
+def own_parameters(query: QueryParams) -> dict[str, str]:
     """The parameters of an analysis or a page as text, without the `p.` before their names."""
     return {key.removeprefix("p."): _text(query, key) for key in query if key.startswith("p.")}
 
@@ -123,13 +124,13 @@ def integers(name: str, text: str) -> tuple[int, ...]:
     for each in text.split(","):
         match = _SPAN.fullmatch(each.strip())
         if match is None:
-            raise AbsurdError(f"{name} is {_quoted(text)}: it takes numbers and ranges of them, as 0,8-15")
+            raise BadValueError(f"{name} is {_quoted(text)}: it takes numbers and ranges of them, as 0,8-15")
         first = _bounded(name, int(match[1]))
         last = _bounded(name, int(match[2])) if match[2] is not None else first
         if last < first:
-            raise AbsurdError(f"{name} is {_quoted(text)}: the first number of a range is the smaller one")
+            raise BadValueError(f"{name} is {_quoted(text)}: the first number of a range is the smaller one")
         if last - first + len(found) >= MOST:
-            raise AbsurdError(f"{name} lists more than {MOST:,} numbers")
+            raise BadValueError(f"{name} lists more than {MOST:,} numbers")
         found.extend(range(first, last + 1))
     return tuple(dict.fromkeys(found))
 
@@ -138,7 +139,7 @@ def integer(name: str, text: str, *, low: int = -BEYOND, high: int = BEYOND) -> 
     """A whole number from `low` to `high`."""
     if re.fullmatch(r"-?[0-9]{1,19}", text) is None or not low <= int(text) <= high:
         ends = f" from {low:,} to {high:,}" if (low, high) != (-BEYOND, BEYOND) else ""
-        raise AbsurdError(f"{name} is {_quoted(text)}, not a whole number{ends}")
+        raise BadValueError(f"{name} is {_quoted(text)}, not a whole number{ends}")
     return int(text)
 
 
@@ -149,11 +150,11 @@ def _value(parameter: Parameter, text: str) -> Any:
         return None
     if parameter.choices:
         if text not in parameter.choices:
-            raise AbsurdError(f"{name} is {_quoted(text)}; it can be {', '.join(parameter.choices)}")
+            raise BadValueError(f"{name} is {_quoted(text)}; it can be {', '.join(parameter.choices)}")
         return text
     if kind is bool:
         if text.lower() not in _WORDS:
-            raise AbsurdError(f"{name} is {_quoted(text)}; it is true or false")
+            raise BadValueError(f"{name} is {_quoted(text)}; it is true or false")
         return _WORDS[text.lower()]
     if kind is int:
         return integer(name, text)
@@ -168,7 +169,7 @@ def _number(name: str, text: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise AbsurdError(f"{name} is {_quoted(text)}, not a number")
+        raise BadValueError(f"{name} is {_quoted(text)}, not a number")
     return number
 
 
@@ -199,10 +200,10 @@ def _time(text: str) -> tuple[int, int] | None:
         return None
     match = _SPAN.fullmatch(text)
     if match is None or match[2] is None:
-        raise AbsurdError(f"time is {_quoted(text)}: it takes two whole numbers of ns, as 1000-2000")
+        raise BadValueError(f"time is {_quoted(text)}: it takes two whole numbers of ns, as 1000-2000")
     begin, end = _bounded("time", int(match[1])), _bounded("time", int(match[2]))
     if end <= begin:
-        raise AbsurdError(f"time is {_quoted(text)}: it ends before it begins")
+        raise BadValueError(f"time is {_quoted(text)}: it ends before it begins")
     return begin, end
 
 
@@ -214,13 +215,13 @@ def _list(query: QueryParams, name: str) -> tuple[int, ...] | None:
 def _text(query: Mapping[str, str], name: str) -> str:
     text = query.get(name, "")
     if len(text) > _LONGEST:
-        raise AbsurdError(f"{name} has {len(text):,} characters; it can have {_LONGEST:,}")
+        raise BadValueError(f"{name} has {len(text):,} characters; it can have {_LONGEST:,}")
     return text
 
 
 def _bounded(name: str, number: int) -> int:
     if not -BEYOND <= number <= BEYOND:
-        raise AbsurdError(f"{name} has the number {number}, which is too large")
+        raise BadValueError(f"{name} has the number {number}, which is too large")
     return number
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from kinetoscope.errors import InputError
 from kinetoscope.pages import PAGES
 from kinetoscope.server.app import Server, application
-from kinetoscope.server.http.in_process_client import Inside, address
+from kinetoscope.server.http.in_process_client import InProcessClient, address
 
 STATIC: Final = Path(__file__).with_name("static")
 
@@ -61,10 +61,10 @@ _NOTHING: Final[Mapping[str, str]] = {}
 
 
 @dataclass
-class Kept:
+class ReportAnswers:
     """The answers of a report, by question."""
 
-    inside: Inside
+    inside: InProcessClient
     shows_sources: bool = False
     answers: dict[str, Any] = field(default_factory=dict)
 
@@ -101,7 +101,7 @@ def report(server: Server, run: str, sections: Sequence[str], select: Mapping[st
     Raises:
         InputError: the run cannot be read.
     """
-    kept = Kept(Inside(application(server, None)), bool(server.sources.roots))
+    kept = ReportAnswers(InProcessClient(application(server, None)), bool(server.sources.roots))
     listed = kept.ask("runs")
     about: Mapping[str, Any] = next((each for each in listed["runs"] if each["id"] == run), {})
     listed["runs"] = [about]
@@ -125,7 +125,7 @@ def report(server: Server, run: str, sections: Sequence[str], select: Mapping[st
 # --- what the views ask
 
 
-def _page(kept: Kept, run: str, name: str, shown: Mapping[str, str]) -> None:
+def _page(kept: ReportAnswers, run: str, name: str, shown: Mapping[str, str]) -> None:
     """A page, the tables on it, and the same for each other choice that it offers."""
     page = kept.ask("runs", run, "pages", name, pairs=shown)
     if page is None:
@@ -149,7 +149,7 @@ def _others(page: Mapping[str, Any]) -> Iterator[dict[str, str]]:
                 yield from ({control["name"]: value} for value, _ in control["choices"] if value != control["value"])
 
 
-def _tables(kept: Kept, run: str, page: Mapping[str, Any], shown: Mapping[str, str]) -> None:
+def _tables(kept: ReportAnswers, run: str, page: Mapping[str, Any], shown: Mapping[str, str]) -> None:
     for block in page["blocks"]:
         if block["block"] == "source" and kept.shows_sources:
             costly = max(block["lines"], key=lambda line: line["total_time"], default={"line": 1})
@@ -163,7 +163,7 @@ def _tables(kept: Kept, run: str, page: Mapping[str, Any], shown: Mapping[str, s
         kept.ask("runs", run, "analyses", block["analysis"], pairs=asked)
 
 
-def _timeline(kept: Kept, run: str, rank: str) -> None:
+def _timeline(kept: ReportAnswers, run: str, rank: str) -> None:
     """The lanes, and tiles from the coarsest on until there are bytes enough."""
     lanes = kept.ask("runs", run, "timeline", "lanes", pairs={"rank": rank})
     if lanes is None:

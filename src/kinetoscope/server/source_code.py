@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final
 
-from kinetoscope.server.errors import AbsurdError, ForbiddenError, MissingError
+from kinetoscope.server.errors import BadValueError, ForbiddenError, MissingError
 
 LARGEST: Final = 4 << 20
 """Bytes of a file that is shown."""
@@ -46,12 +46,12 @@ class Sources:
         Raises:
             ForbiddenError: no folder is allowed, or the file lies below none of them.
             MissingError: there is no such file.
-            AbsurdError: it is no text of a bearable size.
+            BadValueError: it is no text of a bearable size.
         """
         path = self.find(file)
         data = _read(path)
         if b"\0" in data:
-            raise AbsurdError(f"{path.name} is no text")
+            raise BadValueError(f"{path.name} is no text")
         texts = data.decode("utf-8", "replace").splitlines()
         first = 1 if around is None else max(1, line - around)
         last = min(len(texts), first + AROUND - 1 if around is None else line + around)
@@ -67,7 +67,7 @@ class Sources:
         if not self.roots:
             raise ForbiddenError("no folder of sources is allowed", "kinetoscope view PATH --source DIR allows one.")
         if not file or "\0" in file or len(file) > 4096:
-            raise AbsurdError("that is no path of a file")
+            raise BadValueError("that is no path of a file")
         if not file.lower().endswith(_ENDINGS):
             raise ForbiddenError("only files of source code are shown")
         outside = False
@@ -113,5 +113,5 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         raise MissingError(f"{path.name} cannot be read: {error.strerror}") from error
     if len(data) > LARGEST:
-        raise AbsurdError(f"{path.name} has more than {LARGEST:,} bytes")
+        raise BadValueError(f"{path.name} has more than {LARGEST:,} bytes")
     return data

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.datastructures import QueryParams
 
-from kinetoscope.schema import Column, Result, Schema, Unit
-from kinetoscope.server.results.table import Arrangement, arranged
-from kinetoscope.server.results.text_search import texts_of
+from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.server.results.table import arrangement_of
 from kinetoscope.views.charts.scales import scales
-from kinetoscope.views.numbers import Scale, scale
-from kinetoscope.views.terminal.columns import formatted
+from kinetoscope.views.numbers import scale
+from kinetoscope.views.rows import Arrangement, arranged
 from tests.server.serving import Client
 
 SCHEMA = Schema(
@@ -41,7 +41,7 @@ def result_of(found: list[Row]) -> Result:
 
 
 def told(result: Result, **asked: Any) -> list[Any]:
-    return arranged(result, Arrangement(**asked), scales(result.frame, result.schema)).rows()
+    return arranged(result, Arrangement(**asked)).frame.rows()
 
 
 def same(left: list[Any], right: list[Any]) -> bool:
@@ -66,33 +66,21 @@ def key_of(place: int, row: Row) -> Any:
 
 
 @given(rows, st.text(st.sampled_from("abçs漢015.%"), min_size=1, max_size=3))
-def test_search_finds_what_is_shown(found: list[Row], text: str) -> None:
+def test_search_is_for_texts(found: list[Row], text: str) -> None:
     result = result_of(found)
-    units = scales(result.frame, result.schema)
-    expected = []
-    for row in result.frame.rows():
-        for value, column in zip(row, SCHEMA, strict=True):
-            if value is None or value != value:
-                continue
-            if isinstance(value, str):
-                shown = value.lower()
-            else:
-                frame = pl.DataFrame({column.name: [value]}, schema={column.name: column.dtype})
-                shown = one(frame.to_series(), column, units[column.name]).replace("\u202f", "")
-            if text.lower() in shown:
-                expected.append(row)
-                break
-    assert same(told(result, search=text), expected)
+    assert same(told(result, search=text), [row for row in result.frame.rows() if text in (row[0] or "").lower()])
 
 
-def one(values: pl.Series, column: Column, unit: Scale) -> str:
-    """A number as the page's tables show it."""
-    if column.instant:
-        # A value that makes `formatted` choose this unit; only the text of the first one is looked at.
-        decimals = {1e3: 3, 1e6: 3, 1e9: 6}.get(unit.divisor, 0)
-        value = values[0]
-        return ("-" if value < 0 else "") + f"{abs(value) / unit.divisor:.{decimals}f}"
-    return unit.text(values[0])
+def test_lists_of_texts_are_searched_too() -> None:
+    schema = Schema(Column("names", pl.List(pl.String), "Names."), Column("is_it", pl.Boolean, "Whether."))
+    result = Result(pl.DataFrame([(["a", "Bc"], True), ([], False)], schema=["names", "is_it"], orient="row"), schema)
+    assert [row[1] for row in told(result, search="bc")] == [True]
+    assert [row[1] for row in told(result, search="NO")] == [False]
+
+
+def test_a_search_that_is_a_filter_filters() -> None:
+    assert arrangement_of(QueryParams("search=calls:gt:10")) == Arrangement(filters=(("calls", "gt", "10"),))
+    assert arrangement_of(QueryParams("search=aten::add")) == Arrangement(search="aten::add")
 
 
 COMPARED: dict[str, Callable[[int, int], bool]] = {
@@ -120,32 +108,6 @@ def test_filters_know_what_is_missing(found: list[Row]) -> None:
     assert len(told(result, filters=(("share", "some", ""),))) == len(found) - len(missing)
 
 
-@given(st.lists(st.floats(allow_nan=True, allow_infinity=True) | st.none(), min_size=1, max_size=40))
-def test_many_numbers_are_written_as_one_is(values: list[float | None]) -> None:
-    column = Column("x", pl.Float64, "A number.")
-    shown = texts_of(pl.Series("x", values, dtype=pl.Float64), column, Scale(""))
-    single = [
-        None if value is None or value != value else Scale("").text(value).replace("\u202f", "") for value in values
-    ]
-    assert shown.to_list() == single
-
-
-@given(st.lists(st.decimals(0, 1000, places=4).map(float) | st.integers(0, 10**15).map(lambda n: n / 1000), min_size=1))
-def test_ties_go_where_they_go_alone(values: list[float]) -> None:
-    shown = texts_of(pl.Series("x", values), Column("x", pl.Float64, "A number."), Scale(""))
-    assert shown.to_list() == [Scale("").text(value).replace("\u202f", "") for value in values]
-
-
-@given(st.lists(st.integers(-(10**15), 10**15) | st.none(), min_size=1), st.sampled_from(["ns", "bytes", ""]))
-def test_columns_are_written_as_tables_write_them(values: list[int | None], unit: Unit) -> None:
-    for instant in (False, True) if unit == "ns" else (False,):
-        column = Column("x", pl.Int64, "A number.", unit, instant)
-        series = pl.Series("x", values, dtype=pl.Int64)
-        expected = formatted(series.to_frame(), Schema(column))[0].texts
-        shown = texts_of(series, column, scale(values, unit)).to_list()
-        assert [text or "–" for text in shown] == [text.replace("\u202f", "") for text in expected]
-
-
 @pytest.mark.parametrize("size", [3, 5000])
 def test_the_unit_is_that_of_all_rows(size: int) -> None:
     values = [k * 1000 for k in range(size)] + [None]
@@ -161,15 +123,6 @@ def test_windows_are_parts_of_the_whole(mlp: Client) -> None:
     assert {str(part["scales"]) for part in parts} == {str(whole["scales"])}
     assert mlp.get(path, {"offset": 10**9})["rows"] == []
     assert mlp.get(path, {"limit": 0})["total"] == whole["total"]
-
-
-def test_lists_and_truths_are_found_as_they_are_shown() -> None:
-    schema = Schema(Column("sizes", pl.List(pl.Int64), "Some."), Column("is_it", pl.Boolean, "Whether."))
-    frame = pl.DataFrame({"sizes": [[1, 23], [], None], "is_it": [True, False, None]})
-    result = Result(frame.cast({"sizes": pl.List(pl.Int64)}), schema)
-    assert [row[1] for row in told(result, search="1, 23")] == [True]
-    assert [row[1] for row in told(result, search="NO")] == [False]
-    assert told(result, search="nothing") == []
 
 
 def test_numbers_that_javascript_cannot_hold_are_texts() -> None:

@@ -16,7 +16,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.tables.sql import sql
 from kinetoscope.model.tables.tables import TABLES
 from kinetoscope.reading import read
-from kinetoscope.server.sql.process import Apart
+from kinetoscope.server.sql.process import ChildProcess
 from tests.server.conftest import MLP
 from tests.server.serving import Client
 
@@ -192,7 +192,7 @@ def test_a_query_cannot_take_all_memory(mlp: Client, text: str) -> None:
 
 def test_a_query_cannot_take_for_ever() -> None:
     job = read(MLP)
-    with pytest.raises(UsageError, match="longer than 2 s"), Apart(seconds=2) as apart:
+    with pytest.raises(UsageError, match="longer than 2 s"), ChildProcess(seconds=2) as apart:
         sql(job, "SELECT " + "+".join(["1"] * 5000), apart.execute)
 
 

@@ -7,7 +7,10 @@ import type { Answer } from "./types";
 export function arranged(kept: Answer, query: Query): Answer {
   let rows = [...kept.rows];
   const search = String(query["search"] ?? "").toLowerCase();
-  if (search)
+  const [, column = "", operation = "", bound = ""] = /^(\w+):(eq|ne|lt|le|gt|ge):(-?[\d.]+)$/.exec(search) ?? [];
+  const filtered = kept.columns.findIndex((each) => each.name === column);
+  if (filtered >= 0) rows = rows.filter((row) => holds(row[filtered], operation, Number(bound)));
+  else if (search)
     rows = rows.filter((row) => row.some((cell) => typeof cell === "string" && cell.toLowerCase().includes(search)));
   const sort = String(query["sort"] ?? "");
   const place = kept.columns.findIndex((column) => column.name === sort.replace(/^-/, ""));
@@ -19,6 +22,14 @@ export function arranged(kept: Answer, query: Query): Answer {
   const cut = kept.rows.length < kept.total;
   const notes = cut ? [...kept.notes, `This report keeps ${kept.rows.length} of ${kept.total} rows.`] : kept.notes;
   return { ...kept, rows: rows.slice(offset, offset + Number(query["limit"])), total: rows.length, notes };
+}
+
+function holds(value: unknown, operation: string, bound: number): boolean {
+  if (typeof value !== "number") return false;
+  const sign = Math.sign(value - bound);
+  return (
+    { eq: sign === 0, ne: sign !== 0, lt: sign < 0, le: sign <= 0, gt: sign > 0, ge: sign >= 0 }[operation] ?? false
+  );
 }
 
 /** What is missing comes last in either direction. */

@@ -133,8 +133,9 @@ function Search({ value, set, label }: { value: string; set: (text: string) => v
     <input
       type="search"
       class="search"
-      placeholder="Search"
+      placeholder="Search text"
       aria-label={label}
+      data-tip="Finds text. Filter numbers like this: calls:gt:10 (eq, ne, lt, le, gt, ge; times in ns)"
       value={text}
       onInput={(event) => {
         const typed = event.currentTarget.value;

@@ -185,13 +185,13 @@ def _diff(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sql(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
-    from kinetoscope.server.sql.routes import answered, require_harmless
+    from kinetoscope.server.sql.routes import query_result, require_harmless
 
     try:
         require_harmless(given["query"])
     except ForbiddenError as error:
         raise UsageError("the query is refused: a single SELECT over the tables of the run, no files") from error
-    return table(answered(folders.job(given), given["query"]), given)
+    return table(query_result(folders.job(given), given["query"]), given)
 
 
 def _list_tables(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:

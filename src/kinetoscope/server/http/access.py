@@ -21,7 +21,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kinetoscope.server.http.responses import refused
+from kinetoscope.server.errors import refused
 
 CONTENT_SECURITY: Final = "; ".join(
     (

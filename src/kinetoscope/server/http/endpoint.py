@@ -17,8 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from kinetoscope.errors import KinetoscopeError
-from kinetoscope.server.errors import RefusedError, status_of
-from kinetoscope.server.http.responses import JSON, refused
+from kinetoscope.server.errors import JSON, RefusedError, refused, status_of
 from kinetoscope.server.json_encoding import to_json
 from kinetoscope.server.runs.workspace import Workspace
 
@@ -27,8 +26,8 @@ _BODY: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request.
+class ApiRequest:
+    """A request to the API.
 
     Attributes:
         path: the parts of the path that are named in the route.
@@ -43,32 +42,29 @@ class Asked:
     body: bytes = field(default=b"", repr=False)
 
 
-Work = Callable[[Asked], Response]
+Work = Callable[[ApiRequest], Response]
 
 
 def endpoint(workspace: Workspace, work: Work, *, quick: bool = False) -> Callable[[Request], Awaitable[Response]]:
-    """The endpoint that does `work` in a thread.
+    """The endpoint that does `work` in a thread; `quick` work computes nothing and so never waits for others."""
 
-    quick: it computes nothing and never waits, so it is not kept waiting by what others compute.
-    """
-
-    async def answer(request: Request) -> Response:
+    async def answer(http: Request) -> Response:
         # A form of another site can send anything but this without asking the browser's leave.
-        if request.method == "POST" and request.headers.get("content-type", "").partition(";")[0].strip() != JSON:
+        if http.method == "POST" and http.headers.get("content-type", "").partition(";")[0].strip() != JSON:
             return refused(415, "a question is sent as application/json")
         body = b""
         try:
-            async for part in request.stream():
+            async for part in http.stream():
                 body += part
                 if len(body) > _BODY:
                     return refused(413, f"a request can bring {_BODY:,} bytes at most")
-        except ClientDisconnect:  # nobody is left to be told
+        except ClientDisconnect:  # the client has left
             return refused(400, "the question ended early")
-        asked = Asked(request.path_params, request.query_params, request.headers, body)
+        request = ApiRequest(http.path_params, http.query_params, http.headers, body)
         limiter = None if quick else _limiter()
-        doing = partial(_answered, workspace, work, asked, quick)
+        job = partial(_answered, workspace, work, request, quick)
         # When the server ends it does not wait for what is being computed.
-        return await anyio.to_thread.run_sync(doing, limiter=limiter, abandon_on_cancel=True)
+        return await anyio.to_thread.run_sync(job, limiter=limiter, abandon_on_cancel=True)
 
     return answer
 
@@ -84,12 +80,12 @@ def _limiter() -> anyio.CapacityLimiter:
     return anyio.CapacityLimiter(max(4, 2 * (os.cpu_count() or 1)))
 
 
-def _answered(workspace: Workspace, work: Work, asked: Asked, quick: bool) -> Response:
+def _answered(workspace: Workspace, work: Work, request: ApiRequest, quick: bool) -> Response:
     try:
         if quick:
-            return work(asked)
+            return work(request)
         with workspace.asked():
-            return work(asked)
+            return work(request)
     except KinetoscopeError as error:
         return refused(status_of(error), str(error), error.hint if isinstance(error, RefusedError) else "")
     except MemoryError:

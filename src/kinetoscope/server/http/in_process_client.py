@@ -38,7 +38,7 @@ def address(*parts: str, pairs: Pairs = ()) -> str:
     return f"{path}?{query}" if query else path
 
 
-class Inside:
+class InProcessClient:
     """An application that is asked without a socket."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from kinetoscope.errors import installing
-from kinetoscope.server.http.responses import refused
+from kinetoscope.server.errors import refused
 
 PREFIX: Final = "/perfetto/"
 

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from kinetoscope.server.errors import refused
 from kinetoscope.server.http import perfetto
-from kinetoscope.server.http.responses import refused
 
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",

@@ -1,8 +1,7 @@
-"""What the page is told about the server, its runs and the analyses: names, numbers and docs, no results."""
+"""Metadata for the page: the server, its runs, the analyses and the tables, without results."""
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -27,12 +26,12 @@ from kinetoscope.server.json_encoding import EXACT
 from kinetoscope.server.query import kind_of
 from kinetoscope.server.results.table import described
 from kinetoscope.server.runs.run import Run, state_of
-from kinetoscope.server.runs.workspace import Listed
+from kinetoscope.server.runs.workspace import RunList
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What this server can do besides: folders of sources, Perfetto, an editor, and where files are here."""
+    """Optional features of this server: a login, folders of sources, Perfetto, an editor, and where files are here."""
 
     auth: bool = False
     source_roots: bool = False
@@ -41,7 +40,7 @@ class Features:
     maps: tuple[tuple[str, str], ...] = ()
 
 
-def of_server(features: Features) -> dict[str, Any]:
+def server_info(features: Features) -> dict[str, Any]:
     """Version, features, and the views in order."""
     return {
         "version": __version__,
@@ -59,12 +58,12 @@ def of_server(features: Features) -> dict[str, Any]:
     }
 
 
-def of_runs(listed: Listed) -> dict[str, Any]:
+def run_list_info(listed: RunList) -> dict[str, Any]:
     """The runs, newest first."""
-    return {"runs": [_entry(run) for run in listed.runs], "wrong": list(listed.wrong)}
+    return {"runs": [_listed_run(run) for run in listed.runs], "wrong": list(listed.wrong)}
 
 
-def _entry(run: Run) -> dict[str, Any]:
+def _listed_run(run: Run) -> dict[str, Any]:
     files = run.files
     return {
         "id": run.id,
@@ -80,27 +79,27 @@ def _entry(run: Run) -> dict[str, Any]:
     }
 
 
-def of_run(run: Run, rank: int | None, cycle: int, steps_by: str | None) -> dict[str, Any]:
+def run_info(run: Run, rank: int | None, cycle: int, steps_by: str | None) -> dict[str, Any]:
     """A run, and the trace of one rank in it (the first one if none is named), which is read for it."""
     job = run.job
     rank = job.ranks[0] if rank is None else rank
     trace = run.trace(rank, cycle)
     return {
-        **_entry(run),
+        **_listed_run(run),
         "ranks": list(job.ranks),
         "rank": rank,
         "cycle": cycle,
         "cycles": sum(source.rank == rank for source in job.sources),
         "damage": damage_of(trace),
-        **of_trace(trace, steps_by),
+        **_trace_info(trace, steps_by),
         "notes": [*job.notes, *(symptom.message for symptom in trace.health)],
     }
 
 
-def of_trace(trace: Trace, steps_by: str | None) -> dict[str, Any]:
+def _trace_info(trace: Trace, steps_by: str | None) -> dict[str, Any]:
     """Steps, length, devices, streams and threads of a trace; times count from its first instant."""
-    origin = origin_of_time(trace)
-    found, work = steps(trace, steps_by), device_work(trace)
+    origin, work = origin_of_time(trace), device_work(trace)
+    marks = steps(trace, steps_by)
     steady = set(steady_places(trace, steps_by).tolist())
     names = {each.number: each.name for each in devices(trace)}
     numbers = sorted({*np.unique(work.device).tolist()} - {-1})
@@ -114,10 +113,15 @@ def of_trace(trace: Trace, steps_by: str | None) -> dict[str, Any]:
         "steps": [
             {"step": step, "start": start - origin, "end": end - origin, "steady": place in steady}
             for place, (step, start, end) in enumerate(
-                zip(found.number.tolist(), found.device.start.tolist(), found.device.end.tolist(), strict=True)
+                zip(
+                    marks.number.tolist(),
+                    marks.device.start.tolist(),
+                    marks.device.end.tolist(),
+                    strict=True,
+                )
             )
         ],
-        "steps_rest_on": found.origin,
+        "steps_rest_on": marks.origin,
         "devices": [{"device": number, "name": names.get(number, "")} for number in numbers],
         "streams": [{"device": device, "stream": stream} for device, stream in pairs],
         "threads": _threads(trace),
@@ -137,17 +141,9 @@ def _threads(trace: Trace) -> list[dict[str, Any]]:
     ]
 
 
-_lock = threading.Lock()
-
-
-def of_analyses() -> dict[str, Any]:
-    """All analyses: what they answer, with what parameters, in what columns."""
-    with _lock:
-        return _of_analyses()
-
-
 @cache
-def _of_analyses() -> dict[str, Any]:
+def analyses_info() -> dict[str, Any]:
+    """All analyses: their questions, parameters and columns."""
     groups = [{"title": title, "names": list(names)} for title, names in GROUPS.items()]
     return {
         "groups": groups,
@@ -177,7 +173,7 @@ def _analysis(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def of_tables() -> dict[str, Any]:
+def tables_info() -> dict[str, Any]:
     """The tables that SQL sees."""
     return {
         "tables": [

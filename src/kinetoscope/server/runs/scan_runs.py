@@ -76,7 +76,7 @@ class RunFiles:
         return sum(file.size for file in self.files)
 
 
-class Finder:
+class RunScanner:
     """Looks below paths, again and again; what a file's beginning tells is looked at once.
 
     Args:
@@ -88,7 +88,7 @@ class Finder:
         self._ranks: dict[tuple[str, str], int | None] = {}
         self._ids: dict[str, str] = {}
 
-    def look(self) -> tuple[list[RunFiles], list[str]]:
+    def scan(self) -> tuple[list[RunFiles], list[str]]:
         """The runs that are there now, and what is wrong with a path, one line each."""
         candidates: dict[str, Candidate] = {}
         wrong = []

@@ -23,7 +23,7 @@ from kinetoscope.server.errors import MissingError
 from kinetoscope.server.runs.answer_cache import Answers
 from kinetoscope.server.runs.progress import Read
 from kinetoscope.server.runs.run import Reading, Run
-from kinetoscope.server.runs.scan_runs import Finder, RunFiles
+from kinetoscope.server.runs.scan_runs import RunFiles, RunScanner
 
 COMPILING: Final = "compiling (first run only)"
 
@@ -38,7 +38,7 @@ _EASE: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class RunList:
     """The runs that are there now, newest first, and what is wrong with the paths."""
 
     runs: tuple[Run, ...]
@@ -62,10 +62,10 @@ class Workspace:
     answers: Answers = field(default_factory=lambda: Answers(256 << 20))
 
     def __post_init__(self) -> None:
-        self._finder = Finder(self.paths)
+        self._scanner = RunScanner(self.paths)
         self._traces = Kept(self.memory or half_of_memory(), lambda trace: trace.nbytes + trace.nbytes_derived)
         self._runs: dict[str, Run] = {}
-        self._listed = Listed((), ())
+        self._listed = RunList((), ())
         self._looked = -1e9
         self._took = 0.0
         self._looking = False
@@ -76,7 +76,7 @@ class Workspace:
         self._compiling = ""
         self._watching = ExitStack()
 
-    def runs(self) -> Listed:
+    def runs(self) -> RunList:
         """The runs; folders are looked through again if that is long enough ago."""
         with self._lock:
             if time.monotonic() - self._looked > max(_LOOK_AGAIN, _EASE * self._took) and not self._looking:
@@ -135,10 +135,10 @@ class Workspace:
 
     def _look(self) -> None:
         begin = time.monotonic()
-        found, wrong = self._finder.look()
+        found, wrong = self._scanner.scan()
         self._runs = runs = {files.id: self._updated(files) for files in found}
         newest = sorted(runs.values(), key=lambda run: (-run.files.modified, run.files.name))
-        self._listed = Listed(tuple(newest), tuple(wrong))
+        self._listed = RunList(tuple(newest), tuple(wrong))
         self._looked = time.monotonic()
         self._took = self._looked - begin
 

@@ -33,7 +33,7 @@ _FILES_READ: Final = "SCAN ["
 
 _AT_ONCE: Final = threading.BoundedSemaphore(2)
 
-_RUNNING: Final[dict[str, Apart]] = {}
+_RUNNING: Final[dict[str, ChildProcess]] = {}
 """Queries that wait or run, by the word that whoever asked gave them."""
 
 
@@ -43,7 +43,7 @@ def stop(ticket: str) -> None:
         apart.stop()
 
 
-class Apart:
+class ChildProcess:
     """A process that runs one query: `execute` as `model.tables.sql` wants it. To be used in a `with`.
 
     Args:
@@ -65,7 +65,7 @@ class Apart:
         if (process := self._process) is not None:
             process.kill()
 
-    def __enter__(self) -> Apart:
+    def __enter__(self) -> ChildProcess:
         if self._ticket:
             _RUNNING[self._ticket] = self
         _AT_ONCE.acquire()

@@ -16,8 +16,8 @@ from typing import Any, Final
 from kinetoscope.model.job import Job
 from kinetoscope.model.tables.sql import sql
 from kinetoscope.schema import Result
-from kinetoscope.server.errors import AbsurdError, ForbiddenError
-from kinetoscope.server.sql.process import Apart
+from kinetoscope.server.errors import BadValueError, ForbiddenError
+from kinetoscope.server.sql.process import ChildProcess
 
 LONGEST: Final = 20_000
 """Characters of a query."""
@@ -42,50 +42,50 @@ class Query:
     ticket: str = ""
 
 
-def query(body: bytes) -> Query:
+def parsed_query(body: bytes) -> Query:
     """The body: `{"query": "SELECT …", "offset": 0, "limit": 200, "sort": "-calls", "format": ""}`.
 
     Raises:
-        AbsurdError: it is no such JSON.
+        BadValueError: it is no such JSON.
     """
-    asked = _asked(body, "query")
-    text = asked["query"]
+    request = _json_with(body, "query")
+    text = request["query"]
     if not text.strip():
-        raise AbsurdError("the query is empty", "SELECT name, sum(duration) FROM kernels GROUP BY name")
+        raise BadValueError("the query is empty", "SELECT name, sum(duration) FROM kernels GROUP BY name")
     if len(text) > LONGEST:
-        raise AbsurdError(f"the query has {len(text):,} characters; it can have {LONGEST:,}")
-    return Query(text, tuple(_options(asked)), ticket(asked))
+        raise BadValueError(f"the query has {len(text):,} characters; it can have {LONGEST:,}")
+    return Query(text, tuple(_options(request)), ticket(request))
 
 
-def ticket(asked: Mapping[str, Any]) -> str:
+def ticket(request: Mapping[str, Any]) -> str:
     """The word by which a query can be stopped, "" if it has none."""
-    word = asked.get("ticket")
+    word = request.get("ticket")
     return word[:_TICKET] if isinstance(word, str) else ""
 
 
-def stopped(body: bytes) -> str:
+def ticket_to_stop(body: bytes) -> str:
     """The query that shall end: `{"ticket": "…"}`.
 
     Raises:
-        AbsurdError: it is no such JSON.
+        BadValueError: it is no such JSON.
     """
-    return ticket(_asked(body, "ticket"))
+    return ticket(_json_with(body, "ticket"))
 
 
-def _asked(body: bytes, key: str) -> dict[str, Any]:
+def _json_with(body: bytes, key: str) -> dict[str, Any]:
     """The object in a body, which has a text under this key."""
     try:
-        asked: Any = json.loads(body)
+        request: Any = json.loads(body)
     except (ValueError, RecursionError):
-        asked = None
-    if not isinstance(asked, dict) or not isinstance(asked.get(key), str):
-        raise AbsurdError(f'the body is JSON with a text "{key}"')
-    return asked
+        request = None
+    if not isinstance(request, dict) or not isinstance(request.get(key), str):
+        raise BadValueError(f'the body is JSON with a text "{key}"')
+    return request
 
 
-def _options(asked: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _options(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What else it says, as the query of a URL would have it: several values of a name one by one."""
-    for name, value in asked.items():
+    for name, value in request.items():
         if name not in ("query", "ticket"):
             values = value if isinstance(value, list) else [value]
             yield from ((name, str(each)) for each in values if each not in (None, "", False))
@@ -106,7 +106,7 @@ def require_harmless(text: str) -> None:
         raise ForbiddenError("a query here begins with SELECT or WITH")
 
 
-def answered(job: Job, text: str, ticket: str = "") -> Result:
+def query_result(job: Job, text: str, ticket: str = "") -> Result:
     """The answer of `Job.sql`, found in another process.
 
     Raises:
@@ -114,5 +114,5 @@ def answered(job: Job, text: str, ticket: str = "") -> Result:
         UsageError: it is wrong, or takes too much memory or time.
         InputError: no rank can be read.
     """
-    with Apart(ticket=ticket) as apart:
+    with ChildProcess(ticket=ticket) as apart:
         return sql(job, text, apart.execute)

@@ -15,11 +15,10 @@ from kinetoscope.algorithms.layout.pyramid import DEEPEST
 from kinetoscope.model.timeline.cut import rows_between
 from kinetoscope.model.trace.names import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.server.errors import AbsurdError, MissingError
-from kinetoscope.server.http.endpoint import Asked, endpoint, json_response
-from kinetoscope.server.http.responses import JSON
+from kinetoscope.server.errors import JSON, BadValueError, MissingError
+from kinetoscope.server.http.endpoint import ApiRequest, endpoint, json_response
 from kinetoscope.server.json_encoding import to_json
-from kinetoscope.server.query import integer, part
+from kinetoscope.server.query import integer, run_part
 from kinetoscope.server.runs.run import Run
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.server.timeline.event import event_answer
@@ -42,45 +41,47 @@ _BINARY: Final = "application/octet-stream"
 def timeline_routes(workspace: Workspace) -> list[Route]:
     """The routes, below `api/`."""
 
-    def lanes(asked: Asked) -> Response:
-        run, about = workspace.run(asked.path["run"]), part(asked.query)
+    def lanes(request: ApiRequest) -> Response:
+        run, about = workspace.run(request.path["run"]), run_part(request.query)
         by = about.select.steps_by
         question = ("timeline lanes", run.id, run.version, about.ranks, about.cycle, by)
-        body = workspace.answers.get(question, lambda: to_json(lanes_answer(_traces(run, asked), run.version, by)), len)
+        body = workspace.answers.get(
+            question, lambda: to_json(lanes_answer(_traces(run, request), run.version, by)), len
+        )
         return Response(body, media_type=JSON)
 
-    def one_tile(asked: Asked) -> Response:
-        run = workspace.run(asked.path["run"])
-        scale, number = _whole(asked, "z", 0, DEEPEST), _whole(asked, "i")
-        names = asked.query.get("lanes")
+    def one_tile(request: ApiRequest) -> Response:
+        run = workspace.run(request.path["run"])
+        scale, number = _whole(request, "z", 0, DEEPEST), _whole(request, "i")
+        names = request.query.get("lanes")
         chosen = None if names is None else [name for name in names.split(",") if name]
-        trace = _trace(run, asked)
+        trace = _trace(run, request)
         tag = _tag(run, str(trace.source.rank), str(trace.source.cycle), str(scale), str(number), names or "*")
-        headers = {"ETag": tag, "Cache-Control": _caching(run, asked)}
-        if tag in asked.headers.get("if-none-match", ""):
+        headers = {"ETag": tag, "Cache-Control": _caching(run, request)}
+        if tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         content = tile(trace, scale, number, *named(trace, chosen))
         return Response(content, media_type=_BINARY, headers=headers)
 
-    def event(asked: Asked) -> Response:
-        trace = _trace(workspace.run(asked.path["run"]), asked)
-        return json_response(event_answer(trace, _row(asked, trace, "row"), part(asked.query).select.steps_by))
+    def event(request: ApiRequest) -> Response:
+        trace = _trace(workspace.run(request.path["run"]), request)
+        return json_response(event_answer(trace, _row(request, trace, "row"), run_part(request.query).select.steps_by))
 
-    def search(asked: Asked) -> Response:
-        trace = _trace(workspace.run(asked.path["run"]), asked)
-        return json_response(search_answer(trace, **_searched(asked, trace)))
+    def search(request: ApiRequest) -> Response:
+        trace = _trace(workspace.run(request.path["run"]), request)
+        return json_response(search_answer(trace, **_searched(request, trace)))
 
-    def in_range(asked: Asked) -> Response:
-        run, time = workspace.run(asked.path["run"]), _time(asked)
-        by = part(asked.query).select.steps_by
-        trace = _trace(run, asked)
+    def in_range(request: ApiRequest) -> Response:
+        run, time = workspace.run(request.path["run"]), _time(request)
+        by = run_part(request.query).select.steps_by
+        trace = _trace(run, request)
         question = ("timeline range", run.id, run.version, trace.source.rank, trace.source.cycle, time, by)
         body = workspace.answers.get(question, lambda: to_json(range_answer(trace, *time, by)), len)
         return Response(body, media_type=JSON)
 
-    def cut(asked: Asked) -> Response:
-        trace = _trace(workspace.run(asked.path["run"]), asked)
-        return _file(trace, *_time(asked))
+    def cut(request: ApiRequest) -> Response:
+        trace = _trace(workspace.run(request.path["run"]), request)
+        return _file(trace, *_time(request))
 
     answers = {"lanes": lanes, "tile": one_tile, "event": event, "search": search, "range": in_range}
     routes = [(f"/runs/{{run}}/timeline/{name}", answer) for name, answer in answers.items()]
@@ -88,49 +89,49 @@ def timeline_routes(workspace: Workspace) -> list[Route]:
     return [Route(path, endpoint(workspace, answer), methods=["GET"]) for path, answer in routes]
 
 
-def _trace(run: Run, asked: Asked) -> Trace:
+def _trace(run: Run, request: ApiRequest) -> Trace:
     """The trace of the rank that is named; of the first one if none is."""
-    found = part(asked.query)
+    found = run_part(request.query)
     return run.trace(found.ranks[0] if found.ranks else None, found.cycle or 0)
 
 
-def _traces(run: Run, asked: Asked) -> Sequence[Trace]:
-    found = part(asked.query)
+def _traces(run: Run, request: ApiRequest) -> Sequence[Trace]:
+    found = run_part(request.query)
     if found.ranks is None:
         return [run.trace(None, found.cycle or 0)]
     if len(found.ranks) > RANKS:
-        raise AbsurdError(f"{len(found.ranks):,} ranks are too many to be drawn; {RANKS} are possible")
+        raise BadValueError(f"{len(found.ranks):,} ranks are too many to be drawn; {RANKS} are possible")
     return [run.trace(rank, found.cycle or 0) for rank in found.ranks]
 
 
-def _whole(asked: Asked, name: str, low: int | None = None, high: int | None = None) -> int:
+def _whole(request: ApiRequest, name: str, low: int | None = None, high: int | None = None) -> int:
     bounds = {key: value for key, value in (("low", low), ("high", high)) if value is not None}
-    return integer(name, asked.query.get(name, ""), **bounds)
+    return integer(name, request.query.get(name, ""), **bounds)
 
 
-def _row(asked: Asked, trace: Trace, name: str) -> int:
-    row = _whole(asked, name)
+def _row(request: ApiRequest, trace: Trace, name: str) -> int:
+    row = _whole(request, name)
     if not 0 <= row < len(trace):
         raise MissingError(f"rank {trace.source.rank} has no event {row}; it has {len(trace):,}")
     return row
 
 
-def _searched(asked: Asked, trace: Trace) -> dict[str, Any]:
-    text = asked.query.get("q", "")
+def _searched(request: ApiRequest, trace: Trace) -> dict[str, Any]:
+    text = request.query.get("q", "")
     if not text or len(text) > _LONGEST:
-        raise AbsurdError(f"q has {len(text):,} characters; a search takes 1 to {_LONGEST:,}")
-    direction = asked.query.get("direction", "next")
+        raise BadValueError(f"q has {len(text):,} characters; a search takes 1 to {_LONGEST:,}")
+    direction = request.query.get("direction", "next")
     if direction not in ("next", "previous"):
-        raise AbsurdError("direction is neither next nor previous")
-    ends = [_whole(asked, name) if asked.query.get(name) else None for name in ("start", "end")]
-    after = _row(asked, trace, "after") if asked.query.get("after") else None
+        raise BadValueError("direction is neither next nor previous")
+    ends = [_whole(request, name) if request.query.get(name) else None for name in ("start", "end")]
+    after = _row(request, trace, "after") if request.query.get("after") else None
     return {"text": text, "after": after, "direction": direction, "begin": ends[0], "end": ends[1]}
 
 
-def _time(asked: Asked) -> tuple[int, int]:
-    time = part(asked.query).select.time
+def _time(request: ApiRequest) -> tuple[int, int]:
+    time = run_part(request.query).select.time
     if time is None:
-        raise AbsurdError("time is missing: it takes two whole numbers of ns, as 1000-2000")
+        raise BadValueError("time is missing: it takes two whole numbers of ns, as 1000-2000")
     return time
 
 
@@ -139,7 +140,7 @@ def _file(trace: Trace, begin: int, end: int) -> Response:
     rows = rows_between(trace, begin, end)
     if len(rows) > _WRITTEN:
         said = f"there are {len(rows):,} events in this range; {_WRITTEN:,} can be taken out"
-        raise AbsurdError(said, "Zoom in on a shorter range.")
+        raise BadValueError(said, "Zoom in on a shorter range.")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cut.json.gz"
         perfetto.write(trace, path, rows=rows)
@@ -154,8 +155,8 @@ def _tag(run: Run, *what: str) -> str:
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:20]}"'
 
 
-def _caching(run: Run, asked: Asked) -> str:
+def _caching(run: Run, request: ApiRequest) -> str:
     """A tile whose address names the version never changes."""
-    if asked.query.get("v") == run.version:
+    if request.query.get("v") == run.version:
         return "private, max-age=31536000, immutable"
     return "private, no-cache"

@@ -22,7 +22,7 @@ from kinetoscope.model.timeline.categories import MARK_KINDS
 from kinetoscope.model.timeline.counters import Counter, counter_curve
 from kinetoscope.model.timeline.layout import Lane, timeline
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.server.errors import AbsurdError
+from kinetoscope.server.errors import BadValueError
 from kinetoscope.server.timeline.ready import ready
 
 WIDE: Final = 24
@@ -36,7 +36,7 @@ def tile(trace: Trace, scale: int, number: int, lanes: Sequence[Lane], counters:
     """The tile `number` of units of 2^`scale` ns.
 
     Raises:
-        AbsurdError: there cannot be such a tile.
+        BadValueError: there cannot be such a tile.
     """
     begin = begin_of(scale, number)
     found = ready(trace, timeline)
@@ -74,13 +74,13 @@ def begin_of(scale: int, number: int) -> int:
     """When a tile begins, ns after the origin.
 
     Raises:
-        AbsurdError: there cannot be such a tile.
+        BadValueError: there cannot be such a tile.
     """
     if not 0 <= scale <= DEEPEST:
-        raise AbsurdError(f"z is {scale}; it can be 0 to {DEEPEST}")
+        raise BadValueError(f"z is {scale}; it can be 0 to {DEEPEST}")
     begin = (number * UNITS) << scale
     if abs(begin) > LONGEST:
-        raise AbsurdError(f"tile {number} of z {scale} begins beyond all times")
+        raise BadValueError(f"tile {number} of z {scale} begins beyond all times")
     return begin
 
 
