@@ -15,6 +15,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.server.errors import BadValueError
 from kinetoscope.server.query import kind_of, parameters, run_part
 from kinetoscope.server.results.table import arrangement_of, window_of
+from tests.conftest import few_examples
 from tests.server.serving import Client
 
 HUGE = "9" * 19
