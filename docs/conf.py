@@ -2,7 +2,7 @@
 
 from importlib.metadata import version as installed_version
 
-from kinetoscope.model.trace.symptom_codes import SYMPTOMS
+from kinetoscope.model.trace.symptoms import SYMPTOMS
 
 project = "Kinetoscope"
 copyright = "2026, the Kinetoscope authors"  # noqa: A001 - the name Sphinx reads

@@ -49,7 +49,7 @@ BARE_CONSTANTS = words("""
 
 SHORT_MODULES = words("""
     advisor/evidence/periodicity.py advisor/evidence/where.py cli/mcp.py compare/ledger/naming.py
-    model/device/kernel_units.py model/stragglers/exposed_waiting.py pages/parts/controls.py pages/parts/empty.py
+    model/stragglers/exposed_waiting.py pages/parts/controls.py pages/parts/empty.py
     pages/parts/waiting.py server/http/responses.py server/timeline/ready.py
 """)
 

@@ -13,8 +13,8 @@ from kinetoscope.engines.threads import Threads
 from kinetoscope.engines.worker import Files
 from kinetoscope.errors import NotATraceError, UsageError
 from kinetoscope.model.job import Engine, Job
-from kinetoscope.model.trace.names import listed
 from kinetoscope.model.trace.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, Options, Source
+from kinetoscope.model.trace.text import listed
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import Progress, cache_for, is_url
 from kinetoscope.readers.job.discovery import common_name, find_all

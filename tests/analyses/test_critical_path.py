@@ -11,7 +11,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.critical_path.path import CAUSES
 from kinetoscope.model.critical_path.what_if import rules, what_if
 from kinetoscope.model.steps.scope import origin_of_time
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
 
@@ -188,7 +188,7 @@ def test_notes_say_what_is_inferred_missing_or_odd(tmp_path: Path) -> None:
     assert "1 of 4 pieces of device work start before their launch: clocks disagree." in notes
     assert any(note.startswith("Waits are inferred from times, and up to 68% of the path") for note in notes)
     job = drawn.job(tmp_path, drawn.annotation("ProfilerStep#1", 0, 10))
-    assert critical_path(job).notes == (unrecorded("device work", "the path is the host's"),)
+    assert critical_path(job).notes == (not_recorded("device work", "the path is the host's"),)
 
 
 def test_a_gap_that_nothing_explains_is_said(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kinetoscope import Selection, device_utilization, read
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
@@ -166,7 +166,7 @@ def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:
     result = utilization(tmp_path, *STEPS)
     assert (len(result), result.notes) == (
         0,
-        (unrecorded("device work"),),
+        (not_recorded("device work"),),
     )
     result = utilization(tmp_path, *STEPS, kernel(10, 30, 1, 1, 50), time=(150, 160))
     assert (len(result), result.notes) == (0, ("No device work was selected.",))

@@ -11,7 +11,7 @@ import pytest
 
 from kinetoscope import Selection, device_utilization, device_utilization_series, read
 from kinetoscope.errors import UsageError
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
 
@@ -147,5 +147,5 @@ def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:
     result = device_utilization_series(drawn.job(tmp_path, HOST))
     assert (len(result), result.notes) == (
         0,
-        (unrecorded("device work"),),
+        (not_recorded("device work"),),
     )

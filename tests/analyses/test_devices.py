@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kinetoscope import Selection, devices, read
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 
 H100 = {"id": 1, "name": "H100", "totalGlobalMem": 85 << 30, "computeMajor": 9, "computeMinor": 0, "numSms": 132}
@@ -35,4 +35,4 @@ def test_older_files_are_named_after_machine_and_process(tmp_path: Path) -> None
 
 def test_without_device_work_it_says_so(tmp_path: Path) -> None:
     result = devices(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
-    assert result.notes == (unrecorded("device work", "the columns of the device are empty"),)
+    assert result.notes == (not_recorded("device work", "the columns of the device are empty"),)

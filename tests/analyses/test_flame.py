@@ -16,7 +16,7 @@ from kinetoscope.algorithms.intervals.intervals import length
 from kinetoscope.analyses.flame import flame
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.views.exports.files import to_folded
 from tests import drawn
 from tests.catalog.samples import BUNDLED, SHARED, required
@@ -239,7 +239,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     assert to_folded(flame(job)) == b"aten::mm 5\n"
     result = flame(job, weight="device", python="none")
     assert len(result) == 0
-    assert result.notes == (unrecorded("device work", "weight=host weighs by host time"),)
+    assert result.notes == (not_recorded("device work", "weight=host weighs by host time"),)
 
 
 def test_what_a_thousand_calls_enclose_is_no_frame(tmp_path: Path) -> None:

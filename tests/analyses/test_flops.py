@@ -12,7 +12,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.flops.counts import flop_counts
 from kinetoscope.model.trace.event_kinds import WorkKind
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import BUNDLED, GOLDEN, SHARED, required
@@ -217,7 +217,7 @@ def test_modules_have_what_they_call_themselves(tmp_path: Path) -> None:
     assert {(row["name"], row["calls"], row["flop"]) for row in rows} == {("Net_0/Linear_0", 1, FLOP), (None, 1, FLOP)}
     without = answer(tmp_path, *product(100, 1, 1000), by="module")
     assert len(without) == 0
-    assert without.notes[0] == unrecorded("modules")
+    assert without.notes[0] == not_recorded("modules")
 
 
 # --- selections

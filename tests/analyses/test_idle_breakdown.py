@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, idle_breakdown, read, temporal_breakdown
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from tests import conftest, drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
 
@@ -152,7 +152,7 @@ def test_a_row_counts_its_gaps_and_finds_the_longest(tmp_path: Path) -> None:
 def test_without_device_work_it_says_so(tmp_path: Path) -> None:
     result = idle_breakdown(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
     assert len(result) == 0
-    assert result.notes[-1] == unrecorded("device work")
+    assert result.notes[-1] == not_recorded("device work")
 
 
 # --- against a count of instants

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, kernel_kinds, read, temporal_breakdown
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
 
@@ -97,7 +97,7 @@ def test_steps_select_work_by_its_launch(tmp_path: Path) -> None:
 def test_without_device_work_it_says_so(tmp_path: Path) -> None:
     result = kernel_kinds(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
     assert len(result) == 0
-    assert result.notes[-1] == unrecorded("device work")
+    assert result.notes[-1] == not_recorded("device work")
 
 
 # Of traces with fractions of microseconds HTA's own sums lack up to a microsecond an interval, rounding or not.

@@ -13,7 +13,7 @@ from kinetoscope import Selection, kernel_sequences, read
 from kinetoscope.errors import UsageError
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.steps.steps import steps
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
@@ -147,7 +147,7 @@ def test_selections(tmp_path: Path) -> None:
 def test_without_device_work_there_are_no_sequences(tmp_path: Path) -> None:
     result = answer(tmp_path, drawn.op("aten::linear", 0, 100))
     assert len(result) == 0
-    assert result.notes == (unrecorded("device work"),)
+    assert result.notes == (not_recorded("device work"),)
 
 
 # --- against plain counting

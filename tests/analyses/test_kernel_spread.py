@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kinetoscope import Selection, kernel_spread, kernels, read
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 
 FACTS = {"backend": "nccl", "world_size": 3}
@@ -51,7 +51,7 @@ def test_only_what_starts_in_a_range_of_time_counts(tmp_path: Path) -> None:
 
 def test_without_device_work_it_says_so(tmp_path: Path) -> None:
     result = kernel_spread(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
-    assert (len(result), result.notes) == (0, (unrecorded("device work"),))
+    assert (len(result), result.notes) == (0, (not_recorded("device work"),))
 
 
 @pytest.mark.parametrize("folder", ["dlrm_ddp_v100_8rank", "sampled_2rank"])

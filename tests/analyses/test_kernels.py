@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kinetoscope.analyses.kernels import ANALYSIS, RESULT, kernels
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from tests.drawn import Event, annotation, job, kernel, launch, op
 
 Row = dict[str, Any]
@@ -138,7 +138,7 @@ def test_nothing_to_list(tmp_path: Path) -> None:
     empty = kernels(job(tmp_path, op("aten::mm", 0, 10)))
     assert (len(empty), empty.notes) == (
         0,
-        (unrecorded("device work"),),
+        (not_recorded("device work"),),
     )
     copies = kernels(job(tmp_path, kernel("Memcpy HtoD", 200, 10, 2, category="gpu_memcpy")))
     assert (len(copies), copies.notes) == (0, ("No kernels in what was selected.",))

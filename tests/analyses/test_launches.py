@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kinetoscope import Selection, launches, read
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 
@@ -96,7 +96,7 @@ def test_selections_choose_calls_by_when_they_start(tmp_path: Path) -> None:
     [
         (
             [drawn.op("aten::mm", 0, 9)],
-            unrecorded("device work"),
+            not_recorded("device work"),
         ),
         ([drawn.kernel("gemm", 0, 9, 1)], "No call that launches device work was recorded."),
     ],

@@ -10,7 +10,7 @@ from kinetoscope import Selection, memory_bandwidth, read
 from kinetoscope.model.device.copies import copies
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace import arguments
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import SHARED, required
@@ -92,7 +92,7 @@ def test_nothing_to_tell_is_said(tmp_path: Path) -> None:
     result = bandwidths(tmp_path, drawn.op("aten::mm", 0, 5))
     assert (len(result), result.notes) == (
         0,
-        (unrecorded("device work"),),
+        (not_recorded("device work"),),
     )
 
 

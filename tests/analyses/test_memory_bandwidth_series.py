@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from kinetoscope import Selection, memory_bandwidth, memory_bandwidth_series, read
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 
@@ -62,5 +62,5 @@ def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:
     result = memory_bandwidth_series(drawn.job(tmp_path, drawn.op("aten::mm", 0, 5)))
     assert (len(result), result.notes) == (
         0,
-        (unrecorded("device work"),),
+        (not_recorded("device work"),),
     )

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kinetoscope.analyses.operators import operators
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.reading import read
 from kinetoscope.schema import Result
 from tests.drawn import Event, annotation, event, job, kernel, launch, memory, op, python
@@ -374,7 +374,7 @@ def test_range_of_time(tmp_path: Path) -> None:
 def test_what_is_not_in_the_table_is_said(tmp_path: Path) -> None:
     result = operators(job(tmp_path, op("a", 0, 9), python("f", 1, 2)), group_by="shapes")
     assert result.notes == (
-        unrecorded("device work", "the columns of device time are empty"),
+        not_recorded("device work", "the columns of device time are empty"),
         "Input shapes were not recorded (record_shapes=True records them): rows are by name only.",
         "Memory was not recorded (profile_memory=True records it): its columns are empty.",
         "Python calls have no rows (there are 1; python=True): the call around them has their time.",

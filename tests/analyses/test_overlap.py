@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kinetoscope import Selection, overlap, read
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 from tests.catalog.samples import GOLDEN, SHARED, required
 
@@ -58,7 +58,7 @@ def test_by_group_collectives_on_the_host_count(tmp_path: Path) -> None:
 def test_without_device_work_it_says_so(tmp_path: Path) -> None:
     result = overlap(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
     assert len(result) == 0
-    assert result.notes[-1] == unrecorded("device work")
+    assert result.notes[-1] == not_recorded("device work")
 
 
 @pytest.mark.parametrize(

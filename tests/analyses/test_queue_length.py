@@ -7,7 +7,7 @@ import pytest
 
 from kinetoscope import Selection, queue_length, read
 from kinetoscope.errors import UsageError
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import SHARED, required
@@ -105,7 +105,7 @@ def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:
     result = lengths(tmp_path, drawn.op("aten::mm", 0, 5))
     assert (len(result), result.notes) == (
         0,
-        (unrecorded("device work"),),
+        (not_recorded("device work"),),
     )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from kinetoscope import Selection, queue_length, queue_length_series, read
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 
@@ -51,5 +51,5 @@ def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:
     result = queue_length_series(drawn.job(tmp_path, drawn.op("aten::mm", 0, 5)))
     assert (len(result), result.notes) == (
         0,
-        (unrecorded("device work"),),
+        (not_recorded("device work"),),
     )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kinetoscope import Selection, read, temporal_breakdown
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 
@@ -15,7 +15,7 @@ from tests.catalog.samples import SHARED, required
 def test_without_device_work_hta_fails_and_we_have_no_row(name: str) -> None:
     result = temporal_breakdown(read(required(SHARED) / name, jobs=1))
     assert len(result) == 0
-    assert result.notes == (unrecorded("device work"),)
+    assert result.notes == (not_recorded("device work"),)
 
 
 # --- drawn

@@ -18,7 +18,7 @@ from kinetoscope.advisor.run_rules import CLAIMS, asked, ranked, survey, unpacke
 from kinetoscope.model.execution.program import ProgramKind
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection, settled
-from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.text import listed
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import shown
 from kinetoscope.views.text import printable

@@ -20,9 +20,9 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import Steps
 from kinetoscope.model.steps.steps import steps as find_steps
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.symptoms import many
+from kinetoscope.model.trace.recording import not_recorded
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Column, Param, Result, Schema, StackedBars
 
 PathOf = Literal["step", "run"]
@@ -147,7 +147,7 @@ def _said(new: WhatIf, found: Steps) -> Iterator[str]:
         if not count:
             yield f"No event of this trace is named by {text!r}."
         elif count > 0:
-            yield f"{text!r} names {many(count, 'event')}."
+            yield f"{text!r} names {number_of(count, 'event')}."
     now = int(found.device.end[-1] - found.device.start[0]) if len(found) else 0
     if now:
         asked, less = "; ".join(text for text, _ in new.events), 1 - new.whole / now
@@ -160,7 +160,7 @@ def _notes(view: Scope, path: CriticalPath) -> Iterator[str]:
     if any(each is not None for each in (select.devices, select.streams, select.threads, select.annotation)):
         yield "The path is through the whole rank: of the selection only steps and the range of time count."
     if not len(work):
-        yield unrecorded("device work", "the path is the host's")
+        yield not_recorded("device work", "the path is the host's")
         return
     unlinked = int((work.launch < 0).sum())
     if unlinked:
@@ -181,6 +181,6 @@ def _notes(view: Scope, path: CriticalPath) -> Iterator[str]:
     if long.any():
         share = int((path.end - path.start)[long].sum()) / max(int((path.end - path.start)[chosen].sum()), 1)
         yield (
-            f"{many(int(long.sum()), 'gap is', 'gaps are')} longer than 1 ms ({share:.0%} of the path): what was "
+            f"{number_of(int(long.sum()), 'gap is', 'gaps are')} longer than 1 ms ({share:.0%} of the path): what was "
             "launched waited for something that was not recorded."
         )

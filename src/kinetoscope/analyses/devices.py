@@ -15,8 +15,8 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Column, Result, Schema
 
 RESULT = Schema(
@@ -66,7 +66,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     rows = [(node, process, *_described(number, known.get(number))) for number in used or [-1]]
     notes = list(view.notes) if select != ALL else []
     if not len(work):
-        notes.append(unrecorded("device work", "the columns of the device are empty"))
+        notes.append(not_recorded("device work", "the columns of the device are empty"))
     elif any(number not in known for number in used):
         notes.append("The file does not describe the devices that were used: what is not stated is null.")
     schema = RESULT.without("rank").empty().schema

@@ -22,8 +22,8 @@ from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -130,7 +130,7 @@ def _of_trace(
     if on_device and not view.work.any():
         notes.append(nothing_ran(view, "weight=host weighs by host time"))
     if python != "none" and not (trace.kind == EventKind.PYTHON).any():
-        notes.append(unrecorded("Python calls"))
+        notes.append(not_recorded("Python calls"))
     if weight == "auto":
         notes.append(f"Values are {'device' if on_device else 'host'} time.")
     return Partial(frame.group_by("stack").sum().sort(["value", "stack"], descending=[True, False]), tuple(notes))

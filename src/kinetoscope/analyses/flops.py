@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.arrays import Floats, Int32s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.errors import UsageError
-from kinetoscope.model.device.kernel_units import YES, kernel_units
 from kinetoscope.model.device.peaks import PRECISIONS
+from kinetoscope.model.device.tensor_cores import YES, kernel_units
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.flops.rates import FlopRates, flop_rates, is_host_only, known_peaks
 from kinetoscope.model.job import Job, Partial
@@ -25,8 +25,8 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import Steps, step_of
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -247,14 +247,14 @@ def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
     if not len(counts) and not len(missed):
         yield "No operator was recorded whose operations can be counted."
     elif _shapes_missing(trace, rates):
-        yield unrecorded("shapes", "nothing can be counted")
+        yield not_recorded("shapes", "nothing can be counted")
     elif len(missed):
         yield (
             "Calls that have no FLOPs because their shapes, strides or lengths were not recorded: "
             f"{_most_frequent(trace, missed)}."
         )
     if by == "module" and len(rates) and not len(modules(trace)):
-        yield unrecorded("modules")
+        yield not_recorded("modules")
     yield from _outside(view, rates)
     lost = ~rates.ran
     if not is_host_only(trace) and lost.any():

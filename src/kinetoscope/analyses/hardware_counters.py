@@ -20,8 +20,8 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -90,7 +90,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view = scope(trace, select)
     found = counters(trace, EventKind.COUNTER_RANGE)
     if not len(found.rows):
-        note = unrecorded("counters")
+        note = not_recorded("counters")
         return Partial(RESULT.without("rank").empty(), (note,))
     launch, notes = _launches(trace)
     of_event = launch[found.rows]

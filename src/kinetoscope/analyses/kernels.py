@@ -12,15 +12,15 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.algorithms.statistics import MEDIAN, P99, nearest_rank
-from kinetoscope.model.device.kernel_units import ANSWERS, kernel_units
+from kinetoscope.model.device.tensor_cores import ANSWERS, kernel_units
 from kinetoscope.model.execution.device_work import DeviceWork
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -207,7 +207,7 @@ def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _nothing(work: DeviceWork) -> str:
     if not len(work):
-        return unrecorded("device work")
+        return not_recorded("device work")
     return "No kernels in what was selected."
 
 

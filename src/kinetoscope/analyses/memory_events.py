@@ -29,8 +29,8 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of, steps
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Column, Result, Schema
 
 RESULT = Schema(
@@ -131,4 +131,4 @@ def _notes(trace: Trace, blocks: Blocks, frame: pl.DataFrame, select: Selection)
     if blocks.addressless:
         yield f"{blocks.addressless:,} of {instants:,} records of memory have no address and are in no row."
     if not (trace.kind == EventKind.PYTHON).any():
-        yield unrecorded("Python calls", "module and python are empty")
+        yield not_recorded("Python calls", "module and python are empty")

@@ -21,8 +21,8 @@ from kinetoscope.model.operators.modules import modules as modules_of
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
 RESULT = Schema(
@@ -75,7 +75,7 @@ ANALYSIS = Analysis("Modules", modules, RESULT, chart=Bars("path", "device_self"
 _FORWARD, _BACKWARD = 0, 1
 _SCHEMA: Final = RESULT.without("rank").empty().schema
 
-_NOTHING: Final = unrecorded("modules")
+_NOTHING: Final = not_recorded("modules")
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -131,9 +131,9 @@ def _of_trace(
     if group_by == "line":
         frame = frame.with_columns(call_stack=pl.lit(None, pl.String))
     if len(frame) and not stacks.texts:
-        notes.append(unrecorded("call stacks", "there is one row for each name"))
+        notes.append(not_recorded("call stacks", "there is one row for each name"))
     if shapes and len(frame) and not frame["input_shapes"].count():
-        notes.append(unrecorded("shapes"))
+        notes.append(not_recorded("shapes"))
     if values["device_total"] is None:
         notes.append("No device work was launched in these calls: the columns of device time are empty.")
     return Partial(frame, tuple(notes))

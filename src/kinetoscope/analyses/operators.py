@@ -12,7 +12,7 @@ from kinetoscope.model.device.busy import nothing_ran
 from kinetoscope.model.execution.call_stacks import call_stacks
 from kinetoscope.model.execution.calls import Calls, calls, is_outside_calls
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.memory.allocations import device_allocations, host_allocations
+from kinetoscope.model.memory.allocator import allocations
 from kinetoscope.model.operators.costs import (
     KINDS,
     Details,
@@ -28,8 +28,8 @@ from kinetoscope.model.operators.costs import (
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
 GroupBy = Literal["name", "shapes", "stack"]
@@ -125,8 +125,8 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: boo
     values = {
         **host_costs(view, found, groups),
         **device_costs(view, found, groups, work),
-        **memory_costs("host_memory", view, found, groups, host_allocations(trace)),
-        **memory_costs("device_memory", view, found, groups, device_allocations(trace)),
+        **memory_costs("host_memory", view, found, groups, allocations(trace, of_host=True)),
+        **memory_costs("device_memory", view, found, groups, allocations(trace, of_host=False)),
     }
     asked = (select.steps, select.threads, select.annotation)
     notes = [*view.warm_up, *(view.notes if any(each is not None for each in asked) else ())]
@@ -159,8 +159,8 @@ def _sorted(view: Scope, found: Calls, frame: pl.DataFrame) -> pl.DataFrame:
 def _outside(view: Scope, found: Calls) -> pl.DataFrame:
     """A row for the selected allocations that happened while no call ran, if there are any."""
     row: dict[str, Any] = {"name": MEMORY_NAME, "kind": KINDS[EventKind.MEMORY], "calls": 0}
-    for what, of in (("host_memory", host_allocations), ("device_memory", device_allocations)):
-        changes = of(view.trace)
+    for what, of_host in (("host_memory", True), ("device_memory", False)):
+        changes = allocations(view.trace, of_host=of_host)
         alone = view.host[changes.rows] & is_outside_calls(view.trace, found, changes.time)
         row["calls"] += int(alone.sum())
         if len(changes):
@@ -190,11 +190,11 @@ def _device_notes(view: Scope, groups: Groups, own: Int32s) -> Iterator[str]:
 def _notes(view: Scope, frame: pl.DataFrame, group_by: GroupBy, python: bool) -> Iterator[str]:
     trace = view.trace
     if group_by == "shapes" and not frame["input_shapes"].count():
-        yield unrecorded("shapes", "rows are by name only")
+        yield not_recorded("shapes", "rows are by name only")
     if group_by == "stack" and not frame["call_stack"].count():
-        yield unrecorded("call stacks", "rows are by name only")
+        yield not_recorded("call stacks", "rows are by name only")
     if not (trace.kind == EventKind.MEMORY).any():
-        yield unrecorded("memory", "its columns are empty")
+        yield not_recorded("memory", "its columns are empty")
     if (frame["host_self"] < 0).any():
         yield "Calls overlap others in part, as the profiler recorded them: some self times are below 0."
     frames = 0 if python else int((view.host & (trace.kind == EventKind.PYTHON)).sum())

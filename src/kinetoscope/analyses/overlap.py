@@ -13,7 +13,7 @@ from kinetoscope.model.device.busy import Busy, busy, nothing_ran
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 

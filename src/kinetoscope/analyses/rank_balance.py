@@ -14,7 +14,7 @@ from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.stragglers.arrivals import arrivals_of
 from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED, activities, before_collectives
-from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
 

@@ -19,9 +19,10 @@ from kinetoscope.model.steps.scope import Scope, origin_of_time, scope, steady_p
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import Steps
 from kinetoscope.model.trace.event_kinds import WorkKind
-from kinetoscope.model.trace.names import listed, rows_named
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.recording import not_recorded
+from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Column, Param, Result, Schema, StackedBars
 
 Order = Literal["default", "plugin"]
@@ -161,7 +162,7 @@ def _notes(view: Scope, steps: Steps) -> list[str]:
     notes = []
     work = view.device_work
     if not len(work):
-        notes.append(unrecorded("device work", "the work of the operators is the host's"))
+        notes.append(not_recorded("device work", "the work of the operators is the host's"))
     unlinked = int((work.launch[view.work] < 0).sum())
     if unlinked:
         notes.append(

@@ -23,7 +23,7 @@ from kinetoscope.model.stragglers.late_launches import host_exposed
 from kinetoscope.model.stragglers.own_time import OwnTime, own_steps, own_time
 from kinetoscope.model.stragglers.pipeline_stages import launched_before, stages
 from kinetoscope.model.stragglers.verdicts import straggler_verdicts
-from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 

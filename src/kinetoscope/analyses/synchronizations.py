@@ -16,8 +16,7 @@ from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, outer
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.execution.streams import NOTHING
-from kinetoscope.model.execution.synchronization import HostWaits, host_waits
-from kinetoscope.model.execution.synchronization_cost import idle_after
+from kinetoscope.model.execution.synchronization import HostWaits, host_waits, idle_after
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -25,8 +24,8 @@ from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_containing, rows_named
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
 RESULT = Schema(
@@ -183,10 +182,10 @@ def _notes(view: Scope, waits: HostWaits, chosen: Int64s) -> Iterator[str]:
         yield "No call that waits for a device was " + ("selected." if len(waits) else "recorded.")
         return
     if not len(view.device_work):
-        yield unrecorded("device work", "what these calls waited for is not known")
+        yield not_recorded("device work", "what these calls waited for is not known")
     chosen = chosen[view.host[waits.call[chosen]]]
     inferred = int((waits.waited & ~waits.recorded)[chosen].sum())
     if inferred:
         yield f"Of {int(waits.waited[chosen].sum()):,} waits {inferred:,} are inferred from times, not recorded."
     if not (trace.kind == EventKind.PYTHON).any():
-        yield unrecorded("Python calls", "there is no source")
+        yield not_recorded("Python calls", "there is no source")

@@ -15,12 +15,11 @@ from kinetoscope.model.execution.program import program_kind, used
 from kinetoscope.model.job import Job, Partial, damage_of
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.model.steps.steps import steps
-from kinetoscope.model.steps.throughput import throughput
+from kinetoscope.model.steps.steps import steps, throughput
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
-from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.recording import recorded_options
+from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import recorded_options
 from kinetoscope.schema import Analysis, Column, Result, Schema
 
 RESULT = Schema(

@@ -85,7 +85,7 @@ def run(arguments: list[str]) -> int:
 def _convert_shard(args: argparse.Namespace, share: Shard) -> int:
     """Write the traces of one share; 1 if one of them cannot be read."""
     from kinetoscope.cli.shared.sharding import convert
-    from kinetoscope.model.trace.symptoms import many
+    from kinetoscope.model.trace.text import number_of
 
     with opened(args) as (job, meter):
         targets = list(_targets(job, args.output, args.to, always_folder=True))
@@ -97,7 +97,7 @@ def _convert_shard(args: argparse.Namespace, share: Shard) -> int:
         except OSError as error:
             raise InputError(f"{args.output}: cannot be written: {error.strerror or error}") from error
     sys.stderr.writelines(f"kinetoscope: {printable(line)}\n" for line in done.failed)
-    parts = [f"{many(done.written, 'trace')} written"]
+    parts = [f"{number_of(done.written, 'trace')} written"]
     parts += [f"{done.there:,} there already"] if done.there else []
     parts += [f"{len(done.failed):,} cannot be read"] if done.failed else []
     sys.stdout.write(f"shard {share.index}/{share.count}: {', '.join(parts)}\n")
@@ -179,17 +179,17 @@ def _write(job: Job, target: Path, args: argparse.Namespace, name: str) -> str:
 
 
 def _summary(target: str, events: int, written: Written, *, marked: bool) -> str:
-    from kinetoscope.model.trace.symptoms import many
+    from kinetoscope.model.trace.text import number_of
 
-    parts = [many(events, "event"), many(written.counters, "counter track")]
+    parts = [number_of(events, "event"), number_of(written.counters, "counter track")]
     if written.moved:
         spans = "overlapping span in a lane of its own", "overlapping spans in lanes of their own"
-        parts.append(many(written.moved, *spans))
+        parts.append(number_of(written.moved, *spans))
     if written.renumbered:
-        parts.append(f"{many(written.renumbered, 'lane')} renumbered")
+        parts.append(f"{number_of(written.renumbered, 'lane')} renumbered")
     if written.overlapping:
         parts.append(f"{written.overlapping:,} of them overlap there too, and Perfetto will drop them")
     if marked:
-        marks = many(written.marked, "event"), many(written.arrows, "arrow")
+        marks = number_of(written.marked, "event"), number_of(written.arrows, "arrow")
         parts.append(f"{' and '.join(marks)} on the critical path")
     return f"{target}: {', '.join(parts)}. Open it at https://ui.perfetto.dev"

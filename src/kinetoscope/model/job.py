@@ -15,9 +15,9 @@ from kinetoscope.errors import InputError, KinetoscopeError, UsageError
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.names import listed
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.symptoms import Health
+from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Result, Schema
 

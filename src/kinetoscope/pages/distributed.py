@@ -10,7 +10,7 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.text import listed
 from kinetoscope.pages.parts.blocks import Block, Chart, Columns, Link, Note, Page, Part, Stack, Table
 from kinetoscope.pages.parts.pictures import POINTS, Axis, Dot, heat, points
 from kinetoscope.pages.parts.tables import with_values

@@ -10,7 +10,7 @@ from kinetoscope.advisor.finding import Finding as Found
 from kinetoscope.advisor.rules import rules
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.text import listed
 from kinetoscope.pages.parts.blocks import Finding, Findings, Link, Note, Page
 
 _ABOUT = f"The whole bar is the average step; its dark end is sure, its light end possible. {METHOD}"

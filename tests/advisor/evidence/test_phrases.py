@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.advisor.evidence.phrases import each_step, joined, place, quoted, share
-from kinetoscope.model.trace.symptoms import many
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.views.text import cells, printable
 
 
@@ -38,8 +38,8 @@ def test_a_place_keeps_its_line(file: str, line: int) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (many(1, "copy", "copies"), "1 copy"),
-        (many(1200, "copy", "copies"), "1,200 copies"),
+        (number_of(1, "copy", "copies"), "1 copy"),
+        (number_of(1200, "copy", "copies"), "1,200 copies"),
         (each_step(1.0, "call"), "1 call a step"),
         (each_step(2.5, "call"), "2.5 calls a step"),
         (each_step(40.4, "call"), "40 calls a step"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kinetoscope.model.execution.program import program_kind, used
-from kinetoscope.model.trace.unrecorded import recorded_options
+from kinetoscope.model.trace.recording import recorded_options
 from kinetoscope.reading import read
 from tests.drawn import Event, annotation, job, kernel, launch, memory, op, python
 

@@ -7,8 +7,7 @@ import pytest
 
 from kinetoscope import Trace, read
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.synchronization import host_waits
-from kinetoscope.model.execution.synchronization_cost import idle_after
+from kinetoscope.model.execution.synchronization import host_waits, idle_after
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 

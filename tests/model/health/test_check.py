@@ -10,8 +10,7 @@ import pytest
 
 from kinetoscope.analyses.operators import operators
 from kinetoscope.analyses.trace_info import trace_info
-from kinetoscope.model.trace.symptom_codes import SYMPTOMS
-from kinetoscope.model.trace.symptoms import Health
+from kinetoscope.model.trace.symptoms import SYMPTOMS, Health
 from kinetoscope.reading import read
 from tests.drawn import Event, annotation, event, job, kernel, launch, memory, op, python
 

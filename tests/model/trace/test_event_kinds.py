@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kinetoscope.model.trace.classes import event_kinds, is_device_work
 from kinetoscope.model.trace.event_kinds import COLLECTIVE_KERNEL_WORDS, EventKind, is_collective_kernel, kind_of
+from kinetoscope.model.trace.trace import event_kinds, is_device_work
 from kinetoscope.reading import read
 from tests import drawn
 

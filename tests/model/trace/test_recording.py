@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import typing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kinetoscope.model.steps.steps import steps
-from kinetoscope.model.steps.throughput import throughput
-from kinetoscope.model.trace.recording import Recording, recording
+from kinetoscope.model.steps.steps import steps, throughput
+from kinetoscope.model.trace.recording import Recording, Unrecorded, not_recorded, recording
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages.parts.recorded import facts
 from tests import drawn
@@ -127,3 +127,19 @@ def test_a_recording_that_ended_as_planned_says_nothing(tmp_path: Path) -> None:
     whole = trace(tmp_path, WHOLE)
     assert steps(whole, None).number.tolist() == [4, 5, 6]
     assert "ENDED_EARLY" not in whole.health
+
+
+# --- what was not recorded
+
+
+def test_it_says_what_is_missing_what_records_it_and_what_follows() -> None:
+    assert not_recorded("memory") == "Memory was not recorded (profile_memory=True records it)."
+    assert not_recorded("shapes", "rows are by name only") == (
+        "Input shapes were not recorded (record_shapes=True records them): rows are by name only."
+    )
+
+
+@pytest.mark.parametrize("what", typing.get_args(Unrecorded))
+def test_each_is_one_sentence(what: Unrecorded) -> None:
+    assert not_recorded(what).endswith(").")
+    assert " recorded (" in not_recorded(what)

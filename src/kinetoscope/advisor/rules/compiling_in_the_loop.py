@@ -20,7 +20,7 @@ from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_beginning, rows_named
-from kinetoscope.model.trace.symptoms import many
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.numbers import shown
 
@@ -83,8 +83,8 @@ def _compiled(look: RankView) -> Iterator[Claim]:
         return
     yield Claim(
         message=f"torch.compile compiles again during the measured steps{where.text}."
-        f" {many(len(times), 'compilation')} in"
-        f" {many(look.count, 'step')} take {shown(time.length, 'ns')} in all{_versions(trace)}.",
+        f" {number_of(len(times), 'compilation')} in"
+        f" {number_of(look.count, 'step')} take {shown(time.length, 'ns')} in all{_versions(trace)}.",
         stake=stake,
         change="- f = torch.compile(f)\n+ f = torch.compile(f, dynamic=True)  # or pad to few different sizes",
         why="The compiler's time in the recorded steps.",

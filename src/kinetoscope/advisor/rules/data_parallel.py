@@ -13,7 +13,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
-from kinetoscope.model.trace.symptoms import many
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.views.numbers import shown
 
 _SPAN: Final = "DataParallel.forward"
@@ -54,7 +54,7 @@ def data_parallel(look: RankView) -> Iterator[Claim]:
     rest: Intervals = difference(look.inside, busiest)
     longest = int(rows[np.argmax(look.trace.end[rows] - look.trace.start[rows])])
     yield Claim(
-        message=f"One process drives {many(len(parts), 'device')} (DataParallel)."
+        message=f"One process drives {number_of(len(parts), 'device')} (DataParallel)."
         f" {shown(look.each_step(intersection(others, look.inside).length), 'ns')} of each step others compute while"
         " the busiest does not.",
         stake=look.stake(_SURE * look.sums(others), look.sums(rest)),

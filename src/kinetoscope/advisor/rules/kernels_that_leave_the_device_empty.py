@@ -16,7 +16,7 @@ from kinetoscope.advisor.wording import wording
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.hardware import devices
-from kinetoscope.model.device.kernel_units import YES, kernel_units
+from kinetoscope.model.device.tensor_cores import YES, kernel_units
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.views.numbers import shown

@@ -11,7 +11,7 @@ from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import NOTHING, Claim
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.model.memory.allocator import out_of_memory
-from kinetoscope.model.trace.symptoms import many
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.views.numbers import shown
 
 _NEAR: Final = 0.9
@@ -35,7 +35,7 @@ def memory_near_the_limit(look: RankView) -> Iterator[Claim]:
     failed = out_of_memory(look.trace)
     if look.program == "serving" and not failed:  # engines fill it with their cache, on purpose
         return
-    ran_out = f"; memory ran out {many(failed, 'time')}" if failed else ""
+    ran_out = f"; memory ran out {number_of(failed, 'time')}" if failed else ""
     for use in memory_use(look):
         if not use.total or (use.peak < _NEAR * use.total and not failed):
             continue

@@ -10,7 +10,7 @@ from kinetoscope.advisor.finding import NOTHING, Claim
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.unrecorded import recorded_options
+from kinetoscope.model.trace.recording import recorded_options
 
 _IDLE: Final = 0.1
 """Share of the steps in which the devices are idle from which on more would help."""

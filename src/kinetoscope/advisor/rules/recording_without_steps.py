@@ -11,7 +11,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import wording
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.trace.recording import recording
-from kinetoscope.model.trace.symptoms import many
+from kinetoscope.model.trace.text import number_of
 
 _FEWEST: Final = 3
 """Steps from which on what varies between them shows."""
@@ -40,7 +40,7 @@ def recording_without_steps(look: RankView) -> Iterator[Claim]:
     if steps.origin == "window":
         lacks.append("no steps are marked, so that all of it counts as one")
     elif look.count < _FEWEST and look.select.time is None:
-        lacks.append(f"only {many(look.count, 'step')} can be looked at")
+        lacks.append(f"only {number_of(look.count, 'step')} can be looked at")
     if not lacks or not (call_tree(trace).member.any() or look.has_device):
         return
     yield Claim(

@@ -14,8 +14,8 @@ from kinetoscope.advisor.finding import Claim, Evidence
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import intersection, union
-from kinetoscope.model.device.kernel_units import NO, kernel_units
 from kinetoscope.model.device.peaks import PRECISIONS
+from kinetoscope.model.device.tensor_cores import NO, kernel_units
 from kinetoscope.model.flops.rates import FlopRates, flop_rates
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind

@@ -12,7 +12,7 @@ from kinetoscope.advisor.evidence.where import seen
 from kinetoscope.advisor.finding import NOTHING, Claim, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.intervals.intervals import merge, union
-from kinetoscope.model.trace.symptoms import many
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.views.numbers import shown
 
 _SURE: Final = 0.8
@@ -54,7 +54,7 @@ def slow_first_batch(look: RankView) -> Iterator[Claim]:
     worst = int(found.first[np.argmax(took)])
     yield Claim(
         message=f"Each epoch starts the loader's workers anew. That takes {shown(each, 'ns')} once an epoch"
-        f" ({many(len(found), 'time')} in this recording).",
+        f" ({number_of(len(found), 'time')} in this recording).",
         stake=stake if stake.high >= WORTH * look.step else NOTHING,
         change="- DataLoader(dataset, num_workers=n)\n+ DataLoader(dataset, num_workers=n, persistent_workers=True)",
         why="The first batch has to be made in any case, which only the upper end leaves out. Over epochs longer than"

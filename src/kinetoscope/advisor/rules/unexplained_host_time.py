@@ -22,8 +22,8 @@ from kinetoscope.model.execution.marks import STEP, is_data_loading, is_mark, is
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_beginning, rows_named
+from kinetoscope.model.trace.recording import not_recorded, recorded_options
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import recorded_options, unrecorded
 from kinetoscope.views.numbers import shown
 
 _SURE: Final = 0.85
@@ -193,7 +193,7 @@ def _claims(look: RankView, gaps: Intervals, around: Int32s, label: str, track: 
     row = int(around[longest])
     where = spot(trace, row) if row >= 0 else Spot()
     count = len(gaps.start) / look.count
-    unknown = "" if "with_stack" in recorded_options(trace) else f" {unrecorded('Python calls')}"
+    unknown = "" if "with_stack" in recorded_options(trace) else f" {not_recorded('Python calls')}"
     yield Claim(
         message=f"{label} runs while nothing is computed. It takes {shown(look.each_step(gaps.length), 'ns')} of"
         " each step"

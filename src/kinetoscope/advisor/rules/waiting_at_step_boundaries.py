@@ -13,7 +13,7 @@ from kinetoscope.advisor.evidence.periodicity import is_regular
 from kinetoscope.advisor.finding import Claim, Evidence, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import wording
-from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.text import listed
 from kinetoscope.views.numbers import shown
 
 _LATE: Final = 0.05

@@ -24,8 +24,7 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import RANGE_KINDS, is_data_loading
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.execution.streams import launch_times
-from kinetoscope.model.execution.synchronization import host_waits
-from kinetoscope.model.execution.synchronization_cost import idle_after
+from kinetoscope.model.execution.synchronization import host_waits, idle_after
 from kinetoscope.model.trace.event_kinds import COMMUNICATION_RECORD, EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_beginning, rows_named
 from kinetoscope.model.trace.trace import Trace

@@ -12,8 +12,8 @@ from typing import Final
 
 from kinetoscope.advisor.advice import METHOD, Advice, is_part_sure
 from kinetoscope.advisor.finding import Evidence, Finding
-from kinetoscope.model.trace.names import listed
 from kinetoscope.model.trace.symptoms import DAMAGED
+from kinetoscope.model.trace.text import listed
 from kinetoscope.views.numbers import scale, shown
 from kinetoscope.views.terminal.lines import FILL, THIN, Line, Piece, plain
 from kinetoscope.views.terminal.screen import UNBOUNDED

@@ -15,8 +15,8 @@ from kinetoscope.compare.statistics.noise import Verdict, changes
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.model.trace.names import listed
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
+from kinetoscope.model.trace.text import listed
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import shown
 
@@ -262,7 +262,7 @@ def signed(change: int) -> str:
 def _notes(base: Side, new: Side) -> Iterator[str]:
     """What must be said of the comparison, and what was said of each run."""
     for note in dict.fromkeys([*base.notes, *new.notes]):
-        if note.startswith(unrecorded("shapes")[:-1].split(" (")[0]) and base.has_shapes != new.has_shapes:
+        if note.startswith(not_recorded("shapes")[:-1].split(" (")[0]) and base.has_shapes != new.has_shapes:
             continue
         both = note in base.notes and note in new.notes
         yield note if both else f"{base.path if note in base.notes else new.path}: {note}"

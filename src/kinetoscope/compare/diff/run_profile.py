@@ -16,7 +16,7 @@ from kinetoscope.model.execution.call_stacks import SEPARATOR
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import CYCLE, Job
 from kinetoscope.model.steps.selection import Selection, settled
-from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.text import listed
 
 VARYING: Final = "varying"
 """Shapes that are others in other steps."""

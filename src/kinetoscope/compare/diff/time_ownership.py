@@ -28,8 +28,8 @@ from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 from kinetoscope.schema import Column, Schema
 
 RESULT = Schema(
@@ -103,7 +103,7 @@ def owners(trace: Trace, select: Selection) -> Partial:
     frame = _joined(trace, found, first, kept, calls, shares, lengths)
     notes = list(chosen.notes)
     if not (_shapes(trace) >= 0).any():
-        notes.append(unrecorded("shapes", "calls of different shapes are one"))
+        notes.append(not_recorded("shapes", "calls of different shapes are one"))
     return Partial(frame, tuple(notes))
 
 

@@ -28,8 +28,8 @@ from kinetoscope.compare.statistics.numbers import (
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.model.trace.names import listed
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
+from kinetoscope.model.trace.text import listed
 from kinetoscope.schema import Column, Result, Schema, Unit
 from kinetoscope.views.text import middle, nearest, printable
 
@@ -59,7 +59,7 @@ WARM_UP: Final = "Left out as warm-up"
 
 _NONE: Final = {
     OPERATOR: "no operators were recorded (ProfilerActivity.CPU records them)",
-    KERNEL: unrecorded("device work"),
+    KERNEL: not_recorded("device work"),
 }
 
 

@@ -19,8 +19,8 @@ from kinetoscope.compare.statistics.noise import changes
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.selection import ALL, Selection, settled
-from kinetoscope.model.trace.names import listed
 from kinetoscope.model.trace.recording import Recording, recording
+from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Result, Schema
 

@@ -11,7 +11,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, difference, in
 from kinetoscope.model.execution.work_before import work_before
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace.event_kinds import WorkKind
-from kinetoscope.model.trace.unrecorded import unrecorded
+from kinetoscope.model.trace.recording import not_recorded
 
 
 @dataclass(frozen=True)
@@ -108,5 +108,5 @@ def _of_device(view: Scope, device: int, here: Bools, steps: Intervals | None) -
 def nothing_ran(view: Scope, consequence: str = "") -> str:
     """Why there is no row, where no device work is selected, and what follows from that."""
     if not len(view.device_work):
-        return unrecorded("device work", consequence)
+        return not_recorded("device work", consequence)
     return "No device work was selected" + (f": {consequence}." if consequence else ".")

@@ -16,8 +16,8 @@ from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import WorkKind
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 
 SET: Final = "memset"
 UNKNOWN: Final = "unknown"
@@ -166,7 +166,7 @@ def transfers(view: Scope) -> Transfers:
 
 def _notes(view: Scope, size: Int64s, duration: Floats) -> list[str]:
     if not len(view.device_work):
-        return [unrecorded("device work")]
+        return [not_recorded("device work")]
     if not len(size):
         return ["No copies or sets of device memory in what was selected."]
     notes = list(view.notes) if view.select.steps is not None else []

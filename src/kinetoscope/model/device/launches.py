@@ -20,9 +20,9 @@ from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.symptoms import many
+from kinetoscope.model.trace.recording import not_recorded
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 
 _LAUNCHING: Final = (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH, CallKind.COPY, CallKind.COPY_AND_WAIT, CallKind.SET)
 """What calls do that device work follows from."""
@@ -153,9 +153,9 @@ def said_of(view: Scope, found: Launches, chosen: Int64s) -> list[str]:
     notes = []
     part = int((captured(trace) & view.host).sum())
     if part:
-        notes.append(f"{many(part, 'launch call')} became part of a graph: nothing ran, and they are left out.")
+        notes.append(f"{number_of(part, 'launch call')} became part of a graph: nothing ran, and they are left out.")
     if not len(found):
-        nothing = "No call that launches device work was recorded." if len(work) else unrecorded("device work")
+        nothing = "No call that launches device work was recorded." if len(work) else not_recorded("device work")
         return [*notes, nothing]
     if not len(chosen):
         return [*notes, "No launch is selected."]

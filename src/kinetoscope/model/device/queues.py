@@ -17,8 +17,8 @@ from kinetoscope.model.device.launches import captured
 from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def queues(trace: Trace, select: Selection) -> Queues:
 def _notes(view: Scope, entries: int, early: int) -> list[str]:
     trace, work = view.trace, view.device_work
     if not len(work):
-        return [unrecorded("device work")]
+        return [not_recorded("device work")]
     notes = list(view.notes) if view.select.steps is not None else []
     if not entries:
         notes.append("No device work with a recorded launch was selected.")

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, get_args
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Int8s
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.trace import Trace
 
 MatrixUnit = Literal["yes", "no", "unknown"]
 
@@ -88,3 +95,16 @@ def matrix_unit(name: str) -> MatrixUnit:
     if _YES.search(name):
         return "yes"
     return "no" if _NO.search(name) else "unknown"
+
+
+ANSWERS: Final[tuple[MatrixUnit, ...]] = get_args(MatrixUnit)
+YES, NO, UNKNOWN = (ANSWERS.index(answer) for answer in ("yes", "no", "unknown"))
+
+
+@derived
+def kernel_units(trace: Trace) -> Int8s:
+    """What the name of each piece of device work tells, a place in `ANSWERS`: int8 [work]."""
+    names = trace.name[device_work(trace).rows]
+    codes, places = np.unique(names, return_inverse=True)
+    answers = np.array([ANSWERS.index(matrix_unit(trace.strings.glance(code))) for code in codes.tolist()], np.int8)
+    return answers[places] if len(codes) else answers

@@ -10,7 +10,7 @@ from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.algorithms.intervals.sweeps import integrals, overlaps, sum_open
 from kinetoscope.model.device.busy import counted
-from kinetoscope.model.device.kernel_units import UNKNOWN, YES, kernel_units
+from kinetoscope.model.device.tensor_cores import UNKNOWN, YES, kernel_units
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind

@@ -17,7 +17,6 @@ from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, any_of
 from kinetoscope.algorithms.grouping import match_first
 from kinetoscope.model.execution.call_tree import enclosing_op
 from kinetoscope.model.trace import arguments
-from kinetoscope.model.trace.classes import is_device_work
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import (
     COLLECTIVE_KERNEL,
@@ -27,7 +26,7 @@ from kinetoscope.model.trace.event_kinds import (
     EventKind,
     WorkKind,
 )
-from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.trace import Trace, is_device_work
 
 _MOST: Final = 0.5
 """Share of External ids that may equal the correlation id by chance; in files of 2022–2023 all do."""

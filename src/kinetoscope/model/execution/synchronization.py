@@ -1,4 +1,4 @@
-"""Which calls of the host wait for device work, and for which.
+"""Which calls of the host wait for device work, for which, and the idle time of a device that follows from it.
 
 Where synchronisation was recorded (`cuda_sync`, which few people switch on), it is taken from there. Else it is
 inferred from times: a call that synchronises by its meaning can have waited for a stream only if all that was launched
@@ -18,9 +18,9 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import match_first
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import whole_parent
-from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.runtime_calls import WAITS, CallKind, call_kinds
-from kinetoscope.model.execution.streams import NOTHING, streams
+from kinetoscope.model.execution.streams import NOTHING, launch_times, streams
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
@@ -204,3 +204,51 @@ def _recorded(trace: Trace, calls: Int32s) -> tuple[Int32s, Bools]:
         better = meant & (each.reach[last] > latest[place])
         found[place[better]], latest[place[better]] = each.latest[last[better]], each.reach[last[better]]
     return found, recorded
+
+
+# --- what it costs
+
+
+@derived
+def idle_after(trace: Trace) -> Int64s:
+    """Idle time of a device that follows from each call of `host_waits`, ns: int64 [calls].
+
+    What is launched next after a call would have come sooner by the call's own time, and with it the end of the idle
+    time before it. Several calls before one launch share what there is, the first ones first.
+    """
+    waits, work, launch = host_waits(trace), device_work(trace), launch_times(trace)
+    idle = np.zeros(len(waits), np.int64)
+    start, end = trace.start[waits.call], np.maximum(trace.end[waits.call], trace.start[waits.call])
+    meant = np.where(waits.work >= 0, work.device[waits.work], NOTHING) if len(work) else np.empty(0, np.int64)
+    for device in np.unique(work.device).tolist() if len(waits) else ():
+        here = np.flatnonzero((work.device == device) & (work.launch >= 0))
+        here = here[np.lexsort((work.start[here], launch[here]))]
+        calls = np.flatnonzero((meant == device) | (meant == NOTHING))
+        following = np.searchsorted(launch[here], end[calls])
+        calls, following = calls[following < len(here)], here[following[following < len(here)]]
+        order = np.argsort(following, kind="stable")  # calls of several threads do not end as they begin
+        calls, following = calls[order], following[order]
+        busy_until = _busy_until(work, device)[following]
+        room = np.maximum(work.start[following] - np.maximum(busy_until, start[calls]), 0)
+        idle[calls] = np.maximum(idle[calls], _shared(following, room, end[calls] - start[calls]))
+    return idle
+
+
+def _busy_until(work: DeviceWork, device: int) -> Int64s:
+    """The latest end of what started on the device before each piece of its work: int64 [work]."""
+    order = np.flatnonzero(work.device == device)
+    order = order[np.argsort(work.start[order], kind="stable")]
+    until = np.full(len(work), _NEVER)
+    until[order[1:]] = np.maximum.accumulate(work.end[order])[:-1]
+    return until
+
+
+def _shared(key: Int64s, room: Int64s, wanted: Int64s) -> Int64s:
+    """What each gets of the room of the first of its run of equal keys, in order."""
+    if not len(key):
+        return wanted
+    first = np.concatenate([[True], key[1:] != key[:-1]])
+    begin = np.maximum.accumulate(np.where(first, np.arange(len(key)), 0))
+    total = np.cumsum(wanted)
+    before = total - wanted - (total - wanted)[begin]
+    return np.minimum(before + wanted, room[begin]) - np.minimum(before, room[begin])

@@ -15,11 +15,11 @@ from kinetoscope.algorithms.trees.tree import Cut, enclosing, nest
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.trace import arguments
-from kinetoscope.model.trace.classes import stray
 from kinetoscope.model.trace.event_kinds import END, SPANS, EventKind
 from kinetoscope.model.trace.shapes import FALSE
-from kinetoscope.model.trace.symptoms import Severity, Symptom, many
-from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.symptoms import Severity, Symptom
+from kinetoscope.model.trace.text import number_of
+from kinetoscope.model.trace.trace import Trace, stray
 
 _MUCH: Final = 0.01
 """Share of the device time from which something is a warning and no longer a note."""
@@ -41,10 +41,8 @@ def stray_times(trace: Trace) -> Iterator[Symptom]:
     """Events so far from all others that their time cannot be: 0, null or damaged among times since 1970."""
     count = len(stray(trace))
     if count:
-        message = (
-            f"{many(count, 'event lies', 'events lie')} over 30 days from the middle of the recording (the time is "
-        )
-        message += "0, missing or damaged): left out of all questions."
+        message = f"{number_of(count, 'event lies', 'events lie')} over 30 days from the middle of the recording (the "
+        message += "time is 0, missing or damaged): left out of all questions."
         yield Symptom("STRAY_TIMES", "warning", message, count)
 
 
@@ -58,7 +56,7 @@ def unknown_events(trace: Trace) -> Iterator[Symptom]:
         words = [trace.strings.label(code) or "none" for code in np.unique(trace.category[rows[spans]]).tolist()]
         words += [f"phase {chr(phase) if phase else 'none'}" for phase in np.unique(trace.ph[rows[~spans]]).tolist()]
         named = ", ".join(word[:_LONGEST] for word in words[:_NAMED]) + (", …" if len(words) > _NAMED else "")
-        message = f"{many(len(rows), 'event is', 'events are')} of no category or phase that is known ({named}): "
+        message = f"{number_of(len(rows), 'event is', 'events are')} of no category or phase that is known ({named}): "
         yield Symptom("UNKNOWN_EVENTS", "note", f"{message}no question counts them.", len(rows))
 
 
@@ -66,7 +64,9 @@ def negative_durations(trace: Trace) -> Iterator[Symptom]:
     """Events that end before they start."""
     count = int(np.count_nonzero(trace.end < trace.start))
     if count:
-        message = f"{many(count, 'event ends before it starts', 'events end before they start')}: counted as empty."
+        message = (
+            f"{number_of(count, 'event ends before it starts', 'events end before they start')}: counted as empty."
+        )
         yield Symptom("NEGATIVE_DURATIONS", "warning", message, count)
 
 
@@ -83,7 +83,7 @@ def impossible_durations(trace: Trace) -> Iterator[Symptom]:
         impossible[work.rows] |= work.duration > max(window, int(work.start.max() - work.start.min()))
     count = int(np.count_nonzero(impossible))
     if count:
-        message = f"{many(count, 'event lasts', 'events last')} longer than the recording itself, up to "
+        message = f"{number_of(count, 'event lasts', 'events last')} longer than the recording itself, up to "
         message += f"{time(int(duration[impossible].max()))}: sums that hold them are wrong."
         yield Symptom("IMPOSSIBLE_DURATIONS", "warning", message, count)
 
@@ -145,7 +145,9 @@ def partial_overlap(trace: Trace) -> Iterator[Symptom]:
         return
     work = device_work(trace)
     spent = int(work.duration[_launched_in_pieces(trace, work)].sum())
-    message = f"{many(count, 'host call ends', 'host calls end')} after a call that began before: the shorter piece of "
+    message = (
+        f"{number_of(count, 'host call ends', 'host calls end')} after a call that began before: the shorter piece of "
+    )
     message += "the two is cut off. "
     if spent:
         message += (
@@ -218,10 +220,11 @@ def graphs(trace: Trace) -> Iterator[Symptom]:
     _, counts = np.unique(launch[launch >= 0], return_counts=True)
     several = counts[counts > 1]
     if len(several):
-        message = (
-            f"{many(len(several), 'launch', 'launches')} started {pieces(int(several.sum()))}, up to {several.max():,} "
+        message = f"{number_of(len(several), 'launch', 'launches')} started {pieces(int(several.sum()))}, up to "
+        message += (
+            f"{several.max():,} each: graphs, as a rule. Their work is linked to that launch and not to operators "
         )
-        message += "each: graphs, as a rule. Their work is linked to that launch and not to operators of its own."
+        message += "of its own."
         yield Symptom("GRAPHS", "note", message, len(several))
 
 
@@ -230,7 +233,7 @@ def unfinished(trace: Trace) -> Iterator[Symptom]:
     cut = (arguments.kinds(trace, "finished") == FALSE) & (trace.kind != EventKind.MEMORY)
     count = int(np.count_nonzero(cut))
     if count:
-        message = f"{many(count, 'span was', 'spans were')} open when the recording ended, and cut off there."
+        message = f"{number_of(count, 'span was', 'spans were')} open when the recording ended, and cut off there."
         yield Symptom("UNFINISHED", "note", message, count)
 
 
@@ -239,7 +242,7 @@ def kernel_replay(trace: Trace) -> Iterator[Symptom]:
     count = int(np.count_nonzero(trace.kind == EventKind.COUNTER_RANGE))
     if count:
         message = (
-            f"{many(count, 'kernel was', 'kernels were')} replayed to read hardware counters: times are not those "
+            f"{number_of(count, 'kernel was', 'kernels were')} replayed to read hardware counters: times are not those "
         )
         message += "of a normal run."
         yield Symptom("KERNEL_REPLAY", "warning", message, count)
@@ -250,7 +253,7 @@ def kernel_replay(trace: Trace) -> Iterator[Symptom]:
 
 def pieces(count: int) -> str:
     """`1 piece of device work`."""
-    return many(count, "piece of device work", "pieces of device work")
+    return number_of(count, "piece of device work", "pieces of device work")
 
 
 def time(nanoseconds: int) -> str:

@@ -14,10 +14,10 @@ from kinetoscope.model.steps.steps import is_delayed, is_last_empty, steps
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
-from kinetoscope.model.trace.recording import recording
-from kinetoscope.model.trace.symptoms import Severity, Symptom, many
+from kinetoscope.model.trace.recording import recorded_options, recording
+from kinetoscope.model.trace.symptoms import Severity, Symptom
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import recorded_options
 
 _RECORDER: Final[dict[str, tuple[Severity, str]]] = {
     "ERROR": ("warning", "error"),
@@ -70,7 +70,9 @@ def captured_launches(trace: Trace) -> Iterator[Symptom]:
     """Calls between the begin and the end of a capture."""
     count = int(captured(trace).sum())
     if count:
-        message = f"{many(count, 'launch call was', 'launch calls were')} captured into a graph: nothing ran then, and "
+        message = (
+            f"{number_of(count, 'launch call was', 'launch calls were')} captured into a graph: nothing ran then, and "
+        )
         yield Symptom("CAPTURED", "note", f"{message}they count as no launches.", count)
 
 
@@ -127,7 +129,9 @@ def no_distributed_info(trace: Trace) -> Iterator[Symptom]:
     )
     count = max(on_device, int(np.count_nonzero(is_collective)))
     if count:
-        message = f"{many(count, 'collective occurs', 'collectives occur')}, but the file does not say its rank: it is "
+        message = (
+            f"{number_of(count, 'collective occurs', 'collectives occur')}, but the file does not say its rank: it is "
+        )
         message += "taken from the file's name or place; start recording after init_process_group."
         yield Symptom("NO_DISTRIBUTED_INFO", "warning", message, count)
 
@@ -156,7 +160,7 @@ def recorder_messages(trace: Trace) -> Iterator[Symptom]:
         messages = found if isinstance(found, list) else [found] if isinstance(found, str) else []
         if messages:
             count = len(messages)
-            text = f"The recorder left {many(count, word)}, the first: {_shortened(str(messages[0]))}"
+            text = f"The recorder left {number_of(count, word)}, the first: {_shortened(str(messages[0]))}"
             yield Symptom(f"RECORDER_{key}", severity, text, count)
 
 

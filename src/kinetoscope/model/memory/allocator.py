@@ -1,6 +1,6 @@
 """What the allocators reported: the instants at which memory was taken or given back, on which device, and its level.
 
-All of a trace, in order of time. What happened to one block of memory is in `memory_blocks`.
+All of a trace, in order of time. What happened to one block of memory is in `memory.blocks`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.model.trace.unrecorded import unrecorded
 
-NOT_RECORDED: Final = unrecorded("memory")
+NOT_RECORDED: Final = not_recorded("memory")
 NONE_SELECTED: Final = "Nothing that the allocators did is selected."
 NO_ADDRESS: Final = (
     "The file has no addresses of memory (newer versions of torch write them): what was taken and what was given back "
@@ -212,3 +212,43 @@ def names_of_modules(trace: Trace, rows: Int32s) -> pl.Series:
 def above(parent: NDArray[Any], rows: Int32s) -> Int32s:
     """What `parent` says of each row: int32, −1 for row −1."""
     return np.where(rows >= 0, parent[rows], np.int32(NO_ROW))
+
+
+# --- sums over spans of time
+
+
+@dataclass(frozen=True)
+class Allocations:
+    """What the allocator of the host did, or those of the devices, in order of time.
+
+    Attributes:
+        rows: int32 [instants], their rows.
+        time: int64 [instants], when, ns, ascending.
+        size: int64 [instants], bytes: positive where memory was taken, negative where it was given back.
+    """
+
+    rows: Int32s
+    time: Int64s
+    size: Int64s
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def change_within(self, first: Int64s, last: Int64s) -> Int64s:
+        """Bytes taken less bytes given back from `first` to `last`, both included, on any thread: int64 [spans].
+
+        A span whose last instant is before its first has none.
+        """
+        before = np.concatenate([[0], np.cumsum(self.size)], dtype=np.int64)
+        begin = np.searchsorted(self.time, first, side="left")
+        end = np.searchsorted(self.time, last, side="right")
+        return np.subtract(before[np.maximum(begin, end)], before[begin])
+
+
+@derived
+def allocations(trace: Trace, *, of_host: bool) -> Allocations:
+    """Allocations of the host's memory, or of that of all devices."""
+    instants = memory_instants(trace)
+    host_devices = np.array([kind == HOST for kind, _ in instants.devices], np.bool_)
+    chosen = host_devices[instants.device] == of_host
+    return Allocations(instants.rows[chosen], instants.time[chosen], instants.size[chosen])

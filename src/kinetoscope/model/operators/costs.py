@@ -16,7 +16,7 @@ from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.model.execution.call_stacks import CallStacks
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_frame
 from kinetoscope.model.execution.calls import Calls, call_name, call_names, launching_calls, past_runtime
-from kinetoscope.model.memory.allocations import Allocations
+from kinetoscope.model.memory.allocator import Allocations
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind

@@ -18,7 +18,7 @@ from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import STEADY, Steps, is_delayed, is_last_empty, steady, step_of, steps
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
-from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 
 _ETERNITY: Final = 1 << 61

@@ -1,4 +1,4 @@
-"""Steps: the iterations of the training loop, as the host and as the device sees them."""
+"""Steps: the iterations of the training loop, as the host and as the device sees them, and the samples of each."""
 
 from __future__ import annotations
 
@@ -167,3 +167,42 @@ def _last_whole(trace: Trace) -> int:
     if known is None or not known.truncated or known.last_step is None:
         return int(np.iinfo(np.int64).max)
     return known.last_step
+
+
+# --- samples, where the training loop gave them
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Samples of this rank, and the device steps that they took.
+
+    Attributes:
+        samples: of all these steps.
+        steps: how many steps there are that have samples and take time.
+        duration: of these steps together, ns.
+    """
+
+    samples: int
+    steps: int
+    duration: int
+
+    @property
+    def rate(self) -> float:
+        """Samples per second."""
+        return self.samples * 1e9 / self.duration
+
+
+@derived
+def throughput(trace: Trace) -> Throughput | None:
+    """Samples and time of the steps that the profiler marked and the recorder counted; None where there are none."""
+    known = recording(trace)
+    found = steps(trace, None)
+    if known is None or found.origin != "profiler" or not known.samples:
+        return None
+    samples = [known.samples.get(number) for number in found.number.tolist()]
+    duration = found.device.end - found.device.start
+    counted = np.array([each is not None for each in samples], bool) & (duration > 0)
+    if not counted.any():
+        return None
+    total = sum(each or 0 for each, counts in zip(samples, counted.tolist(), strict=True) if counts)
+    return Throughput(total, int(np.count_nonzero(counted)), int(duration[counted].sum()))

@@ -19,8 +19,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, mer
 from kinetoscope.model.collectives.calls import base_of, collective_calls
 from kinetoscope.model.execution.activities import HostActivity, host_activities
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.synchronization import host_waits
-from kinetoscope.model.execution.synchronization_cost import idle_after
+from kinetoscope.model.execution.synchronization import host_waits, idle_after
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived

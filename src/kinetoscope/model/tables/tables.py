@@ -19,7 +19,7 @@ from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.errors import UsageError
 from kinetoscope.model.collectives.attributes import collective_rows, kinds, members, sizes
 from kinetoscope.model.collectives.calls import collective_calls
-from kinetoscope.model.device.kernel_units import ANSWERS, kernel_units
+from kinetoscope.model.device.tensor_cores import ANSWERS, kernel_units
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_module, enclosing_op, self_times
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import MODULE

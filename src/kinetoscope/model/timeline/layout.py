@@ -24,10 +24,9 @@ from kinetoscope.model.timeline.categories import mark_kinds
 from kinetoscope.model.timeline.groups import Group, Groups
 from kinetoscope.model.timeline.tracks import lanes
 from kinetoscope.model.trace import arguments
-from kinetoscope.model.trace.classes import stray
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, SPANS, EventKind
-from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.trace import Trace, stray
 
 CALLS, WORK, REST = range(3)
 """Layers of a track, each a lane: calls of the host, device work, and everything else."""

@@ -1,8 +1,8 @@
-"""Rows chosen by what their names say, and numbers as messages name them."""
+"""Events chosen by their names; each distinct name is tried once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -37,15 +37,3 @@ def rows_beginning(trace: Trace, prefixes: tuple[str, ...], *kinds: EventKind) -
 def rows_containing(trace: Trace, words: tuple[str, ...], *kinds: EventKind) -> Bools:
     """Events of these kinds whose name contains one of the words: bool [events]."""
     return rows_named(trace, lambda name: any(word in name for word in words), *kinds, holding=words)
-
-
-def listed(numbers: Iterable[int], limit: int = 10) -> str:
-    """Numbers in order, runs of them in short: `0-3, 7`; "" for none. Of many runs the first `limit`, and an …."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    shown = [str(low) if low == high else f"{low}-{high}" for low, high in runs[:limit]]
-    return ", ".join([*shown, "…"] if len(runs) > limit else shown)

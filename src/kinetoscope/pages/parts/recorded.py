@@ -8,8 +8,8 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.model.trace.names import listed
 from kinetoscope.model.trace.symptoms import DAMAGED
+from kinetoscope.model.trace.text import listed
 from kinetoscope.views.numbers import grouped, shown, significant
 
 _NUMBER: Final = re.compile(r"\d{1,9}")

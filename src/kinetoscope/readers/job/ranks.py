@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kinetoscope.model.trace.names import listed
 from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.text import listed
 from kinetoscope.readers.reader import MAX_RANK, Candidate
 
 _RANK_IN_NAME: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_=]?(\d{1,9})(?!\d)", re.IGNORECASE)

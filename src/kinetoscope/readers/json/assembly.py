@@ -13,7 +13,8 @@ from kinetoscope.model.trace.event_kinds import BEGIN, END
 from kinetoscope.model.trace.shapes import DUR, NOT_AN_OBJECT, NUMBER_TEXT, RAW, STRING, TS, Shapes
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.strings import Strings, long_integers
-from kinetoscope.model.trace.symptoms import Symptom, many
+from kinetoscope.model.trace.symptoms import Symptom
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.tracks import Tracks
 from kinetoscope.readers.json import tokenizer as tk
@@ -131,7 +132,7 @@ def _pairs(rows: Chunk, shapes: Shapes) -> list[Symptom]:
     alone += len(open_)
     if not alone:
         return []
-    message = f"{many(alone, 'event begins or ends', 'events begin or end')} a span whose other end is not there: "
+    message = f"{number_of(alone, 'event begins or ends', 'events begin or end')} a span whose other end is not there: "
     return [Symptom("UNPAIRED_EVENTS", "warning", f"{message}such a span has no length.", alone)]
 
 
@@ -194,7 +195,7 @@ def _odd_numbers(rows: Chunk, strings: Strings, tables: Tables, document: Docume
         numbers |= _holding(rows, strings, tables, RAW)
         texts += strings.labels(np.flatnonzero(numbers & strings.long).tolist())
     if long := sum(map(long_integers, texts)):
-        message = f"{many(long, 'integer has', 'integers have')} more than 4,300 digits: kept as text."
+        message = f"{number_of(long, 'integer has', 'integers have')} more than 4,300 digits: kept as text."
         found.append(Symptom("LONG_INTEGERS", "note", message, long))
     return found
 

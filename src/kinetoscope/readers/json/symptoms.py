@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kinetoscope.model.trace.symptoms import Symptom, many
+from kinetoscope.model.trace.symptoms import Symptom
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.readers.files.stream import Text
 from kinetoscope.readers.json.document import Document
 from kinetoscope.readers.json.events import Elements
@@ -50,19 +51,19 @@ def _of_the_events(elements: Elements, length: int) -> Iterator[Symptom]:
         yield Symptom(
             "REPAIRED",
             "warning",
-            f"{many(total, 'event was', 'events were')} broken JSON and repaired: {kinds}.",
+            f"{number_of(total, 'event was', 'events were')} broken JSON and repaired: {kinds}.",
             total,
             0.0 if elements.lost or elements.rubbish else lost,
         )
     if elements.lost:
         places = ", ".join(f"{place:,}" for place in elements.lost_places)
-        message = f"{many(elements.lost, 'broken event')} left out (at byte {places})."
+        message = f"{number_of(elements.lost, 'broken event')} left out (at byte {places})."
         yield Symptom("LOST", "error", message, elements.lost, lost)
     if elements.rubbish:
-        message = f"{many(elements.rubbish, 'piece')} of text between events, no JSON, left out."
+        message = f"{number_of(elements.rubbish, 'piece')} of text between events, no JSON, left out."
         yield Symptom("RUBBISH", "warning", message, elements.rubbish, 0.0 if elements.lost else lost)
     if elements.odd_commas:
-        message = f"{many(elements.odd_commas, 'comma')} between events missing or doubled; nothing was lost."
+        message = f"{number_of(elements.odd_commas, 'comma')} between events missing or doubled; nothing was lost."
         yield Symptom("ODD_COMMAS", "note", message, elements.odd_commas)
 
 

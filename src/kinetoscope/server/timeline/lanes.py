@@ -16,7 +16,7 @@ from kinetoscope.model.timeline.alignment import offsets
 from kinetoscope.model.timeline.counters import Counter, all_counters, counter_lanes
 from kinetoscope.model.timeline.layout import REST, WORK, Lane, timeline, timeline_body
 from kinetoscope.model.timeline.minimap import BUCKETS, shares
-from kinetoscope.model.trace.symptoms import many
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import MissingError
 from kinetoscope.server.timeline.ready import ready
@@ -182,8 +182,8 @@ def _notes(trace: Trace, steps_by: str | None) -> list[str]:
         )
     if astray := ready(trace, timeline).astray:
         notes.append(
-            f"Rank {trace.source.rank}: the times of {many(astray, 'event')} cannot be right (30 days from the others, "
-            "or as long): the picture is without them."
+            f"Rank {trace.source.rank}: the times of {number_of(astray, 'event')} cannot be right (30 days from the "
+            "others, or as long): the picture is without them."
         )
     if len(stepped) > _STEPS:
         notes.append(f"Rank {trace.source.rank} has more than {_STEPS:,} steps; the first ones are in the ruler.")

@@ -8,7 +8,7 @@ from typing import Any, Final
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.timeline.counters import device_titles
 from kinetoscope.model.timeline.range import KINDS, PHASES, Range, Top, in_range
-from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.grammar import short
 from kinetoscope.views.numbers import shown

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from kinetoscope.algorithms.layout.pyramid import DEEPEST
 from kinetoscope.model.timeline.cut import rows_between
-from kinetoscope.model.trace.names import listed
+from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import JSON, BadValueError, MissingError
 from kinetoscope.server.http.endpoint import ApiRequest, endpoint, json_response

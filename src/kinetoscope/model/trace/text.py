@@ -1,0 +1,22 @@
+"""Numbers and counts as sentences name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def number_of(count: int, one: str, more: str = "") -> str:
+    """A count and its noun: `1 event`, `2,000 events`; `more` is the plural where that is not `one` and an s."""
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
+def listed(numbers: Iterable[int], limit: int = 10) -> str:
+    """Numbers in order, runs of them in short: `0-3, 7`; "" for none. Of many runs the first `limit`, and an …."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    shown = [str(low) if low == high else f"{low}-{high}" for low, high in runs[:limit]]
+    return ", ".join([*shown, "…"] if len(runs) > limit else shown)
