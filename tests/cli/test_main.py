@@ -48,7 +48,7 @@ def test_help_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["shwo"], 2, "there is no verb 'shwo' (did you mean 'show'?); the verbs are summary, advise, "),
+        (["shwo"], 2, "unknown verb 'shwo' (did you mean 'show'?); the verbs are summary, advise, "),
         (["doctor"], 2, "the following arguments are required: PATH; `kinetoscope doctor --help` lists the options"),
         (["doctor", "x", "--jobs", "0"], 2, "argument --jobs: '0' is no number from 1;"),
         (["doctor", str(MLP), "b"], 1, "b: no such file or folder"),

@@ -23,23 +23,23 @@ except KeyboardInterrupt:  # `main` is not there yet
     sys.exit(_INTERRUPTED)
 
 VERBS = {
-    "summary": "the answer on one screen: where a step goes, and the largest loss",
-    "advise": "what to change, ranked by the time that it would bring, and where to look",
-    "view": "the page in a browser: overview, timeline, all tables",
-    "report": "the page as one HTML file, for a colleague",
-    "show": "any analysis as a table, JSON, CSV or Parquet; alone, the list of them",
-    "doctor": "what is wrong or odd about the traces themselves",
-    "sql": "SQL over the tables of a trace; alone, the list of tables and columns",
-    "diff": "why a step of one run takes longer than a step of another: changes that sum to the whole",
-    "ledger": "runs in a row: step time, throughput, what each change brought, and what it was",
-    "gate": "did anything get worse beyond noise? exit code 3 if it did; for CI",
-    "convert": "write a trace as JSON, as Parquet, or for Perfetto with counters beside it",
-    "record": "record a training program as it is: kinetoscope record -- python train.py",
-    "trigger": "ask a job that `record --idle` runs for a recording, now",
-    "daemon": "record jobs that were started with KINETO_USE_DAEMON=1",
-    "mcp": "assistants ask about the traces below a folder (Model Context Protocol)",
-    "demo": "records a small, slow program here, and shows its summary",
-    "warm": "compile everything now, so that no later run waits for it",
+    "summary": "where the time of a step goes, and the largest loss, on one screen",
+    "advise": "what to change, ranked by the time it would save, with the evidence",
+    "view": "the interactive page in a browser: overview, timeline, all tables",
+    "report": "the same page as one HTML file that opens without a server",
+    "show": "one analysis as a table, JSON, CSV or Parquet; without a name, the list of analyses",
+    "doctor": "what is damaged, missing or unusual in the traces themselves",
+    "sql": "an SQL query over the tables of a trace; without a query, the list of tables",
+    "diff": "why the steps of one run take longer than those of another",
+    "ledger": "a series of runs: step time, throughput, what was changed, and what that saved",
+    "gate": "fail a CI job if a run is slower than a baseline, beyond noise (exit code 3)",
+    "convert": "write a trace as JSON, as Parquet, or for Perfetto with counter tracks",
+    "record": "record an unchanged training program: kinetoscope record -- python train.py",
+    "trigger": "ask a job started by `record --idle` for a recording now",
+    "daemon": "record jobs started with KINETO_USE_DAEMON=1",
+    "mcp": "answer AI assistants about the traces below a folder (Model Context Protocol)",
+    "demo": "record a small slow program on this machine, and show its summary",
+    "warm": "compile everything now, so that no later run waits for the compiler",
 }
 
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(printable(str(error)))
         return error.exit_code
     except MemoryError:
-        _say("not enough memory; fewer traces at a time (--jobs 1) or fewer --ranks need less")
+        _say("out of memory; --jobs 1 (one trace at a time) or fewer --ranks need less")
         return 1
     except BrokenPipeError:  # whoever read has enough
         _silence()
@@ -111,7 +111,7 @@ def _run(arguments: list[str]) -> int:
         sys.stdout.write(f"kinetoscope {kinetoscope.__version__}\n")
         return 0
     if verb not in VERBS:
-        raise UsageError(f"there is no verb {verb!r}{nearest(verb, VERBS)}; the verbs are {', '.join(VERBS)}")
+        raise UsageError(f"unknown verb {verb!r}{nearest(verb, VERBS)}; the verbs are {', '.join(VERBS)}")
     try:
         code: int = importlib.import_module(f"kinetoscope.cli.{verb}").run(rest)
     except SystemExit:  # argparse, after it printed the help
@@ -129,6 +129,6 @@ Tells why a PyTorch job is slow, from the traces that torch.profiler writes.
 
 {verbs}
 
-Begin with   kinetoscope summary PATH   (a trace, a folder of them, a glob, or a URL)
-Options of a verb:   kinetoscope VERB --help
+Start with   kinetoscope summary PATH   (a trace, a folder of traces, a glob, or a URL)
+Options:     kinetoscope VERB --help
 """

@@ -1,19 +1,16 @@
-"""`kinetoscope convert PATH --to json|parquet|perfetto [-o OUT]`: a trace in another form.
+"""`kinetoscope convert PATH --to json|parquet|perfetto [-o OUT]`: write a trace in another format.
 
-JSON is lossless: all events, arguments and top-level values, in order, and valid even where the source was not. It is
-compressed if OUT ends in .gz.
+json      lossless: all events, arguments and top-level values in order, and valid JSON even if the source is
+          damaged; compressed if OUT ends in .gz
+parquet   a folder with one file per table of the trace; Kinetoscope reads it instead of the trace, faster
+perfetto  JSON for ui.perfetto.dev: all events, with counter tracks (utilization, memory, queue length, bandwidth);
+          spans that Perfetto would drop because they overlap others get a track of their own
 
-Parquet is a folder: the tables of the trace, one file each, with the meaning of their columns; and all that makes the
-trace anew, so that OUT can be read in place of the original, faster.
+For several traces, OUT is a folder.
 
-Perfetto is JSON for ui.perfetto.dev: the events as they are, with counters beside them (utilization, memory, queues,
-bandwidth); spans that Perfetto would drop, because they overlap others of their lane, go to a lane of their own.
-
-Of several traces, OUT is a folder.
-
-With --shard i/N only every Nth trace is converted, beginning with the one at i, from 0: N processes, as those of a
-Slurm array or of an indexed Kubernetes job, convert a run together. Traces that are in OUT already, complete and made
-of the file as it is now, are left alone; half-written ones are replaced. So it may be run again at any time.
+--shard I/N converts every Nth trace, starting with trace I (from 0), so that N processes, such as a Slurm array or an
+indexed Kubernetes job, convert a run together. Complete and current traces in OUT are skipped and partial ones are
+replaced: the command can be repeated at any time.
 """
 
 from __future__ import annotations
@@ -51,14 +48,20 @@ def run(arguments: list[str]) -> int:
     """Write every trace of the job."""
     parser = Parser(prog="kinetoscope convert", description=__doc__)
     add_reading(parser)
-    parser.add_argument("--to", required=True, choices=tuple(ENDINGS), help="the form to write")
+    parser.add_argument("--to", required=True, choices=tuple(ENDINGS), help="the format to write")
     parser.add_argument(
-        "-o", "--output", metavar="OUT", help="a file, or a folder; for perfetto by default in this folder"
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="a file or a folder; for perfetto, by default a file in the current folder",
     )
+    parser.add_argument("--critical-path", action="store_true", help="perfetto: mark the critical path with arrows")
     parser.add_argument(
-        "--critical-path", action="store_true", help="perfetto: mark the critical path, with arrows along it"
+        "--shard",
+        type=typed(shard),
+        metavar="I/N",
+        help="parquet: convert every Nth trace, starting with trace I (from 0)",
     )
-    parser.add_argument("--shard", type=typed(shard), metavar="I/N", help="parquet: only every Nth trace, from 0")
     args = parser.parse_intermixed_args(arguments)
     if args.shard and args.to != "parquet":
         raise UsageError(f"--shard makes a folder of traces as Parquet, not {args.to}: write --to parquet")

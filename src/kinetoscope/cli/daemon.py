@@ -1,10 +1,10 @@
-"""`kinetoscope daemon`: record jobs that were started with KINETO_USE_DAEMON=1, and are otherwise as they are.
+"""`kinetoscope daemon`: record unchanged jobs that were started with KINETO_USE_DAEMON=1.
 
-    kinetoscope daemon -o runs/a                 waits; `kinetoscope trigger runs/a` (or a PID) asks for recordings
-    kinetoscope daemon -o runs/a --now --steps 5 records every such job of this user here once, and ends
+    kinetoscope daemon -o runs/a                 wait for `kinetoscope trigger runs/a` (or a PID)
+    kinetoscope daemon -o runs/a --now --steps 5 record each such job of this user once, then end
 
-The trace of such a job has no allocations, no marks of steps and no marks of modules; `kinetoscope record --idle` has.
-A job looks every five seconds whether it is asked for something. Linux only.
+Traces made this way have no allocations, step marks or module marks; those of `kinetoscope record --idle` have them.
+A job checks for requests every five seconds. Linux only.
 """
 
 from __future__ import annotations
@@ -36,17 +36,29 @@ _PAUSE = 0.25
 def run(arguments: list[str]) -> int:
     """Answer until interrupted; with --now, until each job that asked has been recorded."""
     parser = Parser(prog="kinetoscope daemon", description=__doc__)
-    parser.add_argument("-o", "--output", metavar="DIR", default="runs/daemon", help="where traces go (runs/daemon)")
-    parser.add_argument("--now", action="store_true", help="record what asks within --patience, then end")
-    parser.add_argument("--patience", type=typed(time_of), default=time_of("15s"), metavar="TIME", help="15s")
-    parser.add_argument("--count", type=typed(positive), metavar="N", help="end --now as soon as N are recorded")
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", default="runs/daemon", help="folder for the traces (runs/daemon)"
+    )
+    parser.add_argument("--now", action="store_true", help="record the jobs that call in within --patience, then end")
+    parser.add_argument(
+        "--patience",
+        type=typed(time_of),
+        default=time_of("15s"),
+        metavar="TIME",
+        help="how long to wait for jobs (15s)",
+    )
+    parser.add_argument("--count", type=typed(positive), metavar="N", help="end --now when N jobs are recorded")
     parser.add_argument("--steps", type=typed(count), default=3, metavar="N", help="steps to record with --now (3)")
     parser.add_argument(
-        "--roundup", type=typed(positive), default=1, metavar="N", help="begin at a multiple of N steps, on all ranks"
+        "--roundup", type=typed(positive), default=1, metavar="N", help="begin at a multiple of N steps on every rank"
     )
-    parser.add_argument("--time", type=typed(time_of), metavar="TIME", help="a time instead of steps: 500ms")
-    parser.add_argument("--with-stack", action="store_true", help="Python calls too; costs most of all")
-    parser.add_argument("--timeout", type=typed(positive), default=600, metavar="S", help="seconds --now takes at most")
+    parser.add_argument(
+        "--time", type=typed(time_of), metavar="TIME", help="record this long instead of --steps: 500ms"
+    )
+    parser.add_argument("--with-stack", action="store_true", help="record Python calls too; the most expensive option")
+    parser.add_argument(
+        "--timeout", type=typed(positive), default=600, metavar="S", help="end --now after S seconds (600)"
+    )
     args = parser.parse_args(arguments)
     order = Order(
         steps=0 if args.time else args.steps,

@@ -1,6 +1,6 @@
-"""`kinetoscope demo`: records a small, deliberately slow program on this machine, and shows the summary.
+"""`kinetoscope demo`: record a small, deliberately slow program on this machine, and show its summary.
 
-Where torch is not installed, and with --bundled, the summary is that of a real trace that comes with the package.
+Without torch, or with --bundled, it shows the summary of a real trace that comes with the package.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ TRACE = "training.pt.trace.json.gz"
 def run(arguments: list[str]) -> int:
     """Record, or take the bundled trace; then summarize."""
     parser = Parser(prog="kinetoscope demo", description=__doc__)
-    parser.add_argument("-o", "--output", metavar="DIR", default="runs/demo", help="where the trace goes (runs/demo)")
-    parser.add_argument("--bundled", action="store_true", help="record nothing: the trace that comes with the package")
+    parser.add_argument("-o", "--output", metavar="DIR", default="runs/demo", help="folder for the trace (runs/demo)")
+    parser.add_argument(
+        "--bundled", action="store_true", help="record nothing; use the trace that comes with the package"
+    )
     args = parser.parse_args(arguments)
     if not args.bundled and importlib.util.find_spec("torch") is not None:
         program = [sys.executable, "-W", "ignore", "-m", "kinetoscope.record.example"]

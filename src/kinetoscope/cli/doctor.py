@@ -1,6 +1,6 @@
-"""`kinetoscope doctor PATH`: what is wrong or odd about the traces themselves.
+"""`kinetoscope doctor PATH`: what is damaged, missing or unusual in the traces themselves.
 
-`kinetoscope doctor --recorder` records three steps of a tiny model instead, and says what this machine can record.
+`kinetoscope doctor --recorder` records three steps of a tiny model instead, and reports what this machine can record.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`kinetoscope mcp FOLDER...`: assistants ask about the traces below these folders, by the Model Context Protocol.
+"""`kinetoscope mcp FOLDER...`: answer AI assistants about the traces below these folders (Model Context Protocol).
 
-It speaks over standard input and output, and is started by the assistant's program, not by hand. It writes nothing,
-and reads nothing outside the folders.
+The assistant's program starts it and talks to it over standard input and output. It writes nothing, and reads nothing
+outside the folders.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kinetoscope.errors import MissingExtraError
 def run(arguments: list[str]) -> int:
     """Answer until the other side hangs up."""
     parser = Parser(prog="kinetoscope mcp", description=__doc__)
-    parser.add_argument("folder", metavar="FOLDER", nargs="+", help="what may be asked about; all that is below it")
+    parser.add_argument("folder", metavar="FOLDER", nargs="+", help="folder of traces; nothing outside it is read")
     args = parser.parse_args(arguments)
     if importlib.util.find_spec("mcp") is None:
         raise MissingExtraError("kinetoscope mcp", "mcp")

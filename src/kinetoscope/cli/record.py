@@ -1,12 +1,13 @@
-"""`kinetoscope record -- COMMAND`: record a training program as it is, without a line of code.
+"""`kinetoscope record -- COMMAND`: record an unchanged training program.
 
-    kinetoscope record -o runs/a -- python train.py --lr 0.1     three steps, after the first ones
+    kinetoscope record -o runs/a -- python train.py --lr 0.1     three steps, after two others
     kinetoscope record -m package.train --lr 0.1                 a module
     kinetoscope record -- torchrun --nproc-per-node 8 train.py   every rank records
     kinetoscope record --idle -- python train.py                 when `kinetoscope trigger DIR` asks for it
     kinetoscope record --every 500 --budget 1% -- python train.py
 
-A step is what lies between two steps of the optimizer. The program keeps its output, its signals and its exit code.
+A step is the time between two calls of an optimizer's step(). Output, signals and exit code of the program stay as
+they are.
 """
 
 from __future__ import annotations
@@ -70,33 +71,65 @@ def _parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _parser() -> Parser:
     parser = Parser(prog="kinetoscope record", description=__doc__, usage="kinetoscope record [options] -- COMMAND ...")
-    parser.add_argument("-o", "--output", metavar="DIR", help="where traces go: a folder or a URL (runs/NAME-TIME)")
+    parser.add_argument("-o", "--output", metavar="DIR", help="folder or URL for the traces (runs/NAME-TIME)")
     parser.add_argument("--run", metavar="NAME", default="", help="name of the run, kept with its traces")
     when = parser.add_argument_group("when")
-    when.add_argument("--wait", type=typed(positive), default=1, metavar="N", help="steps before a window (1)")
-    when.add_argument("--warmup", type=typed(count), default=1, metavar="N", help="steps of warm-up in it (1)")
-    when.add_argument("--active", type=typed(positive), default=3, metavar="N", help="steps that are recorded (3)")
-    when.add_argument("--repeat", type=typed(count), default=1, metavar="N", help="windows (1); 0 until the end")
-    when.add_argument("--idle", action="store_true", help="only when `kinetoscope trigger`, a file or SIGUSR2 asks")
-    when.add_argument("--every", type=typed(positive), default=0, metavar="N", help="a window every N steps, always")
-    when.add_argument("--budget", type=typed(_share), default=0.01, metavar="P%", help="what --every may cost (1%%)")
-    when.add_argument("--keep", type=typed(count), default=5, metavar="M", help="newest and slowest windows kept (5)")
-    what = parser.add_argument_group("what")
-    what.add_argument("--with-stack", action="store_true", help="Python calls too; costs most of all")
-    what.add_argument("--with-flops", action="store_true", help="let torch count operations")
-    what.add_argument("--no-shapes", action="store_true", help="without shapes of inputs")
-    what.add_argument("--no-memory", action="store_true", help="without allocations")
-    what.add_argument("--all-threads", action="store_true", help="threads that Python started too (then no memory)")
-    what.add_argument("--no-spans", action="store_true", help="without marks of passes and modules")
-    far = parser.add_argument_group("how far: a window that would go further ends early, and keeps what it has")
-    memory, events, longest = DEFAULTS.max_memory, DEFAULTS.max_events, DEFAULTS.max_step
-    far.add_argument("--max-memory", type=typed(size), default=memory, metavar="SIZE", help="growth of a process (1GB)")
-    far.add_argument("--max-events", type=typed(count), default=events, metavar="N", help="events, about (10 million)")
-    far.add_argument(
-        "--max-step", type=typed(count), default=longest, metavar="N", help="times the longest step before it (10)"
+    when.add_argument("--wait", type=typed(positive), default=1, metavar="N", help="steps before each window (1)")
+    when.add_argument(
+        "--warmup", type=typed(count), default=1, metavar="N", help="warm-up steps of each window, not recorded (1)"
     )
-    parser.add_argument("--no-signal", action="store_true", help="leave SIGUSR2 alone")
-    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, as python -m does")
+    when.add_argument(
+        "--active", type=typed(positive), default=3, metavar="N", help="recorded steps of each window (3)"
+    )
+    when.add_argument(
+        "--repeat", type=typed(count), default=1, metavar="N", help="number of windows (1); 0: until the program ends"
+    )
+    when.add_argument(
+        "--idle", action="store_true", help="record only on request: `kinetoscope trigger`, a file or SIGUSR2"
+    )
+    when.add_argument(
+        "--every",
+        type=typed(positive),
+        default=0,
+        metavar="N",
+        help="one window every N steps, as long as the program runs",
+    )
+    when.add_argument(
+        "--budget", type=typed(_share), default=0.01, metavar="P%", help="overhead allowed to --every (1%%)"
+    )
+    when.add_argument(
+        "--keep",
+        type=typed(count),
+        default=5,
+        metavar="M",
+        help="with --every, keep the newest and the slowest M windows (5)",
+    )
+    what = parser.add_argument_group("what")
+    what.add_argument("--with-stack", action="store_true", help="record Python calls too; the most expensive option")
+    what.add_argument("--with-flops", action="store_true", help="let torch count floating point operations")
+    what.add_argument("--no-shapes", action="store_true", help="do not record input shapes")
+    what.add_argument("--no-memory", action="store_true", help="do not record memory allocations")
+    what.add_argument(
+        "--all-threads", action="store_true", help="record threads started by Python too (then without memory)"
+    )
+    what.add_argument("--no-spans", action="store_true", help="do not mark forward, backward and modules")
+    far = parser.add_argument_group("limits: a window that reaches one ends early and is kept")
+    memory, events, longest = DEFAULTS.max_memory, DEFAULTS.max_events, DEFAULTS.max_step
+    far.add_argument(
+        "--max-memory", type=typed(size), default=memory, metavar="SIZE", help="growth of the process's memory (1GB)"
+    )
+    far.add_argument(
+        "--max-events", type=typed(count), default=events, metavar="N", help="approximate number of events (10 million)"
+    )
+    far.add_argument(
+        "--max-step",
+        type=typed(count),
+        default=longest,
+        metavar="N",
+        help="duration of a step, as a multiple of the longest one before (10)",
+    )
+    parser.add_argument("--no-signal", action="store_true", help="do not use SIGUSR2")
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, like python -m")
     parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
 

@@ -1,4 +1,4 @@
-"""`kinetoscope report PATH -o run.html`: the page as one file that opens anywhere, without a server or a network."""
+"""`kinetoscope report PATH -o run.html`: the page as one HTML file that opens without a server or a network."""
 
 from __future__ import annotations
 
@@ -48,11 +48,13 @@ def _parser() -> Parser:
     add_path(parser)
     add_reading(parser, path=False)
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the HTML file to write")
-    parser.add_argument("--sections", metavar="LIST", help="views of the page: overview,kernels; all by default")
-    parser.add_argument("--rank", type=typed(_one), metavar="N", help="the rank that it is about; by default the job")
-    parser.add_argument("--steps", metavar="LIST", help="only these steps: 2-4; all; by default without the warm-up")
+    parser.add_argument("--sections", metavar="LIST", help="views to include: overview,kernels; by default all")
+    parser.add_argument("--rank", type=typed(_one), metavar="N", help="rank to report on; by default the whole job")
+    parser.add_argument("--steps", metavar="LIST", help="only these steps: 2-4, all; by default without the warm-up")
     parser.add_argument("--time", dest="time_range", metavar="FROM-TO", help="only this time, in nanoseconds")
-    parser.add_argument("--source", action="append", default=[], metavar="DIR", help="show files below this")
+    parser.add_argument(
+        "--source", action="append", default=[], metavar="DIR", help="include source files below this folder"
+    )
     parser.set_defaults(map=[])
     return parser
 

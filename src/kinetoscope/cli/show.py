@@ -1,4 +1,4 @@
-"""`kinetoscope show NAME PATH`: any analysis; alone, the list of them."""
+"""`kinetoscope show NAME PATH`: one analysis as a table; without a name, the list of analyses."""
 
 from __future__ import annotations
 
@@ -65,9 +65,11 @@ def _common(**kwargs: Any) -> Parser:
 def _parser(analysis: Analysis | None) -> Parser:
     if analysis is None:
         parser = Parser(prog="kinetoscope show", description=__doc__)
-        parser.add_argument("name", metavar="NAME", help="an analysis, or a module of your own: ./mine.py")
+        parser.add_argument("name", metavar="NAME", help="an analysis, or a Python file that defines one: ./mine.py")
         add_path(parser)
-        parser.epilog = "`kinetoscope show` lists the analyses; `kinetoscope show NAME --help` says what one can do."
+        parser.epilog = (
+            "`kinetoscope show` lists the analyses; `kinetoscope show NAME --help` lists the options of one."
+        )
     else:
         spelled = analysis.name.replace("_", "-")
         parser = Parser(prog=f"kinetoscope show {spelled}", usage=f"kinetoscope show {spelled} PATH... [options]")

@@ -1,7 +1,7 @@
-"""`kinetoscope sql PATH "SELECT ..."`: SQL over the tables of all ranks; without a query, the list of tables.
+"""`kinetoscope sql PATH "SELECT ..."`: an SQL query over the tables of all ranks; without a query, the list of tables.
 
-Each table has a column `rank`; times are nanoseconds, sizes bytes. The SQL is that of Polars. It is yours: it may read
-other files that it names, with read_csv('...') or read_parquet('...').
+Each table has a column `rank`. Times are in nanoseconds, sizes in bytes. The dialect is that of Polars. A query may
+read other files by name, with read_csv('...') or read_parquet('...').
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> int:
     parser = Parser(
         prog="kinetoscope sql", usage='kinetoscope sql [PATH... "SELECT ..."] [options]', description=__doc__
     )
-    parser.add_argument("path", metavar="PATH", nargs="*", help=f"{PATHS}; behind them the query, in quotes")
+    parser.add_argument("path", metavar="PATH", nargs="*", help=f"{PATHS}; the query in quotes comes last")
     add_reading(parser, path=False)
     add_engine(parser)
     add_output(parser)

@@ -1,4 +1,4 @@
-"""`kinetoscope summary PATH`: where a step goes, the largest loss, and what to type next, on one screen."""
+"""`kinetoscope summary PATH`: where the time of a step goes, the largest loss, and the next command, on one screen."""
 
 from __future__ import annotations
 

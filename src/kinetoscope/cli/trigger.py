@@ -1,8 +1,8 @@
-"""`kinetoscope trigger PID|DIR`: ask a job that runs under `kinetoscope record` for a recording, now.
+"""`kinetoscope trigger PID|DIR`: ask a job that runs under `kinetoscope record` for a recording now.
 
-The job is named by the folder of its run, or by one of its processes (torchrun's, or that of `kinetoscope record`, will
-do). All ranks begin at the same step. The traces are printed, one a line, when they are complete. Touching the file
-DIR/trigger, or sending SIGUSR2 to a rank, asks for the same without waiting for the answer.
+Name the job by the folder of its run or by one of its processes, for example that of torchrun or of `kinetoscope
+record`. All ranks begin at the same step. The paths of the traces are printed, one per line, when they are complete.
+Touching the file DIR/trigger or sending SIGUSR2 to a rank does the same without waiting.
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ def run(arguments: list[str]) -> int:
     parser = Parser(prog="kinetoscope trigger", description=__doc__)
     parser.add_argument("job", metavar="PID|DIR", help="a process of the job, or the folder (or URL) of its run")
     parser.add_argument("--steps", type=typed(positive), default=3, metavar="N", help="steps to record (3)")
-    parser.add_argument("--warmup", type=typed(count), default=1, metavar="N", help="steps of warm-up before (1)")
-    parser.add_argument("--with-stack", action="store_true", help="Python calls too; costs most of all")
-    parser.add_argument("--timeout", type=typed(positive), default=600, metavar="S", help="seconds to wait (600)")
-    parser.add_argument("--no-wait", action="store_true", help="ask, and do not wait for the traces")
+    parser.add_argument(
+        "--warmup", type=typed(count), default=1, metavar="N", help="warm-up steps before them, not recorded (1)"
+    )
+    parser.add_argument("--with-stack", action="store_true", help="record Python calls too; the most expensive option")
+    parser.add_argument(
+        "--timeout", type=typed(positive), default=600, metavar="S", help="seconds to wait for the traces (600)"
+    )
+    parser.add_argument("--no-wait", action="store_true", help="do not wait for the traces")
     args = parser.parse_args(arguments)
     control = _control(args.job)
     wish = {"steps": args.steps, "warmup": args.warmup, "with_stack": args.with_stack}

@@ -1,7 +1,7 @@
-"""`kinetoscope view PATH...`: the page in a browser: overview, timeline, tables, all that there is.
+"""`kinetoscope view PATH...`: the interactive page in a browser: overview, timeline, all tables.
 
-Serves the runs below the paths on this machine only, until Ctrl-C. New runs appear by themselves, growing ones grow.
-With --host others can reach it, and need the token that is in the link.
+Serves the runs below the paths until Ctrl-C. New runs and new files appear while it runs. By default only this machine
+can connect; with --host other machines can, and need the token that is part of the link.
 """
 
 from __future__ import annotations
@@ -62,19 +62,33 @@ def _parser() -> Parser:
     parser = Parser(prog="kinetoscope view", usage="kinetoscope view PATH... [options]", description=__doc__)
     add_reading(parser)
     add_engine(parser)
-    group = parser.add_argument_group("the server")
-    group.add_argument("--port", type=typed(_port), metavar="N", help=f"{PORT}, or the next free one, by default")
-    group.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen; 0.0.0.0 is everywhere")
+    group = parser.add_argument_group("server")
     group.add_argument(
-        "--token", type=typed(_token), metavar="TEXT", help="what the link must have; made up for --host"
+        "--port", type=typed(_port), metavar="N", help=f"port to listen on; by default {PORT}, or the next free port"
     )
     group.add_argument(
-        "--allow-host", action="append", default=[], metavar="NAME", help="another name of this server, as of a proxy"
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on (127.0.0.1); 0.0.0.0: all interfaces",
     )
-    group.add_argument("--no-browser", dest="browser", action="store_false", help="only print the link")
+    group.add_argument(
+        "--token",
+        type=typed(_token),
+        metavar="TEXT",
+        help="token that the link must contain; by default random with --host",
+    )
+    group.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="another accepted host name, such as that of a proxy",
+    )
+    group.add_argument("--no-browser", dest="browser", action="store_false", help="print the link, and open no browser")
     group = parser.add_argument_group("source code")
     group.add_argument(
-        "--source", action="append", default=[], metavar="DIR", help="the page may show files below this"
+        "--source", action="append", default=[], metavar="DIR", help="let the page show source files below this folder"
     )
     group.add_argument(
         "--map",
@@ -82,14 +96,14 @@ def _parser() -> Parser:
         default=[],
         type=typed(_mapping),
         metavar="OLD=NEW",
-        help="traces say OLD where files are at NEW",
+        help="files that the trace places below OLD are below NEW",
     )
-    group.add_argument("--editor", choices=("vscode", "pycharm"), default="", help="frames open in it")
+    group.add_argument("--editor", choices=("vscode", "pycharm"), default="", help="editor that opens source files")
     return parser
 
 
 def _require_there(path: str) -> None:
-    """A folder may still be empty; what is not there at all is a slip of the pen."""
+    """An empty folder is fine, as runs may appear later; a path that does not exist is a mistake."""
     if "://" not in path and not os.path.exists(path):
         import glob
 
@@ -221,7 +235,7 @@ def _begin(args: argparse.Namespace, auth: bool, answering: Future[Any], workspa
 def _prepare(server: Server) -> None:
     """Answer what the page asks first before it asks; then, when nobody waits, compile what nobody has used yet."""
     from kinetoscope.cli.shared.progress import Meter
-    from kinetoscope.cli.shared.warm import compile_all
+    from kinetoscope.cli.warm import compile_all
 
     server.prepare()
 

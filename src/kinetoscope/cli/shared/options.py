@@ -11,7 +11,7 @@ from typing import Any
 from kinetoscope.errors import UsageError
 
 ENGINES = ("threads", "dask", "ray")
-PATHS = "a trace, a folder of them, a glob, or a URL; several are read as one job"
+PATHS = "a trace, a folder of traces, a glob, or a URL; several paths are one job"
 FORMATS = ("table", "json", "csv", "parquet", "folded")
 
 _TIME = {"": 1, "ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -43,22 +43,31 @@ def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
     parser.set_defaults(engine=ENGINES[0], address=None)  # for verbs that read in this process only
     group = parser.add_argument_group("reading")
     group.add_argument("--ranks", type=typed(integers), metavar="LIST", help="only these ranks: 0,8-15")
-    group.add_argument("--jobs", type=typed(positive), metavar="N", help="traces read at a time")
+    group.add_argument("--jobs", type=typed(positive), metavar="N", help="how many traces to read at the same time")
     group.add_argument(
-        "--max-size", type=typed(limit), metavar="SIZE", help="largest trace to read, unpacked: 64GB; 0 is no limit"
+        "--max-size", type=typed(limit), metavar="SIZE", help="largest trace to read, uncompressed (64GB); 0: no limit"
     )
     group.add_argument(
-        "--max-event", type=typed(limit), metavar="SIZE", help="largest event to read: 256MB; 0 is no limit"
+        "--max-event", type=typed(limit), metavar="SIZE", help="largest event to read (256MB); 0: no limit"
     )
-    group.add_argument("--cache", metavar="DIR", help="where copies of remote files are kept; off for none")
-    group.add_argument("--cache-size", type=typed(size), metavar="SIZE", help="what it holds at most: 10GB; 0 for none")
+    group.add_argument("--cache", metavar="DIR", help="folder for copies of remote files; off: keep none")
+    group.add_argument(
+        "--cache-size", type=typed(size), metavar="SIZE", help="size of that folder at most (10GB); 0: keep none"
+    )
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """Where the work is done."""
-    group = parser.add_argument_group("where the work is done")
-    group.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="threads here, or workers of a cluster")
-    group.add_argument("--address", metavar="ADDRESS", help="the cluster's: tcp://host:8786; without it, workers here")
+    group = parser.add_argument_group("engine")
+    group.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default=ENGINES[0],
+        help="threads of this process (default), or workers of a cluster",
+    )
+    group.add_argument(
+        "--address", metavar="ADDRESS", help="address of the cluster: tcp://host:8786; by default a local cluster"
+    )
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
@@ -68,19 +77,19 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         "--steps",
         type=typed(steps),
         metavar="LIST",
-        help="only these steps: 2-4; 2- is all from there; steady: no warm-up; all",
+        help="only these steps: 2-4, 2- (step 2 and later), steady (without warm-up), all",
     )
     group.add_argument(
         "--time-range",
         type=typed(time_range),
         metavar="FROM..TO",
-        help="only this time, from the beginning: 10ms..20ms",
+        help="only this part, counted from the start of the trace: 10ms..20ms",
     )
     group.add_argument("--device", type=typed(integers), metavar="LIST", help="only these devices")
     group.add_argument("--stream", type=typed(integers), metavar="LIST", help="only these streams")
     group.add_argument("--thread", type=typed(integers), metavar="LIST", help="only these host threads")
-    group.add_argument("--annotation", metavar="TEXT", help="only what lies within annotations of this name")
-    group.add_argument("--steps-by", metavar="NAME", help="annotations of this name are the steps")
+    group.add_argument("--annotation", metavar="TEXT", help="only what runs inside annotations of this name")
+    group.add_argument("--steps-by", metavar="NAME", help="use annotations of this name as steps")
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -91,15 +100,17 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def add_table(parser: argparse.ArgumentParser) -> None:
     """How a table is arranged and written."""
     group = parser.add_argument_group("table")
-    group.add_argument("--where", default="", metavar="SQL", help='only rows for which this is true: "calls > 10"')
-    group.add_argument("--sort", default="", metavar="COL[:asc]", help="order of rows, largest first; several: a,b")
+    group.add_argument("--where", default="", metavar="SQL", help='only rows that fulfil this condition: "calls > 10"')
+    group.add_argument(
+        "--sort", default="", metavar="COL[:asc]", help="sort by this column, largest first; several: a,b"
+    )
     _add_writing(group)
 
 
 def _add_writing(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--limit", type=typed(count), metavar="N", help="rows at most; 0 shows all")
-    group.add_argument("--format", choices=FORMATS, help="table unless -o says otherwise by its ending")
-    group.add_argument("-o", "--output", metavar="FILE", help="write to a file")
+    group.add_argument("--limit", type=typed(count), metavar="N", help="show at most N rows; 0: all")
+    group.add_argument("--format", choices=FORMATS, help="by default table, or what the ending of -o FILE says")
+    group.add_argument("-o", "--output", metavar="FILE", help="write to this file")
 
 
 def integers(text: str) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
-"""`kinetoscope warm`: compile everything now, so that no later run waits for it.
+"""`kinetoscope warm`: compile everything now, so that no later run waits for the compiler.
 
-Good to run when an image is built. Compiled code is kept beside the package, or in NUMBA_CACHE_DIR.
+Run it when a container image is built. Compiled code is kept beside the package, or in NUMBA_CACHE_DIR.
 """
 
 from __future__ import annotations
