@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from kinetoscope.schema import Column, Lines, Result, Schema
-from kinetoscope.views.terminal.screen import UNBOUNDED, show, to_text
+from kinetoscope.views.terminal.lines import with_colour, write
+from kinetoscope.views.terminal.screen import UNBOUNDED, lines, to_text
 from kinetoscope.views.text import cells
 from tests.views.results import BARS, kernels, steps
 
@@ -96,11 +96,38 @@ def test_colour_changes_nothing_but_colour() -> None:
     assert "\x1b[38;2;61;155;214m" in to_text(result, width=100, colour=True), "computation in its blue"
 
 
-def test_a_terminal_without_colour_still_tells_the_parts_of_a_stack_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    stream = io.StringIO()
-    show(steps((30, 10, 0)), Console(file=stream, force_terminal=True, width=120))
-    assert "█" * 30 + "▓" * 10 in ANSI.sub("", stream.getvalue())
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environ", "codes"),
+    [
+        ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, {"1", "2", "38;2;61;155;214", "38;2;240;180;41"}),
+        ({"TERM": "xterm-256color"}, {"1", "2", "38;5;68", "38;5;214"}),
+        ({"TERM": "xterm"}, {"1", "2", "94", "33"}),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, {"1", "2"}),
+        ({"TERM": "dumb"}, set()),
+    ],
+)
+def test_a_terminal_gets_the_colours_that_it_shows(
+    environ: dict[str, str], codes: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TERM", "COLORTERM", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    stream = Terminal()
+    write(lines(steps((30, 10, 0)), width=120), stream)
+    written = set(re.findall("\x1b\\[([0-9;]+)m", stream.getvalue())) - {"0"}
+    without = len(codes) < 3
+    assert written == codes if without else written > codes
+    assert ("█" * 30 + "▓" * 10 in ANSI.sub("", stream.getvalue())) == without, "glyphs tell parts apart"
+
+
+def test_spaces_at_the_end_of_a_line_go() -> None:
+    assert with_colour([(("a ", "bold"), ("  ", ""), (" ", "dim")), ()]) == "\x1b[1ma\x1b[0m\n\n"
 
 
 def test_bars_are_drawn_where_there_is_room() -> None:

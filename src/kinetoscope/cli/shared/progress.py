@@ -6,19 +6,19 @@ instant. On a terminal it is a bar on standard error that disappears again; in a
 
 from __future__ import annotations
 
+import itertools
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 _INSTANT = 0.4  # seconds during which nothing is shown
 _LONG = 1.0  # seconds of compiling after which a pipe is told
 _REFRESH = 0.1
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_BAR_CELLS = 40
 
 COMPILING = "compiling (first run only)"
 
@@ -96,21 +96,23 @@ def _sentence(meter: Meter, over: threading.Event) -> None:
 
 
 def _bar(meter: Meter, over: threading.Event) -> None:
-    """One line: what is going on, how much has been read, and what is being compiled."""
+    """One line, which is drawn anew and disappears: what is going on, how much has been read, what is compiled."""
     if over.wait(_INSTANT):
         return
-    with _progress() as progress:
-        task = progress.add_task("reading", total=meter.total, remark="")
-        while not over.wait(_REFRESH):
-            doing = "analysing" if meter.read == meter.total else "reading"
-            remark = f"{COMPILING}: {meter.compiling}" if meter.compiling else ""
-            progress.update(task, description=doing, completed=meter.read, total=meter.total, remark=remark)
+    from kinetoscope.views.numbers import scale
+    from kinetoscope.views.terminal.bars import bar
+    from kinetoscope.views.text import fitting
 
-
-def _progress() -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn
-
-    words = TextColumn("{task.description}"), TextColumn("{task.fields[remark]}", style="dim", markup=False)
-    columns = SpinnerColumn(finished_text=" "), words[0], BarColumn(), DownloadColumn(), words[1]
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    spinner = itertools.cycle(_SPINNER)
+    while not over.wait(_REFRESH):
+        unit = scale([meter.total or meter.read], "bytes")
+        words = [next(spinner), "analysing" if meter.read == meter.total else "reading"]
+        if meter.total:
+            words += [bar(meter.read, meter.total, _BAR_CELLS).ljust(_BAR_CELLS), f"{unit.text(meter.read)} of"]
+        words += [unit.with_unit(meter.total or meter.read)]
+        words += [f"{COMPILING}: {meter.compiling}"] if meter.compiling else []
+        line = fitting(" ".join(words), shutil.get_terminal_size().columns - 1)
+        sys.stderr.write(f"\r\x1b[K{line}")
+        sys.stderr.flush()
+    sys.stderr.write("\r\x1b[K")
+    sys.stderr.flush()

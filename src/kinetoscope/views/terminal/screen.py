@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -19,11 +18,8 @@ from kinetoscope.views.names import shortened
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.terminal import bars, fitting, sparklines
 from kinetoscope.views.terminal.columns import Formatted, drawn_by, formatted
-from kinetoscope.views.terminal.lines import THIN, Line, Piece, emit, plain, with_colour, without_colour
+from kinetoscope.views.terminal.lines import THIN, Line, Piece, plain, with_colour, without_colour
 from kinetoscope.views.text import cells, middle, padded, printable, wrapped
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 ROWS = 30
 """Rows shown where nobody asks for another number."""
@@ -51,13 +47,8 @@ def to_text(
         limit: rows to show; 0 shows all, None so many as suit the result.
         title: the question that it answers.
     """
-    found = lines(result, width=width or shutil.get_terminal_size((120, 40)).columns, limit=limit, title=title)
-    return with_colour(found) if colour else without_colour(found)
-
-
-def show(result: Result, console: Console, *, limit: int | None = None, title: str = "") -> None:
-    """Print `result` on a Rich console, as wide as that is."""
-    emit(lines(result, width=console.width, limit=limit, title=title), console)
+    view = lines(result, width=width or shutil.get_terminal_size((120, 40)).columns, limit=limit, title=title)
+    return with_colour(view) if colour else without_colour(view)
 
 
 def lines(result: Result, *, width: int, limit: int | None = None, title: str = "") -> Iterator[Line]:
