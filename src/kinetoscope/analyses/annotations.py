@@ -62,23 +62,20 @@ def annotations(
 ) -> Result:
     """How much time do the ranges take that the code names, on the host, and with the device work launched in them?
 
-    Method. Ranges are annotations (`record_function`, the profiler's steps, what optimizers, loaders, DDP and
-    collectives name). A row sums over the ranges of one name. Self leaves out the ranges directly inside. A piece of
-    device work belongs to all ranges around its launch (total), and to the innermost of them (self). On a device a
-    range has a shadow on each stream that it launched work to, from the first to the last of it (device_span). With
-    `by="stream"` work belongs to the shadows that run on its stream when it starts, whatever launched it; the innermost
-    is the one that began last.
+    Method. Ranges are annotations: `record_function`, the profiler's steps, names given by optimizers, loaders, DDP and
+    collectives. A row sums over the ranges of one name; self leaves out the ranges directly inside. Device work belongs
+    to all ranges around its launch (total) and to the innermost of them (self). A range has a shadow on each stream
+    that it launched work to, from the first to the last of that work (device_span). With `by="stream"` work belongs to
+    the shadows that run on its stream when it starts; the innermost is the one that began last.
 
     How to read it. Sorted by device_total, then by host_total. A device_span far above device_total has gaps: the host
-    did not launch fast enough, or waited. Self columns can be added up over rows; total columns cannot, as ranges nest.
+    launched too slowly, or waited. Self columns add up over rows; total columns do not, as ranges nest.
 
     Limits. Work that a range has another thread launch is not inside it: the backward pass is not inside `backward` on
-    the host. `by="stream"` counts work of other ranges in between, too. Annotations of gloo's collectives end on
-    another thread than they begin on: nothing is inside them. Files of 2021 hold ranges as operators; those of the
-    profiler, loaders, optimizers and DDP are told by name. With a time range, totals are of what lies inside it, and
-    calls, means and extremes of ranges that begin in it. Unlike HTA, work without a shadow is linked by its launch, the
-    steps of the profiler are one row, and rare names are not summed up as "others"; its count of kernels in each
-    annotation is `work_self` with `by="stream"`.
+    the host. `by="stream"` also counts work of other ranges in between. Annotations of gloo's collectives end on
+    another thread than they begin on, so nothing is inside them. Files of 2021 hold ranges as operators: those of the
+    profiler, loaders, optimizers and DDP are recognised by name. With a time range, totals are of the time inside it;
+    calls, means and extremes of the ranges that begin in it.
     """
     return job.map(_of_trace, RESULT, select, by=by)
 

@@ -43,22 +43,19 @@ RESULT = Schema(
 def device_utilization(job: Job, *, select: Selection = ALL) -> Result:
     """How busy was each device, and how well did its kernels fill it?
 
-    Method. The window reaches from the start of the first to the end of the last device step (see `step_breakdown`); if
-    steps are selected, it is the time in them. Kernels count as far as they lie in it, collectives included, copies and
-    sets not. Utilization is the share of the window with any kernel running. Estimated SM efficiency is the mean over
-    the window of min(1, blocks per multiprocessor of all kernels that run at the moment). Estimated achieved occupancy
-    is the mean of the kernels' own estimates, weighted by duration; an estimate of 0 counts as 0. Which kernels compute
-    on matrix units (tensor cores, matrix cores) is told by their names; the share of those whose names do not tell
-    stands beside it, so that the true share lies between the one and the sum of both.
+    Method. The window is from the start of the first to the end of the last device step (see `step_breakdown`), or the
+    time in the selected steps. Kernels count as far as they lie in it, collectives included, copies and sets not.
+    Utilization is the share of the window with any kernel running. SM efficiency is the mean over the window of min(1,
+    blocks per multiprocessor of all running kernels). Occupancy is the mean of the kernels' own estimates, weighted by
+    duration; an estimate of 0 counts as 0. Kernels on matrix units (tensor cores, matrix cores) are recognised by name;
+    with the share of unknown names beside it, the true share lies between matrix_unit_share and the sum of both.
 
     How to read it. Low utilization: the device waits for the host, see `idle_breakdown` and `step_breakdown`. High
     utilization with low SM efficiency: kernels are too small for the device. A low share of matrix units in a model of
-    large matrix products asks for a half-precision type. `device_utilization_series` tells when.
+    large matrix products asks for a half-precision type. `device_utilization_series` shows when.
 
     Limits. SM efficiency and occupancy are Kineto's estimates from launch configurations, not measurements. ROCm, XPU
-    and MTIA record neither: null. The first three numbers are those of the TensorBoard plugin's GPU summary. Its
-    share of tensor cores differs where its list of names is out of date (`nvjet`, flash attention, AMD: it says 0), and
-    because it leaves out kernels that no operator launched; it also drops last steps with little device work.
+    and MTIA record neither: null.
     """
     return job.map(_of_trace, RESULT, select)
 

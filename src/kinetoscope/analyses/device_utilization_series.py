@@ -55,17 +55,15 @@ def device_utilization_series(
 ) -> Result:
     """How does the use of each device change over time?
 
-    Method. Time from the first to the last event of host calls and device work (with steps selected: from the first to
-    the last of these device steps; with a range of time: that range) is cut into buckets of one length, counted from
-    its start. Each number is what `device_utilization` says, of the bucket alone: kernels count as far as they lie in
-    it.
+    Method. The time from the first to the last event of host calls and device work (or of the selected device steps, or
+    the time range) is cut into buckets of one length. Each number is that of `device_utilization` for the bucket:
+    kernels count as far as they lie in it.
 
-    How to read it. A pattern that repeats with the steps shows at which point of a step the device starves; a drift
-    over the steps is worth more attention than one low bucket. Choose a bucket well below the length of a step.
+    How to read it. A pattern that repeats with the steps shows where in a step the device starves; a drift over the
+    steps is worth more attention than one low bucket. Choose a bucket well below the length of a step.
 
-    Limits. Buckets know no steps: their edges cut kernels and steps. Without a kernel in a bucket its utilization is 0,
-    occupancy and matrix_unit_share are null. The TensorBoard plugin's counter of utilization is this one, but its last
-    bucket is up to twice as long; its counter of SM efficiency has a point for every change instead of buckets.
+    Limits. Edges of buckets cut kernels and steps. In a bucket without a kernel utilization is 0; occupancy and
+    matrix_unit_share are null.
     """
     return job.map(_of_trace, RESULT, select, bucket=bucket)
 

@@ -35,15 +35,14 @@ def devices(job: Job, *, select: Selection = ALL) -> Result:
     """On which machine did each rank run, as which process, and on which devices?
 
     Method. A row for each device on which a rank ran any work, described as the file lists it. The machine is the
-    `host_name` of the file; older files do not state it, then it is the part of the file's name before the process
-    number, where the name is made so (`node7_1234.….pt.trace.json`, as torch's `tensorboard_trace_handler` names them).
-    The process is the one that the training loop's thread belongs to.
+    file's `host_name`; older files lack it, and the name of the file is taken if torch's `tensorboard_trace_handler`
+    made it (`node7_1234.….pt.trace.json`). The process is that of the training loop's thread.
 
     How to read it. Ranks that share a device, machines with fewer ranks than others, and devices of different names or
     capabilities in one job are worth a question: the slowest of them sets the pace.
 
     Limits. Devices that a rank sees and does not use are in `trace_info`. ROCm states no compute capability, and files
-    cut by other tools may state no devices at all: then those columns are null.
+    cut by other tools may state no devices: then these columns are null.
     """
     return job.map(_of_trace, RESULT, select)
 

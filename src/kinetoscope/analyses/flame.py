@@ -61,22 +61,20 @@ def flame(
 ) -> Result:
     """Through which calls does the time go, from the program down to the kernel?
 
-    Method. A row is a distinct path through the calls that a thread's calls nest in: Python calls, annotations,
-    operators, runtime calls. With host time, each instant of a thread counts to the call that began last of those that
-    run: the values sum to the time in which any call runs, over all threads. With device time, each piece of device
-    work counts with its duration to the path of its launch, with the kernel as the innermost frame: the values sum to
-    the durations of all device work. There, calls of the runtime are no frames; work launched in no call that is shown
-    stands under `no call`, work whose launch was not recorded under `unlinked`.
+    Method. A row is a path of nested calls: Python calls, annotations, operators, runtime calls. With host time, each
+    instant of a thread counts to the innermost call: the values sum to the time in which any call runs, over all
+    threads. With device time, the duration of each piece of device work counts to the path of its launch, with the
+    kernel as the innermost frame: the values sum to the durations of all device work. Runtime calls are no frames
+    there; work launched in no shown call is under `no call`, work whose launch was not recorded under `unlinked`.
 
-    How to read it. Sorted by value. `--format folded` writes the lines that flame-graph programs read (flamegraph.pl,
-    speedscope, inferno). Wide frames high up with little below them are where to look.
+    How to read it. Sorted by value. Wide frames with little below them are where to look. `--format folded` writes the
+    lines that flamegraph.pl, speedscope and inferno read.
 
-    Limits. Paths of different threads that begin with the same names join. The backward pass on a thread of its own has
-    no Python calls around it; with `backward="forward"` it stands under the operator that it runs backwards, if the
-    file has forward–backward links. A time range clips; with steps, threads or an annotation selected, paths still
-    begin at the outermost call. Numbers of steps and addresses of objects are left out of the names, so that paths
-    join. Paths with no time of their own have no row, and a call that a thousand others enclose is no frame. Unlike the
-    TensorBoard plugin's flame graph, it is not limited to modules, and times are totals, not means.
+    Limits. Equal paths of different threads join; numbers of steps and addresses of objects are left out for that. A
+    backward pass on a thread of its own has no Python calls around it; with `backward="forward"` it stands under the
+    operator that it runs backwards, if the file has forward–backward links. A time range clips; with steps, threads or
+    an annotation selected, paths still begin at the outermost call. Paths without time of their own have no row, and a
+    call inside a thousand others is no frame.
     """
     return job.map(
         _of_trace, RESULT, select, weight=weight, python=python, operators=operators, kernels=kernels, backward=backward

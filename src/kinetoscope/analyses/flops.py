@@ -73,28 +73,24 @@ def flops(
 ) -> Result:
     """How many floating-point operations do matrix products, convolutions and attention take, and how fast do they run?
 
-    Method. FLOPs follow from shapes: a multiplication with an addition counts 2, so a product of m × k by k × n takes
-    2·m·n·k, a convolution 2 for each element of its weight at each output position, its backward pass as much again for
-    each gradient that is wanted, attention 2 for each query, key and element of query and of value, its backward pass
-    2.5 times that. Operators nest; only the innermost whose arguments tell is counted, with the device work launched
-    under it. The peak is the dense one (no sparsity) of the datasheet, by the name of the device, in the precision that
-    the elements have. FP32 on an NVIDIA device from Ampere on may be computed in TF32: the names of the kernels tell.
-    MFU is the time that a step's FLOPs would take at the peak / the length of the device step, over all devices that
-    ran any; with one precision that is FLOPs / (duration × peak). Steps and ops belong together by the start of the op
-    on the host.
+    Method. FLOPs follow from shapes, with 2 for a multiplication and an addition: 2·m·n·k for a product of m × k by k ×
+    n; for a convolution 2 for each element of its weight at each output position, and as much for each gradient of its
+    backward pass; for attention 2 for each query, key and element of query and of value, and 2.5 times that backwards.
+    Of nested operators the innermost with known arguments counts, with the device work launched under it. The peak is
+    the dense one of the datasheet, by the name of the device, in the precision of the elements; whether FP32 was
+    computed in TF32 follows from the kernels' names. MFU is the time that a step's FLOPs would take at the peak / the
+    length of the device step, over all devices that ran any. Operators belong to the step in which they start on the
+    host.
 
-    How to read it. Rows with many FLOPs and a low `peak_share` are where speed can be had: shapes too small or not
+    How to read it. Many FLOPs with a low `peak_share` are where speed can be had: shapes that are too small or not
     multiples of 8, or FP32 where half precision would do. Where `intensity` is below peak / memory bandwidth (some 150
-    to 300 in half precision) memory is the limit, not arithmetic. MFU is what of the devices you use in all.
+    to 300 in half precision), memory is the limit. MFU is the share of your devices' arithmetic that you use.
 
-    Limits. It needs input shapes; before torch 2.1 strides and padding were not recorded, and convolutions have no
-    FLOPs. Kernels of custom operators (Triton, vLLM), of graphs and of packed sequences of unknown length are not
-    counted: the notes say how much time on matrix units that is. Attention under a causal mask counts as dense
-    attention. Work that is done twice (recomputed activations, the scores of attention in its backward pass) counts
-    twice, so MFU is what others call HFU. The TensorBoard plugin and HTA have no FLOPs; unlike in torch's table
-    (`with_flops`) the backward pass of convolutions and attention count, and additions do not. With a range of time,
-    calls that start in it count with all of their device work, and whole steps that reach into it. A module has what it
-    calls itself, not what modules inside it do.
+    Limits. Input shapes are needed; before torch 2.1 strides and padding were not recorded, so convolutions have no
+    FLOPs. Custom operators (Triton, vLLM), graphs and packed sequences of unknown length are not counted; notes give
+    their time on matrix units. Causal attention counts as dense. Recomputed activations count twice, so MFU is what
+    others call HFU. With a time range, calls that start in it count with all of their device work, and whole steps that
+    reach into it. A module has what it calls itself, not what modules inside it call.
     """
     return job.map(_of_trace, RESULT, select, by=by, peak=peak)
 

@@ -51,20 +51,19 @@ def hardware_counters(
 ) -> Result:
     """What did the device's hardware counters count, for which operators?
 
-    Method. With CUPTI's range profiler each kernel is replayed, alone, while counters are read; the file then holds a
-    range for each kernel instead of the kernel. Nothing links a range to its launch but the order: the n-th range is of
-    the n-th call that launches a kernel, by their start. That is taken if there are as many ranges as launches, of all
-    launch calls of the runtime and the driver, or of `cudaLaunchKernel` and its kin alone. The operators are those
-    around the launch. Sorted by counter, those that are 0
-    everywhere last, then by total or mean.
+    Method. CUPTI's range profiler replays each kernel alone while counters are read; the file then holds a range for
+    each kernel instead of the kernel. Only the order links a range to its launch: the n-th range belongs to the n-th
+    kernel launch. That holds if there are as many ranges as launch calls, either of all launch calls or of
+    `cudaLaunchKernel` and its kin alone. Operators are those around the launch. Sorted by counter (those that are 0
+    everywhere last), then by total or mean.
 
-    How to read it. `…_op_ffma_pred_on.sum` and the like count instructions of threads: FLOPs are 2 × ffma + fadd + fmul
-    (and the same for d and h), what the kernel really did, where `flops` says what the mathematics needs.
+    How to read it. `…_op_ffma_pred_on.sum` and the like count instructions of threads: 2 × ffma + fadd + fmul (and the
+    same for d and h) are the FLOPs that the kernel executed; `flops` gives those that the mathematics needs.
 
-    Limits. Where ranges and launches differ in number, operators stay null and the notes say so: HTA stops with an
-    error there. Ranges that the user named are no kernels and have the name of the range. The times of ranges are those
-    of the replay, so there are none here. Recording it: `experimental_config=_ExperimentalConfig(profiler_metrics=[…],
-    profiler_measure_per_kernel=True)`, in versions of torch before the middle of 2026.
+    Limits. If ranges and launches differ in number, operators are null and a note says so. Ranges that the user named
+    are no kernels and have the name of the range. Times are those of the replay and left out. To record counters:
+    `experimental_config=_ExperimentalConfig(profiler_metrics=[…], profiler_measure_per_kernel=True)`, in torch before
+    mid-2026.
     """
     return job.map(_of_trace, RESULT, select, by=by)
 

@@ -52,36 +52,32 @@ def idle_breakdown(
 ) -> Result:
     """Why did each device run nothing: was the host late, or what did the device wait for?
 
-    Method. A device is idle while nothing runs on any of its streams. Each gap is charged to the work that ends it.
+    Method. A device is idle while nothing runs on any of its streams; time before its first recorded work may be work
+    from before the recording (see Numbers and definitions), which is not idle. Each gap is charged to the work that
+    ends it.
 
-    - launch late: it was launched after the gap had begun. The time until the launch is split by what the launching
-      thread did, each instant charged once, in this order: data loading, synchronizing call (it waited for the device),
-      allocating call, graph capture, other runtime call, host operator, Python, nothing recorded. Then follow the
-      `launch call` itself (of a copy that the host waits for at most `launch_latency`, the rest is a synchronizing
-      call) and, for at most `launch_latency` after its end, `launch to start`. What remains is waiting: it was not the
-      host that was late.
-    - launch latency: it was launched before, but not long before it began (`launch_latency`).
-    - waiting: it was launched long before, and something else held it: `kernel to kernel` if its own stream was busy
-      until the gap began and the gap is shorter than `launch_latency`, else `stream or event`: an event of another
-      stream, another device, the host, a resource, or work of its stream that is not in the trace.
+    - launch late: that work was launched after the gap began. The time until the launch is split by the activity of the
+      launching thread, each instant once, in this order: data loading, synchronizing call, allocating call, graph
+      capture, other runtime call, host operator, Python, nothing recorded. Then follow the `launch call` (of a copy
+      that the host waits for at most `launch_latency`; the rest is a synchronizing call) and, for at most
+      `launch_latency`, `launch to start`. The remainder is waiting.
+    - launch latency: it was launched before the gap, by `launch_latency` at most.
+    - waiting: it was launched earlier. `kernel to kernel`: its stream was busy until the gap began, and the gap is
+      shorter than `launch_latency`. `stream or event`: everything else, such as an event of another stream, another
+      device, or the host.
     - unknown: its launch was not recorded.
-    - end of step: with steps selected, the step ends before any of its work runs again.
+    - end of step: a selected step ends before any of its work runs again.
 
-    Until its first recorded work starts, a device may be busy with work from before the recording (see Numbers and
-    definitions): that time is not idle and in no window.
+    With `by="stream"`, gaps of each stream: host wait if the next work was launched after the gap began, kernel wait if
+    the gap is shorter than `launch_latency`, else other. Sorted by time.
 
-    With `by="stream"`, the gaps of each stream on its own: host wait if the next work was launched after the gap had
-    begun, kernel wait if the gap is shorter than `launch_latency`, else other. The rows are sorted by time.
-
-    How to read it. Launch late is the host's fault: its details say where to look. `nothing recorded` is Python that
-    was not recorded (with_stack=True records it), or a thread that slept. Kernel to kernel is the device's own
-    overhead; graphs and fusion lower it. A stream that idles is no loss while others keep the device busy: look at the
+    How to read it. Launch late is the host's fault, and its details say where to look. `nothing recorded` is Python
+    that was not recorded (`with_stack=True` records it), or a thread that slept. Kernel to kernel is the device's own
+    overhead; graphs and fusion lower it. An idle stream costs nothing while others keep the device busy: look at the
     device first.
 
-    Limits. Only the thread of the launch is looked at: if it waited for another thread, that reads as nothing recorded.
-    The profiler itself makes the host slower. Unlike HTA, the table is of devices by default, times are exact and never
-    negative (a gap begins at the greatest end so far, not at the end of the kernel that started last), work without a
-    recorded launch is unknown and not `other`, and the last step is not left out.
+    Limits. Only the launching thread is examined: if it waited for another thread, that reads as nothing recorded. The
+    profiler itself slows the host.
     """
     return job.map(_of_trace, RESULT, select, by=by, launch_latency=launch_latency)
 

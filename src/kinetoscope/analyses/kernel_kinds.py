@@ -28,19 +28,15 @@ RESULT = Schema(
 def kernel_kinds(job: Job, *, select: Selection = ALL) -> Result:
     """How long does each device compute, communicate and copy, and which of these at the same time?
 
-    Method. Work of a device is computation, communication (kernels of collective libraries) or memory (copies and
-    sets). Each instant at which anything runs on any stream of the device belongs to one row: to the exact combination
-    of kinds that run then. So `time` sums to the busy time, without double counting however many kernels run at once.
-    `total` is the time in which the kinds of the row run together, with or without others: of a row with one kind, all
-    the time in which that kind runs. The rows of a device are sorted by time.
+    Method. Device work is computation, communication (kernels of collective libraries) or memory (copies and sets).
+    Each instant at which anything runs on the device belongs to one row: the combination of kinds that run then. So
+    `time` sums to the busy time. `total` is the time in which the kinds of the row run together, with or without
+    others; for a row of one kind, all the time in which that kind runs. Sorted by time, for each device.
 
-    How to read it. `communication` alone is communication that nothing hides; `computation+communication` is what
-    overlap hides. Work that shares the device with another kind may run slower for it.
+    How to read it. `communication` alone is communication that nothing hides; `computation+communication` is hidden by
+    overlap. Work that shares the device with another kind may run slower for it.
 
-    Limits. It tells kinds apart, not kernels: see `kernels`. Unlike HTA's breakdown by kernel type, there is a table
-    for each device and not one sum over all ranks, waits that are recorded on streams (`cuda_sync`) are no work, work
-    without a recorded launch counts, no kernel is of a kind "other" because of a word in its name, and the last step is
-    not left out. Ranks without device work have no row.
+    Limits. This tells kinds apart, not kernels: see `kernels`. Ranks without device work have no row.
     """
     return job.map(_of_trace, RESULT, select)
 

@@ -52,22 +52,19 @@ def kernel_sequences(
 ) -> Result:
     """Which sequences of kernels do the calls of an operator launch, how often, and at what cost?
 
-    Method. A sequence belongs to one call: all device work launched by the call or by any call inside it, in order of
-    the launches; what one launch started (a graph) in order of start. Where the work of two calls runs side by side or
-    by turns, each has its own sequence. Calls with the same sequence, name by name, are one row. Every call counts,
-    however deep it stands: of two calls of one name in each other each has its own sequence, and the kernels of the
-    inner one are in both, unless it is the outer one recorded twice. Without `operator` the rows are those of the
-    outermost operators: each piece of device work is in one of them at most. Sorted by device time.
+    Method. The sequence of a call is all device work launched by it or by calls inside it, in order of the launches;
+    the work of one launch (a graph) in order of start. Calls with the same sequence, name by name, are one row. Of two
+    nested calls of one name each has its own sequence, and the kernels of the inner one are in both, unless it is the
+    outer one recorded twice. Without `operator` the rows are those of the outermost operators, so that each piece of
+    device work is in one at most. Sorted by device time.
 
-    How to read it. A sequence that takes much time in many short kernels is what to fuse: by `torch.compile`, or by a
-    kernel of your own. Several sequences of one operator mean different shapes, layouts or types: the copies among
-    them are often needless conversions.
+    How to read it. A sequence of many short kernels that takes much time is what to fuse: by `torch.compile`, or by a
+    kernel of your own. Several sequences of one operator mean different shapes, layouts or types; copies among them are
+    often needless conversions.
 
-    Limits. Names are compared, not shapes. Work whose launch was not recorded is where its operator is, in order of
-    start. With a range of time or selected steps, calls that start in them count with all that they launched; with
-    selected devices or streams the sequence is of work on those. Unlike HTA, which counts the calls at the shallowest
-    depth only and takes every name that contains the operator's, all calls of just this name are here, copies and sets
-    included, and nothing is written.
+    Limits. Names are compared, not shapes. Work whose launch was not recorded is placed by its operator, in order of
+    start. With a time range or selected steps, calls that start in them count with all that they launched; with
+    selected devices or streams the sequence is of work on those.
     """
     return job.map(_of_trace, RESULT, select, operator=operator, min_length=min_length)
 

@@ -41,17 +41,16 @@ def kernel_spread(
 ) -> Result:
     """Does the same kernel take as long on one rank as on the others?
 
-    Method. On each rank the calls of one kernel are one row, with mean, shortest and longest call. Kernels are chosen
-    by their total over all ranks. The ratio compares the mean of a rank with the median of all ranks' means (of an even
-    number the lower middle one). Rows are sorted by rank, then as the kernels are chosen.
+    Method. A row for each rank and kernel, with mean, shortest and longest call. Kernels are chosen by their total over
+    all ranks. The ratio compares the mean of a rank with the median of all ranks' means (of an even number the lower
+    middle one). Sorted by rank, then as the kernels are chosen.
 
-    How to read it. A computation kernel with a ratio well above 1 on one rank says that this rank computes more slowly
-    (clock, power, heat, memory errors) or has more to compute (shapes). For communication it is the other way round: a
-    rank whose collectives are short is the one that the others wait for (see `stragglers`).
+    How to read it. A computation kernel with a ratio well above 1 on one rank: this rank computes more slowly (clock,
+    power, heat, memory errors), or has more to compute (shapes). For communication it is the other way round: a rank
+    with short collectives is the one that the others wait for (see `stragglers`).
 
-    Limits. Copies and sets count as kernels here. Calls of one name with different shapes are one row. Only calls that
-    start in a selected range of time count, in full. Unlike HTA, whose table has ten names of each kind and calls the
-    rest `others`, any kernel can be asked for, and times are exact.
+    Limits. Copies and sets count as kernels here. Calls of one name with different shapes are one row. With a time
+    range, calls that start in it count, in full.
     """
     return job.reduce(_of_trace, _joined, partial(_finished, limit=kernels), RESULT, select, kernel=kernel)
 

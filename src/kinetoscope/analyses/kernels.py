@@ -60,20 +60,18 @@ def kernels(
     """Which kernels take the devices' time, how often do they run, and how well do they fill the device?
 
     Method. Calls of one name are one row; with `group_by="launch"` only those that also agree in operator, grid, block,
-    registers and shared memory. A name that occurs both as computation and as communication has a row for each. Median
-    and 99th percentile are durations that did occur (nearest rank). Blocks per multiprocessor and occupancy are means
-    weighted by duration over the calls that have them; the notes count those that do not. The rows are sorted by total,
-    then by name.
+    registers and shared memory. A name that is both computation and communication has a row for each. Median and 99th
+    percentile are durations that did occur (nearest rank). Blocks per multiprocessor and occupancy are means weighted
+    by duration over the calls that have them; notes count those that do not. Sorted by total, then by name.
 
-    How to read it. Begin where the share is large. A mean far above the median says that some calls are far longer:
-    other shapes (group by launch), or waiting inside a collective. Less than one block per multiprocessor leaves part
-    of the device empty. `matrix_unit` no in a model that should run in half precision is worth a question.
+    How to read it. Begin where the share is large. A mean far above the median: some calls are far longer, because of
+    other shapes (group by launch), or of waiting inside a collective. Less than one block per multiprocessor leaves
+    part of the device empty. `matrix_unit` no in a model that should run in half precision is worth a question.
 
-    Limits. Totals are sums: kernels that run at the same time on several streams count each in full. Matrix units are
-    told by names, from a table that names vendors' libraries; generated kernels (Triton) are mostly unknown. ROCm
-    records no blocks per multiprocessor, occupancy or registers. With a time range, totals are of the time inside it,
-    and calls and statistics of those that start in it. Unlike the TensorBoard plugin, what is missing does not count
-    as 0 in the means, kernels whose launch was not recorded stay in the table by launch, and copies can be listed.
+    Limits. Totals are sums: kernels that run at the same time count each in full. Matrix units are recognised by the
+    names of vendors' libraries; generated kernels (Triton) are mostly unknown. ROCm records no blocks per
+    multiprocessor, occupancy or registers. With a time range, totals are of the time inside it; calls and statistics of
+    those that start in it.
     """
     return job.map(_of_trace, RESULT, select, group_by=group_by, copies=copies)
 

@@ -49,21 +49,17 @@ def launch_statistics(
 ) -> Result:
     """What does it cost the host to launch work, and how long until the work begins?
 
-    Method. All calls that launch device work (see `launches`), grouped by name, and all together. Launch delay is from
-    the end of the call to the start of its first work, 0 if that began before. A short kernel is shorter than its call;
-    of a graph, the union of its kernels counts. Median and 99th percentile are values that did occur (nearest rank).
-    Delays and short kernels are of those calls whose work was recorded, and null where there are none. The rows are
-    sorted by total, then by name.
+    Method. All calls that launch device work (see `launches`), by name and all together. Launch delay is from the end
+    of the call to the start of its first work, 0 if that began before. A short kernel is shorter than its call; of a
+    graph, the union of its kernels counts. Median and 99th percentile are values that did occur (nearest rank). Delays
+    and short kernels are of calls whose work was recorded, null where there are none. Sorted by total, then by name.
 
-    How to read it. `short_excess` is time in which the host cannot keep the device busy, whatever else happens: fuse
-    kernels, use larger batches, capture a graph, compile. Slow calls were blocked: a full queue, memory that had to be
-    allocated, a kernel that was loaded for the first time, a copy from memory that is not pinned. Long delays mean that
-    the host runs ahead of the device, which is what it should; they are a loss only where the device idles meanwhile,
-    which `idle_breakdown` tells.
+    How to read it. `short_excess` is time in which the host cannot keep the device busy: fuse kernels, use larger
+    batches, capture a graph, compile. Slow calls were blocked: a full queue, an allocation, the first load of a kernel,
+    a copy from memory that is not pinned. Long delays mean that the host runs ahead of the device, as it should; they
+    are a loss only where the device idles meanwhile (see `idle_breakdown`).
 
-    Limits. The profiler itself makes each call some microseconds slower. The durations of calls do not tell on which
-    thread they were, and calls of several threads overlap. HTA leaves out launches of the driver (`cuLaunchKernel`),
-    all of ROCm and of graphs, counts a kernel as short only if its call was not slow, and never gives sums.
+    Limits. The profiler makes each call some microseconds slower. Calls of several threads overlap.
     """
     return job.map(_of_trace, RESULT, select, slow_call=slow_call, long_delay=long_delay)
 

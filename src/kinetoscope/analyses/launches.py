@@ -39,20 +39,17 @@ RESULT = Schema(
 def launches(job: Job, *, select: Selection = ALL) -> Result:
     """Which call launched what, how long did the call take, and how long until its work began?
 
-    Method. A row for each call of the runtime or driver that launches device work: all calls that device work refers to
-    by its correlation id, of any vendor and name, and those whose name says that they launch but whose work was not
+    Method. A row for each call of the runtime or driver that launches device work: every call that device work refers
+    to by its correlation id, of any vendor and name, and calls whose name says that they launch but whose work was not
     recorded. The launch of a graph is one row: its delay is to the first kernel, its work the union of all its kernels.
-    The rows are in order of time.
+    In order of time.
 
     How to read it. A kernel that is shorter than its call (`work_duration < duration`) keeps the device waiting for the
-    host: fuse such kernels, or capture them in a graph. A call that takes long is blocked: by a full queue, by an
-    allocation, by loading a kernel for the first time. A long delay is good where the queue holds work, and is bad
-    where the device idles (see `idle_breakdown`).
+    host: fuse such kernels, or capture them in a graph. A long call is blocked: by a full queue, by an allocation, by
+    the first load of a kernel. A long delay is good where the queue holds work, and bad where the device idles (see
+    `idle_breakdown`).
 
-    Limits. Null delay and work: the work was not recorded. Filters of devices and streams go by the first work. Unlike
-    HTA, which knows `cudaLaunchKernel`, `cudaLaunchKernelExC` and two copies by name, launches of the driver
-    (`cuLaunchKernel`, as Triton makes them), of ROCm and of graphs are here, too, and a call whose work is several
-    kernels is one row.
+    Limits. Null delay and work: the work was not recorded. Filters of devices and streams go by the first work.
     """
     return job.map(_of_trace, RESULT, select)
 

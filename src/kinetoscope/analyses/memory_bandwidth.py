@@ -36,21 +36,18 @@ RESULT = Schema(
 def memory_bandwidth(job: Job, *, select: Selection = ALL) -> Result:
     """How much do copies and sets of device memory move in each direction, and how fast?
 
-    Method. The bandwidth of a copy is its bytes / its duration. `copy_bandwidth` is the mean of that over the copies,
-    weighted by duration: what one copy gets. `bandwidth` is the mean over the time in which any runs of the sum of all
-    that run: what they get together; `max_bandwidth` is the greatest value of that sum. The direction is told by the
-    name, on MTIA by an argument; the size by the copy or, on ROCm, by the call that launched only this.
+    Method. The bandwidth of a copy is its bytes / its duration; `copy_bandwidth` is its mean over the copies, weighted
+    by duration. At each instant the bandwidths of all running copies are added: `bandwidth` is the mean of that sum
+    over the time in which any runs, `max_bandwidth` its greatest value. The direction follows from the name, on MTIA
+    from an argument; the size from the copy or, on ROCm, from the call that launched only this copy.
 
     How to read it. Host to device well below the bus (PCIe 4.0 x16: some 25 GB/s) is copying from pageable memory, or
-    many small copies: compare bytes with calls. Device to host in a training loop is often a hidden synchronisation.
+    many small copies: compare bytes with calls. Device to host in a training loop is often a hidden synchronization.
 
-    Limits. Kernels that copy are kernels. Traces of before 2024 have whole microseconds, so that the bandwidth of
-    copies that take a few of them is rough. Copies and sets without a size or a duration are counted, and no bandwidth
-    contains them. Where none has a size, bytes is null and not 0: memory was written, and nobody knows how much. With
-    a range of time, times are cut to it, and calls and bytes are of those that start in it. Selected steps choose
-    copies by their launches and cut nothing but busy_share, which is of the time in these steps. HTA takes statistics
-    of the points at which the sum changes, not of time, among them sums of nearly 0 that its rounding leaves behind;
-    and takes a copy of 0 us for one of 1 us.
+    Limits. Kernels that copy are kernels. Traces of before 2024 have whole microseconds, so the bandwidth of short
+    copies is rough. Copies and sets without a size or a duration are counted, and in no bandwidth; where none has a
+    size, bytes is null. With a time range, times are cut to it; calls and bytes are of those that start in it. Selected
+    steps choose copies by their launches and cut only busy_share, which is of the time in these steps.
     """
     return job.map(_of_trace, RESULT, select)
 

@@ -24,16 +24,15 @@ RESULT = Schema(
 def memory_bandwidth_series(job: Job, *, select: Selection = ALL) -> Result:
     """How does the memory bandwidth that copies and sets use change over time?
 
-    Method. Each copy counts with its bytes / its duration as long as it runs; the value is the sum of those that run.
-    There is a row for each time at which the sum changes, by device, direction and time; before the first row of a
-    direction it is 0, and from its last row on it is 0 again.
+    Method. Each copy counts with its bytes / its duration while it runs; the value is the sum over the running copies.
+    A row for each time at which the sum changes, by device, direction and time; before the first row of a direction and
+    after its last it is 0.
 
     How to read it. Bursts at the same place of each step are copies of the input, of gradients or of results. See
     `memory_bandwidth` for the numbers.
 
-    Limits. Copies without a size or a duration are counted in the notes and add nothing. With a range of time, copies
-    are cut to it. Sums are exact to about 15 digits of the greatest of them, and exactly 0 when nothing runs, which in
-    HTA's curve is often a tiny rest.
+    Limits. Copies without a size or a duration are counted in the notes and add nothing. With a time range, copies are
+    cut to it. Sums are exact to about 15 digits of the greatest of them, and exactly 0 when nothing runs.
     """
     return job.map(_of_trace, RESULT, select)
 

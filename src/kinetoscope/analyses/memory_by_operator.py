@@ -58,20 +58,16 @@ def memory_by_operator(job: Job, *, select: Selection = ALL) -> Result:
 
     Method. What an allocator took or gave back is charged to the innermost operator or annotation that ran on that
     thread at that instant (from its start on, before its end), and counts to all those around it too. The size increase
-    is what was taken less what was given back; the allocation size is what was taken alone. A row sums over the calls
-    of one name, for each device. Calls that touched no memory have no row.
+    is bytes taken less bytes given back; the allocation size is bytes taken. A row sums over the calls of one name, for
+    each device. Calls that touched no memory have no row; memory outside all calls has one.
 
-    How to read it. Largest self_allocation_size first: what puts the most pressure on the allocator. A large increase
-    is memory that outlives the call: activations in the forward pass, gradients in the backward pass. Self columns add
-    up over rows: all self_size_increase of a device together is what its memory changed by. Other columns do not, as
-    calls nest, and a recursive call counts at each level.
+    How to read it. Largest self_allocation_size first: the most pressure on the allocator. A large increase is memory
+    that outlives the call: activations in the forward pass, gradients in the backward pass. Self columns add up over
+    rows: all self_size_increase of a device is the change of its memory. Other columns do not, as calls nest.
 
-    Limits. What is given back is charged to whatever runs at that instant, not to what took it; `memory_events` pairs
-    the two. `operators` follows torch's `key_averages`, which charges what any thread did while a call ran; here only
-    what its own thread did counts. Streams choose nothing, and numbers of devices choose those whose memory it is.
-    Sizes are those of the TensorBoard plugin for operators, which drops what happens in none (between the operators of
-    an optimizer, of a step, or outside all calls): here that has rows. Overloads of one operator are one row, where it
-    counts the inner one again, and calls are all calls, where it has those that touched memory.
+    Limits. Released memory is charged to whatever runs at that instant, not to what took it; `memory_events` pairs the
+    two. Only the calls of the allocating thread count here; `operators`, as torch's `key_averages`, charges what any
+    thread did while a call ran. Streams choose nothing, and numbers of devices choose those whose memory it is.
     """
     return job.map(_of_trace, RESULT, select)
 

@@ -42,18 +42,16 @@ def memory_curve(job: Job, *, select: Selection = ALL) -> Result:
     """How much memory was in use on each device, over time?
 
     Method. A row for each instant at which an allocator took or gave back memory, in order of device and time.
-    `allocated` is what the allocator said was in use then (`Total Allocated`). Old files do not have it:
-    there it is the sum of all changes from the beginning of the recording on, and a note says so.
+    `allocated` is the allocator's own number (`Total Allocated`); old files lack it, and a note says that changes are
+    summed from the beginning of the recording.
 
     How to read it. The highest point is the peak; `memory_peak` says what was in use there. A floor that rises from
     step to step is growth; see `memory_growth`. `reserved` far above `allocated` is memory that the caching allocator
     holds for later, or that fragmentation keeps from being used.
 
-    Limits. The host's curve is of what torch's allocator took since profiling began, not of the process. What is
-    allocated past torch's allocators (by NCCL, by cuBLAS, by the driver) is in none. A selection chooses instants;
-    streams choose nothing, and numbers of devices choose those whose memory it is. Unlike in the TensorBoard plugin,
-    records without an address count, devices of all types have a name, no points are left out, and memory that a data
-    loader's workers share, for which the file says that 0 is in use, adds to the host's curve: there it drops to 0.
+    Limits. The host's curve is of torch's allocator since profiling began, not of the process. Memory allocated past
+    torch's allocators (by NCCL, cuBLAS, the driver) is in no curve. A selection chooses instants; streams choose
+    nothing, and numbers of devices choose those whose memory it is.
     """
     return job.map(_of_trace, RESULT, select)
 

@@ -61,18 +61,17 @@ RESULT = Schema(
 def memory_events(job: Job, *, select: Selection = ALL) -> Result:
     """Which blocks of memory were taken, by what, and how long did they live?
 
-    Method. What an allocator took and what it gave back are paired by device and address, over the whole recording: a
-    block ends at the next instant at its address. Who took it is told by what ran on that thread at that instant.
+    Method. Allocations and releases are paired by device and address, over the whole recording: a block ends at the
+    next instant at its address. Its owner is what ran on that thread when it was taken.
 
     How to read it. Largest first. A block without `released_at` was still in use when the recording ended; one without
     `allocated_at` was taken before it began. `aten::empty` and its like take memory for the operator in `parent`. Large
     blocks that live long, taken in the forward pass, are activations: candidates for checkpointing.
 
-    Limits. Blocks that were there all the time do not show. If an address is given out again although it was not given
-    back, that was not recorded, and the block has no `released_at`. The backward pass has no modules: it runs on a
-    thread of its own. A selection chooses blocks by the instant at which they were taken, else given back; streams
-    choose nothing, and numbers of devices choose those whose memory it is. Pairs are those of the TensorBoard plugin,
-    which shows by default only blocks of at least a quarter of the largest, and fails on devices of ROCm's own type.
+    Limits. Blocks that were there all the time do not show. If an address is given out again without a release, the
+    release was not recorded, and the block has no `released_at`. The backward pass runs on a thread of its own and has
+    no modules. A selection chooses blocks by the instant at which they were taken, else given back; streams choose
+    nothing, and numbers of devices choose those whose memory it is.
     """
     return job.map(_of_trace, RESULT, select)
 

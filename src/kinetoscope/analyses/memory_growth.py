@@ -55,21 +55,21 @@ def memory_growth(
 ) -> Result:
     """Does memory grow from step to step: is there a leak, and what takes it?
 
-    Method. What is in use on a device at the end of each step, on the host's clock, is fitted by a line over the steps:
-    least squares, with the standard error of the slope. *leak*: the slope is above 0 with 99 % confidence (Student's
-    t), and the level rises in the first half of the steps as well as in the second. *no growth*: the slope is not
-    above 0, or with 99 % confidence it is below 0.1 % of what is in use. *unclear*: neither. *too few steps*: fewer
-    than 3. Below the row of the device are the blocks that outlive their step: taken in one of the steps but the last,
-    and still in use at the end of the last, by what took them (as in `memory_peak`).
+    Method. A line is fitted over the steps to the memory in use on a device at the end of each step on the host (least
+    squares, with the standard error of the slope). *leak*: the slope is above 0 with 99 % confidence (Student's t), and
+    the level rises in both halves of the steps. *no growth*: the slope is not above 0, or with 99 % confidence below
+    0.1 % of what is in use. *unclear*: neither. *too few steps*: fewer than 3. Below the row of the device are the
+    blocks that outlive their step: taken in any step but the last and in use at the end of the last, by what took them
+    (as in `memory_peak`).
 
     How to read it. A leak has rows below it that account for the slope, taken in every step: the operator says what is
-    kept (a loss with its graph, outputs in a list), the module where. Rows taken in one of the steps alone are caches
-    and buffers that were made late.
+    kept (a loss with its graph, outputs in a list), the module where. Rows taken in a single step are caches and
+    buffers made late.
 
-    Limits. The first step takes what is kept for good, the state of the optimizer for one: so it is left out. A slow
-    leak needs more steps than are mostly recorded, and one that garbage collection interrupts looks unclear. Memory of
-    other processes, and what is taken past torch's allocators, does not show. Steps and a range of time choose steps,
-    numbers of devices choose those whose memory it is; streams, threads and annotations choose nothing.
+    Limits. The first step takes what is kept for good, such as the optimizer's state, and is left out. A slow leak
+    needs more steps than are mostly recorded; one that garbage collection interrupts looks unclear. Memory of other
+    processes, and memory taken past torch's allocators, does not show. Steps and a time range choose steps, numbers of
+    devices choose those whose memory it is; streams, threads and annotations choose nothing.
     """
     return job.map(_of_trace, RESULT, select, warmup=warmup)
 

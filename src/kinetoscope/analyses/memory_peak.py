@@ -77,24 +77,22 @@ def memory_peak(
 ) -> Result:
     """What was in use when each device had the most memory in use?
 
-    Method. The peak is the first instant at which most is in use, of those selected (their beginning counts, too). In
-    use are the blocks taken until then that had not been given back, paired by device and address. They are grouped by
-    what took them: the innermost operator, or annotation if there is none, and module; where that is `aten::empty` or
-    its like, the operator around it. What the allocator says was in use, less those blocks, is the row `before`: it was
-    taken before the recording began. So the rows of a device sum to its peak exactly. What it was for is told by the
-    pass that took it and the one that gave it back: outside of the backward pass and given back during it is an
-    activation; taken in the backward pass and not given back there, a gradient; likewise for the optimizer's state;
-    kept was taken elsewhere and not given back; all else is temporary.
+    Method. The peak is the first instant with the most memory in use, of those selected and their beginning. In use are
+    the blocks taken and not yet given back, paired by device and address, grouped by what took them: the innermost
+    operator (of `aten::empty` and its like, the operator around it), else annotation, and the module. The allocator's
+    own number less those blocks is the row `before`: taken before the recording. So the rows of a device sum to its
+    peak exactly. The use follows from the passes that took and gave back a block: an activation is taken outside the
+    backward pass and given back during it; a gradient is taken in the backward pass and not given back there; the
+    optimizer's state likewise; kept was taken elsewhere and not given back; the rest is temporary.
 
-    How to read it. Activations are taken in the forward pass and stand under operators such as `aten::addmm` with a
-    module; gradients under those of the backward pass; weights, and what the optimizer keeps, are mostly `before`. With
-    `at`, it is any other instant: the floor between two steps, say.
+    How to read it. Activations stand under operators such as `aten::addmm` with a module, gradients under those of the
+    backward pass; weights and the optimizer's state are mostly `before`. With `at`, it is any other instant: the floor
+    between two steps, say.
 
-    Limits. Records without an address (those of old files) cannot be paired: what they changed is one row, `unpaired`.
-    Where the file does not say how much was in use, it is counted from 0 at the beginning of the recording, and
-    `before` is negative if more of what was there was given back. Reserved memory, and memory taken past torch's
-    allocators, do not count. Streams choose nothing, and numbers of devices choose those whose memory it is. The
-    TensorBoard plugin shows the height of the peak alone.
+    Limits. Records without an address (old files) cannot be paired: their changes are one row, `unpaired`. If the file
+    does not say how much was in use, it is counted from 0 at the beginning of the recording, and `before` is negative
+    if more of what was there was given back. Reserved memory, and memory taken past torch's allocators, do not count.
+    Streams choose nothing, and numbers of devices choose those whose memory it is.
     """
     return job.map(_of_trace, RESULT, select, at=at, group_by=group_by)
 

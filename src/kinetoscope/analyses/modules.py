@@ -48,24 +48,21 @@ RESULT = Schema(
 def modules(job: Job, *, select: Selection = ALL) -> Result:
     """Which modules of the model take the time, in the forward and in the backward pass?
 
-    Method. Modules come from the Python calls `nn.Module: …`, nested by time; where stacks were not recorded from the
-    spans of PyTorch Lightning's profiler, nested by their dotted names; else from the module hierarchy that TorchScript
-    writes into operators. The innermost module around a call has its time. An operator of the backward pass belongs to
-    the module whose forward pass it runs backwards, found by the forward–backward links of the file (flow events, else
-    sequence number and forward thread), whatever thread it runs on. Device work belongs to the module of its launch.
-    Each instant of a host thread, and each piece of device work, is self time of one module at most; total adds up the
-    modules inside.
+    Method. Modules come from the Python calls `nn.Module: …`, nested by time; without stacks from the spans of PyTorch
+    Lightning's profiler, nested by their dotted names; else from the module hierarchy that TorchScript writes into
+    operators. The time of a call belongs to the innermost module around it. An operator of the backward pass belongs to
+    the module of its forward operator, by the forward–backward links of the file (flow events, else sequence number and
+    forward thread). Device work belongs to the module of its launch. Each instant of a thread, and each piece of device
+    work, is self time of one module at most; total adds the modules inside.
 
     How to read it. Rows are in the order of the tree: after each module those inside it, the one with the most device
-    time first (host time, if there is no device work). Self columns can be added up over rows. Much host time and
-    little device time says that the module's launches, not its kernels, take the time.
+    time first (host time, without device work). Self columns add up over rows. Much host time and little device time:
+    the module's launches take the time, not its kernels.
 
-    Limits. What happens in no module (the loss, the optimizer, the accumulation of gradients, the exchange of them) is
-    in no row; the notes say how much device time that is. A module that several others call is a row in each of them. A
-    forward pass that is computed anew within the backward pass (checkpointing) counts as backward, and as a call of the
-    module that it is. With a time range, times are of what lies inside it, and calls those that begin in it. Unlike the
-    TensorBoard plugin, host_self holds the operators that a module calls, as device_self does there, and the backward
-    pass is attributed.
+    Limits. The loss, the optimizer and the accumulation and exchange of gradients are in no module; notes say how much
+    device time that is. A module that several others call has a row in each. A forward pass that is recomputed in the
+    backward pass (checkpointing) counts as backward, and as a call of its module. With a time range, times are of what
+    lies inside it, calls of those that begin in it.
     """
     return job.map(_of_trace, RESULT, select)
 

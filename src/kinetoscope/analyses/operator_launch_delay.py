@@ -57,22 +57,18 @@ def operator_launch_delay(
 ) -> Result:
     """How long from the start of an operator to its first launch, and from there to its kernel?
 
-    Method. Each launch call belongs to the innermost operator of that kind that encloses it on its own thread. What
-    one call of an operator launched, in the order of the launches, is its sequence; calls of one name with the same
-    sequence, kernel for kernel, are one row. Operator delay is from the start of the operator to the start of its first
-    launch call; launch delay from there to the start of the work of that call, 0 if it began before. The rows are
-    sorted by the sum of the operator delays, then by operator and sequence.
+    Method. Each launch call belongs to the innermost chosen operator around it on its own thread. The launches of one
+    call of an operator, in order, are its sequence; calls of one name with the same sequence, kernel for kernel, are
+    one row. Operator delay is from the start of the operator to the start of its first launch call; launch delay from
+    there to the start of that call's work, 0 if it began before. Sorted by the sum of the operator delays, then by
+    operator and sequence.
 
-    How to read it. Operator delay is pure host overhead: checks of shapes and types, dispatch, allocation, before
-    anything is launched. Fewer and larger operators, compiling, or a graph remove it. It limits the device only where
-    the device waits for launches (see `idle_breakdown`). Launch delay is the time in the queue: long means that the
-    host is ahead.
+    How to read it. Operator delay is host overhead before anything is launched: checks of shapes and types, dispatch,
+    allocation. Fewer and larger operators, compiling, or a graph remove it. It limits the device only where the device
+    waits for launches (see `idle_breakdown`). Launch delay is time in the queue: long means that the host is ahead.
 
-    Limits. What was launched outside of such operators is left out, and counted in the notes: with `operators=""` also
-    operators of other libraries count. Only what an operator launches itself is its own, not what the operators inside
-    it launch. Unlike HTA, which takes the operator of any thread that started last, threads do not mix; launches of the
-    driver, of ROCm, of graphs, and copies and sets (unless `copies` is off) are part of the sequences; ranks are not
-    added up.
+    Limits. Launches outside the chosen operators are left out and counted in the notes; with `operators=""` operators
+    of other libraries count, too. An operator has what it launches itself, not what operators inside it launch.
     """
     return job.map(_of_trace, RESULT, select, operators=operators, copies=copies)
 

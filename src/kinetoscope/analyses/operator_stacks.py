@@ -81,21 +81,18 @@ def operator_stacks(
     """From which lines of the source is an operator called, and what does it cost from each?
 
     Method. The rows of `operators(group_by="stack")` for the operators, annotations and runtime calls whose name holds
-    `operator` (capitals do not matter), one for each distinct call stack. The stack is what the file spells out for the
-    call, else the Python calls that were recorded around it on its thread, without addresses of objects. `file`, `line`
-    and `function` are those of the innermost frame whose file is neither torch's nor in site-packages nor of Python's
-    own machinery. Unlike in `operators`, what Python launches inside a call (a graph, a compiled kernel) is device_self
-    of the launch, whose stack tells from where. With `group_by="line"` calls from one line are one row.
+    `operator` (capitals do not matter), one for each call stack: as the file spells it out, else the Python calls
+    recorded around the call on its thread. `file`, `line` and `function` are those of the innermost frame that is
+    neither torch's, nor in site-packages, nor Python's own. What Python launches inside a call (a graph, a compiled
+    kernel) is device_self of the launch. With `group_by="line"` calls from one line are one row.
 
-    How to read it. Sorted by device_self if there is device work, else by host_self. Self columns can be added up over
-    rows, total columns only over rows of one name. `operator="cudaStreamSynchronize"` shows which lines wait for the
-    device, `operator="aten::copy_"` which copy.
+    How to read it. Sorted by device_self if there is device work, else by host_self. Self columns add up over rows,
+    total columns only over rows of one name. `operator="cudaStreamSynchronize"` shows which lines wait for the device,
+    `operator="aten::copy_"` which copy.
 
-    Limits. The line is where the call stands in files of 2021; newer torch gives the line at which the function begins.
-    The backward pass on a thread of its own has no Python calls around it: its stack is null, unless
-    `backward="forward"` gives it that of the operator whose pass it runs backwards. Newer torch leaves out the folder
-    that a package lies in, so that other people's packages look like the user's own. Unlike the TensorBoard plugin, it
-    does not need `Call stack` in the file, and calls without a stack have a row, too.
+    Limits. In files of 2021 the line is that of the call; newer torch gives the first line of the function. A backward
+    pass on a thread of its own has no stack, unless `backward="forward"` gives it that of the operator that it runs
+    backwards. Newer torch leaves out the folder of a package, so packages of others look like the user's own.
     """
     asked = {"operator": operator, "exact": exact, "group_by": group_by, "shapes": shapes, "backward": backward}
     return job.map(_of_trace, RESULT, select, **asked)

@@ -85,29 +85,22 @@ def operators(
     """Which operators cost the most: calls, time on the host and on the device, memory?
 
     Method. Calls nest by time on their thread, by the rule of torch's `key_averages`; a row sums over the calls of one
-    name. Total is the whole call; self leaves out the calls directly inside it that have rows. A call that is the only
-    one inside a call of the same name is that call recorded twice, and counts once. Device work counts to the call in
-    which it was launched and to all calls around that one; if the launch was not recorded, to the operator that its
-    External id names. Memory is what the allocator took less what it gave back, on any thread, while the call ran.
+    name. Self leaves out the calls directly inside that have rows. A call that is the only one inside a call of the
+    same name is that call recorded twice, and counts once. Device work counts to the call in which it was launched and
+    to all calls around it; if the launch was not recorded, to the operator of its External id. Memory is what the
+    allocator took less what it gave back, on any thread, while the call ran. With `group_by="stack"` calls count apart
+    by the Python calls around them, as the file spells them out or as recorded; `operator_stacks` shows them for one
+    operator.
 
-    With `group_by="stack"` calls count apart by the Python calls around them: as the file spells them out, else those
-    that were recorded around the call on its thread. `operator_stacks` shows them for one operator.
+    How to read it. Sorted by device_self if there is device work, else by host_self: what stands first takes the time.
+    Self columns add up over rows (those of memory only if one thread has calls); total columns do not, as calls nest.
+    device_total much larger than device_total_busy: streams overlap. A launch call has in device_total what it
+    launched, in device_self only what was launched outside all other calls.
 
-    How to read it. Sorted by device_self if there is device work, else by host_self: what stands first is where the
-    time is spent. Self columns can be added up over rows (those of memory where one thread has calls: what other
-    threads take meanwhile counts, too); total columns cannot, as calls nest, and a recursive call counts at each level.
-    device_total much larger than device_total_busy means that streams overlap. A launch call has in device_total what
-    it launched, in device_self only what was launched outside all other calls.
-
-    Limits. Python calls have no rows unless `python=True`: their time is self time of the call around them. Work that a
-    call starts on another thread is not inside it: the backward pass is not inside `backward`. With a time range, times
-    are of what lies inside it, and calls those that begin in it. Device work of several devices adds up, also where
-    they are busy at once. An operator that was recorded with the name of its overload is counted without it.
-
-    With `python=True` host time and memory are those of torch's `key_averages`. Operators, by name and by shapes, are
-    those of the TensorBoard plugin on the samples that it came with. On newer traces it differs: it leaves out calls of
-    the backward pass whose forward pass is in no module, counts an operator again inside an overload of its own, and
-    links launches by the External id, which in files of 2022 and 2023 is another number.
+    Limits. Python calls have rows only with `python=True`; else their time is self time of the call around them. Work
+    that a call starts on another thread is not inside it: the backward pass is not inside `backward`. With a time
+    range, times are of what lies inside it, calls of those that begin in it. Device work of several devices adds up. An
+    operator recorded with the name of its overload is counted without it.
     """
     return job.map(_of_trace, RESULT, select, group_by=group_by, python=python, runtime=runtime)
 

@@ -41,22 +41,18 @@ def overlap(
 ) -> Result:
     """How much of the communication is hidden by computation?
 
-    Method. On each device the time in which any collective's kernel runs, on any stream, is intersected with the time
-    in which any computation kernel runs. The share is what of the communication is in both. With `by="group"` the
-    communication is that of each process group (data, tensor, pipeline, expert parallel, …) on its own; there,
-    collectives that run on the host (gloo) count too: what covers them is computation on the devices, or, where no
-    device work was recorded, the operators.
+    Method. On each device the time in which any kernel of a collective runs is intersected with the time in which any
+    computation kernel runs, over all streams. With `by="group"` the communication is that of each process group (data,
+    tensor, pipeline, expert parallel, …); collectives on the host (gloo) count there too, against computation on the
+    devices or, where no device work was recorded, against the operators.
 
-    How to read it. 1 means that communication costs no time of its own, 0 that the device stops computing for it: then
-    `exposed_communication` is what better overlap (buckets, prefetching, another stream) could save at most. Without
-    communication there is no share: null, not 0.
+    How to read it. A share of 1: communication costs no time of its own. 0: the device stops computing for it, and
+    `exposed_communication` is the most that better overlap (buckets, prefetching, another stream) could save. Without
+    communication the share is null.
 
     Limits. Kernels that run at the same time compete for the device, so hidden communication is not free. Waiting for a
-    slower rank inside a collective counts as communication (`rank_balance` tells). Groups whose collectives run at the
-    same time count it each. Unlike HTA, `cuda_sync` rows are no work, collectives are
-    told by more than the prefix `nccl` of a name (custom all-reduces, NVSHMEM, DeepEP, RCCL, arguments of
-    collectives), kernels whose names begin with `hip` are not communication because of that, and the last step is not
-    left out.
+    slower rank inside a collective counts as communication (see `rank_balance`). Groups whose collectives run at the
+    same time count the time each.
     """
     return job.map(_of_trace, RESULT, select, by=by)
 

@@ -42,20 +42,18 @@ def queue_length(
 ) -> Result:
     """How many launches wait in the queue of each stream, and for how long is it full?
 
-    Method. A launch enters the queue of a stream when its call starts, and leaves it when the first work that it made
-    there starts. The mean is over time: the sum of these waits / the window, which is the same for all streams of a
-    rank. Launches are all calls that device work was correlated with, of any vendor: kernels, copies, sets, and graphs,
-    which are one entry however many kernels they have.
+    Method. A launch enters the queue of a stream when its call starts, and leaves it when its first work on that stream
+    starts. The mean is over time: the sum of these waits / the window, which is the same for all streams of a rank.
+    Launches are all calls that device work was correlated with, of any vendor: kernels, copies, sets, and graphs, which
+    are one entry each.
 
-    How to read it. A queue that is never empty means that the device is the bottleneck; a mean near 0 that the device
-    waits for the host, see `idle_breakdown`. At 1024 launches a queue of CUDA is full: the host blocks in the launch,
-    which then looks slow but is not the cause.
+    How to read it. A queue that is never empty: the device is the bottleneck. A mean near 0: the device waits for the
+    host, see `idle_breakdown`. At 1024 launches a queue of CUDA is full: the host blocks in the launch, which then
+    looks slow but is not the cause.
 
-    Limits. With a range of time it is the window: waits are cut to it, and calls are those that start in it. Selected
-    steps choose launches by their calls and cut nothing. Where the clocks of host and device disagree so that work
-    starts before its call, it waited 0 ns, and the notes count such cases. HTA's numbers are of the points at which the
-    length changes, not of time; it knows a list of calls only, counts the kernels of a graph, and its time at the
-    limit keeps one stream of each rank.
+    Limits. With a time range, that is the window: waits are cut to it, and calls are those that start in it. Selected
+    steps choose launches by their calls and cut nothing. Work that starts before its call, because the clocks of host
+    and device disagree, waited 0 ns; notes count such cases.
     """
     if full_at < 1:
         raise UsageError(f"full_at is {full_at}; a queue is full from 1 launch on")

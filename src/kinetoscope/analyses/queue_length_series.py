@@ -25,16 +25,15 @@ RESULT = Schema(
 def queue_length_series(job: Job, *, select: Selection = ALL) -> Result:
     """How does the length of each stream's queue change over time?
 
-    Method. As in `queue_length`: +1 when a launch's call starts, −1 when the first work that it made on the stream
-    starts. There is a row for each time at which that changes the length, by device, stream and time; before the first
-    row of a stream the length is 0, and from its last row on it is 0 again.
+    Method. As in `queue_length`: +1 when a launch's call starts, −1 when its first work on the stream starts. A row for
+    each time at which the length changes, by device, stream and time; before the first row of a stream and after its
+    last it is 0.
 
     How to read it. Where the curve comes down to 0 the device has nothing to do until the host launches more. A curve
-    that climbs through the forward pass and falls at a synchronisation is the usual picture.
+    that climbs through the forward pass and falls at a synchronization is the usual picture.
 
-    Limits. What comes at one nanosecond is one row. With a range of time, waits are cut to it. Work that starts before
-    its call, by the clocks, waited 0 ns and has no row. HTA gives the same curve of the calls that it knows, with a row
-    for each change of several at one time, and can fall below 0.
+    Limits. Changes at one nanosecond are one row. With a time range, waits are cut to it. Work that starts before its
+    call, by the clocks, waited 0 ns and has no row.
     """
     return job.map(_of_trace, RESULT, select)
 

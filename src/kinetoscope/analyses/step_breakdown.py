@@ -75,24 +75,20 @@ def step_breakdown(
 ) -> Result:
     """Where does the time of each step go?
 
-    Method. A step is the device's: it begins when the host begins it and the device has finished the step before, and
-    ends when the host has ended it and the device has finished what was launched in it. Each instant of a step is
-    charged to one category: the first in the order of the columns that happens at that instant on any thread, stream or
-    device of the rank. So the categories sum to the step exactly. Communication is device work of a collective library,
-    and gloo's spans on the host. `step_gap` stands beside the sum: the time from the last op of the step before to the
-    first op of this step's forward pass on the main thread (a module's call, an op with a backward pass, the launch of
-    a graph), while no device work runs, and the host does not wait for a device. Evidence of data loading in it are a
-    loader's spans and frames, a queue's `get`, and a copy of 64 KiB or more to the device.
+    Method. A step is the device step (see Numbers and definitions). Each instant of it is charged to one category: the
+    first in the order of the columns that happens at that instant on any thread, stream or device of the rank. So the
+    categories sum to the step exactly. Communication is device work of a collective library, and gloo's spans on the
+    host. `step_gap` stands beside the sum: device-idle time on the main thread between the last op of the step before
+    and the first op of this forward pass (a module's call, an op with a backward pass, the launch of a graph), less
+    waiting for a device. Evidence of data loading in it are a loader's spans and frames, a queue's `get`, and a copy of
+    64 KiB or more to the device. With `order="plugin"`: copies and sets before communication, the host's spans of
+    collectives as communication, annotations as host, as the TensorBoard plugin has it.
 
-    How to read it. Computation is what you pay the device for. All after it is what computation does not hide: exposed
+    How to read it. Computation is what you pay the device for. The rest is what computation does not hide: exposed
     communication, exposed copies, and a host that does not keep the device busy (runtime, data_loading, host, other).
 
-    Limits. Loaders that are not torch's leave no span: look at step_gap. On a trace without device work, all work of
-    the operators is `host`. Selected steps are the rows of the whole table: what happens in one does not depend on the
-    others. With `order="plugin"`, as the TensorBoard plugin has it: copies and sets before communication, the host's
-    spans of the collectives that it knows count as communication, and annotations as host. The numbers are then the
-    plugin's on the samples that it came with; on newer traces it counts steps twice and knows neither driver calls nor
-    the kernels of NCCL.
+    Limits. Loaders that are not torch's leave no span: look at step_gap. Without device work, all work of the operators
+    is `host`. Selected steps are rows of the whole table: a row does not depend on the others.
     """
     return job.map(_of_trace, RESULT, select, order=order)
 

@@ -49,23 +49,21 @@ _PYTHON: Final = ".py("
 def synchronizations(job: Job, *, select: Selection = ALL) -> Result:
     """Where does the host wait for the device, and how long is the device idle because of it?
 
-    Method. Counted are calls that synchronise with a stream, an event or the device, copies that the host waits for
-    (those without `Async` in the name of their call; those that touch pageable memory and begin before their call is
-    over, as `.item()`, `.cpu()`, `.tolist()` and `nonzero` make them; where the kind of memory was not recorded, those
-    whose call takes more than 30 µs and until they are over), and the freeing of device memory where it waited. Every
-    call counts; one inside another, as the driver's in the runtime's, waits with that one, which has the time. What
-    each waited for is recorded (`cuda_sync`) or inferred as in `critical_path`. After the wait the device has nothing
-    to do until the next launch reaches it: of that idle time as much follows from the calls as they took, for without
+    Method. Counted are synchronizations (see Numbers and definitions): of a stream, an event or the device; copies that
+    the host waits for, as `.item()`, `.cpu()`, `.tolist()` and `nonzero` make them; freeing device memory where it
+    waited. A call inside another, as the driver's in the runtime's, counts, and its time is that of the other. What a
+    call waited for is recorded (`cuda_sync`) or inferred as in `critical_path`. After the wait the device has nothing
+    to do until the next launch reaches it: device_idle is that idle time, as much of it as the calls took, for without
     them the launch had come so much sooner.
 
-    How to read it. Long waiting with little device_idle is harmless: the device is the bottleneck, and the host would
-    wait elsewhere. device_idle is what could be had by removing the call: keep values on the device, copy to pinned
-    memory with non_blocking=True, look at losses every so many steps.
+    How to read it. Long waiting with little device_idle is harmless: the device is the bottleneck. device_idle is the
+    gain from removing the call: keep values on the device, copy to pinned memory with `non_blocking=True`, look at
+    losses every n-th step.
 
-    Limits. Calls that only ask (cudaEventQuery) do not wait, whatever HTA says. The first line of a Python function is
-    not the line of the call. A wait on a device that other threads keep busy has no idle time. Copies of pageable
-    memory to the device take time for staging, too, which is not waiting. With a range of time, the times are of what
-    lies inside it, also of calls begun before; calls, waits and device_idle are of calls that begin in it, as a whole.
+    Limits. Calls that only ask (`cudaEventQuery`) do not wait. The first line of a Python function is not the line of
+    the call. A wait on a device that other threads keep busy has no idle time. Copies of pageable memory to the device
+    also take time for staging, which is not waiting. With a time range, times are of what lies inside it; calls, waits
+    and device_idle are of calls that begin in it, as a whole.
     """
     return job.map(_of_trace, RESULT, select)
 

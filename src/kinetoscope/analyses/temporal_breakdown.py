@@ -30,18 +30,16 @@ RESULT = Schema(
 def temporal_breakdown(job: Job, *, select: Selection = ALL) -> Result:
     """Where does the time of each device go: computing, communicating, copying, or nothing?
 
-    Method. The window reaches from the start of the first to the end of the last device work; if steps are selected, it
-    is the device's time in those steps (see `step_breakdown`), for each device the same. Time in which the device was
-    busy with work from before the recording is left out. Each instant of the rest is charged once: to computation if a
-    computation kernel runs on any stream, else to communication, else to copies and sets, else to idle. The four parts
-    sum to the window.
+    Method. The window is from the start of the first to the end of the last device work, or the device's time in the
+    selected steps (see `step_breakdown`), less work from before the recording. Each instant is charged once: to
+    computation if a computation kernel runs on any stream, else to communication, else to copies and sets, else to
+    idle. The four parts sum to the window.
 
     How to read it. Idle is time in which the host did not keep the device busy; exposed communication is what overlap
     with computation did not hide. A device that waits inside a collective counts as communicating.
 
-    Limits. It is over the whole window, also between steps; `step_breakdown` tells steps apart. Unlike HTA, waits that
-    are recorded on streams (`cuda_sync`) are no device work, work without a recorded launch counts, times are exact to
-    the nanosecond, and the last step is not left out. Ranks without device work have no row.
+    Limits. The window includes the time between steps; `step_breakdown` tells steps apart. Ranks without device work
+    have no row.
     """
     return job.map(_of_trace, RESULT, select)
 
