@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from kinetoscope.pages.parts.blocks import Chart, Link, Width, to_plain
 from kinetoscope.schema import Unit
-from kinetoscope.views.charts.chart import SCHEMA
-from kinetoscope.views.charts.palette import OWNERS, ink, kind_of
+from kinetoscope.views.charts.chart import axis_title, tooltip, vega_lite
+from kinetoscope.views.charts.palette import OWNERS, colour
 from kinetoscope.views.numbers import Scale, scale
 from kinetoscope.views.text import brief, printable
 
@@ -21,7 +21,6 @@ POINTS: Final = 4000
 """Marks in a picture; who has more thins them out first, and says so."""
 
 _LABEL = 40  # cells of a name at an axis
-_CONFIG = {"view": {"stroke": None}, "background": None, "font": "system-ui, sans-serif"}
 _BETTER, _WORSE = "memory", "waiting"  # the kinds whose colours mean them
 
 Row = dict[str, Any]
@@ -91,20 +90,20 @@ def points(
     of_x, of_y = _scale([dot.x for dot in shown], x), _scale([dot.y for dot in shown], y)
     rows = [_dot(dot, of_x, of_y) for dot in shown]
     encoding = {"x": _axis(x, of_x, "x"), "y": _axis(y, of_y, "y")}
-    colour = {"field": "colour", "type": "nominal", "scale": None}
+    by_colour = {"field": "colour", "type": "nominal", "scale": None}
     layers: list[Row] = [
         {
             "mark": {"type": "circle", "size": 36, "opacity": 0.75},
             "encoding": {
                 **encoding,
-                "color": colour,
-                "tooltip": _tooltip(("name", ""), ("at", x.name), ("is", y.name)),
+                "color": by_colour,
+                "tooltip": tooltip(("name", ""), ("at", x.name), ("is", y.name)),
             },
         }
     ]
     if best:
         line = [{"x": dot.x / of_x.divisor, "y": dot.y / of_y.divisor} for dot in best]
-        mark = {"type": "line", "strokeWidth": 1, "strokeDash": [4, 3], "color": _colour("host")}
+        mark = {"type": "line", "strokeWidth": 1, "strokeDash": [4, 3], "color": colour("host")}
         layers.insert(0, {"data": {"values": line}, "mark": mark, "encoding": encoding})
     drawing = {"data": {"values": rows}, "layer": layers, "width": "container", "height": height}
     return _chart(title, drawing, note, width)
@@ -117,7 +116,7 @@ def _dot(dot: Dot, of_x: Scale, of_y: Scale) -> Row:
         "name": printable(dot.name),
         "at": of_x.with_unit(dot.x),
         "is": of_y.with_unit(dot.y),
-        "colour": _colour(dot.kind),
+        "colour": colour(dot.kind),
     }
     return row | _linked(dot.link)
 
@@ -150,9 +149,9 @@ def bins(
         "x2": {"field": "x2"},
         "y": {"field": "y", "type": "quantitative", "title": "count"},
         "y2": {"datum": 0},
-        "tooltip": _tooltip(("at", x.name), ("is", "count")),
+        "tooltip": tooltip(("at", x.name), ("is", "count")),
     }
-    mark = {"type": "bar", "color": _colour(kind)}
+    mark = {"type": "bar", "color": colour(kind)}
     drawing = {"data": {"values": rows}, "mark": mark, "encoding": encoding, "width": "container", "height": 180}
     return _chart(title, drawing, note, width)
 
@@ -184,17 +183,17 @@ def heat(
         for j, column in enumerate(columns)
         if (value := values[i][j]) is not None
     ]
-    colour = {
+    by_value = {
         "field": "value",
         "type": "quantitative",
         "title": of.label,
-        "scale": {"range": [_colour("idle"), _colour(kind)], "domainMin": 0, "interpolate": "rgb"},
+        "scale": {"range": [colour("idle"), colour(kind)], "domainMin": 0, "interpolate": "rgb"},
     }
     encoding = {
         "x": {"field": "column", "type": "ordinal", "title": axes[1], "sort": None, "axis": {"labelOverlap": True}},
         "y": {"field": "row", "type": "ordinal", "title": axes[0], "sort": None, "axis": {"labelOverlap": True}},
-        "color": colour,
-        "tooltip": _tooltip(("row", axes[0]), ("column", axes[1]), ("text", "value")),
+        "color": by_value,
+        "tooltip": tooltip(("row", axes[0]), ("column", axes[1]), ("text", "value")),
     }
     size = {"width": "container", "height": max(60, min(520, 18 * len(rows)))}
     drawing = {"data": {"values": cells}, "mark": "rect", "encoding": encoding, **size}
@@ -243,7 +242,7 @@ def curves(
     colours = {
         "domain": [printable(line.label) for line in lines],
         "range": [
-            OWNERS[line.owner].light if line.owner >= 0 else _shaded(_colour(line.kind), line.shade) for line in lines
+            OWNERS[line.owner].light if line.owner >= 0 else _shaded(colour(line.kind), line.shade) for line in lines
         ],
     }
     encoding: Row = {
@@ -256,7 +255,7 @@ def curves(
             "scale": colours,
             "legend": {"columns": 4, "labelLimit": 260} if len(lines) > 1 else None,
         },
-        "tooltip": _tooltip(("line", "of"), ("at", x.name), ("text", y.name)),
+        "tooltip": tooltip(("line", "of"), ("at", x.name), ("text", y.name)),
     }
     if stacked:
         encoding["order"] = {"field": "order", "type": "quantitative"}
@@ -276,24 +275,24 @@ def waterfall(
     total = begin[1] + sum(change for _, change in changes)
     of = scale([begin[1], total], unit)
     at = begin[1]
-    rows = [_fall(begin[0], 0.0, at, of.with_unit(at), _colour("host"))]
+    rows = [_fall(begin[0], 0.0, at, of.with_unit(at), colour("host"))]
     for label, change in changes:
         sign = "+" if change > 0 else "−" if change < 0 else "±"
         words = f"{sign}{of.with_unit(abs(change))}"
-        rows.append(_fall(label, at, at + change, words, _colour(_WORSE if change > 0 else _BETTER)))
+        rows.append(_fall(label, at, at + change, words, colour(_WORSE if change > 0 else _BETTER)))
         at += change
-    rows.append(_fall(end, 0.0, at, of.with_unit(at), _colour("host")))
+    rows.append(_fall(end, 0.0, at, of.with_unit(at), colour("host")))
     for row in rows:
         row["low"], row["high"] = row["low"] / of.divisor, row["high"] / of.divisor
     encoding = {
         "y": {"field": "label", "type": "nominal", "title": None, "sort": None, "axis": {"labelLimit": 360}},
         "x": {"field": "low", "type": "quantitative", "title": of.label},
         "x2": {"field": "high"},
-        "tooltip": _tooltip(("label", "what"), ("text", "change")),
+        "tooltip": tooltip(("label", "what"), ("text", "change")),
     }
     bar = {"mark": "bar", "encoding": {"color": {"field": "colour", "type": "nominal", "scale": None}}}
     text = {
-        "mark": {"type": "text", "align": "left", "dx": 6, "color": _colour("host")},
+        "mark": {"type": "text", "align": "left", "dx": 6, "color": colour("host")},
         "encoding": {"x": {"field": "right", "type": "quantitative"}, "text": {"field": "text"}},
     }
     for row in rows:
@@ -303,16 +302,15 @@ def waterfall(
     return _chart(title, drawing, note, "full")
 
 
-def _fall(label: str, low: float, high: float, text: str, colour: str) -> Row:
-    return {"label": brief(printable(label), _LABEL), "low": low, "high": high, "text": text, "colour": colour}
+def _fall(label: str, low: float, high: float, text: str, rgb: str) -> Row:
+    return {"label": brief(printable(label), _LABEL), "low": low, "high": high, "text": text, "colour": rgb}
 
 
 # --- what they share
 
 
 def _chart(title: str, spec: Row, note: str, width: Width) -> Chart:
-    facts = {"$schema": SCHEMA, "config": _CONFIG}
-    return Chart(title, facts | spec, note=note, width=width)
+    return Chart(title, vega_lite(**spec), note=note, width=width)
 
 
 def _scale(values: Sequence[float], axis: Axis) -> Scale:
@@ -321,26 +319,16 @@ def _scale(values: Sequence[float], axis: Axis) -> Scale:
 
 
 def _axis(axis: Axis, unit: Scale, field: str) -> Row:
-    title = f"{axis.name} ({unit.label})" if unit.label else axis.name
     form = {"type": "log"} if axis.log else {"zero": axis.zero}
     ticks = {"labelOverlap": True, "labelSeparation": 8}
-    return {"field": field, "type": "quantitative", "title": title, "scale": form, "axis": ticks}
-
-
-def _tooltip(*fields: tuple[str, str]) -> list[Row]:
-    return [{"field": name, "type": "nominal", "title": title or name} for name, title in fields]
+    return {"field": field, "type": "quantitative", "title": axis_title(axis.name, unit), "scale": form, "axis": ticks}
 
 
 def _linked(link: Link | None) -> Row:
     return {} if link is None else {"link": to_plain(link)}
 
 
-def _colour(kind: str) -> str:
-    found = ink(kind if kind_of(kind) else "host")
-    return found.light
-
-
-def _shaded(colour: str, share: float) -> str:
+def _shaded(rgb: str, share: float) -> str:
     """The colour with white in it; as it is where `share` is 1."""
-    parts = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+    parts = [int(rgb[at : at + 2], 16) for at in (1, 3, 5)]
     return "#" + "".join(f"{round(255 - (255 - part) * share):02x}" for part in parts)

@@ -11,16 +11,14 @@ from typing import Any
 
 import polars as pl
 
-from kinetoscope.schema import Bars, Column, Lines, Result, StackedBars
+from kinetoscope.schema import Bars, Lines, Result, StackedBars
 from kinetoscope.views.charts import series
-from kinetoscope.views.charts.palette import ink, kind_of
+from kinetoscope.views.charts.palette import colour
 from kinetoscope.views.grammar import short
 from kinetoscope.views.names import shortened
 from kinetoscope.views.numbers import Scale, grouped, scale
 from kinetoscope.views.terminal.columns import drawn_by
 from kinetoscope.views.text import middle, printable
-
-SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
 LIMIT = 400
 """Bars in a chart of stacks; the table has the others."""
@@ -36,8 +34,10 @@ _TITLE = 90  # cells of a name above a chart
 
 Row = dict[str, Any]
 
-_CONFIG = {"view": {"stroke": None}, "background": None, "font": "system-ui, sans-serif"}
-
+_BASE: Row = {
+    "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+    "config": {"view": {"stroke": None}, "background": None, "font": "system-ui, sans-serif"},
+}
 
 WIDTH = 640
 """Of a chart that stands by itself, in px."""
@@ -82,7 +82,7 @@ def _bars(result: Result, facts: Bars, dark: bool) -> dict[str, Any]:
     unit = scale([value for each in (values, *ends) for value in each], column.unit)
     kinds = frame.get_column("kind").to_list() if "kind" in frame.columns else [column.name] * frame.height
     rows = [
-        _row(name, label, column.name, value, unit, column.doc) | {"colour": _colour(str(kind), dark)}
+        _row(name, label, column.name, value, unit, column.doc) | {"colour": colour(str(kind), dark=dark)}
         for (name, label), value, kind in zip(_labels(frame, facts.category), values, kinds, strict=True)
     ]
     for row, *between in zip(rows, *ends, strict=True):
@@ -90,7 +90,7 @@ def _bars(result: Result, facts: Bars, dark: bool) -> dict[str, Any]:
     spec = _chart(
         rows,
         y=_names(facts.category),
-        x={"field": "value", "type": "quantitative", "title": _title(column, unit)},
+        x={"field": "value", "type": "quantitative", "title": axis_title(column.name, unit)},
         color={"field": "colour", "type": "nominal", "scale": None},
     )
     if ends:
@@ -121,7 +121,7 @@ def _stacked(result: Result, facts: StackedBars, dark: bool) -> dict[str, Any]:
     ]
     upright = frame.get_column(facts.category).dtype.is_numeric()
     size = {"field": "value", "type": "quantitative", "title": unit.label, "stack": "zero"}
-    colours = {"domain": list(facts.parts), "range": [_colour(part, dark) for part in facts.parts]}
+    colours = {"domain": list(facts.parts), "range": [colour(part, dark=dark) for part in facts.parts]}
     return _chart(
         rows,
         x=_names(facts.category) if upright else size,
@@ -154,25 +154,19 @@ def _lines(result: Result, facts: Lines, dark: bool) -> dict[str, Any]:
         if at is not None
     ]
     encoding: dict[str, Any] = {
-        "x": {"field": "x", "type": "quantitative", "title": _title(x, x_unit)},
-        "y": {"field": "y", "type": "quantitative", "title": _title(y, y_unit)},
-        "tooltip": [
-            {"field": "line", "type": "nominal", "title": "of"},
-            {"field": "at", "type": "nominal", "title": x.name},
-            {"field": "text", "type": "nominal", "title": y.name},
-        ],
+        "x": {"field": "x", "type": "quantitative", "title": axis_title(x.name, x_unit)},
+        "y": {"field": "y", "type": "quantitative", "title": axis_title(y.name, y_unit)},
+        "tooltip": tooltip(("line", "of"), ("at", x.name), ("text", y.name)),
     }
-    spec = _panels(encoding, [each.label for each in shown]) | {
-        "$schema": SCHEMA,
+    spec = vega_lite(**_panels(encoding, [each.label for each in shown])) | {
         "data": {"values": rows},
         "mark": {
             "type": "line",
             "interpolate": "step-after" if facts.steps else "linear",
-            "color": _colour(y.name, dark),
+            "color": colour(y.name, dark=dark),
             "strokeWidth": 1.25,
         },
         "encoding": encoding,
-        "config": _CONFIG,
     }
     left_out = _left_out(series.count(frame, facts), every, shown)
     return spec | ({"title": {"text": left_out, "fontSize": 11, "fontWeight": "normal"}} if left_out else {})
@@ -207,20 +201,29 @@ def _left_out(lines: int, every: Sequence[series.Series], shown: Sequence[series
 
 def _chart(rows: Sequence[Row], **encoding: Any) -> dict[str, Any]:
     upright = encoding["x"].get("field") == "label"
-    tooltip = [
-        {"field": "name", "type": "nominal", "title": encoding["x" if upright else "y"]["title"]},
-        {"field": "part", "type": "nominal", "title": "what"},
-        {"field": "text", "type": "nominal", "title": "value"},
-        {"field": "meaning", "type": "nominal", "title": "meaning"},
-    ]
-    return {
-        "$schema": SCHEMA,
-        "data": {"values": list(rows)},
-        "mark": {"type": "bar"},
-        "width": "container" if not upright else max(240, min(900, 24 * len(rows))),
-        "encoding": {**encoding, "tooltip": tooltip},
-        "config": _CONFIG,
-    }
+    name = encoding["x" if upright else "y"]["title"]
+    tips = tooltip(("name", name), ("part", "what"), ("text", "value"), ("meaning", "meaning"))
+    return vega_lite(
+        data={"values": list(rows)},
+        mark={"type": "bar"},
+        width="container" if not upright else max(240, min(900, 24 * len(rows))),
+        encoding={**encoding, "tooltip": tips},
+    )
+
+
+def vega_lite(**parts: Any) -> dict[str, Any]:
+    """A specification of these parts, with the version and the looks that all charts have."""
+    return {**_BASE, **parts}
+
+
+def tooltip(*fields: tuple[str, str]) -> list[Row]:
+    """The lines of a tooltip: fields of a mark, and their titles; a field without one is its own title."""
+    return [{"field": name, "type": "nominal", "title": title or name} for name, title in fields]
+
+
+def axis_title(name: str, unit: Scale) -> str:
+    """`duration (ms)`."""
+    return f"{name} ({unit.label})" if unit.label else name
 
 
 def _row(name: str, label: str, part: str, value: float, unit: Scale, meaning: str) -> Row:
@@ -252,12 +255,3 @@ def _labels(frame: pl.DataFrame, category: str) -> list[tuple[str, str]]:
         seen[name] = seen.get(name, 0) + 1
         found.append((name, label if seen[name] == 1 else f"{label} ({seen[name]})"))
     return found
-
-
-def _title(column: Column, unit: Scale) -> str:
-    return f"{column.name} ({unit.label})" if unit.label else column.name
-
-
-def _colour(name: str, dark: bool) -> str:
-    found = ink(name if kind_of(name) else "host")
-    return found.dark if dark else found.light

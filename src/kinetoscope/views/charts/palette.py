@@ -76,3 +76,9 @@ def kind_of(name: str) -> str:
 def ink(name: str) -> Ink:
     """How to draw what `name` stands for; neutral if that is no kind of time."""
     return KINDS[kind_of(name) or "idle"]
+
+
+def colour(name: str, *, dark: bool = False) -> str:
+    """`#rrggbb` of what `name` stands for on a page; that of the host if it is no kind of time."""
+    drawn = ink(name if kind_of(name) else "host")
+    return drawn.dark if dark else drawn.light
