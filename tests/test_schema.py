@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 import polars as pl
 import pytest
@@ -101,11 +101,6 @@ def test_the_result_says_what_was_asked_and_how_it_is_drawn() -> None:
 def test_a_value_that_is_none_of_the_choices_is_refused() -> None:
     with pytest.raises(UsageError, match="kind is 'nap'; it can be gap, wait"):
         GAPS(None, kind="nap")
-
-
-def test_a_result_of_the_bare_function_knows_its_analysis_too() -> None:
-    result = idle_gaps(cast(Job, None))
-    assert (result.analysis, result.chart_facts) == ("idle_gaps", GAPS.chart)
 
 
 # --- results

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import polars as pl
@@ -50,17 +50,15 @@ class Schema:
 
     Attributes:
         columns: the columns, in order.
-        analysis: the analysis that answers with such rows, None for a table that none makes.
     """
 
-    __slots__ = ("analysis", "columns")
+    __slots__ = ("columns",)
 
     def __init__(self, *columns: Column) -> None:
         names = [column.name for column in columns]
         if len(set(names)) != len(names):
             raise ValueError(f"a schema names a column twice: {names}")
         self.columns: tuple[Column, ...] = columns
-        self.analysis: Analysis | None = None
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
@@ -201,10 +199,6 @@ class Result:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "notes", tuple(map(one_line, self.notes)))
-        # A result of `kinetoscope.operators(job)` knows as much about itself as one of `show operators`.
-        if self.schema.analysis is not None and not self.analysis:
-            object.__setattr__(self, "analysis", self.schema.analysis.name)
-            object.__setattr__(self, "chart_facts", self.schema.analysis.chart)
 
     def __len__(self) -> int:
         return self.frame.height
@@ -257,9 +251,6 @@ class Analysis:
     across_ranks: bool = False
     """It compares ranks: faces ask all of them, whichever are selected."""
 
-    def __post_init__(self) -> None:
-        self.schema.analysis = self
-
     @property
     def name(self) -> str:
         """`step_breakdown`: as a Python name; the command line also takes `step-breakdown`."""
@@ -279,17 +270,19 @@ class Analysis:
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters that are this analysis's own: all keywords but `select`."""
         hints = typing.get_type_hints(self.function, include_extras=True)
-        found = []
+        parameters = []
         for name, parameter in inspect.signature(self.function).parameters.items():
             if parameter.kind is not parameter.KEYWORD_ONLY or name == "select":
                 continue
             base, *facts = typing.get_args(hints[name])
             param = next(fact for fact in facts if isinstance(fact, Param))
-            found.append(Parameter(name, cast(type, base), parameter.default, param.doc, param.unit, param.choices))
-        return tuple(found)
+            parameters.append(
+                Parameter(name, cast(type, base), parameter.default, param.doc, param.unit, param.choices)
+            )
+        return tuple(parameters)
 
     def __call__(self, job: Any, **params: Any) -> Result:
-        """Run it, and stamp name, parameters and chart on the result.
+        """Run it; the result has name, parameters and chart of the analysis.
 
         Raises:
             UsageError: a parameter has a value that is none of its choices.
@@ -298,5 +291,8 @@ class Analysis:
             value = params.get(parameter.name, parameter.default)
             if parameter.choices and value not in parameter.choices:
                 raise UsageError(f"{parameter.name} is {value!r}; it can be {', '.join(parameter.choices)}")
-        result = self.function(job, **params)
-        return Result(result.frame, result.schema, result.notes, self.name, params, self.chart)
+        return self.described(self.function(job, **params), params)
+
+    def described(self, result: Result, params: Mapping[str, Any] | None = None) -> Result:
+        """`result` with the name and the chart of this analysis, and the parameters that it was asked with."""
+        return replace(result, analysis=self.name, params=params or {}, chart_facts=self.chart)

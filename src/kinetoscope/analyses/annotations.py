@@ -77,7 +77,7 @@ def annotations(
     profiler, loaders, optimizers and DDP are recognised by name. With a time range, totals are of the time inside it;
     calls, means and extremes of the ranges that begin in it.
     """
-    return job.map(_of_trace, RESULT, select, by=by)
+    return job.map(_of_trace, ANALYSIS, select, by=by)
 
 
 ANALYSIS = Analysis("Annotations", annotations, RESULT, chart=Bars("name", "device_total", instead="host_total"))

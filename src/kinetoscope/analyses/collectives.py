@@ -80,7 +80,7 @@ def collectives(
     are not matched by order alone, all kinds count, a collective is its work on the device and not that together with
     the call on the host, and one rank that lacks a call does not silence the rest.
     """
-    return job.reduce(for_matching, join, _Finish(by), RESULT, select)
+    return job.reduce(for_matching, join, _Finish(by), ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Collectives", collectives, RESULT, chart=Bars("kind", "duration"), across_ranks=True)

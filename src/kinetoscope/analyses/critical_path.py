@@ -103,7 +103,7 @@ def critical_path(
     whole rank. A range cuts the path of the whole step, and then there is no `what_if`.
     """
     rules(what_if)
-    return job.map(_of_trace, RESULT, select, path=path, what_if=what_if)
+    return job.map(_of_trace, ANALYSIS, select, path=path, what_if=what_if)
 
 
 ANALYSIS = Analysis("Critical path", critical_path, RESULT, chart=StackedBars("step", CAUSES))

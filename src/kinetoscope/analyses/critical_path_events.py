@@ -66,7 +66,7 @@ def critical_path_events(
     Limits. Those of `critical_path`. Calls of different steps that differ in their name only by the number of the step
     count as one by name. Unlike HTA's table, time between operators has rows, and all rows sum to the steps.
     """
-    return job.map(_of_trace, RESULT, select, path=path, group_by=group_by)
+    return job.map(_of_trace, ANALYSIS, select, path=path, group_by=group_by)
 
 
 ANALYSIS = Analysis("Critical path events", critical_path_events, RESULT, chart=Bars("name", "time"))

@@ -57,7 +57,7 @@ def device_utilization(job: Job, *, select: Selection = ALL) -> Result:
     Limits. SM efficiency and occupancy are Kineto's estimates from launch configurations, not measurements. ROCm, XPU
     and MTIA record neither: null.
     """
-    return job.map(_of_trace, RESULT, select)
+    return job.map(_of_trace, ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Device utilization", device_utilization, RESULT, chart=Bars("device", "utilization"))

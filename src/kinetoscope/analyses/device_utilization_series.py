@@ -65,7 +65,7 @@ def device_utilization_series(
     Limits. Edges of buckets cut kernels and steps. In a bucket without a kernel utilization is 0; occupancy and
     matrix_unit_share are null.
     """
-    return job.map(_of_trace, RESULT, select, bucket=bucket)
+    return job.map(_of_trace, ANALYSIS, select, bucket=bucket)
 
 
 ANALYSIS = Analysis(

@@ -44,7 +44,7 @@ def devices(job: Job, *, select: Selection = ALL) -> Result:
     Limits. Devices that a rank sees and does not use are in `trace_info`. ROCm states no compute capability, and files
     cut by other tools may state no devices: then these columns are null.
     """
-    return job.map(_of_trace, RESULT, select)
+    return job.map(_of_trace, ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Devices", devices, RESULT, across_ranks=True)

@@ -77,7 +77,14 @@ def flame(
     call inside a thousand others is no frame.
     """
     return job.map(
-        _of_trace, RESULT, select, weight=weight, python=python, operators=operators, kernels=kernels, backward=backward
+        _of_trace,
+        ANALYSIS,
+        select,
+        weight=weight,
+        python=python,
+        operators=operators,
+        kernels=kernels,
+        backward=backward,
     )
 
 

@@ -92,7 +92,7 @@ def flops(
     others call HFU. With a time range, calls that start in it count with all of their device work, and whole steps that
     reach into it. A module has what it calls itself, not what modules inside it call.
     """
-    return job.map(_of_trace, RESULT, select, by=by, peak=peak)
+    return job.map(_of_trace, ANALYSIS, select, by=by, peak=peak)
 
 
 ANALYSIS = Analysis("FLOPs", flops, RESULT, chart=Bars("name", "flop"))

@@ -65,7 +65,7 @@ def hardware_counters(
     `experimental_config=_ExperimentalConfig(profiler_metrics=[…], profiler_measure_per_kernel=True)`, in torch before
     mid-2026.
     """
-    return job.map(_of_trace, RESULT, select, by=by)
+    return job.map(_of_trace, ANALYSIS, select, by=by)
 
 
 ANALYSIS = Analysis("Hardware counters", hardware_counters, RESULT, chart=Bars("operator", "total"))

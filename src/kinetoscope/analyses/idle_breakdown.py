@@ -79,7 +79,7 @@ def idle_breakdown(
     Limits. Only the launching thread is examined: if it waited for another thread, that reads as nothing recorded. The
     profiler itself slows the host.
     """
-    return job.map(_of_trace, RESULT, select, by=by, launch_latency=launch_latency)
+    return job.map(_of_trace, ANALYSIS, select, by=by, launch_latency=launch_latency)
 
 
 ANALYSIS = Analysis("Idle time", idle_breakdown, RESULT, chart=Bars("detail", "time"))

@@ -38,7 +38,7 @@ def kernel_kinds(job: Job, *, select: Selection = ALL) -> Result:
 
     Limits. This tells kinds apart, not kernels: see `kernels`. Ranks without device work have no row.
     """
-    return job.map(_of_trace, RESULT, select)
+    return job.map(_of_trace, ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Kinds of device work", kernel_kinds, RESULT, chart=Bars("kinds", "time"))

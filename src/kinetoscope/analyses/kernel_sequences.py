@@ -66,7 +66,7 @@ def kernel_sequences(
     start. With a time range or selected steps, calls that start in them count with all that they launched; with
     selected devices or streams the sequence is of work on those.
     """
-    return job.map(_of_trace, RESULT, select, operator=operator, min_length=min_length)
+    return job.map(_of_trace, ANALYSIS, select, operator=operator, min_length=min_length)
 
 
 ANALYSIS = Analysis("Kernel sequences", kernel_sequences, RESULT, chart=Bars("sequence", "device_time"))

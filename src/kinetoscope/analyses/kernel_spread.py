@@ -52,7 +52,7 @@ def kernel_spread(
     Limits. Copies and sets count as kernels here. Calls of one name with different shapes are one row. With a time
     range, calls that start in it count, in full.
     """
-    return job.reduce(_of_trace, _joined, partial(_finished, limit=kernels), RESULT, select, kernel=kernel)
+    return job.reduce(_of_trace, _joined, partial(_finished, limit=kernels), ANALYSIS, select, kernel=kernel)
 
 
 ANALYSIS = Analysis(

@@ -73,7 +73,7 @@ def kernels(
     multiprocessor, occupancy or registers. With a time range, totals are of the time inside it; calls and statistics of
     those that start in it.
     """
-    return job.map(_of_trace, RESULT, select, group_by=group_by, copies=copies)
+    return job.map(_of_trace, ANALYSIS, select, group_by=group_by, copies=copies)
 
 
 ANALYSIS = Analysis("Kernels", kernels, RESULT, chart=Bars("name", "total"))

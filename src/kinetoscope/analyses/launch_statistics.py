@@ -61,7 +61,7 @@ def launch_statistics(
 
     Limits. The profiler makes each call some microseconds slower. Calls of several threads overlap.
     """
-    return job.map(_of_trace, RESULT, select, slow_call=slow_call, long_delay=long_delay)
+    return job.map(_of_trace, ANALYSIS, select, slow_call=slow_call, long_delay=long_delay)
 
 
 ANALYSIS = Analysis("Launch statistics", launch_statistics, RESULT, chart=Bars("name", "total"))

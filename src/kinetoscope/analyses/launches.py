@@ -51,7 +51,7 @@ def launches(job: Job, *, select: Selection = ALL) -> Result:
 
     Limits. Null delay and work: the work was not recorded. Filters of devices and streams go by the first work.
     """
-    return job.map(_of_trace, RESULT, select)
+    return job.map(_of_trace, ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Launches", launches, RESULT)

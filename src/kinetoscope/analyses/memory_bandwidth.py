@@ -49,7 +49,7 @@ def memory_bandwidth(job: Job, *, select: Selection = ALL) -> Result:
     size, bytes is null. With a time range, times are cut to it; calls and bytes are of those that start in it. Selected
     steps choose copies by their launches and cut only busy_share, which is of the time in these steps.
     """
-    return job.map(_of_trace, RESULT, select)
+    return job.map(_of_trace, ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Memory bandwidth", memory_bandwidth, RESULT, chart=Bars("direction", "bandwidth"))

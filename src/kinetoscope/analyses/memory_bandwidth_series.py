@@ -34,7 +34,7 @@ def memory_bandwidth_series(job: Job, *, select: Selection = ALL) -> Result:
     Limits. Copies without a size or a duration are counted in the notes and add nothing. With a time range, copies are
     cut to it. Sums are exact to about 15 digits of the greatest of them, and exactly 0 when nothing runs.
     """
-    return job.map(_of_trace, RESULT, select)
+    return job.map(_of_trace, ANALYSIS, select)
 
 
 ANALYSIS = Analysis(

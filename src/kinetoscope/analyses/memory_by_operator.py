@@ -69,7 +69,7 @@ def memory_by_operator(job: Job, *, select: Selection = ALL) -> Result:
     two. Only the calls of the allocating thread count here; `operators`, as torch's `key_averages`, charges what any
     thread did while a call ran. Streams choose nothing, and numbers of devices choose those whose memory it is.
     """
-    return job.map(_of_trace, RESULT, select)
+    return job.map(_of_trace, ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Memory by operator", memory_by_operator, RESULT, chart=Bars("name", "self_allocation_size"))

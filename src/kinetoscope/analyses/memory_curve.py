@@ -53,7 +53,7 @@ def memory_curve(job: Job, *, select: Selection = ALL) -> Result:
     torch's allocators (by NCCL, cuBLAS, the driver) is in no curve. A selection chooses instants; streams choose
     nothing, and numbers of devices choose those whose memory it is.
     """
-    return job.map(_of_trace, RESULT, select)
+    return job.map(_of_trace, ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Memory curve", memory_curve, RESULT, chart=Lines("time", "allocated", by=("device",)))

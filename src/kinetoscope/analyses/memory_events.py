@@ -73,7 +73,7 @@ def memory_events(job: Job, *, select: Selection = ALL) -> Result:
     no modules. A selection chooses blocks by the instant at which they were taken, else given back; streams choose
     nothing, and numbers of devices choose those whose memory it is.
     """
-    return job.map(_of_trace, RESULT, select)
+    return job.map(_of_trace, ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Memory events", memory_events, RESULT)

@@ -71,7 +71,7 @@ def memory_growth(
     processes, and memory taken past torch's allocators, does not show. Steps and a time range choose steps, numbers of
     devices choose those whose memory it is; streams, threads and annotations choose nothing.
     """
-    return job.map(_of_trace, RESULT, select, warmup=warmup)
+    return job.map(_of_trace, ANALYSIS, select, warmup=warmup)
 
 
 ANALYSIS = Analysis("Memory growth", memory_growth, RESULT, chart=Bars("name", "per_step"))

@@ -94,7 +94,7 @@ def memory_peak(
     if more of what was there was given back. Reserved memory, and memory taken past torch's allocators, do not count.
     Streams choose nothing, and numbers of devices choose those whose memory it is.
     """
-    return job.map(_of_trace, RESULT, select, at=at, group_by=group_by)
+    return job.map(_of_trace, ANALYSIS, select, at=at, group_by=group_by)
 
 
 ANALYSIS = Analysis("Memory at its peak", memory_peak, RESULT, chart=Bars("name", "size"))

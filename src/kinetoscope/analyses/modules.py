@@ -64,7 +64,7 @@ def modules(job: Job, *, select: Selection = ALL) -> Result:
     backward pass (checkpointing) counts as backward, and as a call of its module. With a time range, times are of what
     lies inside it, calls of those that begin in it.
     """
-    return job.map(_of_trace, RESULT, select)
+    return job.map(_of_trace, ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Modules", modules, RESULT, chart=Bars("path", "device_self", instead="host_self"))

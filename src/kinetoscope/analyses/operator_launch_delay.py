@@ -70,7 +70,7 @@ def operator_launch_delay(
     Limits. Launches outside the chosen operators are left out and counted in the notes; with `operators=""` operators
     of other libraries count, too. An operator has what it launches itself, not what operators inside it launch.
     """
-    return job.map(_of_trace, RESULT, select, operators=operators, copies=copies)
+    return job.map(_of_trace, ANALYSIS, select, operators=operators, copies=copies)
 
 
 ANALYSIS = Analysis("Operator launch delay", operator_launch_delay, RESULT, chart=Bars("operator", "operator_delay"))

@@ -95,7 +95,7 @@ def operator_stacks(
     backwards. Newer torch leaves out the folder of a package, so packages of others look like the user's own.
     """
     asked = {"operator": operator, "exact": exact, "group_by": group_by, "shapes": shapes, "backward": backward}
-    return job.map(_of_trace, RESULT, select, **asked)
+    return job.map(_of_trace, ANALYSIS, select, **asked)
 
 
 ANALYSIS = Analysis(

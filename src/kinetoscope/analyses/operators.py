@@ -102,7 +102,7 @@ def operators(
     range, times are of what lies inside it, calls of those that begin in it. Device work of several devices adds up. An
     operator recorded with the name of its overload is counted without it.
     """
-    return job.map(_of_trace, RESULT, select, group_by=group_by, python=python, runtime=runtime)
+    return job.map(_of_trace, ANALYSIS, select, group_by=group_by, python=python, runtime=runtime)
 
 
 ANALYSIS = Analysis("Operators", operators, RESULT, chart=Bars("name", "device_self", instead="host_self"))

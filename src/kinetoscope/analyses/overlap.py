@@ -54,7 +54,7 @@ def overlap(
     slower rank inside a collective counts as communication (see `rank_balance`). Groups whose collectives run at the
     same time count the time each.
     """
-    return job.map(_of_trace, RESULT, select, by=by)
+    return job.map(_of_trace, ANALYSIS, select, by=by)
 
 
 ANALYSIS = Analysis("Overlap", overlap, RESULT, chart=Bars("rank", "overlap_share"))

@@ -57,7 +57,7 @@ def process_groups(job: Job, *, select: Selection = ALL) -> Result:
     Limits. gloo, and NCCL before 2024, do not record the group of a call: it is inferred where the ranks that took part
     tell it, else the calls stand in a row without a group. What happened outside the recording is not seen.
     """
-    return job.reduce(_of_trace, join, _finish, RESULT, select)
+    return job.reduce(_of_trace, join, _finish, ANALYSIS, select)
 
 
 ANALYSIS = Analysis(

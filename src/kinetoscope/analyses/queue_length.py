@@ -57,7 +57,7 @@ def queue_length(
     """
     if full_at < 1:
         raise UsageError(f"full_at is {full_at}; a queue is full from 1 launch on")
-    return job.map(_of_trace, RESULT, select, full_at=full_at)
+    return job.map(_of_trace, ANALYSIS, select, full_at=full_at)
 
 
 ANALYSIS = Analysis("Queue length", queue_length, RESULT, chart=Bars("stream", "mean"))

@@ -35,7 +35,7 @@ def queue_length_series(job: Job, *, select: Selection = ALL) -> Result:
     Limits. Changes at one nanosecond are one row. With a time range, waits are cut to it. Work that starts before its
     call, by the clocks, waited 0 ns and has no row.
     """
-    return job.map(_of_trace, RESULT, select)
+    return job.map(_of_trace, ANALYSIS, select)
 
 
 ANALYSIS = Analysis(

@@ -57,7 +57,7 @@ def rank_balance(job: Job, *, select: Selection = ALL) -> Result:
     steps and the range of time count. Unlike the TensorBoard plugin, collectives of any kind count and are matched by
     more than their order, and the host's share of a collective is no communication where the device's was recorded.
     """
-    return job.reduce(_of_trace, join, _finished, RESULT, select)
+    return job.reduce(_of_trace, join, _finished, ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Rank balance", rank_balance, RESULT, chart=StackedBars("rank", PARTS), across_ranks=True)

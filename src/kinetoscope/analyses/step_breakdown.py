@@ -90,7 +90,7 @@ def step_breakdown(
     Limits. Loaders that are not torch's leave no span: look at step_gap. Without device work, all work of the operators
     is `host`. Selected steps are rows of the whole table: a row does not depend on the others.
     """
-    return job.map(_of_trace, RESULT, select, order=order)
+    return job.map(_of_trace, ANALYSIS, select, order=order)
 
 
 ANALYSIS = Analysis("Step breakdown", step_breakdown, RESULT, chart=StackedBars("step", CATEGORIES))

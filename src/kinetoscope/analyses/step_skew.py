@@ -40,7 +40,7 @@ def step_skew(job: Job, *, select: Selection = ALL) -> Result:
     cost time. Steps of different ranks are compared by their numbers. Without collectives that ranks have in common,
     the clocks of their machines are compared as they are; the notes say so.
     """
-    return job.reduce(_of_trace, join, _finished, RESULT, select)
+    return job.reduce(_of_trace, join, _finished, ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Step skew", step_skew, RESULT, chart=Bars("rank", "skew"), across_ranks=True)

@@ -102,7 +102,7 @@ def stragglers(
     enough to be named. Whole steps need three steps with marks that number them, most ranks of the job, and devices
     where there is a pipeline.
     """
-    return job.reduce(_of_trace, join, partial(_finished, by=by), RESULT, select)
+    return job.reduce(_of_trace, join, partial(_finished, by=by), ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Stragglers", stragglers, RESULT, chart=Bars("rank", "lost"), across_ranks=True)

@@ -65,7 +65,7 @@ def synchronizations(job: Job, *, select: Selection = ALL) -> Result:
     also take time for staging, which is not waiting. With a time range, times are of what lies inside it; calls, waits
     and device_idle are of calls that begin in it, as a whole.
     """
-    return job.map(_of_trace, RESULT, select)
+    return job.map(_of_trace, ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Synchronizations", synchronizations, RESULT, chart=Bars("call", "time"))

@@ -41,7 +41,7 @@ def temporal_breakdown(job: Job, *, select: Selection = ALL) -> Result:
     Limits. The window includes the time between steps; `step_breakdown` tells steps apart. Ranks without device work
     have no row.
     """
-    return job.map(_of_trace, RESULT, select)
+    return job.map(_of_trace, ANALYSIS, select)
 
 
 ANALYSIS = Analysis(

@@ -63,7 +63,7 @@ def trace_info(job: Job, *, select: Selection = ALL) -> Result:
 
     Limits. The whole file is described, whatever is selected. What the file does not state is left out.
     """
-    return job.map(_of_trace, RESULT, select)
+    return job.map(_of_trace, ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Trace info", trace_info, RESULT)

@@ -19,7 +19,7 @@ from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.symptoms import Health
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Analysis, Column, Result, Schema
 
 RANK = "rank"
 
@@ -174,11 +174,12 @@ class Job:
 
         return sql(self, query)
 
-    def map(self, of_trace: OfTrace, schema: Schema, select: Selection = ALL, **params: Any) -> Result:
+    def map(self, of_trace: OfTrace, declared: Analysis | Schema, select: Selection = ALL, **params: Any) -> Result:
         """Ask each rank and join the answers, ordered by rank, with a first column `rank`.
 
-        `schema` declares that column too. Where ranks have traces of several cycles, a column `cycle` follows it, which
-        `schema` does not declare. Ranks that fail are named in the notes.
+        `declared` is the analysis that asks, or the columns of a table that is none; that column is one of them. Where
+        ranks have traces of several cycles, a column `cycle` follows it, which is not declared. Ranks that fail are
+        named in the notes.
 
         Raises:
             InputError: no rank could be read.
@@ -188,6 +189,7 @@ class Job:
         answers = dict(self.engine.map(self.sources, Task(of_trace, select, params)))
         frames, said, failures = [], {}, {}
         cycles = any(source.cycle for source in self.sources)
+        schema = _columns(declared)
         schema = _with_cycle(schema) if cycles else schema
         for source in self.sources:
             answer = answers[source]
@@ -201,24 +203,25 @@ class Job:
             said[source] = answer.notes
         self._require(failures, len(frames))
         frame = pl.concat(frames) if frames else schema.empty()
-        return Result(frame, schema, (*self.notes, *_gathered(said), *_failed(failures)))
+        return _result(frame, schema, (*self.notes, *_gathered(said), *_failed(failures)), declared)
 
     def reduce(
         self,
         of_trace: OfTrace,
         combine: Combine,
         finish: Finish,
-        schema: Schema,
+        declared: Analysis | Schema,
         select: Selection = ALL,
         **params: Any,
     ) -> Result:
-        """Ask each rank, fold the answers with `combine`, and make the result of it with `finish`.
+        """Ask each rank, fold the answers with `combine`, and make the result of it with `finish`. See `map`.
 
         Raises:
             InputError: no rank could be read.
             UsageError: every rank finds fault with the question.
         """
         _fit(params)
+        schema = _columns(declared)
         folded, failures = self.engine.reduce(self.sources, Task(of_trace, select, params), combine)
         self._require(failures, 0 if folded is None else 1)
         if folded is None:
@@ -229,7 +232,7 @@ class Job:
             finished = Partial(finished)
         notes = () if folded is None else folded.notes
         said = dict.fromkeys([*self.notes, *sorted(notes), *finished.notes])
-        return Result(schema.conform(finished.frame), schema, (*said, *_failed(failures)))
+        return _result(schema.conform(finished.frame), schema, (*said, *_failed(failures)), declared)
 
     def ask(self, questions: Mapping[str, Callable[[Job], T]]) -> dict[str, T]:
         """The answers to several questions, with each trace read once for all of them.
@@ -274,12 +277,19 @@ def _fit(params: Mapping[str, Any]) -> None:
             raise UsageError(f"{name} is {value}; the greatest number that it can be is {_INTEGER_LIMIT - 1}")
 
 
+def _columns(declared: Analysis | Schema) -> Schema:
+    return declared if isinstance(declared, Schema) else declared.schema
+
+
+def _result(frame: pl.DataFrame, schema: Schema, notes: tuple[str, ...], declared: Analysis | Schema) -> Result:
+    result = Result(frame, schema, notes)
+    return declared.described(result) if isinstance(declared, Analysis) else result
+
+
 def _with_cycle(schema: Schema) -> Schema:
     """The same columns with `cycle` behind the rank."""
     first, *others = schema.columns
-    extended = Schema(first, CYCLE, *others)
-    extended.analysis = schema.analysis
-    return extended
+    return Schema(first, CYCLE, *others)
 
 
 def _failed(failures: Mapping[Source, Failure]) -> Iterator[str]:
