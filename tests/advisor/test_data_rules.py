@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinetoscope.advisor.evidence.data_loader import FROM_WORKERS, IN_PROCESS, range_of_mean, starts
+from kinetoscope.advisor.evidence.data_loader import FROM_WORKERS, IN_PROCESS, starts
 from kinetoscope.advisor.finding import NOTHING
-from tests.advisor.looks import STEP, claims, look, steps
+from kinetoscope.advisor.step_statistics import range_of_mean
+from tests.advisor.views import STEP, findings, rank_view, steps
 from tests.drawn import Event, annotation, event, kernel, launch, op, python
 
 COUNT = 6
@@ -35,19 +36,19 @@ def host_loop(span: str, length: int, step: int = STEP, count: int = COUNT) -> l
 
 
 def test_batches_made_in_the_process_are_at_stake(tmp_path: Path) -> None:
-    (claim,) = claims("DATA001", look(tmp_path, *host_loop(IN_PROCESS, 400_000)))
-    assert claim.stake.high == 400_000
-    assert claim.stake.low == 200_000  # half: the workers share the host's cores with the training
-    assert "num_workers=2" in claim.change
-    assert "400" in claim.message
+    (finding,) = findings("DATA001", rank_view(tmp_path, *host_loop(IN_PROCESS, 400_000)))
+    assert finding.stake.high == 400_000
+    assert finding.stake.low == 200_000  # half: the workers share the host's cores with the training
+    assert "num_workers=2" in finding.change
+    assert "400" in finding.message
 
 
 def test_workers_bring_no_more_than_they_can_make(tmp_path: Path) -> None:
     """A batch takes 960 µs and the training 40: 16 workers, of whom one batch comes every 60 µs."""
-    (claim,) = claims("DATA001", look(tmp_path, *host_loop(IN_PROCESS, 960_000)))
-    assert claim.stake.high == 960_000
-    assert claim.stake.low == (960_000 - (960_000 / 16 - 40_000)) / 2
-    assert "num_workers=16" in claim.change
+    (finding,) = findings("DATA001", rank_view(tmp_path, *host_loop(IN_PROCESS, 960_000)))
+    assert finding.stake.high == 960_000
+    assert finding.stake.low == (960_000 - (960_000 / 16 - 40_000)) / 2
+    assert "num_workers=16" in finding.change
 
 
 def test_a_loader_that_device_work_hides_is_not_worth_a_word(tmp_path: Path) -> None:
@@ -57,43 +58,43 @@ def test_a_loader_that_device_work_hides_is_not_worth_a_word(tmp_path: Path) -> 
         events += [annotation(IN_PROCESS, begin, 300_000), launch(begin + 310_000, 5000, n + 1)]
         start = max(begin + 317_500, 317_500 + n * STEP)
         events.append(kernel("gemm", start, STEP - 1000, n + 1))
-    assert claims("DATA001", look(tmp_path, *events)) == []
+    assert findings("DATA001", rank_view(tmp_path, *events)) == []
 
 
 def test_a_device_whose_work_was_not_recorded_may_hide_it(tmp_path: Path) -> None:
     gpu = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]}
     for code, span in (("DATA001", IN_PROCESS), ("DATA002", FROM_WORKERS)):
-        (claim,) = claims(code, look(tmp_path, *host_loop(span, 400_000), **gpu))
-        assert claim.confidence == "low"
+        (finding,) = findings(code, rank_view(tmp_path, *host_loop(span, 400_000), **gpu))
+        assert finding.confidence == "low"
 
 
 def test_a_quick_loader_is_not_worth_a_word(tmp_path: Path) -> None:
-    assert claims("DATA001", look(tmp_path, *host_loop(IN_PROCESS, 4000))) == []
-    assert claims("DATA002", look(tmp_path, *host_loop(FROM_WORKERS, 4000))) == []
+    assert findings("DATA001", rank_view(tmp_path, *host_loop(IN_PROCESS, 4000))) == []
+    assert findings("DATA002", rank_view(tmp_path, *host_loop(FROM_WORKERS, 4000))) == []
 
 
 def test_the_loader_of_another_thread_keeps_nobody_waiting(tmp_path: Path) -> None:
     events = [each | ({"tid": 9} if each["name"] == IN_PROCESS else {}) for each in host_loop(IN_PROCESS, 400_000)]
-    assert claims("DATA001", look(tmp_path, *events)) == []
+    assert findings("DATA001", rank_view(tmp_path, *events)) == []
 
 
 def test_waiting_for_workers_is_at_stake_but_for_taking_a_batch(tmp_path: Path) -> None:
-    (claim,) = claims("DATA002", look(tmp_path, *host_loop(FROM_WORKERS, 3_400_000, step=10_000_000)))
-    assert claim.stake.high == 3_300_000
-    assert claim.stake.low == 0.5 * 1_900_000  # on the host alone a batch that is ready may take 1.5 ms
-    assert "num_workers=2 * n" in claim.change
+    (finding,) = findings("DATA002", rank_view(tmp_path, *host_loop(FROM_WORKERS, 3_400_000, step=10_000_000)))
+    assert finding.stake.high == 3_300_000
+    assert finding.stake.low == 0.5 * 1_900_000  # on the host alone a batch that is ready may take 1.5 ms
+    assert "num_workers=2 * n" in finding.change
 
 
 def test_a_wait_that_may_be_unpacking_is_not_sure(tmp_path: Path) -> None:
-    (claim,) = claims("DATA002", look(tmp_path, *host_loop(FROM_WORKERS, 400_000)))
-    assert (claim.stake.low, claim.stake.high) == (0.0, 300_000)
+    (finding,) = findings("DATA002", rank_view(tmp_path, *host_loop(FROM_WORKERS, 400_000)))
+    assert (finding.stake.low, finding.stake.high) == (0.0, 300_000)
 
 
 def test_slower_workers_need_more_of_them(tmp_path: Path) -> None:
     """All but 0.1 ms is waiting: four times the workers bring at most three quarters of the step."""
-    (claim,) = claims("DATA002", look(tmp_path, *host_loop(FROM_WORKERS, 100_000_000, step=100_000_001)))
-    assert "num_workers=4 * n" in claim.change
-    assert claim.stake.low == pytest.approx(0.5 * 0.75 * 100_000_001 * 98.5 / 99.9, abs=2)
+    (finding,) = findings("DATA002", rank_view(tmp_path, *host_loop(FROM_WORKERS, 100_000_000, step=100_000_001)))
+    assert "num_workers=4 * n" in finding.change
+    assert finding.stake.low == pytest.approx(0.5 * 0.75 * 100_000_001 * 98.5 / 99.9, abs=2)
 
 
 def test_means_of_what_comes_in_turns_lie_close_together() -> None:
@@ -126,29 +127,29 @@ def epochs(new: bool, shut: int = 2_000_000, start: int = 6_000_000, first: int 
 
 
 def test_workers_started_anew_are_at_stake(tmp_path: Path) -> None:
-    view = look(tmp_path, *epochs(new=True))
-    (claim,) = claims("DATA003", view)
+    view = rank_view(tmp_path, *epochs(new=True))
+    (finding,) = findings("DATA003", view)
     found = starts(view.trace)
     assert (found.end - found.start).tolist() == [6_000_000, 6_000_000]
-    assert claim.stake.low == pytest.approx(0.8 * 2 * 8_000_000 / 9, abs=1)
-    assert claim.stake.high == pytest.approx(2 * (8_000_000 + 950_000) / 9, abs=1)
-    assert claim.at_most == "critical"
-    assert claims("DATA002", view) == []
+    assert finding.stake.low == pytest.approx(0.8 * 2 * 8_000_000 / 9, abs=1)
+    assert finding.stake.high == pytest.approx(2 * (8_000_000 + 950_000) / 9, abs=1)
+    assert finding.at_most == "critical"
+    assert findings("DATA002", view) == []
 
 
 def test_workers_that_live_on_are_left_alone(tmp_path: Path) -> None:
     """No seed for new workers; or one that the order of the samples needs, but no time for workers."""
-    assert claims("DATA003", look(tmp_path, *epochs(new=False))) == []
-    assert claims("DATA003", look(tmp_path, *epochs(new=True, start=1_000_000))) == []
+    assert findings("DATA003", rank_view(tmp_path, *epochs(new=False))) == []
+    assert findings("DATA003", rank_view(tmp_path, *epochs(new=True, start=1_000_000))) == []
 
 
 def test_the_first_start_is_told_by_its_python_call(tmp_path: Path) -> None:
     events = host_loop(FROM_WORKERS, 50_000)
     late = [event | {"ts": event["ts"] + 30_000} for event in events]
     maker = python("torch/utils/data/dataloader.py(491): _get_iterator", 1_000_000, 29_000_000)
-    (claim,) = claims("DATA003", look(tmp_path, maker, *late))
-    assert claim.stake == NOTHING  # it lies in no step
-    assert claim.at_most == "note"
+    (finding,) = findings("DATA003", rank_view(tmp_path, maker, *late))
+    assert finding.stake == NOTHING  # it lies in no step
+    assert finding.at_most == "note"
 
 
 # --- loaders of another make
@@ -173,21 +174,21 @@ def queue_loop(wait: int, frame: str = "queue.py(154): get") -> list[Event]:
     ],
 )
 def test_python_calls_that_wait_for_data_are_at_stake(tmp_path: Path, frame: str) -> None:
-    (claim,) = claims("DATA004", look(tmp_path, *queue_loop(300_000, frame)))
-    assert claim.stake.high == 300_000
-    assert claim.stake.low == 150_000
-    assert claim.evidence[0].file == "train.py"
-    assert claim.evidence[0].line == 12
+    (finding,) = findings("DATA004", rank_view(tmp_path, *queue_loop(300_000, frame)))
+    assert finding.stake.high == 300_000
+    assert finding.stake.low == 150_000
+    assert finding.evidence[0].file == "train.py"
+    assert finding.evidence[0].line == 12
 
 
 def test_other_python_calls_are_no_evidence(tmp_path: Path) -> None:
-    assert claims("DATA004", look(tmp_path, *queue_loop(300_000, "train.py(40): log"))) == []
+    assert findings("DATA004", rank_view(tmp_path, *queue_loop(300_000, "train.py(40): log"))) == []
 
 
 def test_torchs_loader_is_not_another_one(tmp_path: Path) -> None:
     events = host_loop(FROM_WORKERS, 300_000)
     events += [python("multiprocessing/queues.py(98): get", n * STEP + 100, 200_000) for n in range(COUNT)]
-    assert claims("DATA004", look(tmp_path, *events)) == []
+    assert findings("DATA004", rank_view(tmp_path, *events)) == []
 
 
 # --- copies
@@ -221,42 +222,42 @@ def copying(
 
 
 def test_copies_from_pageable_memory_are_at_stake(tmp_path: Path) -> None:
-    view = look(tmp_path, *copying(PAGEABLE, sync=True, call=400_000, took=400_000))
-    (claim,) = claims("DATA005", view)
-    assert 0 < claim.stake.low < claim.stake.high < 800_000
-    assert "20.0" in claim.message  # 8 MB in 400 µs are 20 GB/s
-    assert claims("DATA007", view) == []
+    view = rank_view(tmp_path, *copying(PAGEABLE, sync=True, call=400_000, took=400_000))
+    (finding,) = findings("DATA005", view)
+    assert 0 < finding.stake.low < finding.stake.high < 800_000
+    assert "20.0" in finding.message  # 8 MB in 400 µs are 20 GB/s
+    assert findings("DATA007", view) == []
 
 
 def test_small_copies_are_somebody_elses(tmp_path: Path) -> None:
-    assert claims("DATA005", look(tmp_path, *copying(PAGEABLE, size=8000, sync=True))) == []
+    assert findings("DATA005", rank_view(tmp_path, *copying(PAGEABLE, size=8000, sync=True))) == []
 
 
 def test_pinned_copies_that_nobody_waits_for_are_well(tmp_path: Path) -> None:
-    view = look(tmp_path, *copying(PINNED, sync=False))
-    assert claims("DATA005", view) == []
-    assert claims("DATA007", view) == []
+    view = rank_view(tmp_path, *copying(PINNED, sync=False))
+    assert findings("DATA005", view) == []
+    assert findings("DATA007", view) == []
 
 
 def test_pinned_copies_that_the_host_waits_for(tmp_path: Path) -> None:
     """The host launches 400 µs sooner; then the copy is what the kernel waits for."""
-    (claim,) = claims("DATA007", look(tmp_path, *copying(PINNED, sync=True)))
-    assert claim.confidence == "high"
-    assert 300_000 < claim.stake.high < 405_000
-    assert claim.stake.low == pytest.approx(0.85 * claim.stake.high, rel=0.01)
+    (finding,) = findings("DATA007", rank_view(tmp_path, *copying(PINNED, sync=True)))
+    assert finding.confidence == "high"
+    assert 300_000 < finding.stake.high < 405_000
+    assert finding.stake.low == pytest.approx(0.85 * finding.stake.high, rel=0.01)
 
 
 def test_where_nothing_tells_a_call_as_long_as_its_copy_has_waited(tmp_path: Path) -> None:
-    (claim,) = claims("DATA007", look(tmp_path, *copying(UNTOLD, sync=False, call=410_000)))
-    assert claim.confidence == "medium"
-    assert "pin_memory" in claim.change
+    (finding,) = findings("DATA007", rank_view(tmp_path, *copying(UNTOLD, sync=False, call=410_000)))
+    assert finding.confidence == "medium"
+    assert "pin_memory" in finding.change
 
 
 def test_float_images_take_four_times_their_bytes(tmp_path: Path) -> None:
-    (claim,) = claims("DATA006", look(tmp_path, *copying(PINNED, sync=True)))
-    assert claim.stake.high == pytest.approx(300_000, rel=0.05)
-    assert claim.stake.low == pytest.approx(0.8 * claim.stake.high)
-    assert claim.confidence == "medium"
+    (finding,) = findings("DATA006", rank_view(tmp_path, *copying(PINNED, sync=True)))
+    assert finding.stake.high == pytest.approx(300_000, rel=0.05)
+    assert finding.stake.low == pytest.approx(0.8 * finding.stake.high)
+    assert finding.confidence == "medium"
 
 
 Change = Callable[[Event], Event]
@@ -286,5 +287,5 @@ def with_dims(dims: object, types: object = ("float", "float")) -> Change:
     ],
 )
 def test_what_is_an_image(tmp_path: Path, change: Change, confidence: str) -> None:
-    found = claims("DATA006", look(tmp_path, *map(change, copying(PINNED, sync=True))))
-    assert [claim.confidence for claim in found] == ([confidence] if confidence else [])
+    found = findings("DATA006", rank_view(tmp_path, *map(change, copying(PINNED, sync=True))))
+    assert [finding.confidence for finding in found] == ([confidence] if confidence else [])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kinetoscope.advisor.evidence.attention import unfused_attention as find_attention
-from kinetoscope.advisor.finding import Claim, Stake
+from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.rules.idle_device import idle_device
 from kinetoscope.advisor.rules.kernels_that_leave_the_device_empty import kernels_that_leave_the_device_empty
@@ -18,12 +18,12 @@ from kinetoscope.advisor.rules.layout_transposes import layout_transposes
 from kinetoscope.advisor.rules.matrix_units_unused import matrix_units_unused
 from kinetoscope.advisor.rules.shapes_beside_the_matrix_units import _alignment, shapes_beside_the_matrix_units
 from kinetoscope.advisor.rules.unfused_attention import unfused_attention
-from kinetoscope.advisor.run_rules import ranked
+from kinetoscope.advisor.run_rules import rank_findings
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.steps.selection import ALL
 from tests.drawn import Event, annotation, job, kernel, launch, op
 
-Find = Callable[[RankView], Iterator[Claim]]
+Find = Callable[[RankView], Iterator[Finding]]
 US = 1000
 STEP = 1_000 * US
 
@@ -86,18 +86,18 @@ def products(work: str, kind: str, *dims: Sequence[int]) -> list[Event]:
 
 @pytest.mark.parametrize("dims", [LARGE, ()], ids=["with shapes", "without"])
 def test_products_in_fp32(dims: tuple[list[int], ...], tmp_path: Path) -> None:
-    [claim] = matrix_units_unused(view(tmp_path, *products(PLAIN, "float", *dims)))
-    assert "60% of the step" in claim.message
-    assert "set_float32_matmul_precision" in claim.change
-    assert 0.1 * STEP < claim.stake.low < claim.stake.high < 0.9 * STEP
-    assert claim.time is not None
-    assert claim.time.length == 3 * 600 * US
+    [finding] = matrix_units_unused(view(tmp_path, *products(PLAIN, "float", *dims)))
+    assert "60% of the step" in finding.message
+    assert "set_float32_matmul_precision" in finding.change
+    assert 0.1 * STEP < finding.stake.low < finding.stake.high < 0.9 * STEP
+    assert finding.time is not None
+    assert finding.time.length == 3 * 600 * US
 
 
 def test_before_ampere_there_is_only_fp16(tmp_path: Path) -> None:
-    [claim] = matrix_units_unused(view(tmp_path, *products("volta_sgemm_128x64_tn", "float", *LARGE), device=V100))
-    assert "float16" in claim.change
-    assert "TF32" not in claim.change
+    [finding] = matrix_units_unused(view(tmp_path, *products("volta_sgemm_128x64_tn", "float", *LARGE), device=V100))
+    assert "float16" in finding.change
+    assert "TF32" not in finding.change
 
 
 @pytest.mark.parametrize(
@@ -144,18 +144,18 @@ def test_alignment(dims: Any, strides: Any, expected: tuple[int, int]) -> None:
 
 
 def test_a_vocabulary_beside_the_units(tmp_path: Path) -> None:
-    def of(size: int, work: str = MATRIX, us: int = 600, fit: int = 0) -> list[Claim]:
+    def of(size: int, work: str = MATRIX, us: int = 600, fit: int = 0) -> list[Finding]:
         asked = Steps().ask("aten::mm", work, us, [1024, 1024], [1024, size])
         asked = (asked.ask("aten::mm", MATRIX, fit, [1024, 1024], [1024, 50304]) if fit else asked).fill()
         return list(shapes_beside_the_matrix_units(view(tmp_path, *asked.events)))
 
     assert [each.stake.low for each in of(50257)] == [0.0], "no product of the trace is faster"
-    [claim] = of(50257, fit=350)
-    assert "such as 50,257" in claim.message
-    assert "50304" in claim.change
+    [finding] = of(50257, fit=350)
+    assert "such as 50,257" in finding.message
+    assert "50304" in finding.change
     # 2 × 1024 × 1024 × 50257 operations take 338 µs at the peak of 312 · 10¹², and 397 µs at 85 % of it.
-    assert claim.stake.low == pytest.approx(0.3 * 600 * US, rel=0.02)
-    assert claim.stake.high == pytest.approx(1.05 * (600 - 397) * US, rel=0.02)
+    assert finding.stake.low == pytest.approx(0.3 * 600 * US, rel=0.02)
+    assert finding.stake.high == pytest.approx(1.05 * (600 - 397) * US, rel=0.02)
     assert of(50257, fit=600) == [], "products whose sizes fit are no faster"
     assert of(50304) == []
     [worse] = of(10001, "ampere_hgemm_64x64_tn")
@@ -172,24 +172,24 @@ def filled(blocks: float, occupancy: float = 50.0, work: str = "mine") -> list[E
 
 
 def test_few_blocks(tmp_path: Path) -> None:
-    [claim] = kernels_that_leave_the_device_empty(view(tmp_path, *filled(0.25)))
-    assert claim.stake.low == pytest.approx(0.5 * 0.75 * 400 * US, rel=0.01)
-    assert claim.stake.high == pytest.approx(1.05 * 0.75 * 400 * US, rel=0.01)
-    assert claim.key == "`mine`"
+    [finding] = kernels_that_leave_the_device_empty(view(tmp_path, *filled(0.25)))
+    assert finding.stake.low == pytest.approx(0.5 * 0.75 * 400 * US, rel=0.01)
+    assert finding.stake.high == pytest.approx(1.05 * 0.75 * 400 * US, rel=0.01)
+    assert finding.key == "`mine`"
 
 
 def test_few_warps_are_a_note(tmp_path: Path) -> None:
-    [claim] = kernels_that_leave_the_device_empty(view(tmp_path, *filled(2.0, 5.0)))
-    assert (claim.at_most, claim.confidence, claim.stake.low) == ("note", "low", 0.0)
+    [finding] = kernels_that_leave_the_device_empty(view(tmp_path, *filled(2.0, 5.0)))
+    assert (finding.at_most, finding.confidence, finding.stake.low) == ("note", "low", 0.0)
     assert list(kernels_that_leave_the_device_empty(view(tmp_path, *filled(2.0, 5.0, MATRIX)))) == []
 
 
 def test_blocks_by_the_grid_where_they_were_not_recorded(tmp_path: Path) -> None:
     """ROCm writes the grid alone."""
-    [claim] = kernels_that_leave_the_device_empty(
+    [finding] = kernels_that_leave_the_device_empty(
         view(tmp_path, *Steps().ask("mine::op", "mine", 400, grid=[4, 19, 1]).fill().events, device=MI300)
     )
-    assert "0.25 blocks" in claim.message
+    assert "0.25 blocks" in finding.message
     for grid in ([304, 1, 1], [0, 1, 1], ["x"], 7):
         asked = Steps().ask("mine::op", "mine", 400, grid=grid).fill()
         assert list(kernels_that_leave_the_device_empty(view(tmp_path, *asked.events, device=MI300))) == []
@@ -209,10 +209,10 @@ def test_blocks_enough_or_not_known(blocks: float, tmp_path: Path) -> None:
      "batched_transpose_32x32_half"],
 )  # fmt: skip
 def test_layouts_change(name: str, tmp_path: Path) -> None:
-    [claim] = layout_transposes(view(tmp_path, *Steps().ask("aten::conv2d", name, 100).fill().events))
-    assert claim.stake.low == pytest.approx(0.85 * 100 * US, rel=0.02)
-    assert claim.stake.high == pytest.approx(1.05 * 100 * US, rel=0.02)
-    assert "channels_last" in claim.change
+    [finding] = layout_transposes(view(tmp_path, *Steps().ask("aten::conv2d", name, 100).fill().events))
+    assert finding.stake.low == pytest.approx(0.85 * 100 * US, rel=0.02)
+    assert finding.stake.high == pytest.approx(1.05 * 100 * US, rel=0.02)
+    assert "channels_last" in finding.change
 
 
 @pytest.mark.parametrize(
@@ -246,10 +246,10 @@ def attended(softmax: Sequence[int] = SCORES, *, shapes: bool = True, last: Sequ
 @pytest.mark.parametrize("shapes", [True, False])
 def test_attention_in_parts(shapes: bool, tmp_path: Path) -> None:
     look = view(tmp_path, *attended(shapes=shapes))
-    [claim] = unfused_attention(look)
-    assert "1 time a step" in claim.message
-    assert claim.stake.low == pytest.approx((0.9 * 200 + 0.15 * 200) * US, rel=0.02)
-    assert claim.stake.high == pytest.approx(1.05 * (200 + 0.6 * 200) * US, rel=0.02)
+    [finding] = unfused_attention(look)
+    assert "1 time a step" in finding.message
+    assert finding.stake.low == pytest.approx((0.9 * 200 + 0.15 * 200) * US, rel=0.02)
+    assert finding.stake.high == pytest.approx(1.05 * (200 + 0.6 * 200) * US, rel=0.02)
     found = find_attention(look.trace)
     assert (len(found.first), found.math) == (3, 0)
     assert not (found.between & found.products).any()
@@ -263,9 +263,9 @@ def test_a_softmax_of_something_else(events: list[Event], tmp_path: Path) -> Non
 def test_attention_that_torch_falls_back_to_is_a_note(tmp_path: Path) -> None:
     events = attended()
     around = [op("aten::_scaled_dot_product_attention_math", k * 300 * US, 44 * US) for k in range(3)]
-    [claim] = unfused_attention(view(tmp_path, *around, *events))
-    assert claim.at_most == "note"
-    assert "no fused kernel that fits" in claim.message
+    [finding] = unfused_attention(view(tmp_path, *around, *events))
+    assert finding.at_most == "note"
+    assert "no fused kernel that fits" in finding.message
 
 
 # --- DEVICE006
@@ -273,22 +273,24 @@ def test_attention_that_torch_falls_back_to_is_a_note(tmp_path: Path) -> None:
 
 def test_an_idle_device_with_its_reasons(tmp_path: Path) -> None:
     look = view(tmp_path, *Steps(STEP).ask("aten::mm", MATRIX, 300).events)
-    [claim] = idle_device(look)
-    assert "idle 65% of the step" in claim.message
-    assert (claim.broad, claim.at_most, claim.stake.low) == (2, "note", 0.0)
-    assert claim.stake.high == pytest.approx(look.idle.length / 3)
+    [finding] = idle_device(look)
+    assert "idle 65% of the step" in finding.message
+    assert (finding.broad, finding.at_most, finding.stake.low) == (2, "note", 0.0)
+    assert finding.stake.high == pytest.approx(look.idle.length / 3)
     assert list(idle_device(view(tmp_path, *Steps().ask("aten::mm", MATRIX, 300).fill().events))) == []
 
 
 def test_broad_claims_count_only_what_no_other_does() -> None:
-    def claim(stake: float, begin: int, end: int, broad: int = 0) -> Claim:
-        return Claim("", Stake(stake, stake), time=Intervals(np.array([begin]), np.array([end])), broad=broad)
+    def finding(code: str, stake: float, begin: int, end: int, broad: int = 0) -> Finding:
+        return Finding(
+            "", Stake(stake, stake), code=code, time=Intervals(np.array([begin]), np.array([end])), broad=broad
+        )
 
-    claims = [("C", claim(900, 0, 900, 2)), ("B", claim(800, 0, 800, 1)), ("A", claim(100, 0, 100))]
-    found = {each.code: each.stake.high for each in ranked(claims, 1000.0)}
+    claims = [finding("C", 900, 0, 900, 2), finding("B", 800, 0, 800, 1), finding("A", 100, 0, 100)]
+    found = {each.code: each.stake.high for each in rank_findings(claims, 1000.0)}
     assert found == {"A": 100, "B": 700, "C": pytest.approx(100)}
-    claims[0] = ("C", claim(900, 0, 801, 2))
-    assert [each.code for each in ranked(claims, 1000.0)] == ["A", "B"]
+    claims[0] = finding("C", 900, 0, 801, 2)
+    assert [each.code for each in rank_findings(claims, 1000.0)] == ["A", "B"]
 
 
 # --- all

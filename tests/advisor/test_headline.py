@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kinetoscope.advisor.advice import Advice, advise
-from kinetoscope.advisor.finding import Confidence, Finding, Stake, first_sentence, severity
+from kinetoscope.advisor.finding import Confidence, Finding, Stake, first_sentence
 from kinetoscope.cli import main
 from kinetoscope.model.steps.selection import ALL
 from kinetoscope.pages.findings import page
@@ -18,7 +18,7 @@ MS = 1e6
 
 def finding(low: float, high: float, message: str = "It is slow. By much.", confidence: Confidence = "high") -> Finding:
     stake = Stake(low * MS, high * MS)
-    return Finding("X001", severity(stake, 100 * MS, confidence), message, stake, 100 * MS, confidence=confidence)
+    return Finding(message, stake, code="X001", confidence=confidence).with_stake(stake, 100 * MS, "critical")
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kinetoscope.advisor.evidence.elementwise import is_elementwise
-from kinetoscope.advisor.evidence.source_location import spot
-from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.rules.compiling_in_the_loop import compiling_in_the_loop
 from kinetoscope.advisor.rules.garbage_collection import garbage_collection
@@ -29,7 +29,7 @@ from tests.faults.host import Body
 from tests.faults.network import Network
 from tests.faults.program import Program
 
-Find = Callable[[RankView], Iterator[Claim]]
+Find = Callable[[RankView], Iterator[Finding]]
 US = 1000
 
 
@@ -67,18 +67,18 @@ def tokens(us: float, between: float = 0.0) -> Body:
 
 def test_short_kernels_are_launch_bound(tmp_path: Path) -> None:
     look = simulated(tmp_path, tokens(2))
-    [claim] = launch_bound_steps(look)
-    assert 0.3 * look.step < claim.stake.low < claim.stake.high < look.step
-    assert claim.broad
-    assert claim.time is not None
-    assert claim.time.length <= look.idle.length
-    assert "80 launches a step" in claim.message
+    [finding] = launch_bound_steps(look)
+    assert 0.3 * look.step < finding.stake.low < finding.stake.high < look.step
+    assert finding.broad
+    assert finding.time is not None
+    assert finding.time.length <= look.idle.length
+    assert "80 launches a step" in finding.message
 
 
 @pytest.mark.parametrize("body", [tokens(40), tokens(2, between=400)], ids=["long kernels", "long pauses"])
 def test_long_kernels_and_long_pauses_are_not_launch_bound(body: Body, tmp_path: Path) -> None:
     claims = list(launch_bound_steps(simulated(tmp_path, body)))
-    assert all(claim.stake.low < 0.03 * 80 * 412 * US for claim in claims)
+    assert all(finding.stake.low < 0.03 * 80 * 412 * US for finding in claims)
 
 
 @pytest.mark.parametrize("captured", [True, False])
@@ -125,11 +125,11 @@ def looked_at(times: int) -> Body:
 
 def test_sites_that_wait_are_told_with_their_line(tmp_path: Path) -> None:
     look = simulated(tmp_path, looked_at(3), stacks=True)
-    [claim] = waiting_for_the_device(look)
-    assert "`aten::item` in `train.py:20`" in claim.message
-    assert (claim.evidence[0].file, claim.evidence[0].line) == ("train.py", 20)
-    assert ".item()" in claim.change
-    assert 300 * US < claim.stake.low <= claim.stake.high < 3 * 300 * US
+    [finding] = waiting_for_the_device(look)
+    assert "`aten::item` in `train.py:20`" in finding.message
+    assert (finding.evidence[0].file, finding.evidence[0].line) == ("train.py", 20)
+    assert ".item()" in finding.change
+    assert 300 * US < finding.stake.low <= finding.stake.high < 3 * 300 * US
 
 
 def test_the_stake_is_idle_time_and_not_waiting(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_the_stake_is_idle_time_and_not_waiting(tmp_path: Path) -> None:
             p.item(stream=7)
 
     look = simulated(tmp_path, body)
-    assert all(claim.stake.high < 0.1 * look.step for claim in waiting_for_the_device(look))
+    assert all(finding.stake.high < 0.1 * look.step for finding in waiting_for_the_device(look))
 
 
 def test_copies_to_the_device_are_another_rules(tmp_path: Path) -> None:
@@ -173,9 +173,9 @@ def pointwise(*names: str) -> Body:
 
 def test_runs_of_elementwise_operators(tmp_path: Path) -> None:
     look = simulated(tmp_path, pointwise("aten::mul", "aten::add", "aten::view", "aten::tanh"))
-    [claim] = small_elementwise_operators(look)
-    assert "12 operators a step form runs of up to 3" in claim.message
-    assert 0 < claim.stake.low < claim.stake.high
+    [finding] = small_elementwise_operators(look)
+    assert "12 operators a step form runs of up to 3" in finding.message
+    assert 0 < finding.stake.low < finding.stake.high
 
 
 @pytest.mark.parametrize("names", [("aten::mul", "aten::add"), ("aten::mul", "aten::sum", "aten::add", "aten::mean")])
@@ -218,11 +218,11 @@ def updated(name: str, *, of: str = "SGD", count: int = 12) -> list[Event]:
 
 
 def test_an_optimizer_that_loops(tmp_path: Path) -> None:
-    [claim] = optimizer_by_parameter(view(tmp_path, *updated("aten::lerp_", of="Adam")))
-    assert "36 operators a step" in claim.message
-    assert "fused=True" in claim.change
-    assert claim.stake.low == 0  # three operators a parameter: on a host nothing is sure
-    assert claim.stake.high == pytest.approx(0.97 * 1.05 * 300 * US, rel=0.01)
+    [finding] = optimizer_by_parameter(view(tmp_path, *updated("aten::lerp_", of="Adam")))
+    assert "36 operators a step" in finding.message
+    assert "fused=True" in finding.change
+    assert finding.stake.low == 0  # three operators a parameter: on a host nothing is sure
+    assert finding.stake.high == pytest.approx(0.97 * 1.05 * 300 * US, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -248,9 +248,9 @@ def zeroed(name: str) -> list[Event]:
 
 
 def test_gradients_filled_with_zeros(tmp_path: Path) -> None:
-    [claim] = gradients_set_to_zero(view(tmp_path, *zeroed("aten::zero_")))
-    assert claim.stake.low == 0  # on the host alone, where memory of gradients is taken anew
-    assert claim.stake.high == pytest.approx(1.05 * 100 * US)
+    [finding] = gradients_set_to_zero(view(tmp_path, *zeroed("aten::zero_")))
+    assert finding.stake.low == 0  # on the host alone, where memory of gradients is taken anew
+    assert finding.stake.high == pytest.approx(1.05 * 100 * US)
     assert list(gradients_set_to_zero(view(tmp_path, *zeroed("aten::detach_")))) == []
 
 
@@ -261,11 +261,11 @@ def test_garbage_collection(tmp_path: Path) -> None:
     """One pause of 400 µs in four steps of 1 ms; nothing is said of what three steps without it let expect."""
     events = [op("aten::mm", k * 1_000_000, 500_000) for k in range(4)]
     look = view(tmp_path, *steps(4, 1_000_000), *events, python("Python GC", 2_550_000, 400_000))
-    [claim] = garbage_collection(look)
-    assert claim.stake.low == pytest.approx(0.8 * 100 * US)
-    assert claim.stake.high == pytest.approx(1.1 * 1.05 * 100 * US)
-    assert claim.time is not None
-    assert claim.time.length == 400_000
+    [finding] = garbage_collection(look)
+    assert finding.stake.low == pytest.approx(0.8 * 100 * US)
+    assert finding.stake.high == pytest.approx(1.1 * 1.05 * 100 * US)
+    assert finding.time is not None
+    assert finding.time.length == 400_000
     assert list(garbage_collection(view(tmp_path, *steps(4, 1_000_000), *events))) == []
     assert list(unexplained_host_time(look)) != []  # what is left of the steps; the pause itself is explained
 
@@ -280,10 +280,10 @@ def test_compilations_in_the_window(tmp_path: Path) -> None:
         op("_compile.compile_inner (dynamo_timed)", 1_520_000, 440_000),
         op("build_guards (dynamo_timed)", 1_600_000, 9),
     ]
-    [claim] = compiling_in_the_loop(view(tmp_path, *steps(4, 1_000_000), *events, *compiled, *spans))
-    assert "1 compilation in 4 steps" in claim.message
-    assert "2 compiled versions" in claim.message
-    assert claim.stake.low == pytest.approx(0.9 * 110 * US)
+    [finding] = compiling_in_the_loop(view(tmp_path, *steps(4, 1_000_000), *events, *compiled, *spans))
+    assert "1 compilation in 4 steps" in finding.message
+    assert "2 compiled versions" in finding.message
+    assert finding.stake.low == pytest.approx(0.9 * 110 * US)
     assert list(compiling_in_the_loop(view(tmp_path, *steps(4, 1_000_000), *events))) == []
 
 
@@ -293,11 +293,11 @@ def test_graph_breaks_are_a_note(tmp_path: Path) -> None:
         for k in range(3)
         for piece in range(3)
     ]
-    [claim] = compiling_in_the_loop(view(tmp_path, *steps(3, 1_000_000), *events))
-    assert claim.at_most == "note"
-    assert claim.stake.low == 0
-    assert claim.stake.high == pytest.approx(1.15 * 200 * US)
-    assert "between compiled regions 0, 1 and 2" in claim.message
+    [finding] = compiling_in_the_loop(view(tmp_path, *steps(3, 1_000_000), *events))
+    assert finding.at_most == "note"
+    assert finding.stake.low == 0
+    assert finding.stake.high == pytest.approx(1.15 * 200 * US)
+    assert "between compiled regions 0, 1 and 2" in finding.message
 
 
 def test_a_pause_is_told_by_its_annotation_its_frame_or_its_neighbours(tmp_path: Path) -> None:
@@ -311,20 +311,20 @@ def test_a_pause_is_told_by_its_annotation_its_frame_or_its_neighbours(tmp_path:
         ([annotation("save", start, 2_000_000) for start in at], "`save`"),
         ([python("train.py(9): save", start, 2_000_000) for start in at], "`train.py(9): save` in `train.py:9`"),
     ):
-        [claim] = unexplained_host_time(view(tmp_path, *plain, *more))
-        assert told in claim.message
-        assert claim.stake.low == pytest.approx(0.85 * 2000 * US)
-        assert claim.stake.high == pytest.approx(1.05 * 2000 * US)
-        assert claim.time is not None
-        assert claim.time.start.tolist() == at
+        [finding] = unexplained_host_time(view(tmp_path, *plain, *more))
+        assert told in finding.message
+        assert finding.stake.low == pytest.approx(0.85 * 2000 * US)
+        assert finding.stake.high == pytest.approx(1.05 * 2000 * US)
+        assert finding.time is not None
+        assert finding.time.start.tolist() == at
 
 
 @pytest.mark.parametrize(("places", "sure"), [((0, 3, 6, 9), True), ((0, 1, 5), False), ((2,), False)])
 def test_what_comes_seldom_may_be_by_chance(places: tuple[int, ...], sure: bool, tmp_path: Path) -> None:
     """Another process may have had the core, unless it is each third step."""
     events = [op("aten::mm", k * 10_000_000, 2_000_000 if k in places else 10_000_000) for k in range(12)]
-    [claim] = unexplained_host_time(view(tmp_path, *steps(12, 10_000_000), *events))
-    assert (claim.confidence == "medium") is sure
+    [finding] = unexplained_host_time(view(tmp_path, *steps(12, 10_000_000), *events))
+    assert (finding.confidence == "medium") is sure
 
 
 def test_nothing_is_unexplained_where_something_computes(tmp_path: Path) -> None:
@@ -340,10 +340,10 @@ def test_hostile_names_are_quoted(tmp_path: Path) -> None:
     name = "ignore all`\n\x1b[31m" * 50
     events = [op("aten::mm", k * 10_000_000, 6_000_000) for k in range(4)]
     events += [annotation(name, k * 10_000_000 + 7_000_000, 3_000_000) for k in range(4)]
-    [claim] = unexplained_host_time(view(tmp_path, *steps(4, 10_000_000), *events))
-    assert "\x1b" not in claim.message
-    assert "\n" not in claim.message
-    assert len(claim.message) < 300
+    [finding] = unexplained_host_time(view(tmp_path, *steps(4, 10_000_000), *events))
+    assert "\x1b" not in finding.message
+    assert "\n" not in finding.message
+    assert len(finding.message) < 300
 
 
 # --- where
@@ -356,9 +356,9 @@ def test_the_spot_of_a_spelled_stack(tmp_path: Path) -> None:
     called["args"]["Call stack"] = stack
     look = view(tmp_path, called, launch(10, 5, 1), kernel("k", 20, 5, 1))
     row = int(np.flatnonzero(rows_named(look.trace, "aten::mm".__eq__, EventKind.HOST_OP))[0])
-    assert spot(look.trace, row) == ("train.py", 12, "step")
-    assert spot(look.trace, row + 1) == ("train.py", 12, "step")
-    assert spot(look.trace, -1).text == ""
+    assert user_source_of(look.trace, row) == ("train.py", 12, "step")
+    assert user_source_of(look.trace, row + 1) == ("train.py", 12, "step")
+    assert in_source(user_source_of(look.trace, -1)) == ""
 
 
 ALL_RULES: tuple[Find, ...] = (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kinetoscope.advisor.finding import NOTHING
-from tests.advisor.looks import STEP, claims, look, steps
+from tests.advisor.views import STEP, findings, rank_view, steps
 from tests.drawn import Event, annotation, event, kernel, launch, memory, op
 
 COUNT = 6
@@ -52,13 +52,13 @@ def launches(gap: int = 0, work: int = 100_000) -> list[Event]:
 
 def test_room_for_a_larger_batch(tmp_path: Path) -> None:
     """Eight times the batch: 100 µs of kernels become 800, which end after what the host does in 1 ms."""
-    view = look(tmp_path, *launches(), *levels(4 * GB, 8 * GB, 9 * GB), **device(80 * GB))
-    (claim,) = claims("MEMORY001", view)
-    assert "8 times" in claim.message
-    assert "89%" in claim.message
-    assert claim.stake.high == pytest.approx(STEP * 7 / 8, rel=0.02)
-    assert claim.at_most == "critical"
-    assert claim.stake.low == pytest.approx(0.75 * claim.stake.high)
+    view = rank_view(tmp_path, *launches(), *levels(4 * GB, 8 * GB, 9 * GB), **device(80 * GB))
+    (finding,) = findings("MEMORY001", view)
+    assert "8 times" in finding.message
+    assert "89%" in finding.message
+    assert finding.stake.high == pytest.approx(STEP * 7 / 8, rel=0.02)
+    assert finding.at_most == "critical"
+    assert finding.stake.low == pytest.approx(0.75 * finding.stake.high)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_room_for_a_larger_batch(tmp_path: Path) -> None:
 )
 def test_no_room_for_a_larger_batch(tmp_path: Path, peak: int, reserved: int, total: int) -> None:
     floor = 4 * GB if peak != 20 * GB else 0
-    view = look(tmp_path, *launches(), *levels(floor, peak, reserved), **device(total))
-    assert claims("MEMORY001", view) == []
+    view = rank_view(tmp_path, *launches(), *levels(floor, peak, reserved), **device(total))
+    assert findings("MEMORY001", view) == []
 
 
 def test_a_busy_device_gains_nothing_by_a_larger_batch(tmp_path: Path) -> None:
@@ -82,28 +82,28 @@ def test_a_busy_device_gains_nothing_by_a_larger_batch(tmp_path: Path) -> None:
         for n in range(COUNT)
         for each in (launch(n * STEP + 1000, 5000, n + 1), kernel("gemm", n * STEP + 10_000, STEP - 1000, n + 1))
     ]
-    view = look(tmp_path, *steps(COUNT), *busy, *levels(4 * GB, 8 * GB, 9 * GB), **device(80 * GB))
-    assert claims("MEMORY001", view) == []
+    view = rank_view(tmp_path, *steps(COUNT), *busy, *levels(4 * GB, 8 * GB, 9 * GB), **device(80 * GB))
+    assert findings("MEMORY001", view) == []
 
 
 def test_memory_that_is_nearly_full(tmp_path: Path) -> None:
-    (claim,) = claims("MEMORY002", look(tmp_path, *launches(), *levels(GB, 9 * GB, 9 * GB), **device(10 * GB)))
-    assert claim.stake == NOTHING
-    assert claim.at_most == "note"
-    assert claim.key == "cuda:0"
-    assert "90%" in claim.message
+    (finding,) = findings("MEMORY002", rank_view(tmp_path, *launches(), *levels(GB, 9 * GB, 9 * GB), **device(10 * GB)))
+    assert finding.stake == NOTHING
+    assert finding.at_most == "note"
+    assert finding.key == "cuda:0"
+    assert "90%" in finding.message
 
 
 def test_what_torch_keeps_in_reserve_does_not_make_memory_full(tmp_path: Path) -> None:
-    view = look(tmp_path, *launches(), *levels(GB, 5 * GB, 10 * GB), **device(10 * GB))
-    assert claims("MEMORY002", view) == []
+    view = rank_view(tmp_path, *launches(), *levels(GB, 5 * GB, 10 * GB), **device(10 * GB))
+    assert findings("MEMORY002", view) == []
 
 
 def test_memory_that_ran_out_is_said(tmp_path: Path) -> None:
     failed = {"ph": "i", "cat": "cpu_instant_event", "name": "[OutOfMemory]", "pid": 1, "tid": 1, "ts": 5, "s": "t"}
-    view = look(tmp_path, *launches(), *levels(GB, 5 * GB, 8 * GB), failed, **device(10 * GB))
-    (claim,) = claims("MEMORY002", view)
-    assert "ran out 1 time" in claim.message
+    view = rank_view(tmp_path, *launches(), *levels(GB, 5 * GB, 8 * GB), failed, **device(10 * GB))
+    (finding,) = findings("MEMORY002", view)
+    assert "ran out 1 time" in finding.message
 
 
 def calls(name: str, first: int = 0, length: int = 200_000) -> list[Event]:
@@ -112,51 +112,51 @@ def calls(name: str, first: int = 0, length: int = 200_000) -> list[Event]:
 
 
 def test_calls_of_the_driver_are_at_stake(tmp_path: Path) -> None:
-    view = look(tmp_path, *launches(), *calls("cudaMalloc"))
-    (claim,) = claims("MEMORY003", view)
-    assert claim.stake.high == pytest.approx(200_000)
-    assert claim.stake.low == pytest.approx(160_000)
-    assert "`cudaMalloc`" in claim.message
+    view = rank_view(tmp_path, *launches(), *calls("cudaMalloc"))
+    (finding,) = findings("MEMORY003", view)
+    assert finding.stake.high == pytest.approx(200_000)
+    assert finding.stake.low == pytest.approx(160_000)
+    assert "`cudaMalloc`" in finding.message
 
 
 def test_a_pool_that_fills_up_is_left_alone(tmp_path: Path) -> None:
     warm = [each for each in calls("cudaMalloc") if each["ts"] < 2 * STEP / 1000]
-    assert claims("MEMORY003", look(tmp_path, *launches(), *warm)) == []
+    assert findings("MEMORY003", rank_view(tmp_path, *launches(), *warm)) == []
 
 
 def test_the_drivers_own_pool_is_left_alone(tmp_path: Path) -> None:
-    assert claims("MEMORY003", look(tmp_path, *launches(), *calls("cudaMallocAsync"))) == []
+    assert findings("MEMORY003", rank_view(tmp_path, *launches(), *calls("cudaMallocAsync"))) == []
 
 
 def test_fragments(tmp_path: Path) -> None:
-    (claim,) = claims("MEMORY004", look(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB), **device(10 * GB)))
-    assert claim.stake == NOTHING
-    assert "50%" in claim.message
+    (finding,) = findings("MEMORY004", rank_view(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB), **device(10 * GB)))
+    assert finding.stake == NOTHING
+    assert "50%" in finding.message
 
 
 def test_what_is_held_but_not_scarce_is_left_alone(tmp_path: Path) -> None:
-    assert claims("MEMORY004", look(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB), **device(80 * GB))) == []
-    assert claims("MEMORY004", look(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB))) == []
+    assert findings("MEMORY004", rank_view(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB), **device(80 * GB))) == []
+    assert findings("MEMORY004", rank_view(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB))) == []
 
 
 def test_fragments_matter_where_the_driver_is_called(tmp_path: Path) -> None:
-    view = look(tmp_path, *launches(), *calls("cudaMalloc"), *levels(GB, 4 * GB, 8 * GB))
-    assert len(claims("MEMORY004", view)) == 1
+    view = rank_view(tmp_path, *launches(), *calls("cudaMalloc"), *levels(GB, 4 * GB, 8 * GB))
+    assert len(findings("MEMORY004", view)) == 1
 
 
 def test_memory_that_grows(tmp_path: Path) -> None:
-    view = look(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB, keep=10**6), **device(80 * GB))
-    (claim,) = claims("MEMORY005", view)
-    assert "1.00\u00a0MB a step" in claim.message
-    assert "`aten::clone`" in claim.message
-    assert "steps" in claim.message
-    assert claims("MEMORY005", look(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB))) == []
+    view = rank_view(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB, keep=10**6), **device(80 * GB))
+    (finding,) = findings("MEMORY005", view)
+    assert "1.00\u00a0MB a step" in finding.message
+    assert "`aten::clone`" in finding.message
+    assert "steps" in finding.message
+    assert findings("MEMORY005", rank_view(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB))) == []
 
 
 def test_growth_by_a_few_numbers_is_left_alone(tmp_path: Path) -> None:
-    assert claims("MEMORY005", look(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB, keep=512))) == []
+    assert findings("MEMORY005", rank_view(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB, keep=512))) == []
 
 
 def test_without_memory_all_are_silent(tmp_path: Path) -> None:
-    view = look(tmp_path, *launches(), **device(80 * GB))
-    assert [claims(f"MEMORY00{n}", view) for n in range(1, 6)] == [[]] * 5
+    view = rank_view(tmp_path, *launches(), **device(80 * GB))
+    assert [findings(f"MEMORY00{n}", view) for n in range(1, 6)] == [[]] * 5

@@ -13,11 +13,13 @@ import pytest
 import kinetoscope
 from kinetoscope.advisor.advice import Advice, advise
 from kinetoscope.advisor.evidence.communication import COLLECTIVES, Exchange, Late, exchange
-from kinetoscope.advisor.finding import Claim, Finding
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.rules import rules
 from kinetoscope.advisor.rules.straggling_rank import _stake
+from kinetoscope.analyses import named
 from kinetoscope.model.steps.selection import ALL, settled
+from kinetoscope.schema import Analysis
 from tests.faults.cases.ranks import CASES, _data_parallel
 from tests.simulator import Fault, Model, simulate
 
@@ -144,11 +146,17 @@ def test_pauses_of_a_machine_are_no_warning(
     assert found(advice, "RANKS008")
 
 
-def test_a_job_that_exposes_nothing_is_not_asked_further(tmp_path: Path) -> None:
+def test_a_job_that_exposes_nothing_is_not_asked_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     simulate(replace(SMALL, elements=20_000, noise=0.0, spread=0), tmp_path)
-    look = JobView(kinetoscope.read(tmp_path), settled(ALL))
-    assert not len(exchange(look).collectives)
-    assert {question[0] for question in look.ask.known} == {"rank_balance"}
+    asked = []
+
+    def recorded(name: str) -> Analysis:
+        asked.append(name)
+        return named(name)
+
+    monkeypatch.setattr("kinetoscope.advisor.rule.named", recorded)
+    assert not len(exchange(JobView(kinetoscope.read(tmp_path), settled(ALL))).collectives)
+    assert asked == ["rank_balance"]
 
 
 def test_one_rank_alone_gets_a_note_and_all_together_do_not(tmp_path: Path) -> None:
@@ -223,8 +231,8 @@ def test_real_jobs(name: str, shared_traces: Path) -> None:
 
 
 def test_a_rule_that_fails_does_not_silence_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(look: JobView) -> list[Claim]:
-        raise ZeroDivisionError(look.step)
+    def fails(job: JobView) -> list[Finding]:
+        raise ZeroDivisionError(job.step)
 
     others = [rule for rule in rules() if rule.code != "RANKS004"]
     monkeypatch.setattr("kinetoscope.advisor.advice.rules", lambda: (Rule("RANKS004", "Fails", of_job=fails), *others))

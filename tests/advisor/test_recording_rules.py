@@ -10,7 +10,7 @@ import pytest
 from kinetoscope.advisor.advice import advise
 from kinetoscope.advisor.finding import NOTHING
 from kinetoscope.reading import read
-from tests.advisor.looks import STEP, claims, look, steps
+from tests.advisor.views import STEP, findings, rank_view, steps
 from tests.drawn import Event, kernel, launch, op, python
 
 SHAPES: dict[str, Any] = {"Input Dims": [[2, 2]], "Input type": ["float"]}
@@ -28,8 +28,8 @@ def work(count: int, length: int = STEP - 10_000, **args: Any) -> list[Event]:
 
 
 def test_a_whole_recording_is_left_alone(tmp_path: Path) -> None:
-    view = look(tmp_path, *steps(5), *work(5, **SHAPES))
-    assert claims("RECORDING001", view) == claims("RECORDING002", view) == []
+    view = rank_view(tmp_path, *steps(5), *work(5, **SHAPES))
+    assert findings("RECORDING001", view) == findings("RECORDING002", view) == []
 
 
 @pytest.mark.parametrize(
@@ -43,19 +43,19 @@ def test_a_whole_recording_is_left_alone(tmp_path: Path) -> None:
 def test_what_says_little_about_an_average_step(
     tmp_path: Path, events: list[Event], top: dict[str, Any], said: str
 ) -> None:
-    (claim,) = claims("RECORDING001", look(tmp_path, *events, **top))
-    assert said in claim.message
-    assert claim.stake == NOTHING
-    assert claim.at_most == "note"
+    (finding,) = findings("RECORDING001", rank_view(tmp_path, *events, **top))
+    assert said in finding.message
+    assert finding.stake == NOTHING
+    assert finding.at_most == "note"
 
 
 def test_a_file_that_is_not_whole_is_said(tmp_path: Path) -> None:
-    view = look(tmp_path, *steps(5), *work(5))
+    view = rank_view(tmp_path, *steps(5), *work(5))
     whole = (tmp_path / "drawn.pt.trace.json").read_text()
     (tmp_path / "drawn.pt.trace.json").write_text(whole[: len(whole) * 9 // 10])
     (found,) = (each for each in advise(read(tmp_path, jobs=1)).findings if each.code == "RECORDING001")
     assert "not whole" in found.message
-    assert claims("RECORDING001", view) == []
+    assert findings("RECORDING001", view) == []
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_a_file_that_is_not_whole_is_said(tmp_path: Path) -> None:
 def test_options_that_were_off(
     tmp_path: Path, events: list[Event], top: dict[str, Any], options: tuple[str, ...]
 ) -> None:
-    (claim,) = claims("RECORDING002", look(tmp_path, *steps(5), *events, **top))
+    (finding,) = findings("RECORDING002", rank_view(tmp_path, *steps(5), *events, **top))
     every = ("record_shapes=True", "profile_memory=True", "with_stack=True", "ProfilerActivity.CUDA")
-    assert tuple(option for option in every if option in claim.change) == options
-    assert claim.message.count("no ") == len(options)
+    assert tuple(option for option in every if option in finding.change) == options
+    assert finding.message.count("no ") == len(options)
 
 
 def test_there_are_two_of_them_at_most_and_only_as_notes() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kinetoscope.advisor.advice import advise
 from kinetoscope.reading import read
-from tests.advisor.looks import STEP, claims, look, steps
+from tests.advisor.views import STEP, findings, rank_view, steps
 from tests.drawn import Event, annotation, kernel, launch, op, python
 
 BACKWARD = op("autograd::engine::evaluate_function: MmBackward0", 100, 10)
@@ -29,32 +29,34 @@ def launching(count: int = 3, each: int = 30) -> list[Event]:
 
 
 def test_compiling_is_not_advised_where_code_is_compiled(tmp_path: Path) -> None:
-    (plain,) = claims("HOST001", look(tmp_path, *launching()))
+    (plain,) = findings("HOST001", rank_view(tmp_path, *launching()))
     assert "- model = Model()" in plain.change
-    (compiled,) = claims("HOST001", look(tmp_path, *launching(), op("Torch-Compiled Region: 0/0", 0, 20_000, tid=3)))
+    (compiled,) = findings(
+        "HOST001", rank_view(tmp_path, *launching(), op("Torch-Compiled Region: 0/0", 0, 20_000, tid=3))
+    )
     assert "- torch.compile(model)" in compiled.change
     replay = [launch(5, 3, 901, name="cudaGraphLaunch", tid=3), kernel("gemm", 10, 5, 901, stream=9)]
-    (graphs,) = claims("HOST001", look(tmp_path, *launching(), *replay))
+    (graphs,) = findings("HOST001", rank_view(tmp_path, *launching(), *replay))
     assert "torch.compile" not in graphs.change
 
 
 def test_how_steps_are_recorded_depends_on_the_program(tmp_path: Path) -> None:
     work = [op("aten::mm", 0, 50), launch(5, 5, 1), kernel("gemm", 20, 50, 1)]
-    (inference,) = claims("RECORDING001", look(tmp_path, *work))
+    (inference,) = findings("RECORDING001", rank_view(tmp_path, *work))
     assert "model(batch)" in inference.change
-    (training,) = claims("RECORDING001", look(tmp_path, *work, BACKWARD))
+    (training,) = findings("RECORDING001", rank_view(tmp_path, *work, BACKWARD))
     assert "train(batch)" in training.change
-    (serving,) = claims("RECORDING001", look(tmp_path, *work, ENGINE))
+    (serving,) = findings("RECORDING001", rank_view(tmp_path, *work, ENGINE))
     assert "--steps-by" in serving.change
-    (few,) = claims("RECORDING001", look(tmp_path, *steps(2), *work, BACKWARD))
+    (few,) = findings("RECORDING001", rank_view(tmp_path, *steps(2), *work, BACKWARD))
     assert "prof.step()" not in few.change, "steps are marked already"
 
 
 def test_stacks_are_asked_for_only_where_there_are_none(tmp_path: Path) -> None:
     events = [*steps(4, 10_000_000), *(op("aten::mm", n * 10_000_000, 6_000_000) for n in range(4))]
-    (bare,) = claims("HOST008", look(tmp_path, *events))
+    (bare,) = findings("HOST008", rank_view(tmp_path, *events))
     assert "with_stack=True" in bare.why
-    (stacked,) = claims("HOST008", look(tmp_path, *events, python("train.py(3): step", 0, 50)))
+    (stacked,) = findings("HOST008", rank_view(tmp_path, *events, python("train.py(3): step", 0, 50)))
     assert "with_stack" not in stacked.why
 
 

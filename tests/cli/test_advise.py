@@ -22,11 +22,11 @@ MS = 1_000_000
 EVIL = "\x1b]0;owned\x07[bold]x[/bold]\u202e"
 
 LOADING = Finding(
-    "DATA001",
-    "critical",
-    "The training process makes each batch itself. That takes 40 ms of each step.",
-    Stake(25.0 * MS, 50.0 * MS),
-    100.0 * MS,
+    code="DATA001",
+    severity="critical",
+    message="The training process makes each batch itself. That takes 40 ms of each step.",
+    stake=Stake(25.0 * MS, 50.0 * MS),
+    step=100.0 * MS,
     change="- DataLoader(dataset)\n+ DataLoader(dataset, num_workers=4)",
     why="Four workers share the host with this process.",
     evidence=(
@@ -36,17 +36,19 @@ LOADING = Finding(
     ranks=(0, 1, 2, 3),
 )
 WAITING = Finding(
-    "HOST004",
-    "note",
-    "`aten::item` waits.",
-    Stake(0.0, 3.3 * MS),
-    100.0 * MS,
+    code="HOST004",
+    severity="note",
+    message="`aten::item` waits.",
+    stake=Stake(0.0, 3.3 * MS),
+    step=100.0 * MS,
     evidence=(Evidence("most", "kernels", params={"by": "name"}),),
     ranks=(2,),
     same_time_as="DATA001",
     confidence="low",
 )
-BLIND = Finding("RECORDING002", "note", "Python stacks were not recorded.", NOTHING, 100.0 * MS)
+BLIND = Finding(
+    code="RECORDING002", severity="note", message="Python stacks were not recorded.", stake=NOTHING, step=100.0 * MS
+)
 ADVICE = Advice((LOADING, WAITING, BLIND), 100.0 * MS, ("A remark.",))
 
 
@@ -88,9 +90,9 @@ def test_where_to_look_is_what_to_type() -> None:
 
 def test_what_else_is_known_about_a_finding() -> None:
     text = [line.strip() for line in drawn()]
-    assert "· on rank 2 only" in text
+    assert "· On rank 2 only." in text
     assert not any("0-3" in line for line in text), "all ranks need no word"
-    assert "· DATA001 counts most of this time already" in text
+    assert "· DATA001 counts most of this time already." in text
     assert "· A remark." in text
     assert "note RECORDING002" in text, "where no time is at stake there is no bar"
 

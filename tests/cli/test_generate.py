@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from docs import generate
-from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.rules import rules
 from kinetoscope.analyses import ANALYSES
@@ -44,7 +44,7 @@ def test_a_page_has_all_that_the_analysis_declares() -> None:
     assert "| `idle` | Int64 | ns | Idle time. |" in text
 
 
-def planted(look: RankView) -> Iterator[Claim]:
+def planted(look: RankView) -> Iterator[Finding]:
     """Is anything planted?
 
     What it checks. Everything.

@@ -13,7 +13,9 @@ from kinetoscope.reading import read
 
 
 def finding(code: str, low: float, high: float, key: str = "", severity: Severity = "warning") -> Finding:
-    return Finding(code, severity, f"{code} is wrong.", Stake(low, high), 1000.0, key=key)
+    return Finding(
+        code=code, severity=severity, message=f"{code} is wrong.", stake=Stake(low, high), step=1000.0, key=key
+    )
 
 
 def advice(step: float, *findings: Finding) -> Advice:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from operator import attrgetter
 from typing import Final, cast
 
 import polars as pl
 
-from kinetoscope.advisor.finding import SEVERITIES, WARNING, Finding, Stake, severity
+from kinetoscope.advisor.finding import SEVERITIES, WARNING_SHARE, Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView
 from kinetoscope.advisor.rules import rules
-from kinetoscope.advisor.run_rules import CLAIMS, asked, ranked, survey, unpacked
+from kinetoscope.advisor.run_rules import FINDINGS, findings_of_rank, from_row, rank_findings, run_rules
 from kinetoscope.model.execution.program import ProgramKind
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection, settled
@@ -56,7 +56,7 @@ METHOD: Final = (
 _NOTHING: Final = 0.0005
 """Share of a step under which the lower end is shown as nothing."""
 
-_EVERYWHERE: Final = 0.9
+_MOST_RANKS: Final = 0.9
 """Share of the ranks from which on a finding is about all of them."""
 
 
@@ -84,7 +84,7 @@ class Advice:
     @property
     def notable(self) -> tuple[Finding, ...]:
         """Those that may cost so much of a step that they are worth a headline."""
-        return tuple(finding for finding in self.timed if finding.stake.high >= WARNING * self.step)
+        return tuple(finding for finding in self.timed if finding.stake.high >= WARNING_SHARE * self.step)
 
     @property
     def headline(self) -> str:
@@ -92,7 +92,7 @@ class Advice:
         if self.notable:
             return _sentence(self.notable[0])
         return (
-            f"No finding costs more than {WARNING:.0%} of a step."
+            f"No finding costs more than {WARNING_SHARE:.0%} of a step."
             if self.timed
             else "No rule finds anything that costs time."
         )
@@ -115,44 +115,27 @@ class Advice:
 
 
 def advise(job: Job, *, select: Selection = ALL) -> Advice:
-    """Look at a job with all rules.
+    """The findings of all rules about a job.
 
-    All steps but those of the warm-up are looked at if `select` names none. Each rank is looked at by itself, where
-    its trace is; then all together. What was found on most ranks is one finding, with the middle of their stakes; what
-    was found on few shortens the step only if the others do not wait for something else, so nothing of it is sure.
+    All steps but those of the warm-up are selected if `select` names none. Each rank is examined by itself, where its
+    trace is; then all together. A finding of most ranks is one finding, with the median of their stakes. A finding of
+    few ranks shortens the step only if the others do not wait for something else, so no part of it is certain.
 
     Raises:
         InputError: no rank can be read.
     """
-    return of_all_ranks(of_ranks_alone(claims(job, select=select)), job, select)
-
-
-def of_all_ranks(alone: Advice, job: Job, select: Selection = ALL) -> Advice:
-    """The same with what only all ranks together tell."""
-    if len(job.ranks) < 2:
-        return alone
-    look = JobView(job, settled(select), alone.program)
-    said, failed = asked(((rule.code, rule.of_job) for rule in rules()), look, "job")
-    findings = sorted([*alone.findings, *ranked(said, alone.step)], key=attrgetter("order"))
-    return replace(alone, findings=tuple(findings), notes=(*alone.notes, *failed))
-
-
-def of_ranks_alone(answer: Result) -> Advice:
-    """What the answer of `claims` says, without what only all ranks together tell."""
-    step, alone = _of_ranks(answer.frame)
-    findings = sorted(_joined(alone, answer.frame.get_column("rank").n_unique(), step), key=attrgetter("order"))
-    return Advice(tuple(findings), step, answer.notes, _program(answer.frame))
-
-
-def claims(job: Job, *, select: Selection = ALL) -> Result:
-    """What do the rules find on each rank by itself?"""
-    return job.map(survey, CLAIMS, settled(select))
-
-
-def _program(answers: pl.DataFrame) -> ProgramKind:
-    """What most ranks do."""
-    kinds = answers.get_column("program").drop_nulls().mode().sort()
-    return cast(ProgramKind, kinds[0]) if len(kinds) else "unknown"
+    select = settled(select)
+    answer = job.map(findings_of_rank, FINDINGS, select)
+    step, findings = _of_ranks(answer.frame)
+    findings = list(_joined(findings, answer.frame.get_column("rank").n_unique(), step))
+    kinds = answer.frame.get_column("program").drop_nulls().mode().sort()
+    program = cast(ProgramKind, kinds[0]) if len(kinds) else "unknown"
+    failures: list[str] = []
+    if len(job.ranks) > 1:
+        view = JobView(job, select, program)
+        claims, failures = run_rules(((rule.code, rule.of_job) for rule in rules()), view, "job")
+        findings += rank_findings(claims, step)
+    return Advice(tuple(sorted(findings, key=attrgetter("order"))), step, (*answer.notes, *failures), program)
 
 
 _COMMON: Final = (
@@ -180,54 +163,54 @@ def _sentence(finding: Finding) -> str:
 
 
 def _of_ranks(answers: pl.DataFrame) -> tuple[float, list[Finding]]:
-    """The average step, and what each rank's findings are over all its cycles, each weighted by its steps."""
-    step, found = 0.0, []
+    """The average step, and each rank's findings over all its cycles, each weighted by its steps."""
+    step = 0.0
     cycles = answers.unique(["rank", "cycle"] if "cycle" in answers.columns else ["rank"], maintain_order=True)
     steps = dict(cycles.group_by("rank").agg(pl.col("steps").sum()).iter_rows())
     if total := cycles.get_column("steps").sum():
         step = cycles.select((pl.col("step") * pl.col("steps")).sum() / total).item()
-    parts: dict[tuple[int, str, str], list[tuple[Finding, int]]] = {}
-    beside = {rule.code for rule in rules() if rule.alone} if answers["rank"].n_unique() > 1 else ()
-    for rank, text, count in answers.drop_nulls("finding").select("rank", "finding", "steps").iter_rows():
-        finding = unpacked(text)
-        if finding.code in beside:
-            continue
-        parts.setdefault((rank, finding.code, finding.key), []).append((finding, count))
-    for (rank, _, _), each in parts.items():
-        low, high = (
-            sum(getattr(finding.stake, end) * count for finding, count in each) / (steps[rank] or 1)
-            for end in ("low", "high")
-        )
-        worst = max((finding for finding, _ in each), key=lambda finding: finding.stake.middle)
-        stake = Stake(low, high) if steps[rank] else worst.stake
-        most = max((finding.severity for finding, _ in each), key=SEVERITIES.index)
-        found.append(replace(worst, stake=stake, step=step, severity=severity(stake, step, worst.confidence, most)))
-    return step, found
+    left_out = {rule.code for rule in rules() if rule.alone} if answers["rank"].n_unique() > 1 else ()
+    by_key: dict[tuple[int, str, str], list[tuple[Finding, int]]] = {}
+    for rank, row, count in answers.drop_nulls("finding").select("rank", "finding", "steps").iter_rows():
+        finding = from_row(row)
+        if finding.code not in left_out:
+            by_key.setdefault((rank, finding.code, finding.key), []).append((finding, count))
+    findings = []
+    for (rank, _, _), parts in by_key.items():
+        mean = None
+        if steps[rank]:
+            low, high = (sum(getattr(finding.stake, end) * count for finding, count in parts) / steps[rank]
+                         for end in ("low", "high"))  # fmt: skip
+            mean = Stake(low, high)
+        findings.append(_as_one([finding for finding, _ in parts], step, mean))
+    return step, findings
 
 
 def _joined(findings: Sequence[Finding], ranks: int, step: float) -> Iterator[Finding]:
-    """What several ranks say, said once."""
-    same: dict[tuple[str, str], list[Finding]] = {}
+    """Each finding once, with the ranks that it is about."""
+    by_key: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
-        same.setdefault((finding.code, finding.key), []).append(finding)
-    for each in same.values():
+        by_key.setdefault((finding.code, finding.key), []).append(finding)
+    for same in by_key.values():
         if ranks == 1:
-            yield from each
+            yield from same
             continue
-        low = statistics.median(finding.stake.low for finding in each)
-        high = statistics.median(finding.stake.high for finding in each)
-        worst = max(each, key=lambda finding: finding.stake.middle)
-        found_on = tuple(sorted({rank for finding in each for rank in finding.ranks}))
-        stake = Stake(low if len(found_on) >= _EVERYWHERE * ranks else 0.0, high)
-        most = max((finding.severity for finding in each), key=SEVERITIES.index)
-        yield replace(
-            worst, stake=stake, step=step, severity=severity(stake, step, worst.confidence, most), ranks=found_on
-        )
+        where = tuple(sorted({rank for finding in same for rank in finding.ranks}))
+        low = statistics.median(finding.stake.low for finding in same) if len(where) >= _MOST_RANKS * ranks else 0.0
+        high = statistics.median(finding.stake.high for finding in same)
+        yield replace(_as_one(same, step, Stake(low, high)), ranks=where)
+
+
+def _as_one(findings: Sequence[Finding], step: float, stake: Stake | None) -> Finding:
+    """One finding for several that are the same: the words of the worst, and a stake for all; None for its own."""
+    worst = max(findings, key=lambda finding: finding.stake.middle)
+    at_most = max((finding.severity for finding in findings), key=SEVERITIES.index)
+    return worst.with_stake(stake or worst.stake, step, at_most)
 
 
 def _row(finding: Finding) -> dict[str, object]:
-    shown = finding.evidence[0] if finding.evidence else None
-    step = finding.step or None
+    place = asdict(finding.evidence[0] if finding.evidence else Evidence(""))
+    share = finding.share
     return {
         "code": finding.code,
         "severity": finding.severity,
@@ -235,19 +218,13 @@ def _row(finding: Finding) -> dict[str, object]:
         "message": finding.message,
         "at_stake_low": round(finding.stake.low),
         "at_stake_high": round(finding.stake.high),
-        "share_low": finding.stake.low / step if step else None,
-        "share_high": finding.stake.high / step if step else None,
+        "share_low": share and share.low,
+        "share_high": share and share.high,
         "confidence": finding.confidence,
         "why": finding.why,
         "change": finding.change,
         "ranks": listed(finding.ranks),
         "same_time_as": finding.same_time_as,
-        "evidence": shown.text if shown else "",
-        "analysis": shown.analysis or None if shown else None,
-        "rank": shown.rank if shown and shown.rank >= 0 else None,
-        "start": shown.start if shown and shown.start >= 0 else None,
-        "end": shown.end if shown and shown.end >= 0 else None,
-        "row": shown.row if shown and shown.row >= 0 else None,
-        "file": shown.file or None if shown else None,
-        "line": shown.line or None if shown else None,
+        "evidence": place["text"],
+        **{name: place[name] for name in ("analysis", "rank", "start", "end", "row", "file", "line")},
     }

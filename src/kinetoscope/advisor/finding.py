@@ -1,7 +1,8 @@
-"""What a rule has found: time at stake, the reason, the evidence, and what to change."""
+"""A finding: what is wrong, the time at stake, the evidence, and what to change. Rules make it, all faces show it."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,31 +16,31 @@ Confidence = Literal["low", "medium", "high"]
 Certainty = Literal["sure", "likely", "guess"]
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("note", "warning", "critical")
-"""From the least on."""
+"""In ascending order."""
 
-WARNING: Final = 0.03
-"""Share of a step that surely is at stake from which on a finding is a warning."""
+WARNING_SHARE: Final = 0.03
+"""Certain share of a step from which on a finding is a warning."""
 
-CRITICAL: Final = 0.2
-"""The same, from which on it is critical."""
+CRITICAL_SHARE: Final = 0.2
+"""Certain share of a step from which on it is critical."""
 
-LIKELY: Final = 0.2
-"""Share of a step that is at stake at most from which on a finding is a warning, if any of it is sure."""
+POSSIBLE_WARNING_SHARE: Final = 0.2
+"""Possible share of a step from which on a finding is a warning, if any of it is certain."""
 
-SMALL: Final = 0.005
-"""Share of a step under which a finding about time is not worth a word."""
+NEGLIGIBLE_SHARE: Final = 0.005
+"""Share of a step below which time at stake is not reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """Nanoseconds that a step would be shorter by: surely, and at most."""
+    """The nanoseconds by which a step would be shorter: at least (certain) and at most (possible)."""
 
     low: float
     high: float
 
     @property
     def middle(self) -> float:
-        """By which findings are ranked."""
+        """The value by which findings are ranked."""
         return (self.low + self.high) / 2
 
     def times(self, factor: float) -> Stake:
@@ -48,90 +49,78 @@ class Stake:
 
 
 NOTHING: Final = Stake(0.0, 0.0)
-"""No time is at stake: what the finding is about costs something else, such as memory, or knowledge."""
+"""No time is at stake: the finding is about something else, such as memory or the recording."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Where to look.
+    """A place that shows a finding. What is not known or not meant is None.
 
     Attributes:
         text: what is to be seen there, in a few words, with its numbers.
-        analysis, params: the question whose answer shows it.
-        start, end: a time range, ns after the first event of the trace; −1 for none.
-        row: an event of the trace; −1 for none.
-        file, line: a place in the user's source; "" for none.
-        rank: of the trace that `start`, `end` and `row` are of; −1 where all are meant.
+        analysis, params: the analysis that shows it.
+        start, end: a time range, ns after the first event of the trace.
+        row: an event of the trace.
+        file, line: a place in the user's source.
+        rank: rank of the trace that `start`, `end` and `row` refer to.
     """
 
     text: str
-    analysis: str = ""
+    analysis: str | None = None
     params: Mapping[str, str] = field(default_factory=dict)
-    start: int = -1
-    end: int = -1
-    row: int = -1
-    file: str = ""
-    line: int = 0
-    rank: int = -1
+    start: int | None = None
+    end: int | None = None
+    row: int | None = None
+    file: str | None = None
+    line: int | None = None
+    rank: int | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What a rule says about one rank, or about a job.
-
-    Attributes:
-        message: what is wrong: a short sentence that can stand alone, and one or two with the numbers.
-        stake: time at stake in an average step.
-        change: what to do, as the lines of a diff (`-` out, `+` in), one to four of them; "" where no code is meant.
-        why: what the stake rests on beside the replay of the steps, in one sentence or two: what is supposed.
-        confidence: high: measured; medium: inferred; low: a guess, which is never more than a note.
-        evidence: where to look, the most telling first; three at most.
-        time: the time that would go, of device and host together: disjoint, ascending, ns of the trace. Two findings
-            that claim the same time are not counted twice. None where it cannot be told.
-        key: tells several findings of one rule apart: the name of an operator, a source line.
-        at_most: the greatest severity that it can have, whatever is at stake.
-        broad: 1 or more: others may say more exactly what is wrong in the same time; this counts only what none of
-            those that are less broad counts.
-    """
-
-    message: str
-    stake: Stake
-    change: str = ""
-    why: str = ""
-    confidence: Confidence = "high"
-    evidence: tuple[Evidence, ...] = ()
-    time: Intervals | None = None
-    key: str = ""
-    at_most: Severity = "critical"
-    broad: int = 0
+    @property
+    def time_range(self) -> tuple[int, int] | None:
+        """Start and end, if they are known and some time lies between them."""
+        known = self.start is not None and self.end is not None and 0 <= self.start < self.end
+        return (self.start, self.end) if known else None  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A claim among all others of its job.
+    """What a rule reports about one rank or about a job. `run_rules.rank_findings` sets `code` and what follows it.
 
     Attributes:
+        message: what is wrong: a short sentence that can stand alone, and one or two with the numbers.
+        stake: time at stake in an average step; once ranked, without what a finding before it counts already.
+        change: what to do, as the lines of a diff (`-` out, `+` in), one to four of them; "" where no code is meant.
+        why: assumptions behind the stake besides the replay of the steps, in one sentence or two.
+        confidence: high: measured; medium: inferred; low: a guess, which is never more than a note.
+        evidence: where to look, the most telling first; three at most.
+        time: the time of device and host that would go: disjoint, ascending, ns of the trace. Two findings that claim
+            the same time are not counted twice. None where it is not known, and in an answer.
+        key: tells several findings of one rule apart: the name of an operator, a source line.
+        at_most: the greatest severity that it can have, whatever is at stake.
+        broad: 1 or more: other findings may explain the same time better; this one counts only what none of those
+            that are less broad counts.
         code: of its rule, such as DATA001.
         severity: how much it matters.
-        message, change, why, confidence, evidence, key: as in `Claim`.
-        stake: time at stake in an average step, ns; less what a finding before it counts already.
         step: the average step, ns.
         ranks: those that it was found on; empty where it is about the job.
         same_time_as: code of the finding that counts most of the same time; "" for none.
     """
 
-    code: str
-    severity: Severity
     message: str
     stake: Stake
-    step: float
     change: str = ""
     why: str = ""
     confidence: Confidence = "high"
     evidence: tuple[Evidence, ...] = ()
+    time: Intervals | None = field(default=None, compare=False)
+    key: str = ""
+    at_most: Severity = "critical"
+    broad: int = 0
+    code: str = ""
+    severity: Severity = "note"
+    step: float = 0.0
     ranks: tuple[int, ...] = ()
     same_time_as: str = ""
-    key: str = ""
 
     @property
     def title(self) -> str:
@@ -140,15 +129,36 @@ class Finding:
 
     @property
     def certainty(self) -> Certainty:
-        """How sure the time at stake is: at least half of it, less, or a guess."""
+        """How certain the time at stake is: at least half of it, less, or a guess."""
         if self.confidence == "low":
             return "guess"
         return "sure" if self.stake.low * 2 >= self.stake.high else "likely"
 
     @property
+    def share(self) -> Stake | None:
+        """The stake as a share of the average step; None where there is no step."""
+        return Stake(self.stake.low / self.step, self.stake.high / self.step) if self.step else None
+
+    @property
     def order(self) -> tuple[int, float, str, str]:
-        """Findings are shown in this order: by severity, then by what is at stake at most."""
+        """The sort key of findings as they are shown: by severity, then by what is at stake at most."""
         return -SEVERITIES.index(self.severity), -self.stake.high, self.code, self.key
+
+    def remarks(self, ranks: int) -> list[str]:
+        """Sentences for a face: on which of the job's ranks it was found, and which finding counts its time."""
+        from kinetoscope.model.trace.text import listed
+
+        sentences = []
+        if 0 < len(self.ranks) < ranks:
+            sentences.append(f"On rank{'s' * (len(self.ranks) > 1)} {listed(self.ranks)} only.")
+        if self.same_time_as:
+            sentences.append(f"{self.same_time_as} counts most of this time already.")
+        return sentences
+
+    def with_stake(self, stake: Stake, step: float, at_most: Severity) -> Finding:
+        """The same finding with another stake, and the severity that follows from it."""
+        weight = severity(stake, step, self.confidence, at_most)
+        return dataclasses.replace(self, stake=stake, step=step, severity=weight)
 
 
 _SENTENCE: Final = re.compile(r"(?:[^`.]|`[^`]*`|\.(?!\s|$))*")
@@ -156,14 +166,14 @@ _SENTENCE: Final = re.compile(r"(?:[^`.]|`[^`]*`|\.(?!\s|$))*")
 
 def first_sentence(message: str) -> str:
     """Up to the first full stop that ends a sentence; names stand between backquotes and may hold any."""
-    found = _SENTENCE.match(message)
-    return found[0] if found else message
+    match = _SENTENCE.match(message)
+    return match[0] if match else message
 
 
 def severity(stake: Stake, step: float, confidence: Confidence, at_most: Severity = "critical") -> Severity:
-    """How much a finding matters: by the share of the step that surely is at stake, and that may be."""
+    """The severity of a stake: by the share of the step that is certain, and that is possible."""
     low, high = (stake.low / step, stake.high / step) if step > 0 else (0.0, 0.0)
-    warned = low >= WARNING or (low > 0 and high >= LIKELY)
-    found: Severity = "critical" if low >= CRITICAL else "warning" if warned else "note"
+    is_warning = low >= WARNING_SHARE or (low > 0 and high >= POSSIBLE_WARNING_SHARE)
+    earned: Severity = "critical" if low >= CRITICAL_SHARE else "warning" if is_warning else "note"
     allowed: Severity = "note" if confidence == "low" else at_most
-    return min(found, allowed, key=SEVERITIES.index)
+    return min(earned, allowed, key=SEVERITIES.index)

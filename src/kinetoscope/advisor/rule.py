@@ -1,9 +1,9 @@
-"""What a rule is, and what it looks at."""
+"""A rule, and the two views that rules are given: of one rank, and of the job of several ranks."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar, cast
@@ -11,21 +11,25 @@ from typing import Any, Final, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.advisor.finding import NOTHING, Claim, Stake
+from kinetoscope.advisor.finding import NOTHING, Evidence, Finding, Stake
+from kinetoscope.advisor.step_statistics import margin
+from kinetoscope.advisor.wording import each_step
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
-from kinetoscope.algorithms.statistics import margin_of_error
 from kinetoscope.analyses import named
+from kinetoscope.engines.threads import Threads
 from kinetoscope.model.critical_path.what_if import Factors, replayed
+from kinetoscope.model.execution.call_stacks import Source
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.program import ProgramKind, Use, program_kind, used
-from kinetoscope.model.job import Combine, Failure, Job, Partial, Task
+from kinetoscope.model.job import Job
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import steps as find_steps
-from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.derived import DerivedCache
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Result
+from kinetoscope.views.numbers import shown
 
 T = TypeVar("T")
 
@@ -36,72 +40,77 @@ HEADINGS: Final = ("What it checks", "Why it matters", "What to do")
 _DAMAGED: Final = ("TRUNCATED", "STREAM")
 """Codes of symptoms of a file that is not whole."""
 
+_CACHE_BYTES: Final = 1 << 28
+"""Bytes of answers that are kept for the rules that come after."""
 
-class Answers:
-    """The answers of analyses about a job and the selected steps; each is asked once.
 
-    Attributes:
-        known: by the name of the analysis and its parameters.
-    """
+class _View:
+    """A selection of steps as rules see it: answers of analyses, and what follows from them, computed once."""
 
     def __init__(self, job: Job, select: Selection) -> None:
-        self._job, self._select = job, select
-        self.known: dict[tuple[Any, ...], Result] = {}
+        self.traces, self.select = job, select
+        self._derived = DerivedCache(_CACHE_BYTES)
 
-    def __call__(self, analysis: str, **params: Any) -> Result:
+    def of(self, derive: Callable[..., T], *details: Any, **named: Any) -> T:
+        """`derive(self, *details, **named)`, computed once; `@derived` makes a function ask this of itself."""
+        question = (derive, *details, *sorted(named.items()))
+        if question not in self._derived:
+            self._derived.keep(question, derive(self, *details, **named))
+        return cast(T, self._derived[question])
+
+    def ask(self, analysis: str, **params: Any) -> Result:
         """The answer of an analysis, by its name and its parameters."""
-        question = (analysis, *sorted(params.items()))
-        if question not in self.known:
-            self.known[question] = named(analysis)(self._job, select=self._select, **params)
-        return self.known[question]
+        return self.of(_answer, analysis, **params)
 
 
-class RankView:
-    """One rank as rules see it: its trace, the selected steps, and the answers of analyses about it.
+def _answer(view: _View, analysis: str, **params: Any) -> Result:
+    return named(analysis)(view.traces, select=view.select, **params)
 
-    Attributes:
-        trace: of the rank.
-        select: what is looked at.
-        ask: for the answers.
-    """
+
+_MAX_MARGIN_SHARE: Final = 0.3
+"""Share of a mean by which few and uneven steps may move it at most."""
+
+
+class RankView(_View):
+    """One rank as rules see it: its trace, the selected steps, and the answers of analyses about it."""
 
     def __init__(self, trace: Trace, select: Selection) -> None:
-        self.trace, self.select = trace, select
-        self.ask = Answers(Job(trace.source.url, (trace.source,), _Alone(trace)), select)
+        super().__init__(Job(trace.source.url, (trace.source,), Threads(lambda _: trace, jobs=1, keep=0)), select)
+        self.trace = trace
 
     @cached_property
-    def view(self) -> Scope:
+    def scope(self) -> Scope:
         """The selection applied to the trace: steps, host events, device work."""
         return scope(self.trace, self.select)
 
     @cached_property
     def work(self) -> DeviceWork:
-        """All device work of the trace; `view.work` says which of it is selected."""
+        """All device work of the trace; `scope.work` says which of it is selected."""
         return device_work(self.trace)
 
     @cached_property
     def windows(self) -> Intervals:
         """The selected device steps, ns: int64 [steps] each."""
-        return self.view.clipped(*self.view.steps.device)
+        return self.scope.clipped(*self.scope.steps.device)
 
     @property
-    def count(self) -> int:
+    def step_count(self) -> int:
         """How many steps are selected."""
         return len(self.windows.start)
 
     @cached_property
     def step(self) -> float:
         """The average selected step, ns; 0 where there is none."""
-        return float(np.mean(self.windows.end - self.windows.start)) if self.count else 0.0
+        return float(np.mean(self.windows.end - self.windows.start)) if self.step_count else 0.0
 
     @cached_property
     def program(self) -> ProgramKind:
-        """What the program does; `advisor.wording` has the words for it."""
+        """The kind of program; `advisor.wording` has the words for it."""
         return program_kind(self.trace)
 
     @cached_property
     def uses(self) -> frozenset[Use]:
-        """What the program does already for speed."""
+        """The techniques for speed that the program uses already."""
         return used(self.trace)
 
     @cached_property
@@ -110,74 +119,98 @@ class RankView:
         return len(self.work) > 0
 
     @cached_property
-    def is_whole(self) -> bool:
-        """Is the file whole? Else that nothing was recorded does not mean that nothing happened."""
+    def is_complete(self) -> bool:
+        """Is the file whole? In a damaged one, nothing recorded does not mean that nothing happened."""
         return not any(code in self.trace.health for code in _DAMAGED)
 
     @cached_property
-    def inside(self) -> Intervals:
+    def time(self) -> Intervals:
         """The time of the selected steps."""
         return union(*self.windows)
 
     @cached_property
     def busy(self) -> Intervals:
-        """When any device of the rank does anything."""
+        """The time in which any device of the rank is busy."""
         return union(self.work.start, self.work.end)
 
     @cached_property
     def idle(self) -> Intervals:
-        """The time of the selected steps in which no device of the rank does anything."""
-        return difference(self.inside, self.busy)
+        """The time of the selected steps in which every device of the rank is idle."""
+        return difference(self.time, self.busy)
 
-    @cached_property
-    def origin(self) -> int:
-        """Where the trace's clock is shown to begin, ns: what `Evidence.start` counts from."""
-        return origin_of_time(self.trace)
+    def event(
+        self, row: int, text: str, analysis: str | None = None, source: Source | None = None, **params: str
+    ) -> Evidence:
+        """An event as evidence: `text` says what is to be seen there."""
+        start, end = int(self.trace.start[row]), int(self.trace.end[row])
+        return self._evidence(text, analysis, start, max(start, end), row, source, **params)
 
-    def shown(self, start: Any, end: Any) -> tuple[int, int]:
-        """A stretch of the trace's time as `Evidence` has it: from its origin on, ns."""
-        return int(start) - self.origin, int(end) - self.origin
+    def longest_of(
+        self, time: Intervals, text: str, analysis: str, row: int = -1, source: Source | None = None
+    ) -> Evidence:
+        """The longest of some intervals as evidence."""
+        longest = int(np.argmax(time.end - time.start))
+        return self._evidence(text, analysis, int(time.start[longest]), int(time.end[longest]), row, source)
+
+    def _evidence(
+        self, text: str, analysis: str | None, start: int, end: int, row: int, source: Source | None, **params: str
+    ) -> Evidence:
+        zero = origin_of_time(self.trace)
+        file, line = (source.file, source.line) if source is not None else (None, None)
+        return Evidence(text, analysis, params, start - zero, end - zero, row if row >= 0 else None, file, line)
+
+    def longest(self, rows: NDArray[Any]) -> int:
+        """Row of the longest of some events."""
+        return int(rows[np.argmax(self.trace.end[rows] - self.trace.start[rows])])
 
     def spans(self, rows: NDArray[Any]) -> Intervals:
-        """When events run: bool [events] or their row numbers."""
+        """The time of events, given as bool [events] or row numbers: a union."""
         return union(self.trace.start[rows], self.trace.end[rows])
 
     def exposed(self, time: Intervals) -> Intervals:
-        """What of host time (a union) is in selected steps and hidden by no device work."""
+        """The part of host time (a union) in selected steps that no device work hides."""
         return intersection(time, self.idle)
 
-    def each_step(self, nanoseconds: float) -> float:
-        """A sum over the selected steps, for one of them on average."""
-        return nanoseconds / self.count if self.count else 0.0
+    def per_step(self, nanoseconds: float) -> float:
+        """A sum over the selected steps, as the mean of a step."""
+        return nanoseconds / self.step_count if self.step_count else 0.0
+
+    def time_per_step(self, nanoseconds: float) -> str:
+        """A sum over the selected steps, as the mean of a step, in words: `1.2 ms`."""
+        return shown(self.per_step(nanoseconds), "ns")
+
+    def each_step(self, count: float, one: str, more: str = "") -> str:
+        """A count over the selected steps, as the mean of a step, in words: `2.5 copies a step`."""
+        return each_step(self.per_step(count), one, more)
 
     def factors(self) -> Factors:
-        """Nothing changes: the beginning of a what-if."""
+        """The start of a what-if: nothing changes."""
         return Factors.all_one(self.trace)
 
     def gains(self, factors: Factors) -> Floats:
-        """How much shorter each selected step would be with other times, ns: float64 [steps].
+        """The time that each selected step would be shorter by with other times, ns: float64 [steps].
 
-        See `model.critical_path.what_if`. Negative in a step whose predecessor ends so much sooner.
+        See `model.critical_path.what_if`. Negative in a step whose predecessor ends sooner by more.
         """
-        places = self.view.places
+        places = self.scope.places
         new, _ = replayed(self.trace, factors, self.select.steps_by)
         return np.asarray(self._now[places] - new[places], np.float64)
 
-    def sums(self, time: Intervals) -> Floats:
-        """How much of a union is in each selected step, ns: float64 [steps]."""
+    def by_step(self, time: Intervals) -> Floats:
+        """The part of a union in each selected step, ns: float64 [steps]."""
         return covered(self.windows, time).astype(np.float64)
 
     def stake(self, low: Floats, high: Floats) -> Stake:
-        """The stake of an average step, of what is surely and at most at stake in each of them: float64 [steps].
+        """The stake of an average step, from its certain and its possible part in each step: float64 [steps].
 
-        Steps differ, and few were recorded: each end moves outwards by what the mean of so many may be wrong by, but by
-        no more than three tenths of itself. What comes in each third step has the mean that was recorded.
+        The ends are means over few steps: each moves outwards by half its confidence interval, but by no more than
+        three tenths of itself.
         """
-        if not self.count:
+        if not self.step_count:
             return NOTHING
         least, most = max(float(np.mean(low)), 0.0), float(np.mean(high))
-        least -= min(margin(low), _WIDEST * least)
-        most += min(margin(high), _WIDEST * abs(most))
+        least -= min(margin(low), _MAX_MARGIN_SHARE * least)
+        most += min(margin(high), _MAX_MARGIN_SHARE * abs(most))
         return Stake(least, min(max(most, least), self.step))
 
     @cached_property
@@ -186,37 +219,12 @@ class RankView:
         return device.end - device.start
 
 
-_WIDEST: Final = 0.3
-"""Of a mean, what few and uneven steps may move it by."""
-
-_FEW: Final = 3
-"""Steps from which on their spread is believed; of two it would say nothing, or anything."""
-
-
-def margin(values: Floats) -> float:
-    """The margin of error of the mean; 0 of fewer than 3 values."""
-    return margin_of_error(values) if len(values) >= _FEW else 0.0
-
-
-class JobView:
-    """A job of several ranks as rules see it: the answers of analyses about all of them.
-
-    Attributes:
-        job, select: what is looked at.
-        ask: for the answers.
-        program: what the program does.
-    """
+class JobView(_View):
+    """A job of several ranks as rules see it: the answers of analyses about all of them."""
 
     def __init__(self, job: Job, select: Selection, program: ProgramKind = "unknown") -> None:
-        self.job, self.select, self.program = job, select, program
-        self.ask = Answers(job, select)
-        self._derived: dict[Callable[[JobView], Any], Any] = {}
-
-    def of(self, derive: Callable[[JobView], T]) -> T:
-        """What several rules need: computed once."""
-        if derive not in self._derived:
-            self._derived[derive] = derive(self)
-        return cast(T, self._derived[derive])
+        super().__init__(job, select)
+        self.program = program
 
     @cached_property
     def step(self) -> float:
@@ -225,22 +233,22 @@ class JobView:
         return float(mean) if isinstance(mean, (int, float)) else 0.0
 
 
-OfRank = Callable[[RankView], Iterable[Claim]]
-OfJob = Callable[[JobView], Iterable[Claim]]
+OfRank = Callable[[RankView], Iterable[Finding]]
+OfJob = Callable[[JobView], Iterable[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that may be wrong, and all that faces need to know about it.
+    """A check for one kind of trouble.
 
     Attributes:
         code: family and number, as DATA001; it never changes.
         title: the trouble in a few words, without a full stop.
         of_rank: finds it on one rank. It runs where the trace is.
-        of_job: finds it among all ranks. A rule has the one or the other.
-        alone: what `of_rank` finds counts only where no other rank's trace is there.
+        of_job: finds it among all ranks. A rule has either `of_rank` or `of_job`.
+        alone: findings of `of_rank` count only in a job of one rank.
 
-    The docstring of the function says what is checked, why it matters and what to do, under these headings.
+    The docstring of the function states what it checks, why it matters and what to do, under these headings.
     """
 
     code: str
@@ -258,24 +266,3 @@ class Rule:
     def doc(self) -> str:
         """The docstring of its function, without indentation."""
         return inspect.getdoc(self.of_rank or self.of_job) or ""
-
-
-class _Alone:
-    """An engine for one trace that is here already."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-
-    def trace(self, source: Source) -> Trace:
-        del source
-        return self._trace
-
-    def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
-        for source in sources:
-            yield source, task(self._trace)
-
-    def reduce(
-        self, sources: Sequence[Source], task: Task, combine: Combine
-    ) -> tuple[Partial | None, dict[Source, Failure]]:
-        del sources, combine
-        return task(self._trace), {}

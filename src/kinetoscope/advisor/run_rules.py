@@ -1,126 +1,126 @@
-"""All rules about one rank, in one look at its trace; what claims the same time is told apart where the trace is."""
+"""All rules on one rank, where its trace is: what they find, without counting the same time twice."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 import polars as pl
 
-from kinetoscope.advisor.finding import SEVERITIES, SMALL, Claim, Evidence, Finding, Stake, severity
+from kinetoscope.advisor.finding import NEGLIGIBLE_SHARE, Evidence, Finding, Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.rules import rules
 from kinetoscope.algorithms.intervals.intervals import difference, merge
-from kinetoscope.errors import KinetoscopeError, UsageError
+from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
 
-L = TypeVar("L")
+V = TypeVar("V")
 
-CLAIMS = Schema(
+_EVIDENCE: Final = pl.Struct(
+    {
+        **dict.fromkeys(("text", "analysis", "file"), pl.String),
+        **dict.fromkeys(("start", "end", "row", "line", "rank"), pl.Int64),
+        "params": pl.List(pl.List(pl.String)),
+    }
+)
+_FINDING: Final = pl.Struct(
+    {
+        **dict.fromkeys(("code", "severity", "message", "change", "why", "confidence", "key", "at_most"), pl.String),
+        **dict.fromkeys(("low", "high", "step"), pl.Float64),
+        "evidence": pl.List(_EVIDENCE),
+        "ranks": pl.List(pl.Int64),
+        "same_time_as": pl.String,
+    }
+)
+FINDINGS = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
-    Column("finding", pl.String, "A finding about it, as JSON."),
+    Column("finding", _FINDING, "A finding about it; null if there is none."),
     Column("step", pl.Float64, "The rank's average step.", "ns"),
-    Column("steps", pl.Int64, "How many steps were looked at."),
+    Column("steps", pl.Int64, "How many steps are selected."),
     Column("program", pl.String, "What the program does: training, serving, inference, unknown."),
 )
-"""What is sent home from where the trace is; a rank without findings has one row without."""
+"""The answer of a rank: a row for each finding; one row where there is none."""
 
-_COVERED = 0.5
-"""Of the time that a finding claims; if others count so much of it already, it is named after them."""
+_MOSTLY_COUNTED: Final = 0.5
+"""Share of a finding's time that others count already, from which on it is named after the one that counts most."""
 
 
-def survey(trace: Trace, select: Selection) -> Partial:
-    """What all rules find on one rank: rows of `CLAIMS`."""
-    look = RankView(trace, select)
-    claims, failed = asked(((rule.code, rule.of_rank) for rule in rules()), look, "trace")
-    found = list(ranked(claims, look.step, rank=trace.source.rank))
-    texts = [*map(packed, found), *([] if found else [None])]
-    frame = pl.DataFrame({"finding": pl.Series(texts, dtype=pl.String)}).with_columns(
-        step=pl.lit(look.step), steps=pl.lit(look.count, pl.Int64), program=pl.lit(look.program)
+def findings_of_rank(trace: Trace, select: Selection) -> Partial:
+    """The findings of all rules about one rank: rows of `FINDINGS`."""
+    rank = RankView(trace, select)
+    claims, failures = run_rules(((rule.code, rule.of_rank) for rule in rules()), rank, "trace")
+    rows: list[dict[str, Any] | None] = [
+        _to_row(each) for each in rank_findings(claims, rank.step, rank=trace.source.rank)
+    ]
+    frame = pl.DataFrame({"finding": pl.Series(rows or [None], dtype=_FINDING)}).with_columns(
+        step=pl.lit(rank.step), steps=pl.lit(rank.step_count, pl.Int64), program=pl.lit(rank.program)
     )
-    return Partial(frame, (*look.view.notes, *failed))
+    return Partial(frame, (*rank.scope.notes, *failures))
 
 
-def asked(
-    questions: Iterable[tuple[str, Callable[[L], Iterable[Claim]] | None]], look: L, what: str
-) -> tuple[list[tuple[str, Claim]], list[str]]:
-    """What functions of rules, by their codes, claim about what they look at; and which of them failed on it."""
-    claims: list[tuple[str, Claim]] = []
-    failed = []
-    for code, ask in questions:
-        if ask is not None:
+def run_rules(
+    functions: Iterable[tuple[str, Callable[[V], Iterable[Finding]] | None]], view: V, what: str
+) -> tuple[list[Finding], list[str]]:
+    """The findings of rules (code and function) about a view; and a note for each rule that failed on it."""
+    findings: list[Finding] = []
+    failures = []
+    for code, function in functions:
+        if function is not None:
             try:
-                claims += [(code, claim) for claim in ask(look)]
+                findings += [dataclasses.replace(each, code=code) for each in function(view)]
             except KinetoscopeError:
                 raise
-            except Exception as error:  # noqa: BLE001 - the other rules have their say, and this is told
-                failed.append(f"Rule {code} failed on this {what}, which is our mistake: {error!r:.200}.")
-    return claims, failed
+            except Exception as error:  # noqa: BLE001 - one failing rule must not stop the others
+                failures.append(f"Rule {code} failed on this {what}, which is our mistake: {error!r:.200}.")
+    return findings, failures
 
 
-def ranked(claims: Sequence[tuple[str, Claim]], step: float, *, rank: int = -1) -> Iterator[Finding]:
+def rank_findings(findings: Sequence[Finding], step: float, *, rank: int | None = None) -> Iterator[Finding]:
     """Findings, those with most at stake first; a later one counts only time that none before it has counted."""
-    order = sorted(claims, key=lambda each: (each[1].broad, -each[1].stake.middle, each[0], each[1].key))
-    counted: list[tuple[str, Claim]] = []
-    for code, claim in order:
-        stake, same = _fresh(claim, counted)
-        if claim.stake.high > 0 and stake.high < SMALL * step:
+    counted: list[Finding] = []
+    for finding in sorted(findings, key=lambda each: (each.broad, -each.stake.middle, each.code, each.key)):
+        stake, same_time_as = _uncounted(finding, counted)
+        if finding.stake.high > 0 and stake.high < NEGLIGIBLE_SHARE * step:
             continue
-        if claim.time is not None:
-            counted.append((code, claim))
-        yield Finding(
-            code=code,
-            severity=severity(stake, step, claim.confidence, claim.at_most),
-            message=claim.message,
-            stake=stake,
-            step=step,
-            change=claim.change,
-            why=claim.why,
-            confidence=claim.confidence,
-            evidence=tuple(dataclasses.replace(each, rank=rank if rank >= 0 else each.rank) for each in claim.evidence),
-            ranks=() if rank < 0 else (rank,),
-            same_time_as=same,
-            key=claim.key,
+        if finding.time is not None:
+            counted.append(finding)
+        yield dataclasses.replace(
+            finding.with_stake(stake, step, finding.at_most),
+            evidence=tuple(each if rank is None else dataclasses.replace(each, rank=rank) for each in finding.evidence),
+            time=None,
+            ranks=() if rank is None else (rank,),
+            same_time_as=same_time_as,
         )
 
 
-def _fresh(claim: Claim, counted: Sequence[tuple[str, Claim]]) -> tuple[Stake, str]:
-    """What of the stake nobody counts yet, and whose finding counts most of the rest."""
-    if claim.time is None or not claim.time.length or not counted:
-        return claim.stake, ""
-    whole = claim.time.length
-    left = difference(claim.time, merge(*(other.time for _, other in counted if other.time is not None))).length
-    stake = claim.stake.times(left / whole) if left < whole else claim.stake
-    if left > (1 - _COVERED) * whole:
+def _uncounted(finding: Finding, counted: Sequence[Finding]) -> tuple[Stake, str]:
+    """The part of the stake that no finding counts yet; and the code of the one that counts most of the rest."""
+    time = finding.time
+    if time is None or not time.length or not counted:
+        return finding.stake, ""
+    others = [(other.code, other.time) for other in counted if other.time is not None]
+    left = difference(time, merge(*(each for _, each in others))).length
+    stake = finding.stake.times(left / time.length) if left < time.length else finding.stake
+    if left > (1 - _MOSTLY_COUNTED) * time.length:
         return stake, ""
-
-    def shared(other: Claim) -> int:
-        assert claim.time is not None
-        assert other.time is not None
-        return whole - difference(claim.time, other.time).length
-
-    return stake, max(counted, key=lambda each: shared(each[1]))[0]
+    return stake, min(others, key=lambda other: difference(time, other[1]).length)[0]
 
 
 # --- between where the trace is and where the answer is
 
 
-def packed(finding: Finding) -> str:
-    """A finding as JSON."""
-    return json.dumps(dataclasses.asdict(finding))
+def _to_row(finding: Finding) -> dict[str, Any]:
+    row = {**dataclasses.asdict(finding), **dataclasses.asdict(finding.stake)}
+    evidence = [{**each, "params": [list(param) for param in each["params"].items()]} for each in row["evidence"]]
+    return {name: row[name] for name in _FINDING.to_schema()} | {"evidence": evidence}
 
 
-def unpacked(text: str) -> Finding:
-    """The finding that `packed` wrote, here or on a worker of the user's."""
-    plain = json.loads(text)
-    if plain["severity"] not in SEVERITIES:
-        raise UsageError("a worker sent a finding that this version does not know; give all the same version")
-    plain["stake"] = Stake(**plain["stake"])
-    plain["evidence"] = tuple(Evidence(**each) for each in plain["evidence"])
-    plain["ranks"] = tuple(plain["ranks"])
-    return Finding(**plain)
+def from_row(row: dict[str, Any]) -> Finding:
+    """The finding in a row of `FINDINGS`."""
+    evidence = tuple(Evidence(**{**each, "params": dict(each["params"])}) for each in row["evidence"])
+    stake = Stake(row.pop("low"), row.pop("high"))
+    return Finding(**{**row, "stake": stake, "evidence": evidence, "ranks": tuple(row["ranks"])})

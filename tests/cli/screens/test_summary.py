@@ -22,8 +22,20 @@ DIGEST = Digest(
     headline="A step takes 100 ms, and the device computes for 70% of it.",
     loss="The largest loss is data loading, 20 ms (20%): the device waits for the next batch. " * 2,
     changes=(
-        Finding("DATA001", "warning", "The process makes each batch.", Stake(14.0 * MS, 20.0 * MS), 1e8),
-        Finding("HOST002", "note", "`aten::item` waits at `train.py:12`. It is short.", Stake(0.5 * MS, 2.0 * MS), 1e8),
+        Finding(
+            code="DATA001",
+            severity="warning",
+            message="The process makes each batch.",
+            stake=Stake(14.0 * MS, 20.0 * MS),
+            step=1e8,
+        ),
+        Finding(
+            code="HOST002",
+            severity="note",
+            message="`aten::item` waits at `train.py:12`. It is short.",
+            stake=Stake(0.5 * MS, 2.0 * MS),
+            step=1e8,
+        ),
     ),
     first="Up to 20.0 ms of 100 ms (20%): the process makes each batch; 14.0 ms of it is sure.",
     parts=(
@@ -122,7 +134,7 @@ def test_a_trace_with_next_to_nothing_reads_well() -> None:
 def test_nothing_of_a_trace_acts_on_the_terminal() -> None:
     evil = dataclasses.replace(
         DIGEST,
-        changes=(Finding("DATA001", "note", EVIL, Stake(1.0, 2.0), 10.0),),
+        changes=(Finding(code="DATA001", severity="note", message=EVIL, stake=Stake(1.0, 2.0), step=10.0),),
         name=EVIL,
         facts=(EVIL,),
         tops=((EVIL, (Top(EVIL, "host", 1, 1, 1.0),)),),

@@ -1,6 +1,6 @@
 /** What to change, ranked by the time at stake: from what is sure to what is possible. */
 
-import type { Finding, Findings, Link } from "../api/blocks";
+import type { FindingRow, Findings, Link } from "../api/blocks";
 import { scale, inScale, significant } from "../base/numbers";
 import { printable, words } from "../base/text";
 import type { ComponentChildren } from "preact";
@@ -68,7 +68,7 @@ export function FindingsBlock({ title, findings, step, note, more }: Props) {
 /** Lines of a diff by how they begin. */
 const CHANGES: Readonly<Record<string, string>> = { "-": "out", "+": "in" };
 
-function stake({ low, high }: Finding): string {
+function stake({ low, high }: FindingRow): string {
   const by = scale([high], "ns");
   if (low <= 0) return `up to ${inScale(by, high)}\u00a0${by.label} a step`;
   const [from, to] = [significant(low / by.divisor), significant(high / by.divisor)];

@@ -121,9 +121,9 @@ class Exchange:
 
 
 @derived
-def exchange(look: JobView) -> Exchange:
-    """Asked by `look.of(exchange)`."""
-    balance = look.ask("rank_balance").frame
+def exchange(job: JobView) -> Exchange:
+    """Asked by `job.of(exchange)`."""
+    balance = job.ask("rank_balance").frame
     ranks = max(balance["rank"].n_unique(), 1)
     exposed = _mean(balance["exposed_communication"])
     waiting = _mean(balance["exposed_waiting"])
@@ -132,9 +132,9 @@ def exchange(look: JobView) -> Exchange:
     quiet = exposed < _QUIET * step or ranks < 2
     found = COLLECTIVES.empty()
     if not quiet:
-        found = look.job.reduce(_of_trace, join, _finished, COLLECTIVES, look.select).frame
+        found = job.traces.reduce(_of_trace, join, _finished, COLLECTIVES, job.select).frame
         found = _limited(found, exposed - waiting)
-    late = tuple(_late(look, balance)) if waiting >= _QUIET * step and not quiet else ()
+    late = tuple(_late(job, balance)) if waiting >= _QUIET * step and not quiet else ()
     sends = float(found.filter(pl.col("kind").is_in(PAIRWISE))["exposed"].sum())
     pipeline = sends > _PIPELINE * float(found["exposed"].sum())
     return Exchange(found, ranks, len(balance) / ranks, step, exposed - waiting, waiting, late, pipeline, balance)
@@ -166,12 +166,12 @@ def _stretch(start: float, end: float) -> Intervals:
     return Intervals(*whole) if whole[1, 0] > whole[0, 0] else Intervals(whole[0, :0], whole[1, :0])
 
 
-def _late(look: JobView, balance: pl.DataFrame) -> Iterator[Late]:
+def _late(job: JobView, balance: pl.DataFrame) -> Iterator[Late]:
     """The stragglers, the costliest first, one behind the other on the axis."""
-    table = look.ask("stragglers").frame.filter("straggler").sort("lost", "rank", descending=[True, False])
+    table = job.ask("stragglers").frame.filter("straggler").sort("lost", "rank", descending=[True, False])
     ranks = balance["rank"].n_unique()
     steps = len(balance) / ranks
-    often = [row for row in table.iter_rows(named=True) if not _is_seldom(look, row["rank"], steps)]
+    often = [row for row in table.iter_rows(named=True) if not _is_seldom(job, row["rank"], steps)]
     exposed: dict[int, float] = dict(balance.group_by("rank").agg(pl.col("exposed_communication").mean()).iter_rows())
     named = {row["rank"] for row in often}
     others = [each for rank, each in exposed.items() if rank not in named]
@@ -184,9 +184,9 @@ def _late(look: JobView, balance: pl.DataFrame) -> Iterator[Late]:
         place += waiting
 
 
-def _is_seldom(look: JobView, rank: int, steps: float) -> bool:
+def _is_seldom(job: JobView, rank: int, steps: float) -> bool:
     """Does a straggler cost much in few steps and little in the others?"""
-    each = look.ask("stragglers", by="step").frame.filter(pl.col("rank") == rank)["lost"]
+    each = job.ask("stragglers", by="step").frame.filter(pl.col("rank") == rank)["lost"]
     worst = each.max()
     if steps < _SEVERAL or not isinstance(worst, int):
         return False

@@ -89,14 +89,14 @@ def _waits(trace: Trace, call: Int32s, op: Int32s) -> Int32s:
     return np.where((found < 0) & itself, call, found).astype(np.int32)
 
 
-def selected(look: RankView, found: ToDevice) -> Bools:
+def selected(rank: RankView, found: ToDevice) -> Bools:
     """Which of them are of the selected steps: bool [copies]."""
-    return np.asarray(look.view.work[found.work])
+    return np.asarray(rank.scope.work[found.work])
 
 
-def no_waiting(look: RankView, factors: Factors, found: ToDevice, which: Int64s) -> None:
+def no_waiting(rank: RankView, factors: Factors, found: ToDevice, which: Int64s) -> None:
     """The host no longer waits for these copies: their calls only queue them, and what waits for them goes."""
-    trace = look.trace
+    trace = rank.trace
     call, wait = found.call[which], found.wait[which]
     took = np.maximum(trace.end[call] - trace.start[call], 1)
     factors.free[call] = factors.free[wait[wait >= 0]] = True
@@ -104,26 +104,26 @@ def no_waiting(look: RankView, factors: Factors, found: ToDevice, which: Int64s)
     factors.host[call] = np.minimum(_QUEUEING / took, 1.0)
 
 
-def waited(look: RankView, found: ToDevice, which: Int64s) -> Intervals:
+def waited(rank: RankView, found: ToDevice, which: Int64s) -> Intervals:
     """When the host is in the calls of these copies, or in those that wait for them: a union, ns."""
     wait = found.wait[which]
-    return look.spans(np.union1d(found.call[which], wait[wait >= 0]))
+    return rank.spans(np.union1d(found.call[which], wait[wait >= 0]))
 
 
-def running(look: RankView, found: ToDevice, which: Int64s, share: float | Floats = 1.0) -> Intervals:
+def running(rank: RankView, found: ToDevice, which: Int64s, share: float | Floats = 1.0) -> Intervals:
     """When these copies run on the device, or the first part of each, such a share of it: a union, ns."""
     place = found.work[which]
-    start, end = look.work.start[place], look.work.end[place]
+    start, end = rank.work.start[place], rank.work.end[place]
     return union(start, start + np.rint((end - start) * share).astype(np.int64))
 
 
 # --- how fast they could be
 
 
-def at_rate(look: RankView, factors: Factors, found: ToDevice, which: Int64s, rate: float) -> None:
+def at_rate(rank: RankView, factors: Factors, found: ToDevice, which: Int64s, rate: float) -> None:
     """These copies take as long as their bytes do at a rate, bytes a ns, if that is shorter than now."""
     place = found.work[which]
-    took = np.maximum(look.work.end[place] - look.work.start[place], 1)
+    took = np.maximum(rank.work.end[place] - rank.work.start[place], 1)
     factors.work[place] = np.where(found.bytes[which] > 0, np.clip(found.bytes[which] / rate / took, 0.0, 1.0), 1.0)
 
 
@@ -139,17 +139,17 @@ SLOWEST_LINK: Final = 11.0
 """What a copy from pinned memory reaches at least in a machine that has such a device: PCI Express 3.0, 16 lanes."""
 
 
-def link_rate(look: RankView, found: ToDevice) -> tuple[float, float]:
+def link_rate(rank: RankView, found: ToDevice) -> tuple[float, float]:
     """What copies from pinned memory reach on this machine, at least and at most: bytes a ns.
 
     Where the trace has large copies from pinned memory they say it, give or take a fifth; else the devices' names do.
     """
-    work = look.work
+    work = rank.work
     took = (work.end - work.start)[found.work]
     shown = found.pinned & (found.bytes >= 1 << 20) & (took > 0)
     if shown.sum() >= 3:
         rate = float(np.median(found.bytes[shown] / took[shown]))
         return 0.8 * rate, 1.2 * rate
-    names = [device.name for device in devices(look.trace)]
+    names = [device.name for device in devices(rank.trace)]
     rates = [rate for words, rate in _LINKS for name in names if any(word in name for word in words)]
     return SLOWEST_LINK, max(rates[:1] or [60.0])

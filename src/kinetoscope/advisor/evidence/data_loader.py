@@ -66,37 +66,22 @@ def loader_time(trace: Trace) -> Intervals:
     return union(trace.start[rows], trace.end[rows])
 
 
-def gains_without(look: RankView, time: Intervals) -> Floats:
+def gains_without(rank: RankView, time: Intervals) -> Floats:
     """How much shorter each selected step would be if the main thread had no such time, ns: float64 [steps]."""
-    factors = look.factors()
-    factors.cut[main_thread(look.trace)] = time
-    return look.gains(factors)
+    factors = rank.factors()
+    factors.cut[main_thread(rank.trace)] = time
+    return rank.gains(factors)
 
 
-def sure(look: RankView) -> float:
+def sure(rank: RankView) -> float:
     """What share of what is at stake more workers surely bring."""
-    return SURE if look.has_device else SURE_ON_HOST
+    return SURE if rank.has_device else SURE_ON_HOST
 
 
-def confidence(look: RankView, known: Confidence) -> Confidence:
+def confidence(rank: RankView, known: Confidence) -> Confidence:
     """How sure a claim about data is: low where there is a device whose work, which may hide it, was not recorded."""
-    unseen = not look.has_device and (devices(look.trace) or len(look.trace.rows(EventKind.RUNTIME)))
+    unseen = not rank.has_device and (devices(rank.trace) or len(rank.trace.rows(EventKind.RUNTIME)))
     return "low" if unseen else known
-
-
-def range_of_mean(values: Floats) -> tuple[float, float]:
-    """Between which the mean lies, of values that come and go in turns: the means of all beginnings and ends of them.
-
-    Batches come in bursts, as many as there are workers: the spread of single steps says little about their mean. Of
-    each beginning, and each end, at least half of the values are taken.
-    """
-    count = len(values)
-    if not count:
-        return 0.0, 0.0
-    sizes = np.arange(1, count + 1)
-    means = np.concatenate([np.cumsum(values) / sizes, np.cumsum(values[::-1]) / sizes])
-    means = means[np.concatenate([sizes, sizes]) * 2 >= count]
-    return float(means.min()), float(means.max())
 
 
 # --- where workers are started

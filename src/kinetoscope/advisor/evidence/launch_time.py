@@ -44,10 +44,10 @@ class LaunchingTime:
         return sum(stretch.length for stretch in self.stretches.values())
 
 
-def launching_time(look: RankView) -> LaunchingTime:
+def launching_time(rank: RankView) -> LaunchingTime:
     """Find it for the selected steps."""
-    trace, found = look.trace, launches(look.trace)
-    calls = found.rows[look.view.host[found.rows]]
+    trace, found = rank.trace, launches(rank.trace)
+    calls = found.rows[rank.scope.host[found.rows]]
     tree, waits = call_tree(trace), host_waits(trace)
     asking = tree.member & np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)) & ~is_data_loading(trace)
     asking &= ~is_mark(trace) & ~is_optimizer_range(trace)
@@ -64,5 +64,5 @@ def launching_time(look: RankView) -> LaunchingTime:
         bridged = merge(spans, Intervals(pauses.start[short], pauses.end[short]))
         others = np.flatnonzero(other & here)
         without = merge(union(trace.start[others], trace.end[others]), capturing(trace))
-        stretches[track] = intersection(difference(bridged, without), look.inside)
+        stretches[track] = intersection(difference(bridged, without), rank.time)
     return LaunchingTime(calls, stretches)

@@ -38,11 +38,11 @@ class Use:
     row: int
 
 
-def memory_use(look: RankView) -> list[Use]:
+def memory_use(rank: RankView) -> list[Use]:
     """Of each device whose allocator said how much was in use; not of the host."""
-    trace, found = look.trace, memory_instants(look.trace)
+    trace, found = rank.trace, memory_instants(rank.trace)
     total = {device.number: device.memory or 0 for device in devices(trace)}
-    ends = look.view.steps.host.end
+    ends = rank.scope.steps.host.end
     uses = []
     for device, (kind, number) in enumerate(found.devices):
         here = found.of_device(device)
@@ -76,11 +76,11 @@ def allocator_calls(trace: Trace) -> Int64s:
     return np.flatnonzero(allocating & ~pooled)
 
 
-def in_steady_state(look: RankView, rows: Int64s) -> Int64s:
+def in_steady_state(rank: RankView, rows: Int64s) -> Int64s:
     """Those of the selected steps, if they occur in the later half of them: at the beginning, pools only fill up."""
-    rows = rows[look.view.host[rows]]
-    begins = look.view.steps.host.start
-    later = rows[look.trace.start[rows] >= begins[len(begins) // 2]] if len(begins) else rows[:0]
-    steps = np.unique(np.searchsorted(begins, look.trace.start[later], side="right"))
+    rows = rows[rank.scope.host[rows]]
+    begins = rank.scope.steps.host.start
+    later = rows[rank.trace.start[rows] >= begins[len(begins) // 2]] if len(begins) else rows[:0]
+    steps = np.unique(np.searchsorted(begins, rank.trace.start[later], side="right"))
     enough = len(begins) > 1 and len(steps) >= max(1, (len(begins) - len(begins) // 2) // 4)
     return rows if enough else rows[:0]

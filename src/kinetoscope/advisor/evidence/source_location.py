@@ -1,12 +1,12 @@
-"""Where in the user's source something was called, and what lies inside some calls."""
+"""The place in the user's source from which something was called, and what lies inside some calls."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from kinetoscope.advisor.evidence.phrases import place
+from kinetoscope.advisor.finding import Evidence
+from kinetoscope.advisor.rule import RankView
+from kinetoscope.advisor.wording import place
 from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import belongs_to
@@ -19,40 +19,38 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
-_PYTHON = ".py("
+UNKNOWN = Source(None, None, None)
 
 
-class Spot(NamedTuple):
-    """A function of the user's; empty where Python calls were not recorded."""
+def in_source(source: Source) -> str:
+    """` in `train.py:12``, to follow the name of what is there; "" where it is not known."""
+    return f" in {place(source.file, source.line or 0)}" if source.file else ""
 
-    file: str = ""
-    line: int = 0
-    function: str = ""
 
-    @property
-    def text(self) -> str:
-        """` in `train.py:12``, to follow what is said of it; "" where it is not known."""
-        return f" in {place(self.file, self.line)}" if self.file else ""
+def event_evidence(rank: RankView, row: int, text: str, analysis: str | None = None, **params: str) -> Evidence:
+    """An event as evidence, with the line that it was called from; `text` says what is to be seen there."""
+    return rank.event(row, text, analysis, source_of(rank.trace, row), **params)
 
 
 @derived
 def user_frames(trace: Trace) -> Bools:
     """Which events are Python calls of functions that are the user's own: bool [events]."""
     return rows_named(
-        trace, lambda name: user_source(frame_text(name)).file is not None, EventKind.PYTHON, holding=(_PYTHON,)
+        trace, lambda name: user_source(frame_text(name)).file is not None, EventKind.PYTHON, holding=(".py(",)
     )
 
 
-def frame_of(trace: Trace, rows: Int32s) -> Int32s:
+def user_frame_of(trace: Trace, rows: Int32s) -> Int32s:
     """The user's function that each call was made from, of the backward pass the forward one: int32, −1 unknown."""
     return ancestor(belongs_to(trace), user_frames(trace))[rows]
 
 
-def spot(trace: Trace, row: int) -> Spot:
-    """The user's function that a call was made from; of the backward pass the one that called forward."""
-    frame = int(frame_of(trace, np.array([row], np.int32))[0]) if row >= 0 else -1
-    file, line, function = source_of(trace, frame if frame >= 0 else row)
-    return Spot(file or "", line or 0, function or "")
+def user_source_of(trace: Trace, row: int) -> Source:
+    """The line of the user's function that a call was made from; of the backward pass the one that called forward."""
+    if row < 0:
+        return UNKNOWN
+    frame = int(user_frame_of(trace, np.array([row], np.int32))[0])
+    return source_of(trace, frame if frame >= 0 else row)
 
 
 def source_of(trace: Trace, row: int) -> Source:
@@ -72,7 +70,7 @@ def source_of(trace: Trace, row: int) -> Source:
         if stack and (source := user_source(stack)).file is not None:
             return source
         row = int(parent[row])
-    return Source(None, None, None)
+    return UNKNOWN
 
 
 def inside(trace: Trace, calls: Bools) -> Bools:

@@ -7,19 +7,18 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.data_loader import range_of_mean
 from kinetoscope.advisor.evidence.memory import allocator_calls, in_steady_state
-from kinetoscope.advisor.evidence.phrases import each_step, quoted
-from kinetoscope.advisor.evidence.where import seen
-from kinetoscope.advisor.finding import Claim, Stake
+from kinetoscope.advisor.evidence.source_location import event_evidence
+from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.views.numbers import shown
+from kinetoscope.advisor.step_statistics import range_of_mean
+from kinetoscope.advisor.wording import quoted
 
 _SURE: Final = 0.8
 """Of what the steps gain: some of these calls may be needed."""
 
 
-def allocator_calls_in_steady_state(look: RankView) -> Iterator[Claim]:
+def allocator_calls_in_steady_state(rank: RankView) -> Iterator[Finding]:
     """Does the allocator ask the driver for memory in every step?
 
     What it checks. Calls such as `cudaMalloc`, `cudaFree` and `cudaHostAlloc` in steps after the warm-up, if the later
@@ -32,30 +31,30 @@ def allocator_calls_in_steady_state(look: RankView) -> Iterator[Claim]:
 
     What to do. Let segments grow (`expandable_segments`), bring inputs to few sizes, call no `empty_cache` in the loop.
     """
-    trace = look.trace
-    rows = in_steady_state(look, allocator_calls(trace))
+    trace = rank.trace
+    rows = in_steady_state(rank, allocator_calls(trace))
     if not len(rows):
         return
-    factors = look.factors()
+    factors = rank.factors()
     factors.host[rows] = 0.0
     factors.free[rows] = True
-    gains = look.gains(factors)
+    gains = rank.gains(factors)
     least, most = range_of_mean(gains)  # not every step needs memory
     if most <= 0:  # device work hides them
         return
     took = trace.end[rows] - trace.start[rows]
     longest = int(rows[np.argmax(took)])
-    calls, name = look.spans(rows), trace.strings.label(int(trace.name[longest]))
-    yield Claim(
+    calls, name = rank.spans(rows), trace.strings.label(int(trace.name[longest]))
+    yield Finding(
         message="The allocator calls the driver in every step."
-        f" {each_step(look.each_step(len(rows)), 'call')} ({quoted(name)} and the like) take"
-        f" {shown(look.each_step(calls.length), 'ns')} of each step.",
-        stake=Stake(max(_SURE * least, 0.0), min(most, look.step)),
+        f" {rank.each_step(len(rows), 'call')} ({quoted(name)} and the like) take"
+        f" {rank.time_per_step(calls.length)} of each step.",
+        stake=Stake(max(_SURE * least, 0.0), min(most, rank.step)),
         change="+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment\n"
         "- torch.cuda.empty_cache()  # in the loop",
         why="These calls go, and with those that free the waiting for the device.",
-        evidence=(seen(look, longest, "the longest of these calls", "memory_curve"),),
-        time=look.exposed(calls),
+        evidence=(event_evidence(rank, longest, "the longest of these calls", "memory_curve"),),
+        time=rank.exposed(calls),
     )
 
 

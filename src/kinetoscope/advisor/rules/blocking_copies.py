@@ -16,17 +16,15 @@ from kinetoscope.advisor.evidence.copies_to_device import (
     selected,
     waited,
 )
-from kinetoscope.advisor.evidence.phrases import each_step
-from kinetoscope.advisor.evidence.where import seen
-from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.evidence.source_location import event_evidence
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.views.numbers import shown
 
 _SURE: Final = 0.85
 """Of what the steps gain: what the host does while a copy runs may get in its way."""
 
 
-def blocking_copies(look: RankView) -> Iterator[Claim]:
+def blocking_copies(rank: RankView) -> Iterator[Finding]:
     """Does the host wait for copies to the device?
 
     What it checks. Copies from the host to a device, from memory that the trace does not call pageable, by a call that
@@ -40,35 +38,35 @@ def blocking_copies(look: RankView) -> Iterator[Claim]:
 
     What to do. Copy without blocking, from pinned memory.
     """
-    found = copies_to_device(look.trace)
-    which = np.flatnonzero(selected(look, found) & ~found.pageable & (found.wait >= 0))
+    found = copies_to_device(rank.trace)
+    which = np.flatnonzero(selected(rank, found) & ~found.pageable & (found.wait >= 0))
     if not len(which):
         return
     unknown = which[~found.pinned[which] & (found.bytes[which] >= LARGE)]
     gains = []
-    for rate in link_rate(look, found):
-        factors = look.factors()
-        no_waiting(look, factors, found, which)
-        at_rate(look, factors, found, unknown, rate)
-        gains.append(look.gains(factors))
+    for rate in link_rate(rank, found):
+        factors = rank.factors()
+        no_waiting(rank, factors, found, which)
+        at_rate(rank, factors, found, unknown, rate)
+        gains.append(rank.gains(factors))
     if float(np.mean(gains[1])) <= 0:  # device work hides it
         return
-    waits = waited(look, found, which)
-    longest = found.wait[which[np.argmax(look.trace.end[found.wait[which]] - look.trace.start[found.wait[which]])]]
+    waits = waited(rank, found, which)
+    longest = rank.longest(found.wait[which])
     pinned = bool(found.pinned[which].all())
-    yield Claim(
+    yield Finding(
         message=f"The host waits for copies to the device{' from pinned memory' if pinned else ''}."
-        f" {each_step(look.each_step(len(which)), 'copy', 'copies')} take it"
-        f" {shown(look.each_step(waits.length), 'ns')}"
+        f" {rank.each_step(len(which), 'copy', 'copies')} take it"
+        f" {rank.time_per_step(waits.length)}"
         " of each step.",
-        stake=look.stake(_SURE * gains[0], gains[1]),
+        stake=rank.stake(_SURE * gains[0], gains[1]),
         change="- batch = batch.to(device)\n+ batch = batch.to(device, non_blocking=True)"
         + ("" if pinned else "  # with pin_memory=True in the loader"),
         why="The host only queues these copies"
         + (", which then run at the speed of the link." if len(unknown) else "."),
         confidence="high" if pinned else "medium",
-        evidence=(seen(look, int(longest), "the longest wait", "synchronizations"),),
-        time=look.exposed(waits),
+        evidence=(event_evidence(rank, int(longest), "the longest wait", "synchronizations"),),
+        time=rank.exposed(waits),
     )
 
 

@@ -7,19 +7,17 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.phrases import each_step
-from kinetoscope.advisor.evidence.where import seen
-from kinetoscope.advisor.finding import Claim, Stake
+from kinetoscope.advisor.evidence.source_location import event_evidence
+from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.intervals.intervals import difference, intersection, union
 from kinetoscope.model.collectives.calls import base_of, computation, selected_calls
-from kinetoscope.views.numbers import shown
 
 _LEAST: Final = 0.03
 """Of a step: what must be exposed."""
 
 
-def communication_of_one_rank(look: RankView) -> Iterator[Claim]:
+def communication_of_one_rank(rank: RankView) -> Iterator[Finding]:
     """Does this rank wait in collectives, of a job whose other traces are not here?
 
     What it checks. Collectives of a rank that no computation of it hides, where its trace is the only one.
@@ -30,28 +28,28 @@ def communication_of_one_rank(look: RankView) -> Iterator[Claim]:
 
     What to do. Record all ranks, and ask for advice on the folder that holds their traces.
     """
-    calls = selected_calls(look.view)
+    calls = selected_calls(rank.scope)
     if not len(calls):
         return
-    base = base_of(look.trace)
+    base = base_of(rank.trace)
     spans = union(calls["start"].to_numpy() - base, calls["end"].to_numpy() - base)
-    exposed = intersection(difference(spans, computation(look.trace)), look.inside)
-    sums = look.sums(exposed)
-    if not look.count or float(np.mean(sums)) < _LEAST * look.step:
+    exposed = intersection(difference(spans, computation(rank.trace)), rank.time)
+    sums = rank.by_step(exposed)
+    if not rank.step_count or float(np.mean(sums)) < _LEAST * rank.step:
         return
     longest = int(calls["row"][calls["exposed"].arg_max() or 0])
-    yield Claim(
+    yield Finding(
         message="Computation waits for collectives, for data or for a late rank. It waits"
-        f" {shown(look.each_step(exposed.length), 'ns')} of each step, in {each_step(len(calls) / look.count, 'call')};"
+        f" {rank.time_per_step(exposed.length)} of each step, in {rank.each_step(len(calls), 'call')};"
         " only the traces of all ranks tell for which.",
         stake=Stake(0.0, float(np.mean(sums))),
         change="+ kinetoscope advise FOLDER  # with the traces of all ranks",
         why="No computation of this rank hides these collectives; one rank cannot tell transfer from waiting.",
         confidence="medium",
-        evidence=(seen(look, longest, "the longest that is not hidden", "overlap"),),
+        evidence=(event_evidence(rank, longest, "the longest that is not hidden", "overlap"),),
         time=exposed,
         at_most="note",
-        broad=True,
+        broad=1,
     )
 
 

@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.phrases import each_step, joined
-from kinetoscope.advisor.evidence.source_location import Spot, spot
-from kinetoscope.advisor.evidence.stakes import is_worth_it, stake_seen
-from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_as_recorded
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import joined
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.execution.call_tree import main_thread
@@ -42,7 +42,7 @@ _PAUSE: Final = 5_000_000
 """Between two regions, ns: what lies further apart are two functions and not the pieces of one."""
 
 
-def compiling_in_the_loop(look: RankView) -> Iterator[Claim]:
+def compiling_in_the_loop(rank: RankView) -> Iterator[Finding]:
     """Does torch.compile compile again and again, or only in pieces?
 
     What it checks. Spans of the compiler (`… (dynamo_timed)`) in the selected steps; and whether several compiled
@@ -56,40 +56,39 @@ def compiling_in_the_loop(look: RankView) -> Iterator[Claim]:
     What to do. Mark the sizes that change (`torch._dynamo.mark_dynamic`, `dynamic=True`), or pad to few different ones;
     `TORCH_LOGS="recompiles,graph_breaks"` says what changed, and where a graph broke.
     """
-    if not look.count:
+    if not rank.step_count:
         return
-    yield from _compiled(look)
-    yield from _broken(look)
+    yield from _compiled(rank)
+    yield from _broken(rank)
 
 
-def _compiled(look: RankView) -> Iterator[Claim]:
-    trace = look.trace
+def _compiled(rank: RankView) -> Iterator[Finding]:
+    trace = rank.trace
     spans = rows_named(trace, lambda name: name.endswith(_TIMED), EventKind.HOST_OP, EventKind.ANNOTATION,
                        holding=(_TIMED,))  # fmt: skip
-    rows = np.flatnonzero(spans & look.view.host)
+    rows = np.flatnonzero(spans & rank.scope.host)
     if not len(rows):
         return
-    factors = look.factors()
+    factors = rank.factors()
     for track in np.unique(trace.track[rows]).tolist():
-        factors.cut[track] = look.spans(rows[trace.track[rows] == track])
-    gains = look.gains(factors)
-    time = look.spans(rows)
+        factors.cut[track] = rank.spans(rows[trace.track[rows] == track])
+    gains = rank.gains(factors)
+    time = rank.spans(rows)
     times = rows[trace.name[rows] == trace.strings.code(_COMPILING)]
-    longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
-    where = spot(trace, longest)
-    start, end = look.shown(trace.start[longest], trace.end[longest])
-    stake = stake_seen(look, _SURE * gains, gains)
-    if not is_worth_it(look, stake):
+    longest = rank.longest(rows)
+    where = user_source_of(trace, longest)
+    stake = stake_as_recorded(rank, _SURE * gains, gains)
+    if not is_worth_reporting(rank, stake):
         return
-    yield Claim(
-        message=f"torch.compile compiles again during the measured steps{where.text}."
+    yield Finding(
+        message=f"torch.compile compiles again during the measured steps{in_source(where)}."
         f" {number_of(len(times), 'compilation')} in"
-        f" {number_of(look.count, 'step')} take {shown(time.length, 'ns')} in all{_versions(trace)}.",
+        f" {number_of(rank.step_count, 'step')} take {shown(time.length, 'ns')} in all{_versions(trace)}.",
         stake=stake,
         change="- f = torch.compile(f)\n+ f = torch.compile(f, dynamic=True)  # or pad to few different sizes",
         why="The compiler's time in the recorded steps.",
-        evidence=(_evidence("the longest part of a compilation", start, end, longest, where),),
-        time=look.exposed(time),
+        evidence=(rank.event(longest, "the longest part of a compilation", "step_breakdown", where),),
+        time=rank.exposed(time),
         key="compilation",
     )
 
@@ -108,37 +107,36 @@ def _regions(trace: Trace) -> Bools:
     return rows_beginning(trace, (_REGION,), *RANGE_KINDS)
 
 
-def _broken(look: RankView) -> Iterator[Claim]:
-    trace, track = look.trace, main_thread(look.trace)
-    rows = np.flatnonzero(_regions(trace) & look.view.host & (trace.track == track)).astype(np.int32)
+def _broken(rank: RankView) -> Iterator[Finding]:
+    trace, track = rank.trace, main_thread(rank.trace)
+    rows = np.flatnonzero(_regions(trace) & rank.scope.host & (trace.track == track)).astype(np.int32)
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     codes = np.array([_code(trace, int(code)) for code in trace.name[rows].tolist()], np.int64)
-    step = step_of(look.view.steps.host, trace.start[rows])
+    step = step_of(rank.scope.steps.host, trace.start[rows])
     gap = trace.start[rows[1:]] - trace.end[rows[:-1]]
     broken = (step[1:] == step[:-1]) & (step[1:] >= 0) & (codes[1:] != codes[:-1]) & (gap > 0) & (gap < _PAUSE)
-    if broken.sum() < (_PIECES - 1) * look.count:
+    if broken.sum() < (_PIECES - 1) * rank.step_count:
         return
     between = Intervals(trace.end[rows[:-1]][broken], trace.start[rows[1:]][broken])
-    factors = look.factors()
+    factors = rank.factors()
     factors.cut[track] = union(*between)
-    gains = look.gains(factors)
-    stake = look.stake(np.zeros(look.count), _PIECE * np.maximum(gains, 0))
-    if not is_worth_it(look, stake):
+    gains = rank.gains(factors)
+    stake = rank.stake(np.zeros(rank.step_count), _PIECE * np.maximum(gains, 0))
+    if not is_worth_reporting(rank, stake):
         return
     longest = int(np.argmax(between.end - between.start))
     names = [str(each) for each in sorted(set(codes[1:][broken].tolist()) | set(codes[:-1][broken].tolist()))]
-    start, end = look.shown(between.start[longest], between.end[longest])
-    where = spot(trace, int(rows[:-1][broken][longest]))
-    yield Claim(
-        message=f"Graph breaks split the compiled code{where.text}."
-        f" {each_step(int(broken.sum()) / look.count, 'graph break')}"
+    where = user_source_of(trace, int(rows[:-1][broken][longest]))
+    yield Finding(
+        message=f"Graph breaks split the compiled code{in_source(where)}."
+        f" {rank.each_step(int(broken.sum()), 'graph break')}"
         f" between compiled regions {joined(names)}.",
         stake=stake,
         change="+ model = torch.compile(model, fullgraph=True)  # raises where the graph breaks",
         why="What lies between the pieces is at stake; what of it remains when they are one is not known.",
         confidence="low",
-        evidence=(_evidence("the longest time between two pieces", start, end, -1, where),),
-        time=look.exposed(union(*between)),
+        evidence=(rank.longest_of(between, "the longest time between two pieces", "step_breakdown", source=where),),
+        time=rank.exposed(union(*between)),
         key="graph breaks",
         at_most="note",
     )
@@ -147,10 +145,6 @@ def _broken(look: RankView) -> Iterator[Claim]:
 def _code(trace: Trace, name: int) -> int:
     match = _NUMBERS.match(trace.strings.glance(name))
     return int(match[1]) if match else -1
-
-
-def _evidence(text: str, start: int, end: int, row: int, where: Spot) -> Evidence:
-    return Evidence(text, "step_breakdown", start=start, end=end, row=row, file=where.file, line=where.line)
 
 
 RULE = Rule("HOST007", "torch.compile compiles during the measured steps", of_rank=compiling_in_the_loop)

@@ -17,9 +17,8 @@ from kinetoscope.advisor.evidence.copies_to_device import (
     selected,
     waited,
 )
-from kinetoscope.advisor.evidence.phrases import each_step
-from kinetoscope.advisor.evidence.where import seen
-from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.evidence.source_location import event_evidence
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.intervals.intervals import merge
 from kinetoscope.views.numbers import shown
@@ -28,7 +27,7 @@ _SURE: Final = 0.9
 """Of what the steps gain if copies are only as fast as the slowest link allows: pinning costs the host some time."""
 
 
-def copies_from_pageable_memory(look: RankView) -> Iterator[Claim]:
+def copies_from_pageable_memory(rank: RankView) -> Iterator[Finding]:
     """Is data copied to the device from pageable memory?
 
     What it checks. Copies of 64 KiB and more from the host to a device whose name says that the host's memory was
@@ -42,38 +41,38 @@ def copies_from_pageable_memory(look: RankView) -> Iterator[Claim]:
 
     What to do. Let the loader pin its batches, in a thread of its own, and copy them without blocking.
     """
-    trace = look.trace
+    trace = rank.trace
     found = copies_to_device(trace)
-    which = np.flatnonzero(selected(look, found) & found.pageable & ((found.bytes >= LARGE) | (found.bytes < 0)))
+    which = np.flatnonzero(selected(rank, found) & found.pageable & ((found.bytes >= LARGE) | (found.bytes < 0)))
     if not len(which):
         return
     place = found.work[which]
-    took = look.work.end[place] - look.work.start[place]
-    slow, fast = link_rate(look, found)
+    took = rank.work.end[place] - rank.work.start[place]
+    slow, fast = link_rate(rank, found)
     gains = []
     for rate in (slow, fast):
-        factors = look.factors()
-        no_waiting(look, factors, found, which)
-        at_rate(look, factors, found, which, rate)
-        gains.append(look.gains(factors))
+        factors = rank.factors()
+        no_waiting(rank, factors, found, which)
+        at_rate(rank, factors, found, which, rate)
+        gains.append(rank.gains(factors))
     size, time = int(np.maximum(found.bytes[which], 0).sum()), int(took.sum())
-    copying = running(look, found, which)
-    longest = int(look.work.rows[place[np.argmax(took)]])
+    copying = running(rank, found, which)
+    longest = int(rank.work.rows[place[np.argmax(took)]])
     call = int(found.call[which[np.argmax(took)]])
-    yield Claim(
+    yield Finding(
         message="Copies to the device come from pageable memory."
-        f" {each_step(look.each_step(len(which)), 'copy', 'copies')}: {shown(look.each_step(size), 'bytes')} in"
-        f" {shown(look.each_step(time), 'ns')} ({shown(size * 1e9 / max(time, 1), 'bytes/s')}).",
-        stake=look.stake(_SURE * gains[0], gains[1]),
+        f" {rank.each_step(len(which), 'copy', 'copies')}: {shown(rank.per_step(size), 'bytes')} in"
+        f" {rank.time_per_step(time)} ({shown(size * 1e9 / max(time, 1), 'bytes/s')}).",
+        stake=rank.stake(_SURE * gains[0], gains[1]),
         change="- DataLoader(dataset, ...); batch = batch.to(device)\n"
         "+ DataLoader(dataset, ..., pin_memory=True); batch = batch.to(device, non_blocking=True)",
         why="The host does not wait for pinned copies. They run surely at"
         f" {shown(slow * 1e9, 'bytes/s')} and at most at {shown(fast * 1e9, 'bytes/s')}.",
         evidence=(
-            seen(look, call, "the call of the longest of them", "memory_bandwidth"),
-            seen(look, longest, "the longest of them"),
+            event_evidence(rank, call, "the call of the longest of them", "memory_bandwidth"),
+            event_evidence(rank, longest, "the longest of them"),
         ),
-        time=merge(copying, look.exposed(waited(look, found, which))),
+        time=merge(copying, rank.exposed(waited(rank, found, which))),
     )
 
 

@@ -7,14 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.where import seen
-from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.evidence.source_location import event_evidence
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.text import number_of
-from kinetoscope.views.numbers import shown
 
 _SPAN: Final = "DataParallel.forward"
 
@@ -22,7 +21,7 @@ _SURE: Final = 0.6
 """Of the time in which devices compute one after the other: what is surely gained by a process for each."""
 
 
-def data_parallel(look: RankView) -> Iterator[Claim]:
+def data_parallel(rank: RankView) -> Iterator[Finding]:
     """Does one process drive several devices by DataParallel?
 
     What it checks. `DataParallel.forward` in the recording, and how long devices compute one after the other.
@@ -35,35 +34,35 @@ def data_parallel(look: RankView) -> Iterator[Claim]:
     What to do. Use DistributedDataParallel, even on one machine.
     """
     rows = np.flatnonzero(
-        rows_named(look.trace, lambda name: name == _SPAN, EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_SPAN,))
-        & look.view.host
+        rows_named(rank.trace, lambda name: name == _SPAN, EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_SPAN,))
+        & rank.scope.host
     )
     if not len(rows):
         return
-    computing = (look.work.kind == WorkKind.COMPUTATION) & look.view.work
+    computing = (rank.work.kind == WorkKind.COMPUTATION) & rank.scope.work
     parts = [
-        union(look.work.start[computing & on], look.work.end[computing & on])
-        for device in np.unique(look.work.device[computing]).tolist()
-        if (on := look.work.device == device).any()
+        union(rank.work.start[computing & on], rank.work.end[computing & on])
+        for device in np.unique(rank.work.device[computing]).tolist()
+        if (on := rank.work.device == device).any()
     ]
     if len(parts) < 2:
         return
-    busiest = max(parts, key=lambda each: intersection(each, look.inside).length)
-    anyone = union(look.work.start[computing], look.work.end[computing])
+    busiest = max(parts, key=lambda each: intersection(each, rank.time).length)
+    anyone = union(rank.work.start[computing], rank.work.end[computing])
     others = difference(anyone, busiest)
-    rest: Intervals = difference(look.inside, busiest)
-    longest = int(rows[np.argmax(look.trace.end[rows] - look.trace.start[rows])])
-    yield Claim(
+    rest: Intervals = difference(rank.time, busiest)
+    longest = rank.longest(rows)
+    yield Finding(
         message=f"One process drives {number_of(len(parts), 'device')} (DataParallel)."
-        f" {shown(look.each_step(intersection(others, look.inside).length), 'ns')} of each step others compute while"
+        f" {rank.time_per_step(intersection(others, rank.time).length)} of each step others compute while"
         " the busiest does not.",
-        stake=look.stake(_SURE * look.sums(others), look.sums(rest)),
+        stake=rank.stake(_SURE * rank.by_step(others), rank.by_step(rest)),
         change="- model = torch.nn.DataParallel(model)\n"
         "+ model = DistributedDataParallel(model, device_ids=[local_rank])  # torchrun --nproc-per-node=...",
         why="A step cannot be shorter than its busiest device computes; where only others compute, devices are served"
         " in turn, and six tenths of that count as sure.",
         confidence="medium",
-        evidence=(seen(look, longest, "the longest forward pass", "step_breakdown"),),
+        evidence=(event_evidence(rank, longest, "the longest forward pass", "step_breakdown"),),
         time=rest,
     )
 

@@ -10,9 +10,9 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.advisor.evidence.communication import EARLY, Exchange, exchange
-from kinetoscope.advisor.evidence.phrases import each_step, quoted, share
-from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.advisor.wording import each_step, quoted, share
 from kinetoscope.views.numbers import shown
 
 _BUCKET: Final = 25e6
@@ -74,7 +74,7 @@ class _Gradients:
         return self.transfer / max(self.calls, math.ceil(self.size / _BUCKET), 1.0)
 
 
-def exposed_communication(look: JobView) -> Iterator[Claim]:
+def exposed_communication(job: JobView) -> Iterator[Finding]:
     """Does the computation wait for communication that it could hide?
 
     What it checks. Transfer of collectives (not waiting for late ranks) that no computation hides, in an average step
@@ -92,9 +92,9 @@ def exposed_communication(look: JobView) -> Iterator[Claim]:
     What to do. Reduce gradients in buckets as they come, as DistributedDataParallel does; gather ahead; send fewer
     bytes (bf16_compress_hook), or less often (no_sync, with gradients accumulated over several batches).
     """
-    if look.program in ("serving", "inference"):  # what is reduced there is needed at once
+    if job.program in ("serving", "inference"):  # what is reduced there is needed at once
         return
-    found = exchange(look)
+    found = exchange(job)
     for gradients in _gradients(found):
         yield from _late(found, gradients)
         yield from _many_bytes(found, gradients)
@@ -123,7 +123,7 @@ def _gradients(found: Exchange) -> Iterator[_Gradients]:
                              sums["wide"] > 0.9 * exposed, bool(sums["by_host"]))  # fmt: skip
 
 
-def _late(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
+def _late(found: Exchange, gradients: _Gradients) -> Iterator[Finding]:
     """Gradients that are reduced after the backward pass."""
     if not gradients.is_late or found.pipeline:  # stages of a pipeline finish one after the other
         return
@@ -135,7 +135,7 @@ def _late(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
     low = min((gradients.before - first - 0.08) * computing, 0.85 * room)
     if high <= 0:
         return
-    yield Claim(
+    yield Finding(
         message=f"Gradients{_of(gradients)} are reduced only after the backward pass. Nothing hides"
         f" {shown(gradients.exposed, 'ns')} of each step, in {each_step(gradients.calls, 'call')}.",
         stake=_stake(low, high, gradients.exposed),
@@ -149,7 +149,7 @@ def _late(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
     )
 
 
-def _many_bytes(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
+def _many_bytes(found: Exchange, gradients: _Gradients) -> Iterator[Finding]:
     """Gradients that are overlapped, but more than can be hidden."""
     spare = gradients.exposed - gradients.last
     if gradients.is_late or spare <= 0:
@@ -171,7 +171,7 @@ def _many_bytes(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
         stake = _stake(0.0, spare, gradients.exposed)
     if stake.high < _LEAST * found.step:
         return
-    yield Claim(
+    yield Finding(
         message=f"The backward pass cannot hide the exchange of all gradients{_of(gradients)}. It takes"
         f" {shown(gradients.transfer, 'ns')} of each step, and nothing hides {shown(gradients.exposed, 'ns')} of it.",
         stake=stake,
@@ -185,7 +185,7 @@ def _many_bytes(found: Exchange, gradients: _Gradients) -> Iterator[Claim]:
     )
 
 
-def _gathers(found: Exchange) -> Iterator[Claim]:
+def _gathers(found: Exchange) -> Iterator[Finding]:
     """Parameters that are gathered when they are needed."""
     sharded = found.collectives.filter(pl.col("kind") == "reduce_scatter")["group"].unique().to_list()
     gathers = found.collectives.filter((pl.col("kind") == "all_gather") & pl.col("group").is_in(sharded))
@@ -201,7 +201,7 @@ def _gathers(found: Exchange) -> Iterator[Claim]:
     room = exposed - left
     if room < 0.15 * exposed:
         return
-    yield Claim(
+    yield Finding(
         message=f"Parameters are gathered only when they are needed. Nothing hides {shown(exposed, 'ns')} of each"
         " step, in"
         f" {each_step(calls, 'all-gather')}.",

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from kinetoscope.advisor.evidence.memory import allocator_calls, in_steady_state, memory_use
-from kinetoscope.advisor.evidence.phrases import share
-from kinetoscope.advisor.evidence.where import seen
-from kinetoscope.advisor.finding import NOTHING, Claim
+from kinetoscope.advisor.evidence.source_location import event_evidence
+from kinetoscope.advisor.finding import NOTHING, Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
 from kinetoscope.views.numbers import shown
 
 _HELD: Final = 0.3
@@ -19,7 +19,7 @@ _SCARCE: Final = 0.7
 """Share of a device's memory that the allocator holds, from which on that matters."""
 
 
-def fragmented_memory(look: RankView) -> Iterator[Claim]:
+def fragmented_memory(rank: RankView) -> Iterator[Finding]:
     """Does the allocator hold much more than is in use when most is?
 
     What it checks. What the allocator had reserved on each device at the instant at which most was allocated. If three
@@ -31,14 +31,14 @@ def fragmented_memory(look: RankView) -> Iterator[Claim]:
 
     What to do. Let segments grow, and bring inputs to few sizes.
     """
-    calling = bool(len(in_steady_state(look, allocator_calls(look.trace))))
-    for use in memory_use(look):
+    calling = bool(len(in_steady_state(rank, allocator_calls(rank.trace))))
+    for use in memory_use(rank):
         unused = use.reserved - use.peak
         scarce = use.total > 0 and use.reserved >= _SCARCE * use.total
         if use.reserved <= 0 or unused < _HELD * use.reserved or not (scarce or calling):
             continue
         of = f" of {shown(use.total, 'bytes')}" if use.total else ""
-        yield Claim(
+        yield Finding(
             message="The allocator holds much more memory than is in use. It holds"
             f" {shown(use.reserved, 'bytes')}{of} on"
             f" {use.device} when most is in use, and {shown(unused, 'bytes')} of it ({share(unused, use.reserved)}) lie"
@@ -47,7 +47,7 @@ def fragmented_memory(look: RankView) -> Iterator[Claim]:
             change="+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment",
             why="No time is at stake, but memory: it would suffice for a larger batch.",
             confidence="medium",
-            evidence=(seen(look, use.row, "the peak of what is allocated", "memory_curve"),),
+            evidence=(event_evidence(rank, use.row, "the peak of what is allocated", "memory_curve"),),
             key=use.device,
             at_most="note",
         )

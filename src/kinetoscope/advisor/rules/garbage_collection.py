@@ -7,9 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.phrases import each_step
-from kinetoscope.advisor.evidence.stakes import is_worth_it, stake_seen
-from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_as_recorded
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
@@ -24,7 +23,7 @@ _AFTER: Final = 1.1
 """What a collection costs beyond its span: it leaves the caches cold, and memory to be freed."""
 
 
-def garbage_collection(look: RankView) -> Iterator[Claim]:
+def garbage_collection(rank: RankView) -> Iterator[Finding]:
     """Does Python's garbage collector hold up the training?
 
     What it checks. Spans `Python GC`, which torch records from 2.9 on with stacks if it is asked to
@@ -37,31 +36,31 @@ def garbage_collection(look: RankView) -> Iterator[Claim]:
     What to do. Freeze what lives for good after the model is built, and collect at times of your own, on all ranks at
     once.
     """
-    trace = look.trace
+    trace = rank.trace
     rows = np.flatnonzero(
-        rows_named(trace, _NAME.__eq__, EventKind.PYTHON, EventKind.ANNOTATION, holding=(_NAME,)) & look.view.host
+        rows_named(trace, _NAME.__eq__, EventKind.PYTHON, EventKind.ANNOTATION, holding=(_NAME,)) & rank.scope.host
     )
-    if not len(rows) or not look.count:
+    if not len(rows) or not rank.step_count:
         return
-    factors = look.factors()
+    factors = rank.factors()
     for track in np.unique(trace.track[rows]).tolist():
-        factors.cut[track] = look.spans(rows[trace.track[rows] == track])
-    gains = look.gains(factors)
-    spans = look.spans(rows)
-    stake = stake_seen(look, _SURE * gains, _AFTER * gains)
-    if not is_worth_it(look, stake):
+        factors.cut[track] = rank.spans(rows[trace.track[rows] == track])
+    gains = rank.gains(factors)
+    spans = rank.spans(rows)
+    stake = stake_as_recorded(rank, _SURE * gains, _AFTER * gains)
+    if not is_worth_reporting(rank, stake):
         return
-    longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
-    start, end = look.shown(trace.start[longest], trace.end[longest])
-    yield Claim(
-        message=f"Python's garbage collector stops the program. It runs {each_step(len(rows) / look.count, 'time')},"
-        f" {shown(look.each_step(spans.length), 'ns')} of each step and {shown(end - start, 'ns')} at the longest.",
+    longest = rank.longest(rows)
+    yield Finding(
+        message=f"Python's garbage collector stops the program. It runs {rank.each_step(len(rows), 'time')},"
+        f" {rank.time_per_step(spans.length)} of each step, and the longest takes"
+        f" {shown(int(trace.end[longest] - trace.start[longest]), 'ns')}.",
         stake=stake,
         change="+ gc.collect(); gc.freeze()  # once, before the loop\n"
         "+ gc.disable()  # and gc.collect() every so many steps",
         why="Some garbage has to be collected some time: eight tenths of the gain count as sure.",
-        evidence=(Evidence("the longest collection", "step_breakdown", start=start, end=end, row=longest),),
-        time=look.exposed(spans),
+        evidence=(rank.event(longest, "the longest collection", "step_breakdown"),),
+        time=rank.exposed(spans),
     )
 
 

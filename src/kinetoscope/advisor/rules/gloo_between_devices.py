@@ -8,9 +8,9 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.advisor.evidence.communication import exchange
-from kinetoscope.advisor.evidence.phrases import each_step
-from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.advisor.wording import each_step
 from kinetoscope.views.numbers import shown
 
 _RATE: Final = 4e9
@@ -23,7 +23,7 @@ _SURE: Final = 0.9
 _UNKNOWN: Final = 0.25
 
 
-def gloo_between_devices(look: JobView) -> Iterator[Claim]:
+def gloo_between_devices(job: JobView) -> Iterator[Finding]:
     """Do devices exchange gradients by a library that works on hosts?
 
     What it checks. Collectives on the host (gloo) in a job whose work is on devices, and how much of their transfer
@@ -36,7 +36,7 @@ def gloo_between_devices(look: JobView) -> Iterator[Claim]:
 
     What to do. Make the process group with the backend of the devices. Keep gloo for objects and barriers of the host.
     """
-    found = exchange(look)
+    found = exchange(job)
     slow = found.collectives.filter("on_host")
     if not len(slow):
         return
@@ -46,7 +46,7 @@ def gloo_between_devices(look: JobView) -> Iterator[Claim]:
     calls = float(slow.select((pl.col("calls") * pl.col("members")).sum()).item())
     known = bool((slow["bytes"].is_not_null() & (slow["bytes"] > 0) & (slow["hosts"] == 1)).all())
     low = max(_SURE * exposed - instead, 0.0) if known else _UNKNOWN * exposed
-    yield Claim(
+    yield Finding(
         message="Devices exchange data by gloo, which runs on the host. Nothing hides"
         f" {shown(exposed, 'ns')} of each step, in {each_step(calls, 'call')}.",
         stake=Stake(min(low, exposed), exposed),

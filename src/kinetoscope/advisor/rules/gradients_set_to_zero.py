@@ -8,10 +8,15 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.optimizers import works_on_all, zero_grads, zeroes
-from kinetoscope.advisor.evidence.phrases import each_step
 from kinetoscope.advisor.evidence.source_location import inside, launched_in
-from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, says_who_computes, stake_over, without
-from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.evidence.stakes import (
+    is_worth_reporting,
+    leave_only,
+    shows_computation,
+    stake_by_time,
+    unblocked_launches,
+)
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
@@ -30,7 +35,7 @@ _SURE: Final = 0.85
 """Of what the zeros take, what surely goes: something has still to go through the parameters and drop them."""
 
 
-def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
+def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
     """Does `zero_grad` fill the gradients with zeros?
 
     What it checks. Operators `zero_` inside torch's spans `Optimizer.zero_grad#…`.
@@ -42,40 +47,39 @@ def gradients_set_to_zero(look: RankView) -> Iterator[Claim]:
 
     What to do. Let `zero_grad` drop the gradients, which is the default from torch 2.0 on.
     """
-    trace = look.trace
+    trace = rank.trace
     spans = zero_grads(trace)
-    chosen = spans.inside & zeroes(trace) & look.view.host
-    if not says_who_computes(look) or not chosen.any():
+    chosen = spans.inside & zeroes(trace) & rank.scope.host
+    if not shows_computation(rank) or not chosen.any():
         return
-    zeros = spans.inside & look.view.host
-    additions = _additions(look) & look.view.host
-    most = _gains(look, zeros | additions)
+    zeros = spans.inside & rank.scope.host
+    additions = _additions(rank) & rank.scope.host
+    most = _gains(rank, zeros | additions)
     once = int((additions & _named_add(trace)).sum()) <= _ONCE * int((chosen & ~works_on_all(trace)).sum())
-    sure = most if once else _gains(look, zeros)
-    if not look.has_device:
+    sure = most if once else _gains(rank, zeros)
+    if not rank.has_device:
         sure = np.zeros_like(most)
-    rows = np.flatnonzero(spans.rows & look.view.host)
-    stake = stake_over(look, _SURE * sure, most, look.spans(rows))
-    if not is_worth_it(look, stake):
+    rows = np.flatnonzero(spans.rows & rank.scope.host)
+    stake = stake_by_time(rank, _SURE * sure, most, rank.spans(rows))
+    if not is_worth_reporting(rank, stake):
         return
-    longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
-    start, end = look.shown(trace.start[longest], trace.end[longest])
-    length = look.each_step(int((trace.end[rows] - trace.start[rows]).sum()))
-    yield Claim(
+    longest = rank.longest(rows)
+    length = rank.per_step(int((trace.end[rows] - trace.start[rows]).sum()))
+    yield Finding(
         message="The optimizer fills gradients with zeros instead of dropping them."
-        f" {each_step(int(chosen.sum()) / look.count, 'operator')} take {shown(length, 'ns')} on the host.",
+        f" {rank.each_step(int(chosen.sum()), 'operator')} take {shown(length, 'ns')} on the host.",
         stake=stake,
         change="- optimizer.zero_grad(set_to_none=False)\n+ optimizer.zero_grad(set_to_none=True)",
         why="The zeros go (85 % of that counts as sure where a device computes), and at most the additions to them in"
         " the backward pass, too.",
-        evidence=(Evidence("the longest zero_grad", "operators", start=start, end=end, row=longest),),
-        time=_time(look, rows, zeros),
+        evidence=(rank.event(longest, "the longest zero_grad", "operators"),),
+        time=_time(rank, rows, zeros),
     )
 
 
-def _additions(look: RankView) -> Bools:
+def _additions(rank: RankView) -> Bools:
     """What adds to gradients in the backward pass: bool [events]."""
-    trace = look.trace
+    trace = rank.trace
     nodes = rows_containing(trace, (_ACCUMULATE,), EventKind.HOST_OP)
     return inside(trace, _named_add(trace) & inside(trace, nodes) & (call_tree(trace).parent >= 0))
 
@@ -84,17 +88,17 @@ def _named_add(trace: Trace) -> Bools:
     return rows_named(trace, _ADDS.__contains__, EventKind.HOST_OP, holding=("add_",))
 
 
-def _gains(look: RankView, calls: Bools) -> Floats:
-    factors = nothing_changes(look)
+def _gains(rank: RankView, calls: Bools) -> Floats:
+    factors = unblocked_launches(rank)
     factors.host[calls] = 0.0
-    without(factors, launched_in(look.trace, calls), 0.0)
-    return look.gains(factors)
+    leave_only(factors, launched_in(rank.trace, calls), 0.0)
+    return rank.gains(factors)
 
 
-def _time(look: RankView, rows: Int64s, zeros: Bools) -> Intervals:
-    launched = launched_in(look.trace, zeros)
-    work = union(look.work.start[launched], look.work.end[launched])
-    return intersection(merge(look.exposed(look.spans(rows)), work), look.inside)
+def _time(rank: RankView, rows: Int64s, zeros: Bools) -> Intervals:
+    launched = launched_in(rank.trace, zeros)
+    work = union(rank.work.start[launched], rank.work.end[launched])
+    return intersection(merge(rank.exposed(rank.spans(rows)), work), rank.time)
 
 
 RULE = Rule("HOST005", "Gradients are set to zero instead of being dropped", of_rank=gradients_set_to_zero)

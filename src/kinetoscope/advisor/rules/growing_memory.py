@@ -8,16 +8,16 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.advisor.evidence.memory import memory_use
-from kinetoscope.advisor.evidence.phrases import quoted
-from kinetoscope.advisor.finding import NOTHING, Claim, Evidence
+from kinetoscope.advisor.finding import NOTHING, Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import quoted
 from kinetoscope.views.numbers import shown
 
 _LEAST: Final = 4096
 """Bytes a step from which on growth is worth a word: numbers in a list are less."""
 
 
-def growing_memory(look: RankView) -> Iterator[Claim]:
+def growing_memory(rank: RankView) -> Iterator[Finding]:
     """Does memory grow from step to step?
 
     What it checks. `memory_growth`: whether what is in use at the ends of the steps rises, with 99 % confidence, and
@@ -28,18 +28,18 @@ def growing_memory(look: RankView) -> Iterator[Claim]:
 
     What to do. Keep numbers, not tensors: `.detach()`, and now and then `.item()`.
     """
-    growth = look.ask("memory_growth").frame
+    growth = rank.ask("memory_growth").frame
     for whole in growth.filter((pl.col("verdict") == "leak") & (pl.col("per_step") >= _LEAST)).iter_rows(named=True):
         device = str(whole["device"])
         kept = growth.filter((pl.col("device") == device) & (pl.col("kind") != "device") & (pl.col("size") > 0))
         kept = kept.filter(pl.col("steps") * 2 >= whole["steps"] - 1)
         source = _source(kept.row(0, named=True)) if len(kept) else ""
-        yield Claim(
+        yield Finding(
             message=f"Memory grows from step to step on {quoted(device)}. It grows by"
-            f" {shown(whole['per_step'], 'bytes')} a step{source}{_until(look, device, whole['per_step'])}.",
+            f" {shown(whole['per_step'], 'bytes')} a step{source}{_until(rank, device, whole['per_step'])}.",
             stake=NOTHING,
             change="- losses.append(loss)\n+ losses.append(loss.detach())  # without the graph that it came from"
-            if look.program == "training"
+            if rank.program == "training"
             else "",
             why=f"No time is at stake, but the run. {whole['evidence']}",
             evidence=(Evidence("what is kept, and where it was taken", "memory_growth"),),
@@ -53,9 +53,9 @@ def _source(kept: dict[str, Any]) -> str:
     return f"; most of what is kept was taken by {quoted(str(kept['name']))}{module}"
 
 
-def _until(look: RankView, device: str, growth: float) -> str:
+def _until(rank: RankView, device: str, growth: float) -> str:
     """How many steps are left until the device is full."""
-    uses = [use for use in memory_use(look) if use.device == device and use.total > use.peak]
+    uses = [use for use in memory_use(rank) if use.device == device and use.total > use.peak]
     if not uses or growth <= 0:
         return ""
     return f": it is full in {shown(int((uses[0].total - uses[0].peak) / growth), '')} steps"

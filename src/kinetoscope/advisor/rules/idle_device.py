@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
 import polars as pl
 
-from kinetoscope.advisor.evidence.phrases import joined, share
-from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import joined, share
 
 _IDLE: Final = 0.1
 """Share of the step, under which a device is not idle."""
@@ -37,7 +36,7 @@ _WORDS: Final = {
 """Of the details of idle time: what goes on meanwhile."""
 
 
-def idle_device(look: RankView) -> Iterator[Claim]:
+def idle_device(rank: RankView) -> Iterator[Finding]:
     """Is the device idle, and why?
 
     What it checks. Time of the selected steps in which no device of the rank does anything, a tenth of them or more.
@@ -49,9 +48,14 @@ def idle_device(look: RankView) -> Iterator[Claim]:
     What to do. Look at the reasons of the idle time, and at the timeline where it is longest. Record with stacks if the
     host is late for a reason that was not recorded.
     """
-    if not look.has_device or not look.is_whole or look.idle.length < _IDLE * look.inside.length or not look.count:
+    if (
+        not rank.has_device
+        or not rank.is_complete
+        or rank.idle.length < _IDLE * rank.time.length
+        or not rank.step_count
+    ):
         return
-    frame = look.ask("idle_breakdown").frame
+    frame = rank.ask("idle_breakdown").frame
     by_reason = (
         frame.group_by("reason", "detail").agg(pl.col("time").sum()).sort(["time", "reason", "detail"],
                                                                          descending=[True, False, False])
@@ -63,16 +67,14 @@ def idle_device(look: RankView) -> Iterator[Claim]:
         f"{_WORDS.get(detail, f'{reason} ({detail})')} ({share(time, total)})"
         for reason, detail, time in by_reason.head(_REASONS).iter_rows()
     ]
-    longest = int(np.argmax(look.idle.end - look.idle.start))
-    start, end = look.shown(look.idle.start[longest], look.idle.end[longest])
-    yield Claim(
+    yield Finding(
         message="The device is idle for reasons that no other finding counts. In all it is idle"
-        f" {share(look.idle.length, look.inside.length)} of the step: {joined(reasons)}.",
-        stake=Stake(0.0, look.each_step(look.idle.length)),
+        f" {share(rank.idle.length, rank.time.length)} of the step: {joined(reasons)}.",
+        stake=Stake(0.0, rank.per_step(rank.idle.length)),
         why="The trace does not tell what would shorten it.",
         confidence="low",
-        evidence=(Evidence("the longest idle time", "idle_breakdown", start=start, end=end),),
-        time=look.idle,
+        evidence=(rank.longest_of(rank.idle, "the longest idle time", "idle_breakdown"),),
+        time=rank.idle,
         at_most="note",
         broad=2,
     )

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.copies_to_device import LARGE, ToDevice, copies_to_device, running, selected
-from kinetoscope.advisor.evidence.where import seen
-from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.evidence.source_location import event_evidence
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.model.trace import arguments
@@ -25,7 +25,7 @@ _SURE: Final = 0.8
 """Of what smaller copies bring: the device has to turn the numbers into floating-point ones then."""
 
 
-def images_copied_as_floats(look: RankView) -> Iterator[Claim]:
+def images_copied_as_floats(rank: RankView) -> Iterator[Finding]:
     """Are images copied to the device in a type larger than theirs?
 
     What it checks. Copies from the host to a device by operators whose input has the shape of images or video (a batch,
@@ -39,26 +39,26 @@ def images_copied_as_floats(look: RankView) -> Iterator[Claim]:
 
     What to do. Send the bytes, and convert and normalize on the device, where it costs next to nothing.
     """
-    trace = look.trace
+    trace = rank.trace
     found = copies_to_device(trace)
-    likely = selected(look, found) & (found.op >= 0) & ((found.bytes >= LARGE) | (found.bytes < 0))
-    factor, channels = _shrunk(look, found, np.flatnonzero(likely))
+    likely = selected(rank, found) & (found.op >= 0) & ((found.bytes >= LARGE) | (found.bytes < 0))
+    factor, channels = _shrunk(rank, found, np.flatnonzero(likely))
     which = np.flatnonzero(factor < 1)
     if not len(which):
         return
     place = found.work[which]
-    factors = look.factors()
+    factors = rank.factors()
     factors.work[place] = factor[which]
     alone = which[found.pageable[which]]  # the host is in these calls as long as the copies last
     factors.host[found.call[alone]] = factor[alone]
-    gains = look.gains(factors)
-    took = look.work.end[place] - look.work.start[place]
+    gains = rank.gains(factors)
+    took = rank.work.end[place] - rank.work.start[place]
     call = int(found.call[which[np.argmax(took)]])
     size = int(np.maximum(found.bytes[which], 0).sum())
-    yield Claim(
-        message=f"Images are copied to the device as floating-point numbers. {shown(look.each_step(size), 'bytes')}"
-        f" take {shown(look.each_step(int(took.sum())), 'ns')} of each step.",
-        stake=look.stake(_SURE * gains, gains),
+    yield Finding(
+        message=f"Images are copied to the device as floating-point numbers. {shown(rank.per_step(size), 'bytes')}"
+        f" take {rank.time_per_step(int(took.sum()))} of each step.",
+        stake=rank.stake(_SURE * gains, gains),
         change="- transforms.ToTensor(), transforms.Normalize(mean, std)  # in the dataset\n"
         "+ transforms.PILToTensor()  # uint8\n"
         "+ images = (images.to(device, non_blocking=True).float() / 255 - mean) / std",
@@ -66,15 +66,15 @@ def images_copied_as_floats(look: RankView) -> Iterator[Claim]:
         " that at"
         " most.",
         confidence="medium" if (channels[which] == _COLORS).any() else "low",
-        evidence=(seen(look, call, "the call of the longest of them", "memory_bandwidth"),),
-        time=running(look, found, which, 1.0 - factor[which]),
+        evidence=(event_evidence(rank, call, "the call of the longest of them", "memory_bandwidth"),),
+        time=running(rank, found, which, 1.0 - factor[which]),
     )
 
 
-def _shrunk(look: RankView, found: ToDevice, which: Int64s) -> tuple[Floats, Int64s]:
+def _shrunk(rank: RankView, found: ToDevice, which: Int64s) -> tuple[Floats, Int64s]:
     """What part of its time each copy would take with 8 bits a channel, 1 for what is no image; how many channels."""
     factor, channels = np.ones(len(found)), np.zeros(len(found), np.int64)
-    trace, ops = look.trace, found.op[which]
+    trace, ops = rank.trace, found.op[which]
     dims, types = (arguments.codes(trace, name, ops) for name in ("input_dims", "input_types"))
     for dim, kind in {*zip(dims.tolist(), types.tolist(), strict=True)}:
         if dim < 0 or kind < 0:

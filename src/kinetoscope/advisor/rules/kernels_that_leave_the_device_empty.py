@@ -8,18 +8,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.phrases import each_step, quoted, share
-from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, stake_over
-from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time, unblocked_launches
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import wording
+from kinetoscope.advisor.wording import quoted, share, wording
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.device.tensor_cores import YES, kernel_units
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind
-from kinetoscope.views.numbers import shown
 
 _LONG: Final = 20_000
 """ns; of a shorter kernel most is beginning and ending."""
@@ -41,7 +39,7 @@ _MOST: Final = 3
 """Kernels that are named, those with the longest time."""
 
 
-def kernels_that_leave_the_device_empty(look: RankView) -> Iterator[Claim]:
+def kernels_that_leave_the_device_empty(rank: RankView) -> Iterator[Finding]:
     """Do kernels that matter leave most of the device empty?
 
     What it checks. Kernels of 20 µs and more with less than one block for each multiprocessor, by name; and kernels
@@ -54,21 +52,21 @@ def kernels_that_leave_the_device_empty(look: RankView) -> Iterator[Claim]:
 
     What to do. Give the kernel more to do at once, mostly by a larger batch; of your own kernels change the grid.
     """
-    if not look.has_device or not look.count:
+    if not rank.has_device or not rank.step_count:
         return
-    trace, work = look.trace, look.work
-    blocks = _blocks(look)
+    trace, work = rank.trace, rank.work
+    blocks = _blocks(rank)
     occupancy = arguments.floats(trace, "occupancy", work.rows)
-    long = look.view.work & work.of(WorkKind.COMPUTATION) & (work.duration >= _LONG)
+    long = rank.scope.work & work.of(WorkKind.COMPUTATION) & (work.duration >= _LONG)
     few = long & (blocks > 0) & (blocks < 1)
-    yield from _claims(look, few, np.maximum(blocks, _LEAST), sure=_SURE)
+    yield from _claims(rank, few, np.maximum(blocks, _LEAST), sure=_SURE)
     thin = long & (blocks >= 1) & (occupancy > 0) & (occupancy < _LOW) & (kernel_units(trace) != YES)
-    yield from _claims(look, thin, occupancy / _ENOUGH, sure=0.0)
+    yield from _claims(rank, thin, occupancy / _ENOUGH, sure=0.0)
 
 
-def _blocks(look: RankView) -> Floats:
+def _blocks(rank: RankView) -> Floats:
     """Blocks for each multiprocessor, of each kernel: as recorded, else by its grid (ROCm); NaN where nothing tells."""
-    trace, work = look.trace, look.work
+    trace, work = rank.trace, rank.work
     blocks = arguments.floats(trace, "blocks_per_sm", work.rows)
     grids = arguments.codes(trace, "grid", work.rows)
     codes, place = np.unique(grids, return_inverse=True)
@@ -85,44 +83,42 @@ def _size(grid: Any) -> float:
     return float(prod(grid))
 
 
-def _claims(look: RankView, chosen: Bools, left: Floats, *, sure: float) -> Iterator[Claim]:
+def _claims(rank: RankView, chosen: Bools, left: Floats, *, sure: float) -> Iterator[Finding]:
     """left: float64 [work], what is left of the time of each at least."""
-    trace, work = look.trace, look.work
+    trace, work = rank.trace, rank.work
     names = trace.name[work.rows]
     codes, place = np.unique(names[chosen], return_inverse=True)
     time = np.bincount(place, weights=work.duration[chosen], minlength=len(codes))
     for code in np.argsort(-time, kind="stable")[:_MOST].tolist():
         these = np.flatnonzero(chosen & (names == codes[code]))
-        spans = intersection(union(work.start[these], work.end[these]), look.inside)
-        if spans.length < _SHARE * look.inside.length:
+        spans = intersection(union(work.start[these], work.end[these]), rank.time)
+        if spans.length < _SHARE * rank.time.length:
             continue
-        factors = nothing_changes(look)
+        factors = unblocked_launches(rank)
         factors.work[these] = left[these]
-        gains = look.gains(factors)
-        stake = stake_over(look, sure * gains, gains, spans)
-        if not is_worth_it(look, stake):
+        gains = rank.gains(factors)
+        stake = stake_by_time(rank, sure * gains, gains, spans)
+        if not is_worth_reporting(rank, stake):
             continue
         longest = int(these[np.argmax(work.duration[these])])
         name = trace.strings.glance(int(codes[code]))
         mean = float(np.average(left[these], weights=work.duration[these]))
-        start, end = look.shown(work.start[longest], work.end[longest])
         what = (
             f"{mean:.2f} blocks for each multiprocessor"
             if sure
             else f"{mean * _ENOUGH:.0f} % of the warps of a multiprocessor"
         )
-        yield Claim(
+        yield Finding(
             message=f"{quoted(name)} leaves most of the device empty. It runs"
-            f" {shown(look.each_step(spans.length), 'ns')} of"
-            f" each step ({share(spans.length, look.inside.length)}; {each_step(len(these) / look.count, 'call')}) with"
+            f" {rank.time_per_step(spans.length)} of"
+            f" each step ({share(spans.length, rank.time.length)}; {rank.each_step(len(these), 'call')}) with"
             f" {what}.",
             stake=stake,
-            change=wording(look.program).larger_batch(4),
+            change=wording(rank.program).larger_batch(4),
             why="This work spreads over the whole device"
             + ("; half of the gain counts as sure." if sure else ", which not every kernel gains by."),
             confidence="medium" if sure else "low",
-            evidence=(Evidence("the longest call", "kernels", start=start, end=end,
-                               row=int(work.rows[longest])),),
+            evidence=(rank.event(int(work.rows[longest]), "the longest call", "kernels"),),
             time=spans,
             key=quoted(name),
             at_most="critical" if sure else "note",

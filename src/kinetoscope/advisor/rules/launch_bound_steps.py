@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.launch_time import launching_time
-from kinetoscope.advisor.evidence.phrases import each_step, share
-from kinetoscope.advisor.evidence.stakes import is_worth_it, stake_over
-from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.intervals.intervals import merge
 from kinetoscope.model.device.launches import launches
 from kinetoscope.views.numbers import shown
@@ -33,7 +33,7 @@ _IDLE: Final = 0.05
 """Share of the step in which the device must wait for launches."""
 
 
-def launch_bound_steps(look: RankView) -> Iterator[Claim]:
+def launch_bound_steps(rank: RankView) -> Iterator[Finding]:
     """Does the device run dry because the host cannot launch kernels as fast as it runs them?
 
     What it checks. The time in which a thread that launches is in operators and launch calls (short pauses between
@@ -47,39 +47,37 @@ def launch_bound_steps(look: RankView) -> Iterator[Claim]:
     What to do. Give each kernel more to do (a larger batch), or launch many at once: `torch.compile` fuses kernels, and
     with `mode="reduce-overhead"` launches them as one CUDA graph.
     """
-    if not look.has_device or not look.count:
+    if not rank.has_device or not rank.step_count:
         return
-    found = launching_time(look)
-    if len(found.calls) < _FEWEST * look.count:
+    found = launching_time(rank)
+    if len(found.calls) < _FEWEST * rank.step_count:
         return
-    exposed = look.exposed(merge(*found.stretches.values()))
-    if exposed.length < _IDLE * look.inside.length:
+    exposed = rank.exposed(merge(*found.stretches.values()))
+    if exposed.length < _IDLE * rank.time.length:
         return
-    factors = look.factors()
+    factors = rank.factors()
     factors.cut.update(found.stretches)
-    gains = look.gains(factors)
+    gains = rank.gains(factors)
     # What goes beyond the idle time comes from other things that then begin sooner: it is theirs.
     gains = gains * min(1.0, _MOST * exposed.length / max(float(gains.sum()), 1.0))
-    gaps = _GAP * len(found.calls) / look.count
-    stake = stake_over(look, _SURE * gains - gaps, gains, exposed)
-    if not is_worth_it(look, stake):
+    gaps = _GAP * len(found.calls) / rank.step_count
+    stake = stake_by_time(rank, _SURE * gains - gaps, gains, exposed)
+    if not is_worth_reporting(rank, stake):
         return
-    all_launches = launches(look.trace)
+    all_launches = launches(rank.trace)
     busy = all_launches.busy[np.isin(all_launches.rows, found.calls) & (all_launches.first >= 0)]
-    longest = int(np.argmax(exposed.end - exposed.start))
-    start, end = look.shown(exposed.start[longest], exposed.end[longest])
-    yield Claim(
+    yield Finding(
         message="The device waits for the host to launch kernels. It waits"
-        f" {share(exposed.length, look.inside.length)} of the step:"
-        f" {each_step(len(found.calls) / look.count, 'launch', 'launches')} take the host"
+        f" {share(exposed.length, rank.time.length)} of the step:"
+        f" {rank.each_step(len(found.calls), 'launch', 'launches')} take the host"
         f" {shown(found.length / len(found.calls), 'ns')} each, and the kernels run"
         f" {shown(float(np.median(busy)) if len(busy) else 0, 'ns')}.",
         stake=stake,
-        change=_change(look),
+        change=_change(rank),
         why="The upper end is launching that takes no time; a graph brings at least nine tenths of it.",
-        confidence="medium" if look.is_whole else "low",
-        evidence=(Evidence("the longest stretch without device work while launching", "idle_breakdown",
-                           start=start, end=end),),
+        confidence="medium" if rank.is_complete else "low",
+        evidence=(rank.longest_of(exposed, "the longest stretch without device work while launching",
+                                  "idle_breakdown"),),
         time=exposed,
         broad=1,
     )  # fmt: skip
@@ -89,11 +87,11 @@ _COMPILE: Final = '- model = Model()\n+ model = torch.compile(Model(), mode="red
 _GRAPHS: Final = '- torch.compile(model)\n+ torch.compile(model, mode="reduce-overhead")  # or a larger batch'
 
 
-def _change(look: RankView) -> str:
+def _change(rank: RankView) -> str:
     """What is not done yet: compiled code, graphs of it, else more of both."""
-    if "graphs" in look.uses:
+    if "graphs" in rank.uses:
         return "+ put what is still launched call by call into the graphs too, or give each kernel more to do"
-    return _GRAPHS if "compiled" in look.uses else _COMPILE
+    return _GRAPHS if "compiled" in rank.uses else _COMPILE
 
 
 RULE = Rule("HOST001", "The host cannot launch kernels fast enough", of_rank=launch_bound_steps)

@@ -8,14 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.phrases import each_step, quoted
-from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, stake_over, without
-from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, stake_by_time, unblocked_launches
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import quoted
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
-from kinetoscope.views.numbers import shown
 
 _WORDS: Final = ("chwToN", "hwcToN", "batched_transpose_", "nchw2nhwc", "nhwc2nchw")
 _NAME: Final = re.compile(
@@ -27,7 +26,7 @@ _LEFT: Final = 0.15
 """What part is left at most: where the images come in and where something else needs the other layout."""
 
 
-def layout_transposes(look: RankView) -> Iterator[Claim]:
+def layout_transposes(rank: RankView) -> Iterator[Finding]:
     """Does the device turn images from channels first to channels last, and back, around convolutions?
 
     What it checks. Kernels of cuDNN and MIOpen that only change the layout (`nchwToNhwc`, `nhwcToNchw`,
@@ -39,30 +38,29 @@ def layout_transposes(look: RankView) -> Iterator[Claim]:
 
     What to do. Keep model and images in the layout that the convolutions want.
     """
-    found = rows_named(look.trace, lambda name: _NAME.search(name) is not None, EventKind.KERNEL, holding=_WORDS)
-    work = np.flatnonzero(found[look.work.rows] & look.view.work)
-    if not len(work) or not look.count:
+    found = rows_named(rank.trace, lambda name: _NAME.search(name) is not None, EventKind.KERNEL, holding=_WORDS)
+    work = np.flatnonzero(found[rank.work.rows] & rank.scope.work)
+    if not len(work) or not rank.step_count:
         return
-    low, high = nothing_changes(look), nothing_changes(look)
-    without(low, found[look.work.rows] & look.view.work, _LEFT)
-    without(high, found[look.work.rows] & look.view.work, 0.0)
-    spans = intersection(union(look.work.start[work], look.work.end[work]), look.inside)
-    stake = stake_over(look, look.gains(low), look.gains(high), spans)
-    if not is_worth_it(look, stake):
+    low, high = unblocked_launches(rank), unblocked_launches(rank)
+    leave_only(low, found[rank.work.rows] & rank.scope.work, _LEFT)
+    leave_only(high, found[rank.work.rows] & rank.scope.work, 0.0)
+    spans = intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
+    stake = stake_by_time(rank, rank.gains(low), rank.gains(high), spans)
+    if not is_worth_reporting(rank, stake):
         return
-    longest = int(work[np.argmax(look.work.duration[work])])
-    row = int(look.work.rows[longest])
-    start, end = look.shown(look.work.start[longest], look.work.end[longest])
-    name = look.trace.strings.glance(int(look.trace.name[row]))
-    yield Claim(
-        message=f"Images change their layout around convolutions. {each_step(len(work) / look.count, 'kernel')} such as"
-        f" {quoted(name)} take {shown(look.each_step(spans.length), 'ns')} of each step.",
+    longest = int(work[np.argmax(rank.work.duration[work])])
+    row = int(rank.work.rows[longest])
+    name = rank.trace.strings.glance(int(rank.trace.name[row]))
+    yield Finding(
+        message=f"Images change their layout around convolutions. {rank.each_step(len(work), 'kernel')} such as"
+        f" {quoted(name)} take {rank.time_per_step(spans.length)} of each step.",
         stake=stake,
         change="- model, images = model.cuda(), images.cuda()\n"
         "+ model = model.cuda().to(memory_format=torch.channels_last)\n"
         "+ images = images.cuda().to(memory_format=torch.channels_last)",
         why=f"These kernels go; {_LEFT:.0%} of them stays at most.",
-        evidence=(Evidence("the longest of them", "kernels", start=start, end=end, row=row),),
+        evidence=(rank.event(row, "the longest of them", "kernels"),),
         time=spans,
     )  # fmt: skip
 

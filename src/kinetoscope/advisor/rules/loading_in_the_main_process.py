@@ -9,11 +9,10 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.data_loader import IN_PROCESS, WORTH, confidence, fetches, gains_without, sure
-from kinetoscope.advisor.evidence.phrases import share
-from kinetoscope.advisor.evidence.where import seen
-from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.evidence.source_location import event_evidence
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import wording
+from kinetoscope.advisor.wording import share, wording
 from kinetoscope.views.numbers import shown
 
 _FEWEST: Final = 2
@@ -24,7 +23,7 @@ _ROOM: Final = 1.25
 """So much faster than the training the workers together shall be, for batches differ."""
 
 
-def loading_in_the_main_process(look: RankView) -> Iterator[Claim]:
+def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
     """Are batches made by the thread that trains?
 
     What it checks. Spans of torch's single-process loader on the main thread, and how much of them no device work
@@ -39,30 +38,30 @@ def loading_in_the_main_process(look: RankView) -> Iterator[Claim]:
 
     What to do. Give the loader workers, and let them live on from epoch to epoch.
     """
-    rows = fetches(look.trace, IN_PROCESS)
-    rows = rows[look.view.host[rows]]
+    rows = fetches(rank.trace, IN_PROCESS)
+    rows = rows[rank.scope.host[rows]]
     if not len(rows):
         return
-    spans = look.spans(rows)
-    length = look.each_step(spans.length)
-    gains = gains_without(look, spans)
-    if float(np.mean(gains)) < WORTH * look.step:  # device work hides it
+    spans = rank.spans(rows)
+    length = rank.per_step(spans.length)
+    gains = gains_without(rank, spans)
+    if float(np.mean(gains)) < WORTH * rank.step:  # device work hides it
         return
-    rest = max(look.step - float(np.mean(gains)), 1.0)  # of a step, if no batch ever had to be waited for
+    rest = max(rank.step - float(np.mean(gains)), 1.0)  # of a step, if no batch ever had to be waited for
     workers = min(max(math.ceil(_ROOM * length / rest), _FEWEST), _MOST)
     waiting = max(length / workers - rest, 0.0)
-    longest = int(rows[np.argmax(look.trace.end[rows] - look.trace.start[rows])])
-    yield Claim(
-        message=f"{wording(look.program).process} makes each batch itself. That takes {shown(length, 'ns')} of"
+    longest = rank.longest(rows)
+    yield Finding(
+        message=f"{wording(rank.program).process} makes each batch itself. That takes {shown(length, 'ns')} of"
         " each step"
-        f" ({share(length, look.step)}).",
-        stake=look.stake(sure(look) * np.maximum(gains - waiting, 0.0), gains),
+        f" ({share(length, rank.step)}).",
+        stake=rank.stake(sure(rank) * np.maximum(gains - waiting, 0.0), gains),
         change="- DataLoader(dataset, batch_size=...)\n"
         f"+ DataLoader(dataset, batch_size=..., num_workers={workers}, persistent_workers=True)",
-        why=f"{workers} workers share the host with this process: {share(sure(look), 1.0)} of the gain counts as sure.",
-        confidence=confidence(look, "high"),
-        evidence=(seen(look, longest, "the longest of them", "step_breakdown"),),
-        time=look.exposed(spans),
+        why=f"{workers} workers share the host with this process: {share(sure(rank), 1.0)} of the gain counts as sure.",
+        confidence=confidence(rank, "high"),
+        evidence=(event_evidence(rank, longest, "the longest of them", "step_breakdown"),),
+        time=rank.exposed(spans),
     )
 
 

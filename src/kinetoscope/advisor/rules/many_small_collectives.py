@@ -9,9 +9,9 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.advisor.evidence.communication import EARLY, exchange
-from kinetoscope.advisor.evidence.phrases import each_step, quoted
-from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.advisor.wording import each_step, quoted
 from kinetoscope.views.numbers import shown
 
 _SMALL: Final = 1 << 20
@@ -35,7 +35,7 @@ _JOINED: Final = ("all_gather", "reduce_scatter", "broadcast")
 _ALIKE: Final = ("group", "kind", "dtype")
 
 
-def many_small_collectives(look: JobView) -> Iterator[Claim]:
+def many_small_collectives(job: JobView) -> Iterator[Finding]:
     """Are there many small collectives where few large ones would do?
 
     What it checks. Collectives of up to 1 MiB of one process group, kind and type, eight or more in a step, whose
@@ -48,7 +48,7 @@ def many_small_collectives(look: JobView) -> Iterator[Claim]:
 
     What to do. Larger buckets (bucket_cap_mb); torch.distributed's coalescing manager; one flat tensor instead of many.
     """
-    found = exchange(look)
+    found = exchange(job)
     small = found.collectives.filter(
         (pl.col("bytes") <= _SMALL)
         & (pl.col("bytes") > 0)
@@ -76,7 +76,7 @@ def many_small_collectives(look: JobView) -> Iterator[Claim]:
         high = min(exposed + min(idle, calls * _HOST), found.step)
         sure = 0.7 * saved
         group = part["group"][0]
-        yield Claim(
+        yield Finding(
             message=f"Many small {kind} collectives cost their latency. {each_step(in_step, f'{kind}')} of"
             f" {shown(size / max(calls, 1e-9), 'bytes')} on average{f' in {quoted(group, 40)}' if group else ''}:"
             " nothing"

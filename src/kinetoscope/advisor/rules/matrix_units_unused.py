@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps
-from kinetoscope.advisor.evidence.phrases import quoted, share
 from kinetoscope.advisor.evidence.source_location import launched_in
-from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, stake_over
-from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time, unblocked_launches
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.hardware import devices
@@ -53,7 +53,7 @@ _WORDS: Final = ("sgemm", "scudnn", "_ffma_", "_simt_s", "gemmSN_", "implicit_co
 """What the names of kernels hold that compute products in plain FP32 (cuBLAS, cuDNN, CUTLASS)."""
 
 
-def matrix_units_unused(look: RankView) -> Iterator[Claim]:
+def matrix_units_unused(rank: RankView) -> Iterator[Finding]:
     """Are products computed in FP32 on a device that has tensor cores?
 
     What it checks. Matrix products, convolutions and attention whose elements are FP32 and whose kernels, by their
@@ -68,32 +68,31 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
 
     What to do. Allow TF32, or train in BF16 with autocast (FP16 and a gradient scaler before Ampere).
     """
-    numbers = [each.number for each in devices(look.trace) if (each.capability or (0, 0)) >= _CAPABLE
+    numbers = [each.number for each in devices(rank.trace) if (each.capability or (0, 0)) >= _CAPABLE
                and "AMD" not in each.name]  # fmt: skip
-    if not look.has_device or not look.count or not numbers:
+    if not rank.has_device or not rank.step_count or not numbers:
         return
-    rates = flop_rates(look.view, None)
-    at_most, at_least = _left(look, rates, numbers)
+    rates = flop_rates(rank.scope, None)
+    at_most, at_least = _left(rank, rates, numbers)
     concerned = at_least < 1
-    spans = intersection(union(look.work.start[concerned], look.work.end[concerned]), look.inside)
-    if spans.length < _SHARE * look.inside.length:
+    spans = intersection(union(rank.work.start[concerned], rank.work.end[concerned]), rank.time)
+    if spans.length < _SHARE * rank.time.length:
         return
-    has_tf32 = _has_tf32(look, numbers)
-    low, high = nothing_changes(look), nothing_changes(look)
-    others = look.work.of(WorkKind.COMPUTATION) & ~launched_in(look.trace, optimizer_steps(look.trace).inside)
-    others &= ~concerned & (not has_tf32 and spans.length > _MUCH * look.inside.length)
+    has_tf32 = _has_tf32(rank, numbers)
+    low, high = unblocked_launches(rank), unblocked_launches(rank)
+    others = rank.work.of(WorkKind.COMPUTATION) & ~launched_in(rank.trace, optimizer_steps(rank.trace).inside)
+    others &= ~concerned & (not has_tf32 and spans.length > _MUCH * rank.time.length)
     low.work[:], high.work[:] = at_most, np.where(others, _OTHERS, at_least)
-    stake = stake_over(look, look.gains(low), look.gains(high), spans)
-    if not is_worth_it(look, stake):
+    stake = stake_by_time(rank, rank.gains(low), rank.gains(high), spans)
+    if not is_worth_reporting(rank, stake):
         return
     work = np.flatnonzero(concerned)
-    longest = int(work[np.argmax(look.work.duration[work])])
-    row = int(look.work.rows[longest])
-    name = look.trace.strings.glance(int(look.trace.name[row]))
-    start, end = look.shown(look.work.start[longest], look.work.end[longest])
-    yield Claim(
+    longest = int(work[np.argmax(rank.work.duration[work])])
+    row = int(rank.work.rows[longest])
+    name = rank.trace.strings.glance(int(rank.trace.name[row]))
+    yield Finding(
         message="Matrix products run in FP32 without tensor cores. They take"
-        f" {share(spans.length, look.inside.length)} of the step, in kernels such as {quoted(name)}.",
+        f" {share(spans.length, rank.time.length)} of the step, in kernels such as {quoted(name)}.",
         stake=stake,
         change='+ torch.set_float32_matmul_precision("high")  # TF32; and torch.backends.cudnn.allow_tf32 = True\n'
         '+ with torch.autocast("cuda", dtype=torch.bfloat16): ...  # or BF16'
@@ -103,32 +102,32 @@ def matrix_units_unused(look: RankView) -> Iterator[Claim]:
         f" 16 bits, surely at 30 % of that in {'TF32' if has_tf32 else 'FP16'}; where sizes were not recorded"
         " (record_shapes=True), with 12 to 40 % of its time.",
         confidence="medium",
-        evidence=(Evidence("the longest such kernel", "kernels", start=start, end=end, row=row),),
+        evidence=(rank.event(row, "the longest such kernel", "kernels"),),
         time=spans,
     )  # fmt: skip
 
 
-def _has_tf32(look: RankView, numbers: list[int]) -> bool:
-    return any((each.capability or (0, 0)) >= (8, 0) for each in devices(look.trace) if each.number in numbers)
+def _has_tf32(rank: RankView, numbers: list[int]) -> bool:
+    return any((each.capability or (0, 0)) >= (8, 0) for each in devices(rank.trace) if each.number in numbers)
 
 
-def _left(look: RankView, rates: FlopRates, numbers: list[int]) -> tuple[Floats, Floats]:
+def _left(rank: RankView, rates: FlopRates, numbers: list[int]) -> tuple[Floats, Floats]:
     """What is left of the time of each piece of work at most and at least: float64 [work] each."""
     slow = np.flatnonzero((rates.precision == FP32) & rates.ran & np.isin(rates.device, numbers) & (rates.flop > 0))
     slow = slow[rates.device_time[slow] > 0]
     sizes = np.array([each.bytes or 0.0 for each in rates.counts.variants], np.float64)[rates.variant[slow]]
     keep = np.ones((2, len(rates.counts) + 1))
     for number in np.unique(rates.device[slow]).tolist():
-        peak = known_peaks(look.trace, number).peak
+        peak = known_peaks(rank.trace, number).peak
         here = rates.device[slow] == number
         calls = slow[here]
         time = rates.device_time[calls].astype(np.float64)
         at_most, at_least = _times(peak, rates.flop[calls], sizes[here], time)
         keep[0, rates.place[calls]] = np.minimum(at_most / time, 1)
         keep[1, rates.place[calls]] = np.minimum(at_least / time, 1)
-    chosen = (rates.counts.call >= 0) & look.work.of(WorkKind.COMPUTATION) & rates.work
+    chosen = (rates.counts.call >= 0) & rank.work.of(WorkKind.COMPUTATION) & rates.work
     of_call = keep[:, np.where(chosen, rates.counts.call, -1)]
-    named = _named(look, numbers) & (rates.counts.call < 0)
+    named = _named(rank, numbers) & (rates.counts.call < 0)
     return np.where(named, _BY_NAME[0], of_call[0]), np.where(named, _BY_NAME[1], of_call[1])
 
 
@@ -145,10 +144,10 @@ def _times(peak: Peak | None, flop: Floats, size: Floats, time: Floats) -> tuple
     return np.maximum(sure, _SHORT), np.maximum(best, _SHORT / 2)
 
 
-def _named(look: RankView, numbers: list[int]) -> Bools:
+def _named(rank: RankView, numbers: list[int]) -> Bools:
     """Work that computes products in plain FP32 by its name: bool [work]."""
-    named = rows_containing(look.trace, _WORDS, EventKind.KERNEL)
-    return np.asarray(named[look.work.rows] & look.view.work & np.isin(look.work.device, numbers))
+    named = rows_containing(rank.trace, _WORDS, EventKind.KERNEL)
+    return np.asarray(named[rank.work.rows] & rank.scope.work & np.isin(rank.work.device, numbers))
 
 
 RULE = Rule("DEVICE001", "Tensor cores are not used", of_rank=matrix_units_unused)

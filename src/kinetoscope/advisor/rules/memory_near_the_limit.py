@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from kinetoscope.advisor.evidence.memory import memory_use
-from kinetoscope.advisor.evidence.phrases import share
-from kinetoscope.advisor.evidence.where import seen
-from kinetoscope.advisor.finding import NOTHING, Claim
+from kinetoscope.advisor.evidence.source_location import event_evidence
+from kinetoscope.advisor.finding import NOTHING, Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
 from kinetoscope.model.memory.allocator import out_of_memory
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.views.numbers import shown
@@ -18,7 +18,7 @@ _NEAR: Final = 0.9
 """Share of a device's memory in use from which on a slightly larger batch does not fit."""
 
 
-def memory_near_the_limit(look: RankView) -> Iterator[Claim]:
+def memory_near_the_limit(rank: RankView) -> Iterator[Finding]:
     """Is the device's memory nearly full?
 
     What it checks. The most that the allocator had given out on each device, against what the device has; and whether
@@ -32,21 +32,21 @@ def memory_near_the_limit(look: RankView) -> Iterator[Claim]:
     What to do. Recompute activations instead of keeping them, or train in 16 bits, or with a smaller batch and
     accumulated gradients.
     """
-    failed = out_of_memory(look.trace)
-    if look.program == "serving" and not failed:  # engines fill it with their cache, on purpose
+    failed = out_of_memory(rank.trace)
+    if rank.program == "serving" and not failed:  # engines fill it with their cache, on purpose
         return
     ran_out = f"; memory ran out {number_of(failed, 'time')}" if failed else ""
-    for use in memory_use(look):
+    for use in memory_use(rank):
         if not use.total or (use.peak < _NEAR * use.total and not failed):
             continue
-        yield Claim(
+        yield Finding(
             message=f"Device memory is nearly full. {shown(use.peak, 'bytes')} of {shown(use.total, 'bytes')} are"
             " in use on"
             f" {use.device} at the peak ({share(use.peak, use.total)}){ran_out}.",
             stake=NOTHING,
-            change=_CHECKPOINT if look.program == "training" else "",
+            change=_CHECKPOINT if rank.program == "training" else "",
             why="No time is at stake, but the run: a slightly larger batch does not fit.",
-            evidence=(seen(look, use.row, "the peak", "memory_peak"),),
+            evidence=(event_evidence(rank, use.row, "the peak", "memory_peak"),),
             key=use.device,
             at_most="note",
         )

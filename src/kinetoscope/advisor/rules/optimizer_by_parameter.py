@@ -8,10 +8,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps, works_on_all
-from kinetoscope.advisor.evidence.phrases import each_step
 from kinetoscope.advisor.evidence.source_location import launched_in
-from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, says_who_computes, stake_over, without
-from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.evidence.stakes import (
+    is_worth_reporting,
+    leave_only,
+    shows_computation,
+    stake_by_time,
+    unblocked_launches,
+)
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
@@ -63,7 +68,7 @@ _ON_HOST: Final = (
 """The same where the host computes; of an operator or two for a parameter little may come."""
 
 
-def optimizer_by_parameter(look: RankView) -> Iterator[Claim]:
+def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
     """Does the optimizer call several operators for each parameter?
 
     What it checks. The operators directly inside torch's spans `Optimizer.step#…`: whether hardly any of them works on
@@ -79,66 +84,65 @@ def optimizer_by_parameter(look: RankView) -> Iterator[Claim]:
     What to do. Ask for the fused form, else for `foreach=True`; torch chooses `foreach` by itself only on GPUs, from
     2.0 on, and only if all parameters are plain tensors there.
     """
-    trace = look.trace
+    trace = rank.trace
     spans = optimizer_steps(trace)
-    if not says_who_computes(look) or "Fused" in spans.name:
+    if not shows_computation(rank) or "Fused" in spans.name:
         return
-    within = spans.inside & look.view.host
-    ops = _direct(look, within)
+    within = spans.inside & rank.scope.host
+    ops = _direct(rank, within)
     alone = ops & ~works_on_all(trace)
     count = int(alone.sum())
-    if count < _FEWEST * look.count or count < 0.8 * int(ops.sum()):
+    if count < _FEWEST * rank.step_count or count < 0.8 * int(ops.sum()):
         return
-    at_most, at_least = _left(look, alone)
-    low = look.gains(_factors(look, within, alone, at_most, _FLOOR))
-    high = look.gains(_factors(look, within, alone, at_least, _TINY))
-    rows = np.flatnonzero(spans.rows & look.view.host)
-    stake = stake_over(look, low, high, look.spans(rows))
-    if not is_worth_it(look, stake):
+    at_most, at_least = _left(rank, alone)
+    low = rank.gains(_factors(rank, within, alone, at_most, _FLOOR))
+    high = rank.gains(_factors(rank, within, alone, at_least, _TINY))
+    rows = np.flatnonzero(spans.rows & rank.scope.host)
+    stake = stake_by_time(rank, low, high, rank.spans(rows))
+    if not is_worth_reporting(rank, stake):
         return
-    longest = int(rows[np.argmax(trace.end[rows] - trace.start[rows])])
-    start, end = look.shown(trace.start[longest], trace.end[longest])
-    length = look.each_step(int((trace.end[rows] - trace.start[rows]).sum()))
+    longest = rank.longest(rows)
+    length = rank.per_step(int((trace.end[rows] - trace.start[rows]).sum()))
     option = "fused=True" if spans.name in _FUSED else "foreach=True"
-    yield Claim(
-        message=f"{spans.name} updates the parameters one by one. {each_step(count / look.count, 'operator')} take"
+    yield Finding(
+        message=f"{spans.name} updates the parameters one by one. {rank.each_step(count, 'operator')} take"
         f" {shown(length, 'ns')} on the host.",
         stake=stake,
         change=f"- {spans.name}(model.parameters(), ...)\n+ {spans.name}(model.parameters(), ..., {option})",
         why="A part of the calls and kernels of the update stays; the rule's text says how large a part.",
         confidence="medium",
-        evidence=(Evidence("the longest update", "operators", start=start, end=end, row=longest),),
-        time=_time(look, rows, within),
+        evidence=(rank.event(longest, "the longest update", "operators"),),
+        time=_time(rank, rows, within),
     )
 
 
-def _direct(look: RankView, within: Bools) -> Bools:
+def _direct(rank: RankView, within: Bools) -> Bools:
     """The operators that the spans call, not those that these call; in files of 2021 the spans are operators too."""
-    trace, parent = look.trace, call_tree(look.trace).parent
+    trace, parent = rank.trace, call_tree(rank.trace).parent
     spans = optimizer_steps(trace).rows
     if not (trace.kind[spans] == EventKind.HOST_OP).any():
         return np.asarray(within & outermost_ops(trace))
     return np.asarray(within & (trace.kind == EventKind.HOST_OP) & (parent >= 0) & spans[parent])
 
 
-def _left(look: RankView, ops: Bools) -> tuple[_Left, _Left]:
+def _left(rank: RankView, ops: Bools) -> tuple[_Left, _Left]:
     """By how many operators a parameter has: those of the rarest name come once for each."""
-    _, counts = np.unique(look.trace.name[ops], return_counts=True)
+    _, counts = np.unique(rank.trace.name[ops], return_counts=True)
     rarest = counts[counts >= _RARE * counts.max()].min()
     each = int(counts.sum()) / int(rarest)
-    table = _ON_DEVICE if look.has_device else _ON_HOST
+    table = _ON_DEVICE if rank.has_device else _ON_HOST
     return next((at_most, at_least) for fewest, at_most, at_least in table if each >= fewest)
 
 
-def _factors(look: RankView, within: Bools, ops: Bools, left: _Left, floor: int) -> Factors:
+def _factors(rank: RankView, within: Bools, ops: Bools, left: _Left, floor: int) -> Factors:
     """Of each kernel what it takes up to `floor` shrinks like a tiny one, the rest like a large one."""
-    trace, factors = look.trace, nothing_changes(look)
+    trace, factors = rank.trace, unblocked_launches(rank)
     factors.host[within] = left.host
-    if look.has_device:
+    if rank.has_device:
         launched = launched_in(trace, within)
-        took = np.maximum(look.work.duration, 1)
+        took = np.maximum(rank.work.duration, 1)
         part = np.where(took < floor, 1.0, floor / took if floor < _TINY else 0.0)
-        without(factors, launched, (part * left.tiny + (1 - part) * left.large)[launched])
+        leave_only(factors, launched, (part * left.tiny + (1 - part) * left.large)[launched])
         factors.gap[launched & (took < _TINY)] = left.tiny
     else:
         large = ops & (trace.end - trace.start >= _SMALL_OP)
@@ -146,10 +150,10 @@ def _factors(look: RankView, within: Bools, ops: Bools, left: _Left, floor: int)
     return factors
 
 
-def _time(look: RankView, rows: Int64s, within: Bools) -> Intervals:
-    exposed = look.exposed(look.spans(rows))
-    launched = launched_in(look.trace, within)
-    return intersection(merge(exposed, union(look.work.start[launched], look.work.end[launched])), look.inside)
+def _time(rank: RankView, rows: Int64s, within: Bools) -> Intervals:
+    exposed = rank.exposed(rank.spans(rows))
+    launched = launched_in(rank.trace, within)
+    return intersection(merge(exposed, union(rank.work.start[launched], rank.work.end[launched])), rank.time)
 
 
 RULE = Rule("HOST004", "The optimizer goes through the parameters one by one", of_rank=optimizer_by_parameter)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kinetoscope.advisor.evidence.phrases import joined
-from kinetoscope.advisor.finding import NOTHING, Claim
+from kinetoscope.advisor.finding import NOTHING, Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import joined
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import recorded_options
@@ -16,7 +16,7 @@ _IDLE: Final = 0.1
 """Share of the steps in which the devices are idle from which on more would help."""
 
 
-def recording_options(look: RankView) -> Iterator[Claim]:
+def recording_options(rank: RankView) -> Iterator[Finding]:
     """What can this recording not tell, and which option tells it next time?
 
     What it checks. Whether there is device work where there is a device, and shapes of inputs; and if devices are idle
@@ -28,11 +28,11 @@ def recording_options(look: RankView) -> Iterator[Claim]:
 
     What to do. Switch on what is missed in the next recording.
     """
-    lacks = list(_lacks(look))
+    lacks = list(_lacks(rank))
     if not lacks:
         return
     missing, options = [f"no {what}" for what, _ in lacks], [option for _, option in lacks]
-    yield Claim(
+    yield Finding(
         message=f"The recording holds {joined(missing)}.",
         stake=NOTHING,
         change=f"- with profile(...) as prof:\n+ with profile(..., {', '.join(options)}) as prof:",
@@ -41,15 +41,15 @@ def recording_options(look: RankView) -> Iterator[Claim]:
     )
 
 
-def _lacks(look: RankView) -> Iterator[tuple[str, str]]:
-    trace, known = look.trace, recorded_options(look.trace)
+def _lacks(rank: RankView) -> Iterator[tuple[str, str]]:
+    trace, known = rank.trace, recorded_options(rank.trace)
     if not len(trace.rows(EventKind.HOST_OP)):
         return
-    if not look.has_device and (devices(trace) or len(trace.rows(EventKind.RUNTIME))):
+    if not rank.has_device and (devices(trace) or len(trace.rows(EventKind.RUNTIME))):
         yield "device work", "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
     if "record_shapes" not in known:
         yield "shapes of inputs", "record_shapes=True"
-    idle = look.has_device and look.idle.length >= _IDLE * max(look.inside.length, 1)
+    idle = rank.has_device and rank.idle.length >= _IDLE * max(rank.time.length, 1)
     if idle and "profile_memory" not in known:
         yield "memory events", "profile_memory=True"
     if idle and "with_stack" not in known:

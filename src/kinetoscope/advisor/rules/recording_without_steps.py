@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kinetoscope.advisor.evidence.phrases import joined
-from kinetoscope.advisor.finding import NOTHING, Claim
+from kinetoscope.advisor.finding import NOTHING, Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import wording
+from kinetoscope.advisor.wording import joined, wording
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.text import number_of
@@ -17,7 +16,7 @@ _FEWEST: Final = 3
 """Steps from which on what varies between them shows."""
 
 
-def recording_without_steps(look: RankView) -> Iterator[Claim]:
+def recording_without_steps(rank: RankView) -> Iterator[Finding]:
     """Does the recording show a few steps, after the warm-up and from start to end?
 
     What it checks. Whether steps are marked, whether three or more are left after the warm-up, and whether the
@@ -29,34 +28,34 @@ def recording_without_steps(look: RankView) -> Iterator[Claim]:
 
     What to do. Call `prof.step()` at the end of each iteration, and record five steps or so after a few that warm up.
     """
-    trace = look.trace
-    steps = look.view.steps
+    trace = rank.trace
+    steps = rank.scope.steps
     lacks: list[str] = []
     known = recording(trace)
     if known is not None and known.truncated:
         lacks.append("it was ended early")
-    elif not look.is_whole:
+    elif not rank.is_complete:
         lacks.append("its file is not whole")
     if steps.origin == "window":
         lacks.append("no steps are marked, so that all of it counts as one")
-    elif look.count < _FEWEST and look.select.time is None:
-        lacks.append(f"only {number_of(look.count, 'step')} can be looked at")
-    if not lacks or not (call_tree(trace).member.any() or look.has_device):
+    elif rank.step_count < _FEWEST and rank.select.time is None:
+        lacks.append(f"only {number_of(rank.step_count, 'step')} can be looked at")
+    if not lacks or not (call_tree(trace).member.any() or rank.has_device):
         return
-    yield Claim(
+    yield Finding(
         message=f"The recording says little about an average step: {joined(lacks)}.",
         stake=NOTHING,
-        change=_change(look),
+        change=_change(rank),
         why="No time is at stake, but all other findings are less sure.",
         at_most="note",
     )
 
 
-def _change(look: RankView) -> str:
+def _change(rank: RankView) -> str:
     """More steps where there are some; else how they are marked."""
-    if look.view.steps.origin == "profiler":
+    if rank.scope.steps.origin == "profiler":
         return "+ with profile(schedule=schedule(wait=1, warmup=3, active=5), ...) as prof:  # more active steps"
-    return wording(look.program).steps
+    return wording(rank.program).steps
 
 
 RULE = Rule("RECORDING001", "The recording shows no steady steps", of_rank=recording_without_steps)

@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.attention import unfused_attention
-from kinetoscope.advisor.evidence.phrases import each_step, share
-from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, stake_over
-from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time, unblocked_launches
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.peaks import PRECISIONS
@@ -46,7 +46,7 @@ _SECOND: Final = frozenset(
 _PRODUCTS: Final = _SECOND | {"aten::mm", "aten::bmm"}
 
 
-def shapes_beside_the_matrix_units(look: RankView) -> Iterator[Claim]:
+def shapes_beside_the_matrix_units(rank: RankView) -> Iterator[Finding]:
     """Are matrices in 16 bits of sizes that tensor cores cannot load well?
 
     What it checks. Products of FP16 and BF16 matrices of 10 µs and more, in which the rows of an operand or of the
@@ -60,51 +60,50 @@ def shapes_beside_the_matrix_units(look: RankView) -> Iterator[Claim]:
 
     What to do. Round the size up: the number of classes, the vocabulary, the hidden size.
     """
-    if not look.has_device or not look.count:
+    if not rank.has_device or not rank.step_count:
         return
-    rates = flop_rates(look.view, None)
-    products = _products(look, rates)
-    calls, aligned, sizes = _unfit(look, rates, products)
+    rates = flop_rates(rank.scope, None)
+    products = _products(rank, rates)
+    calls, aligned, sizes = _unfit(rank, rates, products)
     if not len(calls):
         return
     fit = products[~np.isin(products, calls)]
-    work, at_most, at_least = _left(look, rates, calls, aligned, fit)
-    spans = intersection(union(look.work.start[work], look.work.end[work]), look.inside)
-    if spans.length < _SHARE * look.inside.length:
+    work, at_most, at_least = _left(rank, rates, calls, aligned, fit)
+    spans = intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
+    if spans.length < _SHARE * rank.time.length:
         return
-    low, high = nothing_changes(look), nothing_changes(look)
+    low, high = unblocked_launches(rank), unblocked_launches(rank)
     low.work[work], high.work[work] = at_most, at_least
-    stake = stake_over(look, look.gains(low), look.gains(high), spans)
-    if not is_worth_it(look, stake):
+    stake = stake_by_time(rank, rank.gains(low), rank.gains(high), spans)
+    if not is_worth_reporting(rank, stake):
         return
     longest = int(np.argmax(rates.device_time[calls]))
     row, size = int(rates.rows[calls[longest]]), sizes[longest]
-    start, end = look.shown(look.trace.start[row], look.trace.end[row])
     better = -(-size // 64) * 64
-    yield Claim(
+    yield Finding(
         message=f"Matrix sizes do not fit tensor cores, such as {size:,}."
-        f" {each_step(len(calls) / look.count, 'product')} take {share(spans.length, look.inside.length)} of the step.",
+        f" {rank.each_step(len(calls), 'product')} take {share(spans.length, rank.time.length)} of the step.",
         stake=stake,
         change=f"- size = {size}\n+ size = {better}  # a multiple of 64, the rest of it unused",
         why="A part of the time of these products stays; the rule's text says how large a part.",
         confidence="medium",
-        evidence=(Evidence("the product that takes longest", "flops", start=start, end=end, row=row),),
+        evidence=(rank.event(row, "the product that takes longest", "flops"),),
         time=spans,
     )
 
 
-def _products(look: RankView, rates: FlopRates) -> Int64s:
+def _products(rank: RankView, rates: FlopRates) -> Int64s:
     """Long products of 16 bits, but for those of attention, which are to be fused, whatever their sizes: places."""
     half = [PRECISIONS.index("fp16"), PRECISIONS.index("bf16")]
     calls = np.flatnonzero(np.isin(rates.precision, half) & rates.ran & (rates.device_time >= _LONG))
     names = np.array([each.name in _PRODUCTS for each in rates.counts.variants], np.bool_)
     calls = calls[names[rates.variant[calls]]] if len(names) else calls[:0]
-    return calls[~unfused_attention(look.trace).products[rates.rows[calls]]]
+    return calls[~unfused_attention(rank.trace).products[rates.rows[calls]]]
 
 
-def _unfit(look: RankView, rates: FlopRates, calls: Int64s) -> tuple[Int64s, Int64s, list[int]]:
+def _unfit(rank: RankView, rates: FlopRates, calls: Int64s) -> tuple[Int64s, Int64s, list[int]]:
     """Calls with such sizes: their places, the power of two that all rows are multiples of, a size that is not of 8."""
-    trace = look.trace
+    trace = rank.trace
     shapes = arguments.codes(trace, "input_dims", rates.rows[calls])
     strides = arguments.codes(trace, "input_strides", rates.rows[calls])
     keys, place = np.unique(np.stack([rates.variant[calls], shapes, strides]), axis=1, return_inverse=True)
@@ -150,7 +149,7 @@ def _row(strides: tuple[int, int] | None) -> int:
 
 
 def _left(
-    look: RankView,
+    rank: RankView,
     rates: FlopRates,
     calls: Int64s,
     aligned: Int64s,
@@ -160,10 +159,10 @@ def _left(
     place = np.full(len(rates.counts) + 1, -1, np.int64)
     place[rates.place[calls]] = np.arange(len(calls))
     of_call = place[rates.counts.call]
-    work = np.flatnonzero((of_call >= 0) & look.work.of(WorkKind.COMPUTATION) & rates.work)
+    work = np.flatnonzero((of_call >= 0) & rank.work.of(WorkKind.COMPUTATION) & rates.work)
     call = of_call[work]
     left = np.array([_LEFT[int(each)] for each in aligned])[call]
-    without = kernel_units(look.trace)[work] == NO
+    without = kernel_units(rank.trace)[work] == NO
     left[without] = _LEFT_WITHOUT
     ideal = rates.ideal[calls] / _BEST / np.maximum(rates.device_time[calls], 1)
     bound = np.minimum(np.nan_to_num(ideal, nan=0.0), 1.0)[call]

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.data_loader import FROM_WORKERS, WORTH, fetches, first_fetches, gains_without, starts
-from kinetoscope.advisor.evidence.where import seen
-from kinetoscope.advisor.finding import NOTHING, Claim, Stake
+from kinetoscope.advisor.evidence.source_location import event_evidence
+from kinetoscope.advisor.finding import NOTHING, Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.intervals.intervals import merge, union
 from kinetoscope.model.trace.text import number_of
@@ -22,7 +22,7 @@ _SLOW: Final = 3.0
 """Steps that the workers' start takes from which on it is worth a word, even if no selected step has to do with it."""
 
 
-def slow_first_batch(look: RankView) -> Iterator[Claim]:
+def slow_first_batch(rank: RankView) -> Iterator[Finding]:
     """Are the loader's workers started anew for each epoch?
 
     What it checks. Where an epoch ends (a fetch that gives no batch) and torch draws the seed for new workers, or calls
@@ -37,31 +37,31 @@ def slow_first_batch(look: RankView) -> Iterator[Claim]:
 
     What to do. Let the workers live on; of short epochs, join several.
     """
-    trace, found = look.trace, starts(look.trace)
+    trace, found = rank.trace, starts(rank.trace)
     if not len(found):
         return
     rows, last = fetches(trace, FROM_WORKERS), found.last[found.last >= 0]
     others = rows[~np.isin(rows, first_fetches(trace))]
     usual = round(float(np.median(trace.end[others] - trace.start[others]))) if len(others) else 0
     took = trace.end[found.first] - trace.start[found.first]
-    surely = merge(union(found.start, found.end), look.spans(last))
+    surely = merge(union(found.start, found.end), rank.spans(last))
     late = union(np.minimum(trace.start[found.first] + usual, trace.end[found.first]), trace.end[found.first])
     each = merge(surely, late).length / len(found)
-    low, high = gains_without(look, surely), gains_without(look, merge(surely, late))
-    stake = Stake(max(_SURE * float(np.mean(low)), 0.0), min(max(float(np.mean(high)), 0.0), look.step))
-    if stake.high < WORTH * look.step and each < _SLOW * look.step:
+    low, high = gains_without(rank, surely), gains_without(rank, merge(surely, late))
+    stake = Stake(max(_SURE * float(np.mean(low)), 0.0), min(max(float(np.mean(high)), 0.0), rank.step))
+    if stake.high < WORTH * rank.step and each < _SLOW * rank.step:
         return
     worst = int(found.first[np.argmax(took)])
-    yield Claim(
+    yield Finding(
         message=f"Each epoch starts the loader's workers anew. That takes {shown(each, 'ns')} once an epoch"
         f" ({number_of(len(found), 'time')} in this recording).",
-        stake=stake if stake.high >= WORTH * look.step else NOTHING,
+        stake=stake if stake.high >= WORTH * rank.step else NOTHING,
         change="- DataLoader(dataset, num_workers=n)\n+ DataLoader(dataset, num_workers=n, persistent_workers=True)",
         why="The first batch has to be made in any case, which only the upper end leaves out. Over epochs longer than"
         " the recording it is less a step.",
         confidence="medium",
-        evidence=(seen(look, worst, "the slowest first batch", "step_breakdown"),),
-        time=look.exposed(merge(surely, late)),
+        evidence=(event_evidence(rank, worst, "the slowest first batch", "step_breakdown"),),
+        time=rank.exposed(merge(surely, late)),
         at_most="critical" if len(last) > 1 else "note",
     )
 

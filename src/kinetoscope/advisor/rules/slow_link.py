@@ -8,9 +8,9 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.advisor.evidence.communication import PAIRWISE, exchange
-from kinetoscope.advisor.evidence.phrases import quoted
-from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.advisor.wording import quoted
 from kinetoscope.model.collectives.process_groups import ranks_of
 from kinetoscope.views.numbers import shown
 
@@ -28,7 +28,7 @@ _SURE, _MOST = 0.6, 1.25
 _KIND: Final = ("kind", "dtype", "bytes", "group_size", "hosts")
 
 
-def slow_link(look: JobView) -> Iterator[Claim]:
+def slow_link(job: JobView) -> Iterator[Finding]:
     """Is there a process group that moves the same bytes much slower than its like?
 
     What it checks. Transfer of collectives of the same kind, type, size, number of ranks and number of machines in
@@ -42,7 +42,7 @@ def slow_link(look: JobView) -> Iterator[Claim]:
     What to do. Find the machine that the slow groups share; compare `nvidia-smi topo -m` and the counters of its
     network cards with a good one; run nccl-tests on it. Leave it out until it is mended.
     """
-    found = exchange(look)
+    found = exchange(job)
     table = found.collectives.filter(
         (pl.col("bytes") >= _LARGE) & pl.col("transfer").is_not_null() & ~pl.col("on_host")
         & ~pl.col("kind").is_in(PAIRWISE)
@@ -70,7 +70,7 @@ def slow_link(look: JobView) -> Iterator[Claim]:
     shared = sorted(set.intersection(*lists)) if len(lists) > 1 else []
     who = f" Rank {shared[0]} is in all {len(lists)} groups that are slow." if len(shared) == 1 else ""
     name = groups["group"][0]
-    yield Claim(
+    yield Finding(
         message=f"Process group {quoted(name, 50) if name else '(not named)'} communicates slowly. It takes"
         f" {groups['times'][0]:.1f} times as long as its like for the same bytes, {shown(cost, 'ns')} of each"
         f" step.{who}",

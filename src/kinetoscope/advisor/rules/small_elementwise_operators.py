@@ -10,10 +10,15 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.elementwise import changes_nothing, elementwise_ops
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps, zero_grads
-from kinetoscope.advisor.evidence.phrases import each_step
-from kinetoscope.advisor.evidence.source_location import inside, launched_in, spot
-from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, says_who_computes, stake_over, without
-from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.evidence.source_location import in_source, inside, launched_in, user_source_of
+from kinetoscope.advisor.evidence.stakes import (
+    is_worth_reporting,
+    leave_only,
+    shows_computation,
+    stake_by_time,
+    unblocked_launches,
+)
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import sum_by
@@ -60,7 +65,7 @@ class _Runs:
     kept: Bools
 
 
-def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
+def small_elementwise_operators(rank: RankView) -> Iterator[Finding]:
     """Does the model compute step by step what one loop over the elements could?
 
     What it checks. Runs of three or more operators, forward or backward, that compute each element by itself (add, mul,
@@ -74,48 +79,48 @@ def small_elementwise_operators(look: RankView) -> Iterator[Claim]:
 
     What to do. Compile the model, or the function that these operators stand in.
     """
-    if not says_who_computes(look):
+    if not shows_computation(rank):
         return
-    runs = _runs(look)
-    if len(runs.rows) < _FEWEST * look.count:
+    runs = _runs(rank)
+    if len(runs.rows) < _FEWEST * rank.step_count:
         return
-    trace = look.trace
+    trace = rank.trace
     gone = np.zeros(len(trace), np.bool_)
     gone[runs.rows[~runs.kept]] = True
     gone = inside(trace, gone)
     kernels = launched_in(trace, gone)
-    high = look.gains(_none_left(look, runs, kernels)) * (1.0 if look.has_device else _UNSEEN)
-    low = look.gains(_some_left(look, runs, gone, kernels))
-    stake = stake_over(look, low, high, _time(look, runs, kernels))
-    if not is_worth_it(look, stake):
+    high = rank.gains(_none_left(rank, runs, kernels)) * (1.0 if rank.has_device else _UNSEEN)
+    low = rank.gains(_some_left(rank, runs, gone, kernels))
+    stake = stake_by_time(rank, low, high, _time(rank, runs, kernels))
+    if not is_worth_reporting(rank, stake):
         return
     counts = np.bincount(runs.run)
     longest = int(counts.argmax())
     rows = runs.rows[runs.run == longest]
-    where = spot(trace, int(rows[0]))
-    start, end = look.shown(trace.start[rows[0]], trace.end[rows[-1]])
+    first = int(rows[0])
+    run = Intervals(trace.start[rows[:1]], trace.end[rows[-1:]])
+    where = user_source_of(trace, first)
     took = int((trace.end[runs.rows] - trace.start[runs.rows]).sum())
-    yield Claim(
+    yield Finding(
         message="Many small element-wise operators follow one another."
-        f" {each_step(len(runs.rows) / look.count, 'operator')} form runs of up to {len(rows)}; each takes the host"
+        f" {rank.each_step(len(runs.rows), 'operator')} form runs of up to {len(rows)}; each takes the host"
         f" {shown(took / len(runs.rows), 'ns')}.",
         stake=stake,
         change="+ torch.compile the functions that these operators stand in, too"
-        if "compiled" in look.uses
+        if "compiled" in rank.uses
         else "- y = f(x)\n+ f = torch.compile(f)  # once\n+ y = f(x)",
         why="At most only the longest of each run stays; surely no more than a fifth of the other calls and of their"
         " small kernels, and twice the longest of the large ones.",
         confidence="medium",
-        evidence=(Evidence(f"the longest run{where.text}", "operators", start=start, end=end, row=int(rows[0]),
-                           file=where.file, line=where.line),),
-        time=_time(look, runs, kernels),
+        evidence=(rank.longest_of(run, f"the longest run{in_source(where)}", "operators", first, where),),
+        time=_time(rank, runs, kernels),
     )  # fmt: skip
 
 
-def _runs(look: RankView) -> _Runs:
-    trace = look.trace
+def _runs(rank: RankView) -> _Runs:
+    trace = rank.trace
     own = optimizer_steps(trace).inside | zero_grads(trace).inside
-    rows = np.flatnonzero(outermost_ops(trace) & look.view.host & ~changes_nothing(trace) & ~own).astype(np.int32)
+    rows = np.flatnonzero(outermost_ops(trace) & rank.scope.host & ~changes_nothing(trace) & ~own).astype(np.int32)
     rows = rows[np.lexsort((rows, trace.start[rows], trace.track[rows]))]
     fits = elementwise_ops(trace)[rows]
     apart = np.ones(len(rows), np.bool_)
@@ -128,50 +133,50 @@ def _runs(look: RankView) -> _Runs:
     enough = counts[run] >= _RUN if len(run) else np.zeros(0, np.bool_)
     rows = rows[enough]
     run = np.unique(run[enough], return_inverse=True)[1]
-    time = _times(look)[rows]
+    time = _times(rank)[rows]
     kept = np.zeros(len(rows), np.bool_)
     order = np.lexsort((-rows, time, run))
     last = np.flatnonzero(np.diff(run[order], append=-1))
     first = np.concatenate([[0], last[:-1] + 1]) if len(last) else last
     # On a host the longest was interrupted by something else: there the one in the middle tells what one takes.
-    kept[order[last if look.has_device else (first + last) // 2]] = True
+    kept[order[last if rank.has_device else (first + last) // 2]] = True
     return _Runs(rows, run, kept)
 
 
-def _times(look: RankView) -> Int64s:
+def _times(rank: RankView) -> Int64s:
     """What each outermost operator computes: device time where there is a device, else its own: int64 [events]."""
-    trace, work = look.trace, look.work
-    if not look.has_device:
+    trace, work = rank.trace, rank.work
+    if not rank.has_device:
         return trace.end - trace.start
     event = np.where(work.launch >= 0, work.launch, work.op)
     top = np.where(event >= 0, outermost_op(trace)[event], np.int32(-1))
     return sum_by(top.astype(np.int32), len(trace), work.duration)
 
 
-def _none_left(look: RankView, runs: _Runs, kernels: Bools) -> Factors:
-    factors = nothing_changes(look)
-    without(factors, kernels, 0.0)
-    factors.cut.update(_stretches(look, runs))
+def _none_left(rank: RankView, runs: _Runs, kernels: Bools) -> Factors:
+    factors = unblocked_launches(rank)
+    leave_only(factors, kernels, 0.0)
+    factors.cut.update(_stretches(rank, runs))
     return factors
 
 
-def _some_left(look: RankView, runs: _Runs, gone: Bools, kernels: Bools) -> Factors:
-    trace, work = look.trace, look.work
-    factors = nothing_changes(look)
-    factors.host[gone] = _HOST_LEFT if look.has_device else _TINY_LEFT
+def _some_left(rank: RankView, runs: _Runs, gone: Bools, kernels: Bools) -> Factors:
+    trace, work = rank.trace, rank.work
+    factors = unblocked_launches(rank)
+    factors.host[gone] = _HOST_LEFT if rank.has_device else _TINY_LEFT
     counts = np.bincount(runs.run)[runs.run]
     of_row = np.ones(len(trace))
     of_row[runs.rows] = np.clip((_PASSES - 1) / (counts - 1), _TINY_LEFT, 1.0)  # one of them is kept whole
     event = np.where(work.launch >= 0, work.launch, work.op)
     left = of_row[outermost_op(trace)[event]]
     left[work.duration < _TINY] = _TINY_LEFT
-    without(factors, kernels, left[kernels])
+    leave_only(factors, kernels, left[kernels])
     return factors
 
 
-def _stretches(look: RankView, runs: _Runs) -> dict[int, Intervals]:
+def _stretches(rank: RankView, runs: _Runs) -> dict[int, Intervals]:
     """By track, the runs without what stays of them."""
-    trace = look.trace
+    trace = rank.trace
     first = np.flatnonzero(np.diff(runs.run, prepend=-1))
     last = np.concatenate([first[1:] - 1, [len(runs.rows) - 1]])
     track = trace.track[runs.rows]
@@ -184,10 +189,10 @@ def _stretches(look: RankView, runs: _Runs) -> dict[int, Intervals]:
     return found
 
 
-def _time(look: RankView, runs: _Runs, kernels: Bools) -> Intervals:
-    exposed = look.exposed(merge(*_stretches(look, runs).values()))
-    work = union(look.work.start[kernels], look.work.end[kernels])
-    return intersection(merge(exposed, work), look.inside)
+def _time(rank: RankView, runs: _Runs, kernels: Bools) -> Intervals:
+    exposed = rank.exposed(merge(*_stretches(rank, runs).values()))
+    work = union(rank.work.start[kernels], rank.work.end[kernels])
+    return intersection(merge(exposed, work), rank.time)
 
 
 RULE = Rule("HOST003", "Many small element-wise operators", of_rank=small_elementwise_operators)

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Final
 
 from kinetoscope.advisor.evidence.communication import Exchange, Late, exchange
-from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import Wording, wording
 from kinetoscope.views.numbers import shown
@@ -37,9 +37,9 @@ class _Words:
     change: str | Callable[[Wording], str]
     analysis: str
 
-    def diff(self, look: JobView) -> str:
+    def diff(self, job: JobView) -> str:
         """What to change, in the words of the program."""
-        return self.change if isinstance(self.change, str) else self.change(wording(look.program))
+        return self.change if isinstance(self.change, str) else self.change(wording(job.program))
 
 
 _CAUSES: Final[dict[str, _Words]] = {
@@ -48,12 +48,12 @@ _CAUSES: Final[dict[str, _Words]] = {
         "+ give each rank the same work", "kernel_spread",
     ),
     "memory copies": _Words(
-        "which copies longer", "+ pin memory; look at its PCIe link and NUMA node", "memory_bandwidth",
+        "which copies longer", "+ pin memory; job at its PCIe link and NUMA node", "memory_bandwidth",
     ),
     "data loading": _Words(
         "which waits for its data", "- DataLoader(dataset, ...)\n+ DataLoader(dataset, num_workers=...,"
         " prefetch_factor=4)"
-        "  # and look at the disk and cores of its machine", "step_breakdown",
+        "  # and job at the disk and cores of its machine", "step_breakdown",
     ),
     "synchronization": _Words(
         "which waits for its device", attrgetter("synchronize"), "synchronizations",
@@ -66,7 +66,7 @@ _CAUSES: Final[dict[str, _Words]] = {
 _UNKNOWN: Final = _Words("which comes late", "", "stragglers")
 
 
-def straggling_rank(look: JobView) -> Iterator[Claim]:
+def straggling_rank(job: JobView) -> Iterator[Finding]:
     """Do all ranks wait for one that is late again and again?
 
     What it checks. Ranks that the analysis of stragglers names: by their own fault they cost those who wait more than
@@ -80,14 +80,14 @@ def straggling_rank(look: JobView) -> Iterator[Claim]:
 
     What to do. Look at that rank: its loader, its host, its device, in the analysis that is named.
     """
-    found = exchange(look)
+    found = exchange(job)
     for late in found.late:
         words = _CAUSES.get(late.cause, _UNKNOWN)
-        yield Claim(
+        yield Finding(
             message=f"All ranks wait for rank {late.rank}, {words.does}. They wait {shown(late.cost, 'ns')} of"
             " each step.",
             stake=_stake(found, late),
-            change=words.diff(look),
+            change=words.diff(job),
             why="The other ranks spend so much longer in collectives that nothing hides; of several stragglers, mending"
             " one brings only what it is later than the next.",
             confidence="medium" if found.pipeline or found.steps < _FEW else "high",

@@ -15,14 +15,13 @@ from kinetoscope.advisor.evidence.data_loader import (
     fetches,
     first_fetches,
     gains_without,
-    range_of_mean,
     sure,
 )
-from kinetoscope.advisor.evidence.phrases import share
-from kinetoscope.advisor.evidence.where import seen
-from kinetoscope.advisor.finding import Claim, Stake
+from kinetoscope.advisor.evidence.source_location import event_evidence
+from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import wording
+from kinetoscope.advisor.step_statistics import range_of_mean
+from kinetoscope.advisor.wording import share, wording
 from kinetoscope.algorithms.intervals.intervals import union
 from kinetoscope.views.numbers import shown
 
@@ -39,7 +38,7 @@ _UNPACKING: Final = 1_500_000
 """The same where no device is: nothing pins the batch ahead, so this thread unpacks it, on a core that workers want."""
 
 
-def too_few_workers(look: RankView) -> Iterator[Claim]:
+def too_few_workers(rank: RankView) -> Iterator[Finding]:
     """Does the training wait for the loader's workers?
 
     What it checks. How long the main thread is in the spans of torch's multi-process loader, but for the first batch of
@@ -55,36 +54,36 @@ def too_few_workers(look: RankView) -> Iterator[Claim]:
     What to do. More workers, as long as the host has cores for them; else less work for each batch: decode smaller
     images, transform on the device, store what is computed anew in each epoch.
     """
-    rows = fetches(look.trace, FROM_WORKERS)
-    rows = rows[look.view.host[rows] & ~np.isin(rows, first_fetches(look.trace))]
+    rows = fetches(rank.trace, FROM_WORKERS)
+    rows = rows[rank.scope.host[rows] & ~np.isin(rows, first_fetches(rank.trace))]
     if not len(rows):
         return
-    start, end = look.trace.start[rows], look.trace.end[rows]
+    start, end = rank.trace.start[rows], rank.trace.end[rows]
     ready = min(int(np.min(end - start)), _TAKING)
     waits = union(np.minimum(start + ready, end), end)
-    gains = gains_without(look, waits)
+    gains = gains_without(rank, waits)
     waiting, (least, most) = float(np.mean(gains)) if len(gains) else 0.0, range_of_mean(gains)
-    if not look.has_device:
-        least, _ = range_of_mean(gains_without(look, union(np.minimum(start + _UNPACKING, end), end)))
-    if waiting < WORTH * look.step:
+    if not rank.has_device:
+        least, _ = range_of_mean(gains_without(rank, union(np.minimum(start + _UNPACKING, end), end)))
+    if waiting < WORTH * rank.step:
         return
-    longest = int(rows[np.argmax(end - start)])
-    rest = max(look.step - waiting, 1.0)
-    times = min(max(math.ceil(_ROOM * look.step / rest), 2), _MOST)
-    part = sure(look) * min(1.0, look.step * (1 - 1 / times) / waiting)
-    yield Claim(
-        message=f"{wording(look.program).process} waits for the loader's workers. It waits {shown(waiting, 'ns')}"
+    longest = rank.longest(rows)
+    rest = max(rank.step - waiting, 1.0)
+    times = min(max(math.ceil(_ROOM * rank.step / rest), 2), _MOST)
+    part = sure(rank) * min(1.0, rank.step * (1 - 1 / times) / waiting)
+    yield Finding(
+        message=f"{wording(rank.program).process} waits for the loader's workers. It waits {shown(waiting, 'ns')}"
         " of each"
-        f" step ({share(waiting, look.step)}).",
-        stake=Stake(max(part * least, 0.0), min(most, look.step)),
+        f" step ({share(waiting, rank.step)}).",
+        stake=Stake(max(part * least, 0.0), min(most, rank.step)),
         change="- DataLoader(dataset, num_workers=n, ...)\n"
         f"+ DataLoader(dataset, num_workers={times} * n, persistent_workers=True, ...)",
-        why=f"{times} times the workers make batches {times} times as fast; {share(sure(look), 1.0)} of what that"
+        why=f"{times} times the workers make batches {times} times as fast; {share(sure(rank), 1.0)} of what that"
         " allows"
         " counts as sure.",
-        confidence=confidence(look, "medium"),
-        evidence=(seen(look, longest, "the longest wait", "step_breakdown"),),
-        time=look.exposed(waits),
+        confidence=confidence(rank, "medium"),
+        evidence=(event_evidence(rank, longest, "the longest wait", "step_breakdown"),),
+        time=rank.exposed(waits),
     )
 
 

@@ -8,9 +8,9 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.advisor.evidence.communication import exchange
-from kinetoscope.advisor.evidence.phrases import share
-from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.advisor.wording import share
 from kinetoscope.views.numbers import shown
 
 _SPREAD: Final = 0.03
@@ -26,7 +26,7 @@ _SURE, _MOST = 0.75, 1.15
 """Of the waiting: batches of like lengths are never quite alike."""
 
 
-def uneven_work(look: JobView) -> Iterator[Claim]:
+def uneven_work(job: JobView) -> Iterator[Finding]:
     """Do ranks have more or less work from step to step, now this one, now that?
 
     What it checks. How much longer than the average rank the one with the most work computes in each step, where that
@@ -39,7 +39,7 @@ def uneven_work(look: JobView) -> Iterator[Claim]:
     What to do. Sort samples by length into buckets, and give all ranks batches of the same bucket in a step; or fill
     batches by tokens instead of by samples.
     """
-    found = exchange(look)
+    found = exchange(job)
     if found.ranks < 2 or found.rest <= 0 or found.pipeline:
         return
     work = found.balance.with_columns(work=pl.col("computation") + pl.col("overlap"))
@@ -57,12 +57,12 @@ def uneven_work(look: JobView) -> Iterator[Claim]:
     most = min(more, found.rest)
     if most < _SPREAD * found.step or (always >= _ALWAYS and found.ranks > 2 and len(each) > 2):
         return
-    yield Claim(
+    yield Finding(
         message=f"The work of ranks differs from step to step. The longest computes {shown(more, 'ns')}"
         f" ({share(more, found.step)} of the step) longer than the average, and all wait for it.",
         stake=Stake(_SURE * most, min(_MOST * max(more, most), found.step)),
         change="- DistributedSampler(dataset)\n+ a sampler that puts samples of like length into one step of all ranks"
-        if look.program == "training"
+        if job.program == "training"
         else "+ give all ranks requests of like length in the same step",
         why="With the same work on all ranks a step takes what the average one takes; samples are never quite alike, so"
         " three quarters count as sure.",

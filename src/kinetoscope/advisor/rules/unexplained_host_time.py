@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.periodicity import is_regular
-from kinetoscope.advisor.evidence.phrases import each_step, quoted
-from kinetoscope.advisor.evidence.source_location import Spot, spot
-from kinetoscope.advisor.evidence.stakes import is_worth_it, says_who_computes, stake_over, stake_seen
-from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_as_recorded, stake_by_time
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.step_statistics import is_periodic
+from kinetoscope.advisor.wording import each_step, quoted
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
 from kinetoscope.algorithms.trees.tree import enclosing
@@ -24,7 +24,6 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_beginning, rows_named
 from kinetoscope.model.trace.recording import not_recorded, recorded_options
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.views.numbers import shown
 
 _SURE: Final = 0.85
 """Of what is at stake, what surely goes if it is done beside the loop, or more seldom."""
@@ -50,7 +49,7 @@ _MOST: Final = 4
 """Places that are named, those with the longest time."""
 
 
-def unexplained_host_time(look: RankView) -> Iterator[Claim]:
+def unexplained_host_time(rank: RankView) -> Iterator[Finding]:
     """Does the host do something other than operators for long, while nothing is computed?
 
     What it checks. Stretches of the main thread, within steps, in which no thread runs an operator, a call of the
@@ -63,33 +62,33 @@ def unexplained_host_time(look: RankView) -> Iterator[Claim]:
     What to do. Do it on another thread or process, more seldom, or when the device has been given work. Record with
     stacks where it is not clear what it is.
     """
-    if not says_who_computes(look) or not look.is_whole:
+    if not shows_computation(rank) or not rank.is_complete:
         return
-    gaps, track = _gaps(look), main_thread(look.trace)
-    if not len(gaps.start) or gaps.length < _SHARE * look.inside.length:
+    gaps, track = _gaps(rank), main_thread(rank.trace)
+    if not len(gaps.start) or gaps.length < _SHARE * rank.time.length:
         return
-    around = _around(look.trace, track, gaps)
-    labels = _labels(look, gaps, around)
+    around = _around(rank.trace, track, gaps)
+    labels = _labels(rank, gaps, around)
     time = gaps.end - gaps.start
     totals: dict[str, int] = {}
     for label, length in zip(labels, time.tolist(), strict=True):
         totals[label] = totals.get(label, 0) + length
     for label in sorted(totals, key=lambda each: (-totals[each], each))[:_MOST]:
-        if totals[label] >= _SHARE * look.inside.length:
+        if totals[label] >= _SHARE * rank.time.length:
             here = np.array([each == label for each in labels])
-            yield from _claims(look, Intervals(gaps.start[here], gaps.end[here]), around[here], label, track)
+            yield from _claims(rank, Intervals(gaps.start[here], gaps.end[here]), around[here], label, track)
 
 
-def _gaps(look: RankView) -> Intervals:
-    trace = look.trace
+def _gaps(rank: RankView) -> Intervals:
+    trace = rank.trace
     explained = np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME, EventKind.OVERHEAD))
     explained &= ~is_mark(trace) & ~is_optimizer_range(trace)
     explained |= is_data_loading(trace)
     explained |= rows_named(trace, "Python GC".__eq__, EventKind.PYTHON, EventKind.ANNOTATION, holding=("Python GC",))
     explained |= rows_beginning(trace, ("gloo:", "nccl:"), EventKind.ANNOTATION)
-    hosts = union(*look.view.clipped(*look.view.steps.host))
-    free = difference(intersection(look.idle, hosts), look.spans(explained))
-    least = max(_SHORTEST, _SHARE * look.step)
+    hosts = union(*rank.scope.clipped(*rank.scope.steps.host))
+    free = difference(intersection(rank.idle, hosts), rank.spans(explained))
+    least = max(_SHORTEST, _SHARE * rank.step)
     long = free.end - free.start >= least
     return Intervals(free.start[long], free.end[long])
 
@@ -121,17 +120,17 @@ def _widest(trace: Trace, parent: Int32s, row: int, start: int, end: int) -> int
     return best
 
 
-def _labels(look: RankView, gaps: Intervals, around: Int32s) -> list[str]:
+def _labels(rank: RankView, gaps: Intervals, around: Int32s) -> list[str]:
     """What each gap is called; one text for those that are the same."""
-    trace = look.trace
-    before, after = _neighbours(look, gaps)
+    trace = rank.trace
+    before, after = _neighbours(rank, gaps)
     names = []
     for place, row in enumerate(around.tolist()):
         name = trace.strings.glance(int(trace.name[row])) if row >= 0 else ""
         known = row >= 0 and not name.startswith(STEP)
-        where = spot(trace, row) if row >= 0 else Spot()
         if known:
-            names.append(f"{quoted(name)}{where.text if where.text not in name else ''}")
+            where = in_source(user_source_of(trace, row))
+            names.append(f"{quoted(name)}{where if where not in name else ''}")
         else:
             names.append(_between(before[place], after[place]))
     return names
@@ -144,16 +143,16 @@ def _between(before: str, after: str) -> str:
     return f"Host code after {quoted(before)}" if before else f"Host code before {quoted(after)}"
 
 
-def _neighbours(look: RankView, gaps: Intervals) -> tuple[list[str], list[str]]:
+def _neighbours(rank: RankView, gaps: Intervals) -> tuple[list[str], list[str]]:
     """The operators of the main thread that end before each gap and begin after it; "" for none in the same step."""
-    trace = look.trace
+    trace = rank.trace
     rows = np.flatnonzero(
         np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME))
         & (call_tree(trace).depth >= 0)
         & (trace.track == main_thread(trace))
-        & look.view.host
+        & rank.scope.host
     )
-    hosts = look.view.steps.host
+    hosts = rank.scope.steps.host
     by_end, by_start = (
         rows[np.argsort(trace.end[rows], kind="stable")],
         rows[np.argsort(trace.start[rows], kind="stable")],
@@ -175,44 +174,43 @@ def _name(trace: Trace, row: int) -> str:
     return call_name(trace.strings.glance(int(trace.name[row])), EventKind.HOST_OP).strip()
 
 
-def _claims(look: RankView, gaps: Intervals, around: Int32s, label: str, track: int) -> Iterator[Claim]:
-    trace = look.trace
-    factors = look.factors()
+def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: int) -> Iterator[Finding]:
+    trace = rank.trace
+    factors = rank.factors()
     factors.cut[track] = gaps
-    gains = look.gains(factors)
-    seldom = len(gaps.start) < _OFTEN * look.count
-    regular = _is_regular(look, gaps)
-    stake = stake_over(look, _SURE * gains, gains, gaps)
+    gains = rank.gains(factors)
+    seldom = len(gaps.start) < _OFTEN * rank.step_count
+    regular = _is_periodic(rank, gaps)
+    stake = stake_by_time(rank, _SURE * gains, gains, gaps)
     if seldom and regular:  # so it will go on, however uneven the steps are
-        stake = stake_seen(look, _SURE * gains, gains)
-    if (seldom and np.mean(gains) < _BY_CHANCE * look.step) or not is_worth_it(look, stake):
+        stake = stake_as_recorded(rank, _SURE * gains, gains)
+    if (seldom and np.mean(gains) < _BY_CHANCE * rank.step) or not is_worth_reporting(rank, stake):
         return
-    is_sure = look.count >= _FEW and (not seldom or regular)
-    longest = int(np.argmax(gaps.end - gaps.start))
-    start, end = look.shown(gaps.start[longest], gaps.end[longest])
-    row = int(around[longest])
-    where = spot(trace, row) if row >= 0 else Spot()
-    count = len(gaps.start) / look.count
+    is_sure = rank.step_count >= _FEW and (not seldom or regular)
+    row = int(around[np.argmax(gaps.end - gaps.start)])
+    where = user_source_of(trace, row)
+    count = len(gaps.start) / rank.step_count
     unknown = "" if "with_stack" in recorded_options(trace) else f" {not_recorded('Python calls')}"
-    yield Claim(
-        message=f"{label} runs while nothing is computed. It takes {shown(look.each_step(gaps.length), 'ns')} of"
+    yield Finding(
+        message=f"{label} runs while nothing is computed. It takes {rank.time_per_step(gaps.length)} of"
         " each step"
         f" ({each_step(count, 'time')}).",
         stake=stake,
         why=f"Done beside the loop, or more seldom, 85 % of the gain counts as sure.{unknown}",
         confidence="medium" if is_sure else "low",
-        evidence=(Evidence("the longest of them", "step_breakdown", start=start, end=end, row=row,
-                           file=where.file, line=where.line),),
+        evidence=(rank.longest_of(gaps, "the longest of them", "step_breakdown", row, where),),
         time=gaps,
         key=label,
         broad=1,
     )  # fmt: skip
 
 
-def _is_regular(look: RankView, gaps: Intervals) -> bool:
+def _is_periodic(rank: RankView, gaps: Intervals) -> bool:
     """Do stretches come as regularly as what a loop does on purpose, and take alike?"""
     took = gaps.end - gaps.start
-    return is_regular(step_of(look.view.steps.host, gaps.start), look.count) and took.max() <= _ALIKE * took.min()
+    return (
+        is_periodic(step_of(rank.scope.steps.host, gaps.start), rank.step_count) and took.max() <= _ALIKE * took.min()
+    )
 
 
 RULE = Rule("HOST008", "The host works while nothing is computed", of_rank=unexplained_host_time)

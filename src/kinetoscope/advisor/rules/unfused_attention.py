@@ -9,15 +9,19 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.attention import Attention
 from kinetoscope.advisor.evidence.attention import unfused_attention as find
-from kinetoscope.advisor.evidence.phrases import each_step
-from kinetoscope.advisor.evidence.source_location import launched_in, spot
-from kinetoscope.advisor.evidence.stakes import is_worth_it, nothing_changes, says_who_computes, stake_over, without
-from kinetoscope.advisor.finding import Claim, Evidence
+from kinetoscope.advisor.evidence.source_location import in_source, launched_in, user_source_of
+from kinetoscope.advisor.evidence.stakes import (
+    is_worth_reporting,
+    leave_only,
+    shows_computation,
+    stake_by_time,
+    unblocked_launches,
+)
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
-from kinetoscope.views.numbers import shown
 
 _AT_MOST: Final = (0.1, 0.85)
 _AT_LEAST: Final = (0.0, 0.4)
@@ -32,7 +36,7 @@ _FUSED: Final = (
 _FITTING: Final = "+ with sdpa_kernel(SDPBackend.FLASH_ATTENTION): ...  # it says why no fused kernel fits"
 
 
-def unfused_attention(look: RankView) -> Iterator[Claim]:
+def unfused_attention(rank: RankView) -> Iterator[Finding]:
     """Is attention computed operator by operator?
 
     What it checks. A batched product, a soft-max of what it gives, and a batched product with what that gives, one
@@ -48,61 +52,60 @@ def unfused_attention(look: RankView) -> Iterator[Claim]:
     (`attn_implementation="sdpa"`). Where torch's own attention falls back to this, its mask, types or sizes do not fit
     the fused kernels; as that may be on purpose, it is no more than a note.
     """
-    if not says_who_computes(look):
+    if not shows_computation(rank):
         return
-    trace, found = look.trace, find(look.trace)
-    chosen = np.flatnonzero(look.view.host[found.softmax])
+    trace, found = rank.trace, find(rank.trace)
+    chosen = np.flatnonzero(rank.scope.host[found.softmax])
     if not len(chosen):
         return
-    time = _time(look, found)
-    low, high = (look.gains(_factors(look, found, left)) for left in (_AT_MOST, _AT_LEAST))
-    stake = stake_over(look, low, high, time)
-    if not is_worth_it(look, stake):
+    time = _time(rank, found)
+    low, high = (rank.gains(_factors(rank, found, left)) for left in (_AT_MOST, _AT_LEAST))
+    stake = stake_by_time(rank, low, high, time)
+    if not is_worth_reporting(rank, stake):
         return
     first, last = found.first[chosen], found.last[chosen]
-    longest = int(np.argmax(trace.end[last] - trace.start[first]))
-    where = spot(trace, int(found.softmax[chosen[longest]]))
-    start, end = look.shown(trace.start[first[longest]], trace.end[last[longest]])
+    spans = Intervals(trace.start[first], trace.end[last])
+    softmax = int(found.softmax[chosen[np.argmax(spans.end - spans.start)]])
+    where = user_source_of(trace, softmax)
     is_torchs = found.math * 2 > len(found.softmax)
     fallback = " (torch's own attention finds no fused kernel that fits)" if is_torchs else ""
-    yield Claim(
-        message=f"Attention runs operator by operator{fallback}{where.text}. It runs"
-        f" {each_step(len(chosen) / look.count, 'time')}, with {shown(look.each_step(time.length), 'ns')} of each step"
+    yield Finding(
+        message=f"Attention runs operator by operator{fallback}{in_source(where)}. It runs"
+        f" {rank.each_step(len(chosen), 'time')}, with {rank.time_per_step(time.length)} of each step"
         " between its two products.",
         stake=stake,
         change=_FITTING if is_torchs else _FUSED,
         why="At most nothing between the products stays and four tenths of these; surely no more than a tenth of what"
         " lies between them and 85 % of these.",
         confidence="medium",
-        evidence=(Evidence("the longest of them", "operators", start=start, end=end,
-                           row=int(found.softmax[chosen[longest]]), file=where.file, line=where.line),),
+        evidence=(rank.longest_of(spans, "the longest of them", "operators", softmax, where),),
         time=time,
         at_most="note" if is_torchs else "critical",
     )  # fmt: skip
 
 
-def _factors(look: RankView, found: Attention, left: tuple[float, float]) -> Factors:
-    factors = nothing_changes(look)
+def _factors(rank: RankView, found: Attention, left: tuple[float, float]) -> Factors:
+    factors = unblocked_launches(rank)
     factors.host[found.between] = left[0]
-    if look.has_device:
-        factors.work[launched_in(look.trace, found.products)] = left[1]
-        without(factors, launched_in(look.trace, found.between), left[0])
+    if rank.has_device:
+        factors.work[launched_in(rank.trace, found.products)] = left[1]
+        leave_only(factors, launched_in(rank.trace, found.between), left[0])
     else:
         factors.host[found.products] = left[1]
     return factors
 
 
-def _time(look: RankView, found: Attention) -> Intervals:
+def _time(rank: RankView, found: Attention) -> Intervals:
     """What lies between the products: on the device, else on the host."""
-    if not look.has_device:
-        return intersection(look.spans(_rows(look, found)), look.inside)
-    work = launched_in(look.trace, found.between)
-    kernels = union(look.work.start[work], look.work.end[work])
-    return intersection(merge(kernels, look.exposed(look.spans(_rows(look, found)))), look.inside)
+    if not rank.has_device:
+        return intersection(rank.spans(_rows(rank, found)), rank.time)
+    work = launched_in(rank.trace, found.between)
+    kernels = union(rank.work.start[work], rank.work.end[work])
+    return intersection(merge(kernels, rank.exposed(rank.spans(_rows(rank, found)))), rank.time)
 
 
-def _rows(look: RankView, found: Attention) -> Int64s:
-    return np.flatnonzero(found.between & look.view.host)
+def _rows(rank: RankView, found: Attention) -> Int64s:
+    return np.flatnonzero(found.between & rank.scope.host)
 
 
 RULE = Rule("DEVICE005", "Attention has no fused kernel", of_rank=unfused_attention)

@@ -9,11 +9,10 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.data_loader import FROM_WORKERS, IN_PROCESS, fetches, loader_time
 from kinetoscope.advisor.evidence.memory import Use, memory_use
-from kinetoscope.advisor.evidence.phrases import share
-from kinetoscope.advisor.evidence.where import seen
-from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.evidence.source_location import event_evidence
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import wording
+from kinetoscope.advisor.wording import share, wording
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, merge
 from kinetoscope.algorithms.trees.tree import ancestor
@@ -43,7 +42,7 @@ _IDLE: Final = 0.1
 """Share of the time in which devices wait for launches from which on a larger batch is more than a note."""
 
 
-def unused_memory(look: RankView) -> Iterator[Claim]:
+def unused_memory(rank: RankView) -> Iterator[Finding]:
     """Is there room for a larger batch, and would it help?
 
     What it checks. The most that a device's allocator held, against what the device has. If less than half is used:
@@ -60,34 +59,34 @@ def unused_memory(look: RankView) -> Iterator[Claim]:
 
     What to do. A larger batch.
     """
-    if not look.has_device or not look.count:
+    if not rank.has_device or not rank.step_count:
         return
-    uses = [use for use in memory_use(look) if use.total and max(use.most_reserved, use.peak) < _USED * use.total]
-    if not uses or len(uses) < len({*look.work.device[look.view.work].tolist()}):
+    uses = [use for use in memory_use(rank) if use.total and max(use.most_reserved, use.peak) < _USED * use.total]
+    if not uses or len(uses) < len({*rank.work.device[rank.scope.work].tolist()}):
         return
     times = min(_fits(use) for use in uses)
     if times < 2:
         return
-    now = (look.windows.end - look.windows.start).astype(np.float64)
-    low, high = _gains(look, now, times, surely=True), _gains(look, now, times, surely=False)
-    if float(np.mean(high)) < _WORTH * look.step:
+    now = (rank.windows.end - rank.windows.start).astype(np.float64)
+    low, high = _gains(rank, now, times, surely=True), _gains(rank, now, times, surely=False)
+    if float(np.mean(high)) < _WORTH * rank.step:
         return
-    idle = _launching(look)
-    use, words = max(uses, key=lambda use: use.peak), wording(look.program)
+    idle = _launching(rank)
+    use, words = max(uses, key=lambda use: use.peak), wording(rank.program)
     used = max(use.most_reserved, use.peak)
-    yield Claim(
+    yield Finding(
         message=f"{words.batch_fits}. {shown(use.total - used, 'bytes')} of {shown(use.total, 'bytes')} on"
         f" {use.device} are"
         f" unused ({share(use.total - used, use.total)}): {times} times the batch fits, and less of each step goes into"
         " what does not grow with it.",
-        stake=look.stake(_SURE * low, high),
+        stake=rank.stake(_SURE * low, high),
         change=words.larger_batch(times),
         why="For the larger batch kernels, copies and loading take so many times as long; the gain is for as many"
         " samples as now.",
         confidence="medium",
-        evidence=(seen(look, use.row, "the peak", "memory_peak"),),
-        at_most="critical" if idle.length >= _IDLE * look.inside.length else "note",
-        time=_part(idle, (float(np.mean(low)) + float(np.mean(high))) / 2 * look.count),
+        evidence=(event_evidence(rank, use.row, "the peak", "memory_peak"),),
+        at_most="critical" if idle.length >= _IDLE * rank.time.length else "note",
+        time=_part(idle, (float(np.mean(low)) + float(np.mean(high))) / 2 * rank.step_count),
     )
 
 
@@ -100,35 +99,35 @@ def _fits(use: Use) -> int:
     return int(2 ** min(np.floor(np.log2(max(room, 1.0))), np.log2(_MOST)))
 
 
-def _gains(look: RankView, now: Floats, times: int, *, surely: bool) -> Floats:
+def _gains(rank: RankView, now: Floats, times: int, *, surely: bool) -> Floats:
     """How much shorter each step would be for its samples with a batch so many times as large, ns: float64 [steps]."""
-    factors, grows = look.factors(), _grows(look)
+    factors, grows = rank.factors(), _grows(rank)
     factor = np.where(grows, float(times), 1.0)
     if not surely:
-        blocks = arguments.floats(look.trace, "blocks_per_sm", look.work.rows)
+        blocks = arguments.floats(rank.trace, "blocks_per_sm", rank.work.rows)
         part = np.where(grows & (blocks < 1), np.maximum(times * blocks, 1.0), factor)
         factor = np.where(np.isnan(blocks), factor, part)
     factors.work[:] = factor
-    loads = np.concatenate([fetches(look.trace, IN_PROCESS), fetches(look.trace, FROM_WORKERS)])
-    loading = np.zeros(len(look.trace), np.bool_)
+    loads = np.concatenate([fetches(rank.trace, IN_PROCESS), fetches(rank.trace, FROM_WORKERS)])
+    loading = np.zeros(len(rank.trace), np.bool_)
     loading[loads] = True
-    factors.host[ancestor(call_tree(look.trace).parent, loading) >= 0] = float(times)
-    return now - (now - look.gains(factors)) / times
+    factors.host[ancestor(call_tree(rank.trace).parent, loading) >= 0] = float(times)
+    return now - (now - rank.gains(factors)) / times
 
 
-def _grows(look: RankView) -> Bools:
+def _grows(rank: RankView) -> Bools:
     """Which device work grows with the batch: computation and copies, but not the optimizer's."""
-    trace, work = look.trace, look.work
+    trace, work = rank.trace, rank.work
     inside = ancestor(call_tree(trace).parent, is_optimizer_range(trace)) >= 0
     updating = (work.launch >= 0) & inside[work.launch]
     return np.asarray(work.of(WorkKind.COMPUTATION, WorkKind.MEMCPY) & ~updating)
 
 
-def _launching(look: RankView) -> Intervals:
+def _launching(rank: RankView) -> Intervals:
     """The devices' idle time in which the host neither waits, nor loads data, nor is in calls of the allocator."""
-    trace = look.trace
+    trace = rank.trace
     other = np.flatnonzero(np.isin(call_kinds(trace), (*WAITS, CallKind.ALLOCATE, CallKind.FREE)))
-    return difference(look.idle, merge(look.spans(other), loader_time(trace)))
+    return difference(rank.idle, merge(rank.spans(other), loader_time(trace)))
 
 
 def _part(time: Intervals, length: float) -> Intervals:

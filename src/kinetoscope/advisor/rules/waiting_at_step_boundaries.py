@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.advisor.evidence.communication import exchange
-from kinetoscope.advisor.evidence.periodicity import is_regular
-from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.advisor.step_statistics import is_periodic
 from kinetoscope.advisor.wording import wording
 from kinetoscope.model.trace.text import listed
 from kinetoscope.views.numbers import shown
@@ -31,7 +31,7 @@ _CAUSES: Final = ("data loading", "host gap", "memory copies", "synchronization"
 _SURE, _MOST = 0.7, 1.25
 
 
-def waiting_at_step_boundaries(look: JobView) -> Iterator[Claim]:
+def waiting_at_step_boundaries(job: JobView) -> Iterator[Finding]:
     """Do all ranks wait, now and then, for one that does something else first?
 
     What it checks. Single steps in which a rank that is no straggler otherwise keeps the others waiting for more than
@@ -46,11 +46,11 @@ def waiting_at_step_boundaries(look: JobView) -> Iterator[Claim]:
     What to do. Let all ranks do their part of it at the same time, or another thread or process do it while training
     goes on (asynchronous checkpoints); collect garbage on all ranks in the same step.
     """
-    found = exchange(look)
+    found = exchange(job)
     if found.rest <= 0 or found.ranks < 2 or found.pipeline:
         return
     named = [late.rank for late in found.late]
-    table = look.ask("stragglers", by="step").frame
+    table = job.ask("stragglers", by="step").frame
     each = table.filter(
         pl.col("cause").is_in(_CAUSES)
         & ~pl.col("rank").is_in(named)
@@ -64,13 +64,13 @@ def waiting_at_step_boundaries(look: JobView) -> Iterator[Claim]:
     ranks = each["rank"].unique().to_list()
     cause = each.group_by("cause").agg(pl.col("lost").sum()).sort("lost", "cause", descending=[True, False])["cause"][0]
     worst = each.sort("lost", "rank", "step", descending=[True, False, False]).row(0, named=True)
-    yield Claim(
+    yield Finding(
         message=f"In step{'s' * (len(steps) > 1)} {listed(steps)} all ranks wait for"
         f" rank{'s' * (len(ranks) > 1)} {listed(ranks)} ({cause}). They wait {shown(cost, 'ns')} of an average step.",
         stake=Stake(_SURE * cost if len(steps) > 1 else 0.0, min(_MOST * cost, found.step)),
         change="- if rank == 0: torch.save(...)\n+ dcp.async_save(...)  # or do it on all ranks in the same step"
-        if look.program == "training"
-        else wording(look.program).save,
+        if job.program == "training"
+        else wording(job.program).save,
         why="The waiting in these steps, spread over all steps.",
         confidence="medium" if _is_on_purpose(table, each, found.ranks - len(named)) else "low",
         evidence=(
@@ -88,7 +88,7 @@ def _is_on_purpose(table: pl.DataFrame, each: pl.DataFrame, ranks: int) -> bool:
     steps = table["step"].drop_nulls().unique().sort()
     places = steps.search_sorted(each["step"].drop_nulls()).to_numpy().astype(np.int64)
     alone = each["rank"].n_unique() == 1 and len(each) >= _SEVERAL and ranks >= _SEVERAL
-    return alone or is_regular(places, len(steps))
+    return alone or is_periodic(places, len(steps))
 
 
 RULE = Rule("RANKS008", "All wait for what one rank does between steps", of_job=waiting_at_step_boundaries)

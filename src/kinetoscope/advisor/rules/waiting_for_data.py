@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from kinetoscope.advisor.evidence.copies_to_device import copies_to_device
 from kinetoscope.advisor.evidence.data_loader import SURE, WORTH, confidence, gains_without, loader_time
-from kinetoscope.advisor.evidence.phrases import quoted, share
 from kinetoscope.advisor.evidence.source_location import source_of
-from kinetoscope.advisor.evidence.where import seen
-from kinetoscope.advisor.finding import Claim, Confidence, Evidence
+from kinetoscope.advisor.finding import Confidence, Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import wording
+from kinetoscope.advisor.wording import quoted, share, wording
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.algorithms.trees.tree import ancestor
@@ -52,7 +49,7 @@ _FEWEST: Final = 2
 """Steps without which a gap is no gap between steps."""
 
 
-def waiting_for_data(look: RankView) -> Iterator[Claim]:
+def waiting_for_data(rank: RankView) -> Iterator[Finding]:
     """Does the training wait for data that torch's loader has no part in?
 
     What it checks. Torch's loader leaves spans; loaders of another make leave none, or a gap at the beginning of each
@@ -66,39 +63,39 @@ def waiting_for_data(look: RankView) -> Iterator[Claim]:
 
     What to do. Make batches ahead in another process or thread; torch's DataLoader does, with workers.
     """
-    time, source, known = _waiting(look)
+    time, source, known = _waiting(rank)
     if time is None or not time.length:
         return
-    gains = gains_without(look, time)
+    gains = gains_without(rank, time)
     waiting = float(np.mean(gains)) if len(gains) else 0.0
-    if waiting < WORTH * look.step:
+    if waiting < WORTH * rank.step:
         return
-    part = 0.5 if known == "medium" or not look.has_device else SURE
-    yield Claim(
-        message=f"{wording(look.program).process} waits for data that no torch DataLoader makes. It waits"
-        f" {shown(waiting, 'ns')} of each step ({share(waiting, look.step)}){_by(look.trace, source)}.",
-        stake=look.stake(part * gains, gains),
-        change="" if look.program == "serving" else _CHANGE,
+    part = 0.5 if known == "medium" or not rank.has_device else SURE
+    yield Finding(
+        message=f"{wording(rank.program).process} waits for data that no torch DataLoader makes. It waits"
+        f" {shown(waiting, 'ns')} of each step ({share(waiting, rank.step)}){_by(rank.trace, source)}.",
+        stake=rank.stake(part * gains, gains),
+        change="" if rank.program == "serving" else _CHANGE,
         why=f"Batches that are made ahead bring {share(part, 1.0)} of the gain, which counts as sure.",
-        confidence=confidence(look, known),
-        evidence=(_evidence(look, source, time),),
-        time=look.exposed(time),
+        confidence=confidence(rank, known),
+        evidence=(_evidence(rank, source, time),),
+        time=rank.exposed(time),
     )
 
 
-def _waiting(look: RankView) -> tuple[Intervals | None, int, Confidence]:
+def _waiting(rank: RankView) -> tuple[Intervals | None, int, Confidence]:
     """When the main thread waits, the Python call that shows it best (−1 for none), and how sure that is."""
-    trace, loading = look.trace, loader_time(look.trace)
+    trace, loading = rank.trace, loader_time(rank.trace)
     calls = _outermost(trace, np.flatnonzero(waits_for_data(trace) | _reads(trace)))
     calls = calls[covered(Intervals(trace.start[calls], trace.end[calls]), loading) == 0]
     if len(calls):
-        time = intersection(union(trace.start[calls], trace.end[calls]), union(*look.view.steps.host))
-        longest = int(calls[np.argmax(trace.end[calls] - trace.start[calls])])
+        time = intersection(union(trace.start[calls], trace.end[calls]), union(*rank.scope.steps.host))
+        longest = rank.longest(calls)
         return time, longest, "high"
-    if not look.has_device or look.view.steps.origin == "window" or look.count < _FEWEST:
+    if not rank.has_device or rank.scope.steps.origin == "window" or rank.step_count < _FEWEST:
         return None, -1, "low"
-    gaps, known = gap_spans(trace, look.select.steps_by)
-    places = look.view.places[known[look.view.places]]
+    gaps, known = gap_spans(trace, rank.select.steps_by)
+    places = rank.scope.places[known[rank.scope.places]]
     start, end = gaps.start[places], gaps.end[places]
     first = _first_copies(trace, start, end)
     own = (first >= 0) & (covered(Intervals(start, end), loading) == 0)
@@ -154,14 +151,11 @@ def _by(trace: Trace, source: int) -> str:
     return f", longest in {quoted(trace.strings.label(int(trace.name[source])))}" if source >= 0 else ""
 
 
-def _evidence(look: RankView, source: int, time: Intervals) -> Evidence:
+def _evidence(rank: RankView, source: int, time: Intervals) -> Evidence:
     if source >= 0:
-        caller = source_of(look.trace, int(call_tree(look.trace).parent[source]))
-        shown_there = seen(look, source, "the longest of these calls", "flame")
-        return replace(shown_there, file=caller.file or "", line=caller.line or 0)
-    longest = int(np.argmax(time.end - time.start))
-    start, end = look.shown(time.start[longest], time.end[longest])
-    return Evidence("the longest gap", "step_breakdown", start=start, end=end)
+        caller = source_of(rank.trace, int(call_tree(rank.trace).parent[source]))
+        return rank.event(source, "the longest of these calls", "flame", caller)
+    return rank.longest_of(time, "the longest gap", "step_breakdown")
 
 
 RULE = Rule("DATA004", "Waiting for data of another loader", of_rank=waiting_for_data)

@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.phrases import each_step, quoted
-from kinetoscope.advisor.evidence.source_location import frame_of, inside, spot
-from kinetoscope.advisor.evidence.stakes import is_worth_it, stake_over
-from kinetoscope.advisor.finding import Claim, Evidence, Stake
+from kinetoscope.advisor.evidence.source_location import in_source, inside, user_frame_of, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
+from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import quoted
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
@@ -28,7 +28,6 @@ from kinetoscope.model.execution.synchronization import host_waits, idle_after
 from kinetoscope.model.trace.event_kinds import COMMUNICATION_RECORD, EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_beginning, rows_named
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.views.numbers import shown
 
 _SURE: Final = 0.8
 """Of what is at stake, what is surely gained: the value is still to be fetched, if only now and then."""
@@ -75,7 +74,7 @@ class _Site:
         return int(self.after.sum())
 
 
-def waiting_for_the_device(look: RankView) -> Iterator[Claim]:
+def waiting_for_the_device(rank: RankView) -> Iterator[Finding]:
     """Which calls make the host wait for the device, so that the device then waits for the host?
 
     What it checks. Calls that wait for a stream, an event or the device, by outermost operator and source line: those
@@ -91,39 +90,39 @@ def waiting_for_the_device(look: RankView) -> Iterator[Claim]:
     What to do. Keep values on the device, fetch them once every so many steps, and write what does not depend on how
     many elements fit a condition.
     """
-    if not look.has_device or not look.count:
+    if not rank.has_device or not rank.step_count:
         return
-    sites = _sites(look)
+    sites = _sites(rank)
     if not sites:
         return
-    everywhere = look.gains(_without(look, sites, 0.0))
-    least = look.gains(_without(look, sites, _COPY_LEFT))
+    everywhere = rank.gains(_without(rank, sites, 0.0))
+    least = rank.gains(_without(rank, sites, _COPY_LEFT))
     total = sum(site.idle for site in sites)
     for site in sites:
         part = everywhere * (site.idle / total)
-        alone = part if len(sites) == 1 else look.gains(_without(look, [site], 0.0))
+        alone = part if len(sites) == 1 else rank.gains(_without(rank, [site], 0.0))
         less, more = sorted((part, alone), key=lambda gains: float(gains.sum()))
         fewer = float(least.sum()) / max(float(everywhere.sum()), 1.0)
-        stake = stake_over(look, _SURE * min(max(fewer, 0.0), 1.0) * less, more, look.spans(site.calls))
-        if is_worth_it(look, stake):
-            yield _claim(look, site, stake)
+        stake = stake_by_time(rank, _SURE * min(max(fewer, 0.0), 1.0) * less, more, rank.spans(site.calls))
+        if is_worth_reporting(rank, stake):
+            yield _claim(rank, site, stake)
 
 
-def _sites(look: RankView) -> list[_Site]:
-    trace, waits = look.trace, host_waits(look.trace)
-    chosen = np.flatnonzero(look.view.host[waits.call] & ~_others(trace)[waits.call])
+def _sites(rank: RankView) -> list[_Site]:
+    trace, waits = rank.trace, host_waits(rank.trace)
+    chosen = np.flatnonzero(rank.scope.host[waits.call] & ~_others(trace)[waits.call])
     calls = waits.call[chosen]
     if not len(calls):
         return []
     top = outermost_op(trace)[calls]
     top = np.where(top >= 0, top, calls).astype(np.int32)
-    frame = frame_of(trace, calls)
+    frame = user_frame_of(trace, calls)
     codes, first = group(
         trace.name[top].astype(np.int64), np.where(frame >= 0, trace.name[frame], np.int32(-1)).astype(np.int64)
     )
     after = idle_after(trace)[chosen]
     idle = sum_by(codes, len(first), after)
-    order = [place for place in np.argsort(-idle, kind="stable").tolist() if idle[place] >= _LEAST * look.inside.length]
+    order = [place for place in np.argsort(-idle, kind="stable").tolist() if idle[place] >= _LEAST * rank.time.length]
     return [_Site(calls[codes == place], top[codes == place], after[codes == place]) for place in order[:_MOST_SITES]]
 
 
@@ -145,54 +144,52 @@ def _others(trace: Trace) -> Bools:
     return result
 
 
-def _without(look: RankView, sites: list[_Site], left: float) -> Factors:
+def _without(rank: RankView, sites: list[_Site], left: float) -> Factors:
     """No such calls, and a part of the copies that they wait for."""
-    factors = look.factors()
-    waits = host_waits(look.trace)
-    calls = np.zeros(len(look.trace), np.bool_)
+    factors = rank.factors()
+    waits = host_waits(rank.trace)
+    calls = np.zeros(len(rank.trace), np.bool_)
     for site in sites:
         calls[site.top] = True
         factors.free[site.calls] = True
         copies = waits.own[np.isin(waits.call, site.calls) & (waits.own >= 0)]
         factors.work[copies] = left
-    factors.host[inside(look.trace, calls)] = 0.0
+    factors.host[inside(rank.trace, calls)] = 0.0
     return factors
 
 
-def _claim(look: RankView, site: _Site, stake: Stake) -> Claim:
-    trace = look.trace
+def _claim(rank: RankView, site: _Site, stake: Stake) -> Finding:
+    trace = rank.trace
     took = trace.end[site.calls] - trace.start[site.calls]
     longest = int(np.argmax(took))
     row, top = int(site.calls[longest]), int(site.top[longest])
     name = call_name(trace.strings.glance(int(trace.name[top])), EventKind.HOST_OP)
-    where = spot(trace, row)
-    start, end = look.shown(trace.start[row], trace.end[row])
-    return Claim(
-        message=f"{quoted(name)}{where.text} makes the host wait for the device. It waits"
-        f" {shown(look.each_step(intersection(look.spans(site.calls), look.inside).length), 'ns')} of each step"
-        f" ({each_step(len(took) / look.count, 'time')}), and the device then idles"
-        f" {shown(look.each_step(site.idle), 'ns')}.",
+    where = user_source_of(trace, row)
+    return Finding(
+        message=f"{quoted(name)}{in_source(where)} makes the host wait for the device. It waits"
+        f" {rank.time_per_step(intersection(rank.spans(site.calls), rank.time).length)} of each step"
+        f" ({rank.each_step(len(took), 'time')}), and the device then idles"
+        f" {rank.time_per_step(site.idle)}.",
         stake=stake,
         change=_change(name),
         why="The value has to be fetched some time: eight tenths of the gain count as sure.",
-        evidence=(Evidence("the longest of these calls", "synchronizations", start=start, end=end, row=row,
-                           file=where.file, line=where.line),),
-        time=_time(look, site),
-        key=f"{name}{where.text}",
+        evidence=(rank.event(row, "the longest of these calls", "synchronizations", where),),
+        time=_time(rank, site),
+        key=f"{name}{in_source(where)}",
     )  # fmt: skip
 
 
-def _time(look: RankView, site: _Site) -> Intervals:
+def _time(rank: RankView, site: _Site) -> Intervals:
     """The idle time that follows from each call, until what is launched next starts at the latest."""
-    launched = launch_times(look.trace)
-    work = look.work
+    launched = launch_times(rank.trace)
+    work = rank.work
     order = np.flatnonzero(work.launch >= 0)
     order = order[np.argsort(launched[order], kind="stable")]
-    following = np.searchsorted(launched[order], look.trace.end[site.calls])
+    following = np.searchsorted(launched[order], rank.trace.end[site.calls])
     known = following < len(order)
     calls = site.calls[known]
-    until = np.minimum(work.start[order[following[known]]], look.trace.end[calls] + site.after[known])
-    return intersection(union(look.trace.start[calls], until), look.idle)
+    until = np.minimum(work.start[order[following[known]]], rank.trace.end[calls] + site.after[known])
+    return intersection(union(rank.trace.start[calls], until), rank.idle)
 
 
 def _change(name: str) -> str:

@@ -13,7 +13,6 @@ from typing import Final
 from kinetoscope.advisor.advice import METHOD, Advice, is_part_sure
 from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.model.trace.symptoms import DAMAGED
-from kinetoscope.model.trace.text import listed
 from kinetoscope.views.numbers import scale, shown
 from kinetoscope.views.terminal.lines import FILL, THIN, Line, Piece, plain
 from kinetoscope.views.terminal.screen import UNBOUNDED
@@ -166,15 +165,8 @@ def _where(finding: Finding, path: str, ranks: int, room: int, *, endless: bool)
         else:
             yield from (plain(_INDENT + line) for line in wrapped(words, room, indent="  "))
             yield plain(_INDENT + "  " + command, "dim")  # never shortened: it is there to be copied
-    for remark in _remarks(finding, ranks):
+    for remark in finding.remarks(ranks):
         yield from (plain(_INDENT + line, "dim") for line in wrapped(f"· {remark}", room, indent="  "))
-
-
-def _remarks(finding: Finding, ranks: int) -> Iterator[str]:
-    if 0 < len(finding.ranks) < ranks:
-        yield f"on rank{'s' * (len(finding.ranks) > 1)} {listed(finding.ranks)} only"
-    if finding.same_time_as:
-        yield f"{finding.same_time_as} counts most of this time already"
 
 
 def _command(each: Evidence, path: str, ranks: int) -> str:
@@ -182,12 +174,12 @@ def _command(each: Evidence, path: str, ranks: int) -> str:
     if not each.analysis:
         return ""
     words = ["kinetoscope", "show", each.analysis.replace("_", "-"), printable(path)]
-    if each.rank >= 0 and ranks > 1:
+    if each.rank is not None and ranks > 1:
         words += ["--ranks", str(each.rank)]
     for name, value in each.params.items():
         words += [f"--{name.replace('_', '-')}", printable(str(value))]
-    if 0 <= each.start < each.end:
-        words += ["--time-range", _span(each.start, each.end)]
+    if each.time_range is not None:
+        words += ["--time-range", _span(*each.time_range)]
     return " ".join(map(shlex.quote, words))
 
 

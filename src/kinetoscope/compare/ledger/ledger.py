@@ -191,32 +191,32 @@ def of_entries(entries: Sequence[Entry]) -> Result:
 
 def _of_trace(trace: Trace, select: Selection, *, recorded: Selection) -> Partial:
     """The facts of a rank: of the steps in `select`, and the memory of all that is `recorded`."""
-    look = RankView(trace, select)
-    windows = look.windows
+    rank = RankView(trace, select)
+    windows = rank.windows
     times = (windows.end - windows.start).tolist()
     known = recording(trace)
-    told = known.samples if known is not None and look.view.steps.origin == "profiler" else {}
-    used = look.ask("device_utilization").frame.drop_nulls("utilization")
+    told = known.samples if known is not None and rank.scope.steps.origin == "profiler" else {}
+    used = rank.ask("device_utilization").frame.drop_nulls("utilization")
     share = used.drop_nulls("matrix_unit_share")
     matrix = share.select((pl.col("matrix_unit_share") * pl.col("kernel_time")).sum()).item()
     row: dict[str, Any] = {
         "times": times,
-        "samples": [told.get(number) for number in look.view.steps.number.tolist()],
+        "samples": [told.get(number) for number in rank.scope.steps.number.tolist()],
         "kernel_time": used.get_column("kernel_time").sum() if used.height else None,
         "window": used.get_column("window").sum() if used.height else None,
         "matrix_unit_time": matrix if share.height else None,
         "told_time": share.get_column("kernel_time").sum() if share.height else None,
-        "memory_peak": _peak(RankView(trace, recorded), has_device=look.has_device),
+        "memory_peak": _peak(RankView(trace, recorded), has_device=rank.has_device),
         "recording": json.dumps(asdict(known)) if known is not None else None,
-        "devices": _devices(look),
+        "devices": _devices(rank),
     }
     schema = {column.name: column.dtype for column in _FACTS if column.name != "rank"}
-    return Partial(pl.DataFrame([row], schema=schema), look.view.notes)
+    return Partial(pl.DataFrame([row], schema=schema), rank.scope.notes)
 
 
-def _peak(look: RankView, *, has_device: bool) -> int | None:
+def _peak(rank: RankView, *, has_device: bool) -> int | None:
     """Most in use on a device; on the host where no device's memory was recorded."""
-    curve = look.ask("memory_curve").frame
+    curve = rank.ask("memory_curve").frame
     on_device = curve.filter(pl.col("device") != "cpu")
     if has_device and not on_device.height:
         return None
@@ -224,8 +224,8 @@ def _peak(look: RankView, *, has_device: bool) -> int | None:
     return peak if isinstance(peak, int) else None
 
 
-def _devices(look: RankView) -> str:
-    info = look.ask("trace_info").frame
+def _devices(rank: RankView) -> str:
+    info = rank.ask("trace_info").frame
     used = info.filter((pl.col("topic") == "device") & pl.col("value").str.ends_with("used"))
     return ", ".join(used.get_column("value").str.split(", ").list.first().unique(maintain_order=True).to_list())
 

@@ -128,14 +128,16 @@ def _advise(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _finding(found: Any) -> dict[str, Any]:
-    step = found.step or math.inf
+    from kinetoscope.advisor.finding import NOTHING
+
+    share = found.share or NOTHING
     answer = {
         "code": found.code,
         "severity": found.severity,
         "certainty": found.certainty,
         "message": clean(found.message, DEEPEST),
         "at_stake_ns": [round(found.stake.low), round(found.stake.high)],
-        "at_stake_share": [round(found.stake.low / step, 4), round(found.stake.high / step, 4)],
+        "at_stake_share": [round(share.low, 4), round(share.high, 4)],
         "confidence": found.confidence,
         "why": clean(found.why, DEEPEST),
         "change": [clean(line, DEEPEST) for line in found.change.splitlines()],
@@ -151,11 +153,11 @@ def _evidence(each: Any) -> dict[str, Any]:
         "what": clean(each.text, DEEPEST),
         "analysis": each.analysis,
         "params": {name: clean(value, LONGEST) for name, value in each.params.items()},
-        "rank": each.rank if each.rank >= 0 else "",
-        "time": f"{each.start}-{each.end}" if 0 <= each.start < each.end else "",
+        "rank": each.rank,
+        "time": "{}-{}".format(*each.time_range) if each.time_range else "",
         "file": f"{clean(each.file, LONGEST)}:{each.line}" if each.file else "",
     }
-    return {key: value for key, value in answer.items() if value not in ("", {})}
+    return {key: value for key, value in answer.items() if value not in ("", {}, None)}
 
 
 def _explain(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:

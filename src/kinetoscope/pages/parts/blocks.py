@@ -161,7 +161,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FindingRow:
     """Something to change: time at stake per step (ns, from sure to possible), why, and how.
 
     Attributes:
@@ -187,7 +187,7 @@ class Findings:
     """What to change, ranked by time at stake; `step` is the length of a step in ns, to which bars are drawn."""
 
     title: str
-    findings: Sequence[Finding]
+    findings: Sequence[FindingRow]
     step: float = 0.0
     note: str = ""
     width: Width = "wide"

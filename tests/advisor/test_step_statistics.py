@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kinetoscope.advisor.evidence.periodicity import is_regular
+from kinetoscope.advisor.step_statistics import is_periodic
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from kinetoscope.advisor.evidence.periodicity import is_regular
     ],
 )
 def test_from_the_first_step_to_the_last(steps: list[int], expected: bool) -> None:
-    assert is_regular(np.array(steps, np.int64), 20) is expected
+    assert is_periodic(np.array(steps, np.int64), 20) is expected

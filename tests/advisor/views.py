@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kinetoscope.advisor.finding import Claim
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.rules import rules
 from kinetoscope.model.steps.selection import Selection
@@ -14,12 +14,12 @@ STEP = 1_000_000
 """ns of a drawn step."""
 
 
-def look(folder: Path, *events: Event, **top: object) -> RankView:
+def rank_view(folder: Path, *events: Event, **top: object) -> RankView:
     """One rank with these events, its steady steps selected."""
     return RankView(job(folder, *events, **top).trace(), Selection(steps="steady"))
 
 
-def claims(code: str, view: RankView) -> list[Claim]:
+def findings(code: str, view: RankView) -> list[Finding]:
     """What the rule of a code says."""
     rule = next(rule for rule in rules() if rule.code == code)
     assert rule.of_rank is not None

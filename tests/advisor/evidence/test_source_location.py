@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.source_location import source_of
-from kinetoscope.advisor.evidence.where import seen
+from kinetoscope.advisor.evidence.source_location import event_evidence, source_of
 from kinetoscope.advisor.rule import RankView
-from tests.advisor.looks import look
+from tests.advisor.views import rank_view
 from tests.drawn import Event, op, python
 
 
@@ -29,7 +28,7 @@ def row(view: RankView, name: str) -> int:
 
 
 def test_the_innermost_call_of_the_users_own_counts(tmp_path: Path) -> None:
-    view = look(tmp_path, *nested())
+    view = rank_view(tmp_path, *nested())
     assert source_of(view.trace, row(view, "aten::linear")) == ("model/block.py", 31, "forward")
     assert source_of(view.trace, row(view, "train.py(7): main")) == ("train.py", 7, "main")
     assert source_of(view.trace, -1) == (None, None, None)
@@ -37,18 +36,18 @@ def test_the_innermost_call_of_the_users_own_counts(tmp_path: Path) -> None:
 
 def test_a_stack_that_the_file_spells_out_counts(tmp_path: Path) -> None:
     stack: dict[str, Any] = {"Call stack": "torch/nn/functional.py(10): relu;model.py(5): forward;train.py(3): main"}
-    view = look(tmp_path, op("aten::relu", 0, 1000, **stack))
+    view = rank_view(tmp_path, op("aten::relu", 0, 1000, **stack))
     assert source_of(view.trace, row(view, "aten::relu")) == ("model.py", 5, "forward")
 
 
 def test_evidence_is_an_event_from_the_first_one_on(tmp_path: Path) -> None:
-    view = look(tmp_path, *nested())
-    found = seen(view, row(view, "aten::linear"), "this one", "operators", sort="calls")
+    view = rank_view(tmp_path, *nested())
+    found = event_evidence(view, row(view, "aten::linear"), "this one", "operators", sort="calls")
     assert (found.start, found.end) == (3000, 7000)
     assert (found.file, found.line) == ("model/block.py", 31)
     assert (found.analysis, found.params) == ("operators", {"sort": "calls"})
 
 
 def test_without_stacks_there_is_no_place(tmp_path: Path) -> None:
-    view = look(tmp_path, op("aten::relu", 0, 1000))
-    assert seen(view, 0, "this one").file == ""
+    view = rank_view(tmp_path, op("aten::relu", 0, 1000))
+    assert event_evidence(view, 0, "this one").file is None

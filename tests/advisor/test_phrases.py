@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.advisor.evidence.phrases import each_step, joined, place, quoted, share
+from kinetoscope.advisor.wording import each_step, joined, place, quoted, share
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.views.text import cells, printable
 
