@@ -27,7 +27,7 @@ CRITICAL_SHARE: Final = 0.2
 POSSIBLE_WARNING_SHARE: Final = 0.2
 """Possible share of a step from which on a finding is a warning, if any of it is certain."""
 
-NEGLIGIBLE_SHARE: Final = 0.005
+NEGLIGIBLE_STEP_SHARE: Final = 0.005
 """Share of a step below which time at stake is not reported."""
 
 

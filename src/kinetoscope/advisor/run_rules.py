@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import polars as pl
 
-from kinetoscope.advisor.finding import NEGLIGIBLE_SHARE, Evidence, Finding, Stake
+from kinetoscope.advisor.finding import NEGLIGIBLE_STEP_SHARE, Evidence, Finding, Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.rules import rules
 from kinetoscope.algorithms.intervals.intervals import difference, merge
@@ -84,7 +84,7 @@ def rank_findings(findings: Sequence[Finding], step: float, *, rank: int | None 
     counted: list[Finding] = []
     for finding in sorted(findings, key=lambda each: (each.broad, -each.stake.middle, each.code, each.key)):
         stake, same_time_as = _uncounted(finding, counted)
-        if finding.stake.high > 0 and stake.high < NEGLIGIBLE_SHARE * step:
+        if finding.stake.high > 0 and stake.high < NEGLIGIBLE_STEP_SHARE * step:
             continue
         if finding.time is not None:
             counted.append(finding)

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.finding import NEGLIGIBLE_SHARE, Stake
+from kinetoscope.advisor.finding import NEGLIGIBLE_STEP_SHARE, Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals
@@ -32,7 +32,7 @@ _BLOCKED: Final = 2.0
 
 def is_worth_reporting(rank: RankView, stake: Stake) -> bool:
     """Is the possible gain more than negligible?"""
-    return stake.high >= NEGLIGIBLE_SHARE * rank.step > 0
+    return stake.high >= NEGLIGIBLE_STEP_SHARE * rank.step > 0
 
 
 def stake_by_time(rank: RankView, low: Floats, high: Floats, time: Intervals) -> Stake:
