@@ -106,7 +106,7 @@ export interface Facts {
 }
 
 /** Something to change: time at stake per step (ns, from sure to possible), why, and how. */
-export interface Finding {
+export interface FindingRow {
   readonly code: string;
   readonly severity: string;
   readonly certainty: string;
@@ -123,7 +123,7 @@ export interface Finding {
 export interface Findings {
   readonly block: "findings";
   readonly title: string;
-  readonly findings: readonly Finding[];
+  readonly findings: readonly FindingRow[];
   readonly step: number;
   readonly note: string;
   readonly width: "full" | "wide" | "narrow";
