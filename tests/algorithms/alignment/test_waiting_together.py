@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.alignment.waiting_together import (
     compared_ends,
+    depart_closer_than_arrive,
     joined_by_waiting,
-    leave_nearer_than_they_come,
 )
 
 
@@ -65,20 +65,20 @@ def came_and_left(groups: list[int], seed: int) -> tuple[NDArray[np.float64], ND
 
 
 def test_who_leaves_nearer_together_than_any_two_come_is_of_one_group() -> None:
-    assert leave_nearer_than_they_come(*came_and_left([0, 0, 0, 0], 1), 4.0)
+    assert depart_closer_than_arrive(*came_and_left([0, 0, 0, 0], 1), 4.0)
     for seed in range(50):
-        assert not leave_nearer_than_they_come(*came_and_left([0, 0, 1, 1], seed), 2.0)
+        assert not depart_closer_than_arrive(*came_and_left([0, 0, 1, 1], seed), 2.0)
 
 
 def test_where_two_do_the_same_at_once_it_tells_nothing() -> None:
     end, come = came_and_left([0, 0], 1)
-    assert not leave_nearer_than_they_come(np.repeat(end, 2, axis=1), np.repeat(come, 2, axis=1), 4.0)
+    assert not depart_closer_than_arrive(np.repeat(end, 2, axis=1), np.repeat(come, 2, axis=1), 4.0)
     end, come = came_and_left([0, 0, 0], 1)
-    assert not leave_nearer_than_they_come(end[:5], come[:5], 4.0)  # of few events
+    assert not depart_closer_than_arrive(end[:5], come[:5], 4.0)  # of few events
 
 
 def test_a_few_events_of_other_groups_are_found_if_all_are_asked_of() -> None:
     (end, come), (other, _) = came_and_left([0, 0, 0, 0], 1), came_and_left([0, 1, 2, 3], 1)
     end[::30] = other[::30]
-    assert leave_nearer_than_they_come(end, come, 4.0)
-    assert not leave_nearer_than_they_come(end, come, 4.0, 1.0)
+    assert depart_closer_than_arrive(end, come, 4.0)
+    assert not depart_closer_than_arrive(end, come, 4.0, 1.0)

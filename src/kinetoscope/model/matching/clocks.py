@@ -1,7 +1,7 @@
 """The clocks of the machines of a job, set by collectives that all ranks leave together.
 
 Ranks of one `host_name` share a clock; a rank whose machine is not named has one of its own, which is moved only if it
-is wrong beyond doubt. Times are aligned across ranks only: within a rank its own clock is the truth.
+is certainly wrong. Times are aligned across ranks only: within a rank its own clock is the truth.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ CLOCKS: Final = Schema(
     Column("collectives", pl.Int64, "Collectives that it was set by."),
 )
 
-_MOST: Final = 200_000
-"""Ends that clocks are set by; of more an even part is taken."""
+_MAX_ENDS: Final = 200_000
+"""Ends that clocks are set by; more are thinned evenly."""
 
-_FAR: Final = 10**15
-"""From so many ns on a clock is too far off for times as numbers with a point."""
+_FAR_NS: Final = 10**15
+"""Offset from which on a clock is too far off for times as floating-point numbers."""
 
-_KEPT: Final = 64
-"""Collectives of each process group that are taken in any case."""
+_MIN_COLLECTIVES_PER_GROUP: Final = 64
+"""Collectives of each process group that thinning keeps."""
 
-_FOR_A_RATE: Final = 10
-"""Collectives that a clock needs before its rate is sought."""
+_MIN_FOR_RATE: Final = 10
+"""Collectives that a clock needs for a rate."""
 
-_FASTEST: Final = 1e-3
-"""Rates beyond this are none of clocks."""
+_MAX_RATE: Final = 1e-3
+"""Greater rates are not those of clocks."""
 
-_SURE: Final = 3.0
-"""Standard errors from which on a rate, or an offset of a machine without a name, is believed."""
+_CERTAIN_Z_SCORE: Final = 3.0
+"""Standard errors from which on a rate, or an offset of a machine without a name, is applied."""
 
-_BEYOND_SPREAD: Final = 2.0
+_CERTAIN_SPREADS: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Clocks:
     Attributes:
         frame: rows of `CLOCKS`, by host; the host of the lowest rank of a component is its reference.
         origin: the instant at which offsets hold, ns since 1970.
-        spread: of the ends of all collectives after alignment, ns: what times of different ranks are wrong by.
-        notes: what must be said.
+        spread: of the ends of all collectives after alignment, ns: the error of times of different ranks.
+        notes: how they were set.
     """
 
     frame: pl.DataFrame
@@ -84,15 +84,17 @@ def clocks(frame: pl.DataFrame) -> Clocks:
     hosts = hosts.sort("first", "clock").with_row_index("number").with_columns(pl.col("number").cast(pl.Int64))
     ends = calls.filter(pl.col("match").is_not_null() & pl.col("kind").is_in(BINDING))
     ends = ends.join(hosts.select("clock", "number"), on="clock", how="left")
-    seen = _thinned(ends.group_by("match", "number").agg(
+    ends_by_clock = _thinned(ends.group_by("match", "number").agg(
         pl.col("end").quantile(0.5, "lower").cast(pl.Int64), pl.col("group").first()
     ).sort("match", "number"))  # fmt: skip
-    far = _far(seen, len(hosts))
+    far = _far(ends_by_clock, len(hosts))
     near = ends["end"] - pl.Series(far, dtype=pl.Int64).gather(ends["number"])
     origin = int(near.sort()[len(ends) // 2]) if len(ends) else 0
-    seen = seen.with_columns(pl.col("end") - pl.Series(far, dtype=pl.Int64).gather(seen["number"]))
-    fitted, counts = _fitted(seen, origin, len(hosts))
-    offset, rate = _believed(fitted, hosts["named"].is_not_null().to_numpy())
+    ends_by_clock = ends_by_clock.with_columns(
+        pl.col("end") - pl.Series(far, dtype=pl.Int64).gather(ends_by_clock["number"])
+    )
+    fitted, counts = _fitted(ends_by_clock, origin, len(hosts))
+    offset, rate = _applied(fitted, hosts["named"].is_not_null().to_numpy())
     component = np.unique(fitted.component, return_inverse=True)[1]
     table = hosts.select(
         host="clock",
@@ -103,8 +105,8 @@ def clocks(frame: pl.DataFrame) -> Clocks:
         spread=pl.lit(0, pl.Int64),
         collectives=pl.Series(counts, dtype=pl.Int64),
     )
-    found = Clocks(table, origin, 0, ())
-    late = aligned(ends, found).with_columns(late=(pl.col("end") - pl.col("end").median().over("match")).abs())
+    unspread = Clocks(table, origin, 0, ())
+    late = aligned(ends, unspread).with_columns(late=(pl.col("end") - pl.col("end").median().over("match")).abs())
     spreads = late.group_by("clock").agg(each=(pl.col("late").median() * SIGMA_PER_MAD).round())
     table = table.join(spreads, left_on="host", right_on="clock", how="left", maintain_order="left")
     table = table.with_columns(spread=pl.col("each").cast(pl.Int64)).drop("each")
@@ -112,12 +114,12 @@ def clocks(frame: pl.DataFrame) -> Clocks:
     return Clocks(CLOCKS.conform(table), origin, spread, tuple(_notes(table, spread)))
 
 
-def aligned(frame: pl.DataFrame, found: Clocks) -> pl.DataFrame:
+def aligned(frame: pl.DataFrame, clocks: Clocks) -> pl.DataFrame:
     """The calls with start and end as the reference's clock would show them; ns are exact where rates are equal.
 
     A frame may lack `start`.
     """
-    facts = found.frame.select("host", offset_="offset", rate_="rate")
+    facts = clocks.frame.select("host", offset_="offset", rate_="rate")
     joined = frame.with_columns(clock_=clock_of()).join(
         facts, left_on="clock_", right_on="host", how="left", maintain_order="left"
     )
@@ -125,58 +127,66 @@ def aligned(frame: pl.DataFrame, found: Clocks) -> pl.DataFrame:
 
     def on_reference(name: str) -> pl.Expr:
         time = pl.col(name) - pl.col("offset_")
-        gained = ((time - found.origin).cast(pl.Float64) * rate).round().cast(pl.Int64)
+        gained = ((time - clocks.origin).cast(pl.Float64) * rate).round().cast(pl.Int64)
         return pl.when(pl.col("offset_").is_not_null()).then(time - gained).otherwise(name).alias(name)
 
     names = [name for name in ("start", "end") if name in frame.columns]
     return joined.with_columns(on_reference(name) for name in names).drop("clock_", "offset_", "rate_")
 
 
-def _thinned(seen: pl.DataFrame) -> pl.DataFrame:
+def _thinned(ends_by_clock: pl.DataFrame) -> pl.DataFrame:
     """Ends of collectives that join several clocks; of very many an even part, of each process group some."""
-    seen = seen.filter(pl.len().over("match") > 1)
-    if len(seen) <= _MOST:
-        return seen
-    every = -(-len(seen) // _MOST)
-    matches = seen.group_by("match").agg(pl.col("group").first()).sort("match")
+    ends_by_clock = ends_by_clock.filter(pl.len().over("match") > 1)
+    if len(ends_by_clock) <= _MAX_ENDS:
+        return ends_by_clock
+    every = -(-len(ends_by_clock) // _MAX_ENDS)
+    matches = ends_by_clock.group_by("match").agg(pl.col("group").first()).sort("match")
     place, size = pl.int_range(pl.len()).over("group"), pl.len().over("group")
-    step = (size // _KEPT).clip(1, every)
-    return seen.join(matches.filter(place % step == 0).select("match"), on="match", how="semi", maintain_order="left")
+    step = (size // _MIN_COLLECTIVES_PER_GROUP).clip(1, every)
+    return ends_by_clock.join(
+        matches.filter(place % step == 0).select("match"), on="match", how="semi", maintain_order="left"
+    )
 
 
-def _far(seen: pl.DataFrame, hosts: int) -> Int64s:
-    """How far each clock is ahead, about, if by much: a file that is cut short may lack what its times count from.
+def _far(ends_by_clock: pl.DataFrame, hosts: int) -> Int64s:
+    """Approximate offset of each clock, in whole ns; 0 of clocks near the reference.
 
-    Whole ns, as fractions of what is so large say little; 0 of clocks that are near the reference.
+    A file that is cut short may lack the base of its times.
     """
-    middle = int(seen["end"].sort()[len(seen) // 2]) if len(seen) else 0
-    if not len(seen) or int((seen["end"] - middle).abs().max()) < _FAR:  # type: ignore[arg-type]
+    middle = int(ends_by_clock["end"].sort()[len(ends_by_clock) // 2]) if len(ends_by_clock) else 0
+    if not len(ends_by_clock) or int((ends_by_clock["end"] - middle).abs().max()) < _FAR_NS:  # type: ignore[arg-type]
         return np.zeros(hosts, np.int64)
-    clock, event, time = _observed(seen, middle)
-    found = np.rint(fit(clock, event, time, np.zeros(hosts, np.bool_)).offset).astype(np.int64)
-    return np.where(np.abs(found) < _FAR, 0, found)
+    clock, event, time = _observed(ends_by_clock, middle)
+    offset = np.rint(fit(clock, event, time, np.zeros(hosts, np.bool_)).offset).astype(np.int64)
+    return np.where(np.abs(offset) < _FAR_NS, 0, offset)
 
 
-def _observed(seen: pl.DataFrame, origin: int) -> tuple[Int64s, Int64s, Floats]:
+def _observed(ends_by_clock: pl.DataFrame, origin: int) -> tuple[Int64s, Int64s, Floats]:
     """Clock, event and time of each observation."""
-    event = (seen["match"].rank("dense").cast(pl.Int64) - 1).to_numpy() if len(seen) else np.empty(0, np.int64)
-    return seen["number"].to_numpy(), event, (seen["end"] - origin).cast(pl.Float64).to_numpy()
+    event = (
+        (ends_by_clock["match"].rank("dense").cast(pl.Int64) - 1).to_numpy()
+        if len(ends_by_clock)
+        else np.empty(0, np.int64)
+    )
+    return ends_by_clock["number"].to_numpy(), event, (ends_by_clock["end"] - origin).cast(pl.Float64).to_numpy()
 
 
-def _fitted(seen: pl.DataFrame, origin: int, hosts: int) -> tuple[Fit, Int64s]:
-    clock, event, time = _observed(seen, origin)
+def _fitted(ends_by_clock: pl.DataFrame, origin: int, hosts: int) -> tuple[Fit, Int64s]:
+    clock, event, time = _observed(ends_by_clock, origin)
     counts = np.bincount(clock, minlength=hosts)
     reference = components(clock, event, hosts) == np.arange(hosts)
-    found = fit(clock, event, time, (counts >= _FOR_A_RATE) & ~reference)
-    sure = (np.abs(found.rate) > _SURE * found.error_rate) & (np.abs(found.rate) < _FASTEST)
-    return fit(clock, event, time, sure), counts
+    clock_fit = fit(clock, event, time, (counts >= _MIN_FOR_RATE) & ~reference)
+    is_certain = (np.abs(clock_fit.rate) > _CERTAIN_Z_SCORE * clock_fit.error_rate) & (
+        np.abs(clock_fit.rate) < _MAX_RATE
+    )
+    return fit(clock, event, time, is_certain), counts
 
 
-def _believed(found: Fit, named: Bools) -> tuple[Floats, Floats]:
+def _applied(clock_fit: Fit, named: Bools) -> tuple[Floats, Floats]:
     """Offsets and rates, 0 for machines without a name whose clocks may be right."""
-    doubt = np.maximum(_SURE * found.error_offset, _BEYOND_SPREAD * found.spread)
-    kept = named | (np.abs(found.offset) > doubt) | (found.rate != 0)
-    return np.where(kept, found.offset, 0.0), np.where(kept, found.rate, 0.0)
+    doubt = np.maximum(_CERTAIN_Z_SCORE * clock_fit.error_offset, _CERTAIN_SPREADS * clock_fit.spread)
+    kept = named | (np.abs(clock_fit.offset) > doubt) | (clock_fit.rate != 0)
+    return np.where(kept, clock_fit.offset, 0.0), np.where(kept, clock_fit.rate, 0.0)
 
 
 def _notes(table: pl.DataFrame, spread: int) -> Iterator[str]:

@@ -15,15 +15,15 @@ from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.collectives.attributes import BINDING, GATHERS, POINT_TO_POINT, UNEVEN
 from kinetoscope.model.trace import polars_columns
 
-_COMPLETE: Final = 0.75
-"""Share of ranks that have as many like calls as others, where recordings have no gaps."""
+_MIN_USUAL_SHARE: Final = 0.75
+"""Share of ranks with the usual number of like calls, where recordings have no gaps."""
 
-_LAUNCHED: Final = 0.95
-"""Share of the work whose launch is there, from the first such on, where recordings have no gaps."""
+_MIN_LAUNCHED_SHARE: Final = 0.95
+"""Share of the work with a recorded launch, from the first such on, where recordings have no gaps."""
 
 
 @dataclass(frozen=True)
-class Calls:
+class CallArrays:
     """The columns that matching needs, int64 or bool [calls]; codes are numbers of distinct values."""
 
     rank: Int64s
@@ -55,7 +55,7 @@ class Calls:
 
     @cached_property
     def unlaunched(self) -> Bools:
-        """Calls that were launched before the recording began: what they are about was not seen."""
+        """Calls that were launched before the recording began: their arguments are unknown."""
         missing = ~(self.facts["launched"] | self.facts["on_host"]).to_numpy() & ~self.recorded
         few = not self.gaps and 2 * missing.sum() < len(missing)
         return np.asarray(missing & few)
@@ -67,8 +67,8 @@ class Calls:
         return group(device, stream)[0].astype(np.int64) if len(stream) else stream
 
     @classmethod
-    def of(cls, frame: pl.DataFrame) -> Calls:
-        """Of calls that are sorted by rank and start."""
+    def of(cls, frame: pl.DataFrame) -> CallArrays:
+        """The arrays of calls that are sorted by rank and start."""
         uneven = pl.col("kind").is_in(UNEVEN)
         # What comes out of a gather is not recorded where the group is not.
         gathers = pl.col("kind").is_in(GATHERS) & pl.col("candidates").is_not_null()
@@ -116,7 +116,7 @@ class Calls:
         return cls(**codes, **numbers, **flags, world=world or 0, step=step, facts=facts)
 
     def witness(self, rows: Int64s) -> Witness:
-        """What a rank saw of these calls of its own."""
+        """These calls of one rank, to be aligned with those of another."""
         return Witness(
             self.start[rows], self.end[rows], self.signature[rows], self.binding[rows], self.step[rows],
             self.unlaunched[rows],
@@ -124,26 +124,26 @@ class Calls:
 
 
 def _has_gaps(facts: pl.DataFrame) -> bool:
-    """Whether calls are missing in the midst of recordings: some files hold a part of the events, taken at random.
+    """Whether calls are missing in the midst of recordings: some files hold a random part of the events.
 
     Then work has lost its launches, or ranks of a group have different numbers of like calls. What was launched before
     a recording began comes first on its stream; and ranks whose recordings begin or end a step later lack whole steps.
     """
     since = facts.filter(~pl.col("on_host"))
     since = since.filter(pl.col("launched").cum_sum().over("rank", "cycle", "device", "stream") > 0)
-    if len(since) and since["launched"].mean() < _LAUNCHED:  # type: ignore[operator]
+    if len(since) and since["launched"].mean() < _MIN_LAUNCHED_SHARE:  # type: ignore[operator]
         return True
     peers = (
         pl.when("single").then(pl.min_horizontal("one", "two")),
         pl.when("single").then(pl.max_horizontal("one", "two")),
     )
-    told = pl.col("binding") | (pl.col("single") & pl.col("one").is_not_null() & pl.col("two").is_not_null())
+    comparable = pl.col("binding") | (pl.col("single") & pl.col("one").is_not_null() & pl.col("two").is_not_null())
     signature = pl.when(pl.col("binding")).then("signature")  # a send is one side's, its receipt the other's
     keys: dict[str, Any] = {"group": "group", "signature": signature, "low": peers[0], "high": peers[1], "step": "step"}
-    like = facts.filter(told).group_by(**keys, rank="rank").agg(pl.len())
+    like = facts.filter(comparable).group_by(**keys, rank="rank").agg(pl.len())
     like = like.with_columns(usual=pl.col("len").mode().max().over(*keys))
     like = like.filter(pl.len().over(*keys) > 1)
-    return len(like) > 0 and like.filter(pl.col("len") == pl.col("usual")).height < _COMPLETE * len(like)
+    return len(like) > 0 and like.filter(pl.col("len") == pl.col("usual")).height < _MIN_USUAL_SHARE * len(like)
 
 
 def _code(column: str) -> pl.Expr:

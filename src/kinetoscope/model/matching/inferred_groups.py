@@ -1,4 +1,4 @@
-"""Process groups that the records of one rank leave open and those of all ranks together tell."""
+"""Process groups that the records of one rank leave open and those of all ranks together identify."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kinetoscope.model.collectives.process_groups import Group, ranks_of, ranks_
 _FACTS: Final = ["group_name", "group_description", "group_size"]
 _COLUMNS: Final = ["group", *_FACTS, "group_ranks"]
 
-_MOST: Final = 1 << 38
-"""Elements a rank, beyond which sizes are not believed."""
+_MAX_ELEMENTS: Final = 1 << 38
+"""Elements of a rank; greater sizes are wrong."""
 
 
 def agreed_groups(frame: pl.DataFrame) -> pl.DataFrame:
@@ -22,28 +22,28 @@ def agreed_groups(frame: pl.DataFrame) -> pl.DataFrame:
     open_ = frame.filter(recorded & pl.col("group_ranks").is_null()).select("rank", *_FACTS).unique()
     if not len(open_):
         return frame
-    told = frame.filter(recorded & pl.col("group_ranks").is_not_null()).select(*_FACTS, told="group_ranks").unique()
-    fitting = open_.join(told, on=_FACTS, nulls_equal=True).filter(
-        pl.struct("told", "rank").map_elements(
-            lambda pair: pair["rank"] in ranks_of(pair["told"]), return_dtype=pl.Boolean
+    known = frame.filter(recorded & pl.col("group_ranks").is_not_null()).select(*_FACTS, known="group_ranks").unique()
+    fitting = open_.join(known, on=_FACTS, nulls_equal=True).filter(
+        pl.struct("known", "rank").map_elements(
+            lambda pair: pair["rank"] in ranks_of(pair["known"]), return_dtype=pl.Boolean
         )
     )
     only = fitting.filter(pl.len().over("rank", *_FACTS) == 1)
     if not len(only):
         return frame
-    keys = [Group(*row).key for row in only.select(*_FACTS, "told").iter_rows()]
+    keys = [Group(*row).key for row in only.select(*_FACTS, "known").iter_rows()]
     only = only.with_columns(key=pl.Series(keys, dtype=pl.String))
     joined = frame.join(only, on=["rank", *_FACTS], how="left", nulls_equal=True, maintain_order="left")
-    missing = recorded & pl.col("group_ranks").is_null() & pl.col("told").is_not_null()
+    missing = recorded & pl.col("group_ranks").is_null() & pl.col("known").is_not_null()
     return joined.with_columns(
         group=pl.when(missing).then("key").otherwise("group"),
-        group_ranks=pl.when(missing).then("told").otherwise("group_ranks"),
-    ).drop("told", "key")
+        group_ranks=pl.when(missing).then("known").otherwise("group_ranks"),
+    ).drop("known", "key")
 
 
 def inferred_groups(frame: pl.DataFrame) -> pl.DataFrame:
-    """The calls with groups that were not recorded, where the ranks that took part tell the group, or its ranks."""
-    there = set(frame["rank"].unique().to_list())
+    """The calls with groups that were not recorded, where the ranks that took part identify the group, or its ranks."""
+    recorded_ranks = set(frame["rank"].unique().to_list())
     unknown = frame.filter(
         pl.col("candidates").is_not_null() & pl.col("match").is_not_null() & ~pl.col("kind").is_in(POINT_TO_POINT)
     )
@@ -55,28 +55,27 @@ def inferred_groups(frame: pl.DataFrame) -> pl.DataFrame:
     questions = sets.group_by("rank", "candidates", "world").agg("match")
     rows = []
     for members, options, world, matches in questions.iter_rows():
-        if (found := _told(set(members), options, there, world)) is not None:
-            facts = found.key, found.name, found.description, found.size, found.ranks
+        if (group := _group_of(set(members), options, recorded_ranks, world)) is not None:
+            facts = group.key, group.name, group.description, group.size, group.ranks
             rows += [(number, *facts) for number in matches]
-    told = {f"told_{name}": frame.schema[name] for name in _COLUMNS}
-    answers = pl.DataFrame(rows, schema={"match": pl.Int64, **told}, orient="row")
+    known = {f"known_{name}": frame.schema[name] for name in _COLUMNS}
+    answers = pl.DataFrame(rows, schema={"match": pl.Int64, **known}, orient="row")
     joined = frame.join(answers, on="match", how="left", maintain_order="left")
-    open_ = pl.col("candidates").is_not_null() & pl.col("told_group").is_not_null()
-    joined = joined.with_columns(pl.when(open_).then(f"told_{name}").otherwise(name).alias(name) for name in _COLUMNS)
-    return _gathered(joined.drop(told))
+    open_ = pl.col("candidates").is_not_null() & pl.col("known_group").is_not_null()
+    joined = joined.with_columns(pl.when(open_).then(f"known_{name}").otherwise(name).alias(name) for name in _COLUMNS)
+    return _gathered(joined.drop(known))
 
 
-def _told(members: set[int], options: list[str], there: set[int], world: int | None) -> Group | None:
-    """The group that each of the ranks may mean, and of whose ranks just these are there.
+def _group_of(members: set[int], options: list[str], recorded_ranks: set[int], world: int | None) -> Group | None:
+    """The group that each of the ranks may mean, and of whose ranks just these were recorded.
 
-    Of several with the same ranks only those are known; if nobody says which groups there are, all ranks of the job
-    are a group in any case.
+    Of several with the same ranks only the ranks are known; if no groups are listed, all ranks of the job are a group.
     """
     common = set.intersection(*(set(text.splitlines()) for text in options))
     fitting = [
         each
         for each in map(read_back, sorted(common))
-        if each.ranks is not None and set(ranks_of(each.ranks)) & there == members
+        if each.ranks is not None and set(ranks_of(each.ranks)) & recorded_ranks == members
     ]
     if len(fitting) == 1:
         return fitting[0]
@@ -92,7 +91,7 @@ def _gathered(frame: pl.DataFrame) -> pl.DataFrame:
     is_gather = (
         pl.col("kind").is_in(GATHERS)
         & pl.col("elements_out").is_null()
-        & (pl.col("elements_in") < _MOST)
+        & (pl.col("elements_in") < _MAX_ELEMENTS)
         & pl.col("group_size").is_not_null()
     )
     out = pl.when(is_gather).then(pl.col("elements_in") * pl.col("group_size")).otherwise("elements_out")

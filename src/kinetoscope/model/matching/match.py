@@ -1,9 +1,9 @@
-"""Which rows of different ranks are one collective.
+"""Rows of different ranks matched as one collective.
 
 By process group and number (`Seq`), which files of newer torch have; else by the order of calls within a process group;
-else, where no group is recorded, by the order of like calls. Never by the place in a file. Training repeats itself: of
-recordings that begin in different steps clocks tell which call is which, or the numbers of the profiler's steps. What
-cannot be told stays unmatched and is counted.
+else, where no group is recorded, by the order of like calls. Never by the place in a file. Training repeats itself: in
+recordings that begin in different steps, clocks or the numbers of the profiler's steps identify calls. Ambiguous calls
+stay unmatched and are counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.collectives.attributes import BINDING
 from kinetoscope.model.matching.clocks import Clocks, aligned, clocks
-from kinetoscope.model.matching.columns import Calls
+from kinetoscope.model.matching.columns import CallArrays
 from kinetoscope.model.matching.inferred_groups import agreed_groups, inferred_groups
 from kinetoscope.model.matching.order import Offsets, by_order
 from kinetoscope.model.matching.point_to_point import between_two, between_unnamed
@@ -29,11 +29,11 @@ from kinetoscope.model.trace import polars_columns
 
 SEQUENCE, ORDER, SHAPE = "sequence", "order", "shape"
 HOW: Final = (SEQUENCE, ORDER, SHAPE)
-"""What a match rests on, the most certain first: process group and number; process group and order of calls; order of
+"""Evidence of a match, the most certain first: process group and number; process group and order of calls; order of
 calls that are alike in kind, type and size."""
 
 SYNCHRONIZING: Final = BINDING
-"""Kinds of which no rank leaves before all have come."""
+"""Kinds that no rank leaves before all have arrived."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Matched:
             and ascending in time, null where none is known; and `matched_by`, one of `HOW`.
         ranks: how many ranks there are.
         calls, unmatched: how many calls, and how many of them have no match.
-        notes: what must be said.
+        notes: what was not matched, and by what evidence the others were.
     """
 
     frame: pl.DataFrame
@@ -85,13 +85,13 @@ def match_and_align(frame: pl.DataFrame) -> Aligned:
 def match(frame: pl.DataFrame) -> Matched:
     """Match the calls of all ranks: rows of `collective_calls` with a `rank` and a `host`, in any order."""
     frame = agreed_groups(frame.sort("rank", "start", "end", "row", "name"))
-    calls = Calls.of(frame)
+    calls = CallArrays.of(frame)
     ids = np.full(len(frame), -1, np.int64)
     how = np.full(len(frame), -1, np.int8)
-    doubtful: list[int] = []
-    for place, found in _found(calls, ids, doubtful):
-        chosen = (found >= 0) & (ids < 0)
-        ids[chosen] = found[chosen] + (ids.max(initial=-1) + 1)
+    ambiguous: list[int] = []
+    for place, numbers in _numbers(calls, ids, ambiguous):
+        chosen = (numbers >= 0) & (ids < 0)
+        ids[chosen] = numbers[chosen] + (ids.max(initial=-1) + 1)
         how[chosen] = place
     ids = _renumbered(ids, calls.start)
     how[ids < 0] = -1
@@ -102,14 +102,14 @@ def match(frame: pl.DataFrame) -> Matched:
     matched = inferred_groups(matched)
     unmatched = int((ids < 0).sum())
     ranks = int(calls.rank.max(initial=-1)) + 1
-    return Matched(matched, ranks, len(frame), unmatched, tuple(_notes(matched, ranks, sum(doubtful))))
+    return Matched(matched, ranks, len(frame), unmatched, tuple(_notes(matched, ranks, sum(ambiguous))))
 
 
-def _found(calls: Calls, ids: Int64s, doubtful: list[int]) -> Iterator[tuple[int, Int64s]]:
-    """Matches of one way after the other: its place in `HOW`, and a number for each call, −1 for none.
+def _numbers(calls: CallArrays, ids: Int64s, ambiguous: list[int]) -> Iterator[tuple[int, Int64s]]:
+    """Matches by one kind of evidence after the other: its place in `HOW`, and a number for each call, −1 for none.
 
-    `ids` are those found so far, as the caller keeps them between one way and the next. To `doubtful` is added how many
-    calls may be of several groups.
+    `ids` are the matches so far, which the caller updates. The number of calls that may be of several groups is added
+    to `ambiguous`.
     """
     yield HOW.index(SEQUENCE), _by_sequence(calls)
     offsets = Offsets(calls, ids)
@@ -118,9 +118,9 @@ def _found(calls: Calls, ids: Int64s, doubtful: list[int]) -> Iterator[tuple[int
     offsets = Offsets(calls, ids)
     free = (ids < 0) & ~calls.recorded & ~calls.single
     free &= ~calls.other
-    found, count = by_shape(calls, free, ids)
-    doubtful.append(count)
-    yield HOW.index(SHAPE), found
+    numbers, count = by_shape(calls, free, ids)
+    ambiguous.append(count)
+    yield HOW.index(SHAPE), numbers
     yield HOW.index(ORDER), between_two(calls, Offsets(calls, ids))
     yield HOW.index(SHAPE), between_unnamed(calls, Offsets(calls, ids))
 
@@ -128,18 +128,18 @@ def _found(calls: Calls, ids: Int64s, doubtful: list[int]) -> Iterator[tuple[int
 # --- by number
 
 
-def _by_sequence(calls: Calls) -> Int64s:
-    """Calls of one process group, number and kind; point-to-point numbers are each rank's own and tell nothing."""
+def _by_sequence(calls: CallArrays) -> Int64s:
+    """Calls of one process group, number and kind; point-to-point numbers are each rank's own."""
     rows = np.flatnonzero(calls.recorded & ~calls.single & (calls.seq >= 0))
     codes, _ = group(calls.group[rows], calls.seq[rows], calls.kind[rows])
     codes, _ = group(codes, _occurrence(codes, calls.rank[rows]))
-    found = np.full(len(calls.rank), -1, np.int64)
-    found[rows] = codes
-    return _of_several(found)
+    numbers = np.full(len(calls.rank), -1, np.int64)
+    numbers[rows] = codes
+    return _shared(numbers)
 
 
 def _occurrence(*keys: NDArray[Any]) -> Int64s:
-    """How often the same keys occurred before each row: int64 [rows]."""
+    """Number of earlier rows with the same keys: int64 [rows]."""
     codes, _ = group(*keys) if len(keys[0]) else (np.empty(0, np.int32), None)
     order = np.argsort(codes, kind="stable")
     begins = np.concatenate([[True], np.diff(codes[order]) != 0])[: len(codes)]
@@ -149,10 +149,10 @@ def _occurrence(*keys: NDArray[Any]) -> Int64s:
     return result
 
 
-def _of_several(found: Int64s) -> Int64s:
+def _shared(numbers: Int64s) -> Int64s:
     """The numbers that several calls have, the others −1; a number has a rank once by how it is made."""
-    counts = np.bincount(found[found >= 0], minlength=1)
-    return np.where((found >= 0) & (counts[np.maximum(found, 0)] > 1), found, -1)
+    counts = np.bincount(numbers[numbers >= 0], minlength=1)
+    return np.where((numbers >= 0) & (counts[np.maximum(numbers, 0)] > 1), numbers, -1)
 
 
 # --- what came out
@@ -171,7 +171,7 @@ def _renumbered(ids: Int64s, start: Int64s) -> Int64s:
     return np.where(ids >= 0, numbers[np.maximum(ids, 0)], -1)
 
 
-def _notes(frame: pl.DataFrame, ranks: int, doubtful: int) -> Iterator[str]:
+def _notes(frame: pl.DataFrame, ranks: int, ambiguous: int) -> Iterator[str]:
     if ranks < 2 or not len(frame):
         return
     counts = frame.group_by("match").agg(pl.len(), by=pl.col("matched_by").first())
@@ -183,9 +183,9 @@ def _notes(frame: pl.DataFrame, ranks: int, doubtful: int) -> Iterator[str]:
             f"{len(unmatched):,} of {len(frame):,} calls have no counterpart on another rank ({listed}): "
             "waiting cannot be told for them."
         )
-    if doubtful:
+    if ambiguous:
         yield (
-            f"{doubtful:,} of these calls name no process group, and several groups that act alike at the same time "
+            f"{ambiguous:,} of these calls name no process group, and several groups that act alike at the same time "
             "fit: they are left unmatched (torch 2.4 and newer record the group of NCCL's collectives)."
         )
     by = {how: len(counts.filter(by=how)) for how in HOW}

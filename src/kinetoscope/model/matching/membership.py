@@ -1,4 +1,4 @@
-"""What is known of like calls whose process group is not recorded, before their times are looked at."""
+"""Facts about like calls whose process group is not recorded, apart from their times."""
 
 from __future__ import annotations
 
@@ -10,63 +10,63 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.collectives.process_groups import ranks_of, read_back
-from kinetoscope.model.matching.columns import Calls
+from kinetoscope.model.matching.columns import CallArrays
 
 
 @dataclass(frozen=True)
-class Table:
+class SideBySide:
     """Like calls of several sequences side by side.
 
     Attributes:
         rows: int64 [places, sequences], −1 for none.
-        told: bool [sequences], those whose places beside the first's times tell; else it is their order only.
+        is_timed: bool [sequences], those that times put beside the first; else it is their order only.
     """
 
     rows: Int64s
-    told: Bools
+    is_timed: Bools
 
-    def without(self, members: list[int]) -> Table:
-        """Less some sequences."""
+    def without(self, members: list[int]) -> SideBySide:
+        """The table less some sequences."""
         gone = np.array(members, np.int64)
-        told = self.told & (0 not in members)
-        return Table(np.delete(self.rows, gone, axis=1), np.delete(told, gone))
+        is_timed = self.is_timed & (0 not in members)
+        return SideBySide(np.delete(self.rows, gone, axis=1), np.delete(is_timed, gone))
 
 
 @dataclass(frozen=True)
 class Attendance:
-    """What is known of all calls.
+    """Facts about all calls.
 
     Attributes:
-        free: bool [calls], those whose group is looked for.
-        arrival: int64 [calls], when each was there at the latest.
-        least: int64 [calls], the shortest duration of like calls of its sequence.
-        sequences: how many sequences of calls (streams) a rank has at most.
-        everyone: number of ranks that have such calls; of the job, as far as that is known.
-        whole: whether the files of all ranks are there.
+        free: bool [calls], those whose group is unknown.
+        arrival: int64 [calls], the latest instant at which each arrived.
+        shortest: int64 [calls], the shortest duration of like calls of its sequence.
+        sequences: the most sequences of calls (streams) that a rank has.
+        callers: number of ranks that have such calls; of the job, as far as that is known.
+        is_complete: whether the files of all ranks were read.
     """
 
-    calls: Calls
+    calls: CallArrays
     free: Bools
     arrival: Int64s
-    least: Int64s
+    shortest: Int64s
     sequences: int
-    everyone: int
-    whole: bool
+    callers: int
+    is_complete: bool
 
     @classmethod
-    def of(cls, calls: Calls, free: Bools) -> Attendance:
-        """Of calls, some of which are of unknown groups."""
+    def of(cls, calls: CallArrays, free: Bools) -> Attendance:
+        """The facts about calls, some of which are of unknown groups."""
         rows = np.flatnonzero(free & calls.binding)
         streams = rows[group(calls.rank[rows], calls.stream[rows])[1]] if len(rows) else rows
         each = np.bincount(calls.rank[streams], minlength=1)
-        least = _least(calls)
+        shortest = _shortest(calls)
         most = int(each.max()) + bool(calls.single.any())  # sends and receives: not all ranks do the same
-        return cls(calls, free, _arrivals(calls), least, most, int((each > 0).sum()), _is_whole(calls))
+        return cls(calls, free, _arrivals(calls), shortest, most, int((each > 0).sum()), _all_recorded(calls))
 
     @cached_property
     def groups(self) -> dict[int, list[frozenset[int]] | None]:
-        """Of each rank the groups of several that it is in, as numbers of ranks; None where they are not listed."""
-        found: dict[int, list[frozenset[int]] | None] = {}
+        """The groups of several that each rank is in, as numbers of ranks; None where they are not listed."""
+        groups: dict[int, list[frozenset[int]] | None] = {}
         facts = self.calls.facts.filter(self.free).select("rank", "candidates").unique()
         known: dict[str, frozenset[int] | None] = {}
         for rank, text in facts.iter_rows():
@@ -78,54 +78,54 @@ class Attendance:
                 sets.add(known[line])
             listed = [each for each in sets if each is not None]
             several = sorted((each for each in listed if len(each) > 1), key=sorted)
-            found[rank] = several if len(listed) == len(sets) and several and rank not in found else None
-        return found
+            groups[rank] = several if len(listed) == len(sets) and several and rank not in groups else None
+        return groups
 
     @cached_property
-    def there(self) -> dict[int, int]:
+    def place_of(self) -> dict[int, int]:
         """The place of each rank by its number."""
         places, first = np.unique(self.calls.rank, return_index=True)
         return dict(zip(self.calls.number[first].tolist(), places.tolist(), strict=True))
 
     @cached_property
     def _ranks(self) -> dict[int, set[int]]:
-        """Of each kind of call the ranks that make such."""
+        """The ranks that make calls of each signature."""
         rows = np.flatnonzero(self.free)
-        found: dict[int, set[int]] = {}
+        ranks: dict[int, set[int]] = {}
         for row in rows[group(self.calls.rank[rows], self.calls.signature[rows])[1]].tolist():
-            found.setdefault(int(self.calls.signature[row]), set()).add(int(self.calls.rank[row]))
-        return found
+            ranks.setdefault(int(self.calls.signature[row]), set()).add(int(self.calls.rank[row]))
+        return ranks
 
-    def doing(self, signatures: Int64s) -> set[int]:
-        """Ranks that make calls of any of these kinds."""
+    def ranks_calling(self, signatures: Int64s) -> set[int]:
+        """Ranks that make calls of any of these signatures."""
         return set().union(*(self._ranks.get(each, ()) for each in np.unique(signatures).tolist()))
 
 
-def _is_whole(calls: Calls) -> bool:
-    """Whether the files of all ranks are there; of a job that does not say how many there are, if it looks like that.
+def _all_recorded(calls: CallArrays) -> bool:
+    """Whether the files of all ranks were read; of a job that does not record their number, whether that is likely.
 
     Machines hold 2, 4 or 8 devices: of another number the last are probably missing.
     """
-    here = int(calls.rank.max(initial=-1)) + 1
+    ranks = int(calls.rank.max(initial=-1)) + 1
     if calls.world:
-        return calls.world <= here
-    return int(calls.number.max(initial=-1)) < here and here & (here - 1) == 0
+        return calls.world <= ranks
+    return int(calls.number.max(initial=-1)) < ranks and ranks & (ranks - 1) == 0
 
 
-def _least(calls: Calls) -> Int64s:
+def _shortest(calls: CallArrays) -> Int64s:
     took = calls.end - calls.start
     codes, first = group(calls.rank, calls.stream, calls.signature) if len(took) else (took, took)
-    least = np.full(len(first), np.iinfo(np.int64).max)
-    np.minimum.at(least, codes, took)
-    return least[codes]
+    shortest = np.full(len(first), np.iinfo(np.int64).max)
+    np.minimum.at(shortest, codes, took)
+    return shortest[codes]
 
 
-def _arrivals(calls: Calls) -> Int64s:
-    """When each call was there: on a host one may have to wait until those before it are done."""
-    found = calls.start.copy()
+def _arrivals(calls: CallArrays) -> Int64s:
+    """The arrival of each call: on a host one may have to wait until those before it are done."""
+    arrival = calls.start.copy()
     rows = np.flatnonzero(calls.on_host)
     for mine in np.split(rows, np.flatnonzero(np.diff(calls.rank[rows])) + 1):
         if len(mine) > 1:
             before = np.maximum.accumulate(calls.end[mine])[:-1]
-            found[mine[1:]] = np.minimum(np.maximum(calls.start[mine[1:]], before), calls.end[mine[1:]])
-    return found
+            arrival[mine[1:]] = np.minimum(np.maximum(calls.start[mine[1:]], before), calls.end[mine[1:]])
+    return arrival

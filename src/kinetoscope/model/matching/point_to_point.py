@@ -1,4 +1,4 @@
-"""Sends and receives of pairs of ranks. Their numbers (`Seq`) are each rank's own and tell nothing."""
+"""Sends and receives of pairs of ranks. Their numbers (`Seq`) are each rank's own, so their order matches them."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from kinetoscope.algorithms.alignment.alignment import aligned_pairs
 from kinetoscope.algorithms.alignment.witnesses import Witness
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.model.matching.columns import Calls
+from kinetoscope.model.matching.columns import CallArrays
 from kinetoscope.model.matching.order import Offsets
 
-_LATENESS: Final = 1_000_000
-"""What clocks may be wrong by, ns, before something seems to be received before it is sent."""
+_CLOCK_ERROR_NS: Final = 1_000_000
+"""Error of clocks up to which something may seem to be received before it is sent."""
 
 
-def between_two(calls: Calls, offsets: Offsets) -> Int64s:
+def between_two(calls: CallArrays, offsets: Offsets) -> Int64s:
     """Sends and receives of one pair of ranks, in order; an exchange in one kernel if both exchange with one rank."""
-    found = np.full(len(calls.rank), -1, np.int64)
+    ids = np.full(len(calls.rank), -1, np.int64)
     low, high = np.minimum(calls.source, calls.destination), np.maximum(calls.source, calls.destination)
     known = calls.single & (calls.source >= 0) & (calls.destination >= 0)
     one_way = known & ((calls.number == calls.source) | (calls.number == calls.destination)) & (low != high)
     rows = np.flatnonzero(one_way & ~_is_exchange(calls))
-    number = _paired(calls, found, rows, (calls.group, calls.source, calls.destination), calls.sends, offsets, 0)
+    number = _paired(calls, ids, rows, (calls.group, calls.source, calls.destination), calls.sends, offsets, 0)
     rows = np.flatnonzero(calls.single & _is_exchange(calls) & (low >= 0) & (low == high) & (low != calls.number))
     peers = np.minimum(calls.number, low), np.maximum(calls.number, low)
-    _paired(calls, found, rows, (calls.group, *peers), calls.number < low, offsets, number)
-    return found
+    _paired(calls, ids, rows, (calls.group, *peers), calls.number < low, offsets, number)
+    return ids
 
 
-def _is_exchange(calls: Calls) -> Bools:
-    """Kernels that send and receive at once: both peers are told, and neither is the rank itself."""
+def _is_exchange(calls: CallArrays) -> Bools:
+    """Kernels that send and receive at once: both peers are recorded, and neither is the rank itself."""
     return np.asarray((calls.source != calls.number) & (calls.destination != calls.number))
 
 
 def _paired(
-    calls: Calls, found: Int64s, rows: Int64s, keys: tuple[Int64s, ...], is_first: Bools,
+    calls: CallArrays, ids: Int64s, rows: Int64s, keys: tuple[Int64s, ...], is_first: Bools,
     offsets: Offsets, number: int,
 ) -> int:  # fmt: skip
-    """Number what the two sides of each key have in common, from `number` on; the next free number comes back."""
+    """Number the calls that the two sides of each key share, from `number` on; returns the next free number."""
     if not len(rows):
         return number
     codes, _ = group(*(key[rows] for key in keys))
@@ -52,19 +52,19 @@ def _paired(
             continue
         offset = offsets.between(one[0], other[0])
         if offset is None and len(one) == len(other) and not calls.gaps:
-            found[one] = found[other] = number + np.arange(len(one))  # clocks say nothing, and need not
+            ids[one] = ids[other] = number + np.arange(len(one))  # clocks say nothing, and need not
             number += len(one)
             continue
         places, theirs = aligned_pairs(_alike(calls, one), _alike(calls, other), offset, gaps=calls.gaps)
         # Nothing is received before it is sent.
-        late = calls.end[other[theirs]] - (offset or 0) + _LATENESS >= calls.start[one[places]]
-        found[one[places[late]]] = number + places[late]
-        found[other[theirs[late]]] = number + places[late]
+        late = calls.end[other[theirs]] - (offset or 0) + _CLOCK_ERROR_NS >= calls.start[one[places]]
+        ids[one[places[late]]] = number + places[late]
+        ids[other[theirs[late]]] = number + places[late]
         number += len(one)
     return number
 
 
-def _alike(calls: Calls, rows: Int64s) -> Witness:
+def _alike(calls: CallArrays, rows: Int64s) -> Witness:
     """Calls of one side of point-to-point work, all alike: what must agree is their order.
 
     Where that is in doubt, they must overlap: a device sends to one that receives, unless little is sent.
@@ -73,12 +73,12 @@ def _alike(calls: Calls, rows: Int64s) -> Witness:
     return Witness(calls.start[rows], calls.end[rows], same, binding, calls.step[rows])
 
 
-def between_unnamed(calls: Calls, offsets: Offsets) -> Int64s:
+def between_unnamed(calls: CallArrays, offsets: Offsets) -> Int64s:
     """Sends and receives that name no rank, as gloo's, where only one rank sends and only one receives at all."""
-    found = np.full(len(calls.rank), -1, np.int64)
+    ids = np.full(len(calls.rank), -1, np.int64)
     rows = np.flatnonzero(calls.single & (calls.source < 0) & (calls.destination < 0))
     sends, receives = rows[calls.sends[rows]], rows[~calls.sends[rows]]
     if len(np.unique(calls.rank[sends])) == len(np.unique(calls.rank[receives])) == 1 and len(sends) == len(receives):
         same = np.zeros(len(calls.rank), np.int64)
-        _paired(calls, found, rows, (same,), calls.sends, offsets, 0)
-    return found
+        _paired(calls, ids, rows, (same,), calls.sends, offsets, 0)
+    return ids
