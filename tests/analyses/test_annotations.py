@@ -1,6 +1,5 @@
 """Annotations: against a brute-force twin, and HTA's own answers."""
 
-import json
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from kinetoscope import Selection, read
 from kinetoscope.analyses.annotations import annotations
 from tests import drawn
-from tests.catalog.samples import BUNDLED, GOLDEN, SHARED, required
+from tests.catalog.samples import BUNDLED, SHARED, required
 from tests.nesting import around
 
 WORK = ("work", "work_self", "device_total", "device_self", "device_total_busy", "device_self_busy")
@@ -248,41 +247,6 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     result = annotations(job, by="stream")
     assert result.notes == ("Annotations have no shadows on streams in this file: see by=launch.",)
     assert result.frame.select("device_span", "work", "device_total").row(0) == (None, None, None)
-
-
-# --- HTA's own answers
-
-EXACT = 1e-9
-
-
-def golden(trace: str) -> Any:
-    return json.loads(required(GOLDEN / "hta" / "ns_exact" / trace).read_text())["results"]
-
-
-def test_htas_answers() -> None:
-    theirs = golden("nccl_parser_config.json")
-    # HTA leaves out the last step.
-    job = read(required(SHARED / "ddp_nccl_a100"), jobs=1)
-    frame = annotations(job, by="stream", select=Selection(steps=(4, 5))).frame
-    ours = {row["name"]: row for row in frame.iter_rows(named=True)}
-    for where, question in (
-        ("host", "cpu_user_annotation_breakdown"),
-        ("device_span", "gpu_user_annotation_breakdown"),
-    ):
-        rows = [row for row in theirs[question]["result"] if not row["name"].startswith("ProfilerStep#")]
-        assert len(rows) > 4
-        for row in rows:
-            mine = ours[row["name"]]
-            total = mine["host_total" if where == "host" else where]
-            found = [total, *(mine[f"{where}_{part}"] for part in ("max", "min", "mean"))]
-            expected = [row[f"{part} (us)"] * 1000 for part in ("sum", "max", "min", "mean")]
-            assert found == pytest.approx(expected, abs=0.6)
-    kernels = theirs["gpu_kernels_with_user_annotations"]["result"]
-    counts = {name: count for name, count in kernels["by_annotation_count"].items() if name}
-    assert counts["DistributedDataParallel.forward"] == 900
-    assert {name: ours[name]["work_self"] for name in counts} == counts
-    for name in counts:
-        assert ours[name]["device_self"] == pytest.approx(kernels["by_annotation_dur_us"][name] * 1000, abs=0.6)
 
 
 # --- real traces

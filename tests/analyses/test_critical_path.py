@@ -1,19 +1,15 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kinetoscope import Selection, critical_path, critical_path_events, read
+from kinetoscope import Selection, critical_path, critical_path_events
 from kinetoscope.errors import UsageError
 from kinetoscope.model.critical_path.path import CAUSES
-from kinetoscope.model.critical_path.what_if import rules, what_if
-from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
-from tests.catalog.samples import GOLDEN, SHARED, required
 
 STEP = [
     drawn.annotation("ProfilerStep#4", 0, 100),
@@ -228,58 +224,3 @@ def test_event_by_event_the_path_says_where_it_is(tmp_path: Path) -> None:
 def test_time_in_which_no_call_runs_has_a_row_without_a_name(tmp_path: Path) -> None:
     frame = critical_path_events(drawn.job(tmp_path, drawn.op("a", 0, 10), drawn.op("b", 30, 10))).frame
     assert frame.select("cause", "name", "time").rows() == [("host", None, 20), ("host", "a", 10), ("host", "b", 10)]
-
-
-# --- HTA
-
-FORWARD = "[param|pytorch.model.alex_net|0|0|0|measure|forward]"
-
-
-def golden(name: str) -> dict[str, Any]:
-    answers = json.loads(required(GOLDEN / "hta" / f"critical_path__{name}.json").read_text())["results"]
-    result: dict[str, Any] = answers["critical_path"]["result"]
-    return result
-
-
-def second_forward(folder: str) -> tuple[int, dict[str, int]]:
-    """The window of HTA's instance 1, and our path in it, µs. It lies in instance 0, which ends a little later."""
-    job = read(required(SHARED) / folder, jobs=1)
-    trace = job.trace()
-    inner = [row for row in range(len(trace)) if trace.name[row] == trace.strings.code(FORWARD)][1]
-    origin = origin_of_time(trace)
-    window = int(trace.start[inner]) - origin, int(trace.end[inner]) - origin
-    [row] = critical_path(job, select=Selection(time=window)).frame.to_dicts()
-    assert row["duration"] == window[1] - window[0]
-    return row["duration"] // 1000, {name: time // 1000 for name, time in causes(row).items()}
-
-
-def test_device_time_on_the_path_is_htas_where_the_host_waits_for_the_device() -> None:
-    window, ours = second_forward("alexnet_a100")
-    its = golden("alexnet")
-    assert ours["computation"] + ours["copies"] == its["duration_us_by_bound"]["gpu_compute_bound"] == 3712
-    assert (window, its["critical_path_length_us"]) == (36_356, 35_834)  # it gives no time to what is between operators
-
-
-def test_kernels_that_nobody_waits_for_are_not_on_the_path_whatever_hta_says() -> None:
-    """The last kernel is over 235 µs before the call that synchronises; HTA's path ends with it."""
-    window, ours = second_forward("critical_path/simple_add")
-    its = golden("simple_add")
-    assert ours == {"host": 242_690, "launch": 661}
-    assert its["duration_us_by_bound"]["gpu_compute_bound"] == 508
-    assert (window, its["critical_path_length_us"]) == (243_351, 241_724)
-
-
-GAINS = ("resnet_ddp_mi300", "trace_compare/base", "mtia", "dlrm_ddp_v100_8rank/worker1*", "torch_2_13_cpu/conv*")
-
-
-@pytest.mark.parametrize("name", GAINS)
-def test_no_cause_gains_more_than_the_path_of_the_run_has_of_it(name: str) -> None:
-    folder, _, pattern = name.partition("/")
-    job = read(required(SHARED / folder) / pattern, jobs=1)
-    trace = job.trace()
-    path = critical_path(job, path="run").frame
-    now = what_if(trace, rules("")).whole
-    between = now - int(path["duration"].sum())  # time outside steps is on no path
-    for cause in CAUSES:
-        gain = now - what_if(trace, rules(f"{cause}=0")).whole
-        assert 0 <= gain <= int(path[cause].sum()) + between, cause

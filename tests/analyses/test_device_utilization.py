@@ -1,51 +1,14 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kinetoscope import Selection, device_utilization, read
+from kinetoscope import Selection, device_utilization
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.schema import Result
 from tests import drawn
-from tests.catalog.samples import GOLDEN, SHARED, required
-
-PLUGIN = GOLDEN / "tensorboard_plugin"
-NAMES = {
-    "GPU Utilization": "utilization",
-    "Est. SM Efficiency": "sm_efficiency",
-    "Est. Achieved Occupancy": "occupancy",
-    "Kernel Time using Tensor Cores": "matrix_unit_share",
-}
-
-
-def plugins_answer(file: str) -> dict[str, float]:
-    """The numbers of its GPU summary, percent with two digits."""
-    data = json.loads(required(PLUGIN / f"{file}_overview.json").read_text())["gpu_metrics"]["data"]
-    return {NAMES[row["title"]]: float(row["value"].removesuffix(" %")) for row in data if row["title"] in NAMES}
-
-
-def percent(row: dict[str, Any]) -> dict[str, float]:
-    return {name: round(100 * row[name], 2) for name in NAMES.values()}
-
-
-@pytest.mark.parametrize("workers", [0, 4])
-def test_it_equals_the_plugin_on_its_samples(workers: int) -> None:
-    rows = device_utilization(read(required(SHARED) / f"resnet50_v100/num_workers_{workers}", jobs=1)).frame.to_dicts()
-    expected = [plugins_answer(f"resnet50_num_workers_{workers}__worker0__span{span}") for span in (1, 2)]
-    assert [percent(row) for row in rows] == expected
-
-
-@pytest.mark.parametrize(
-    ("folder", "files"),
-    [("lightning", ["lightning__worker0"]), ("ddp_oldstyle", ["ddp_oldstyle__host_0", "ddp_oldstyle__host_1"])],
-)
-def test_it_equals_the_plugin_on_traces_drawn_for_it(folder: str, files: list[str]) -> None:
-    rows = device_utilization(read(required(PLUGIN) / "inputs_edge" / folder, jobs=1)).frame.to_dicts()
-    assert [percent(row) for row in rows] == [plugins_answer(f"edge_head/{file}__span1") for file in files]
-
 
 # --- drawn
 

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -13,53 +10,7 @@ from kinetoscope import Selection, device_utilization, device_utilization_series
 from kinetoscope.errors import UsageError
 from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
-from tests.catalog.samples import GOLDEN, SHARED, required
-
-SAMPLES = [(workers, span) for workers in (0, 4) for span in (1, 2)]
-
-
-def plugins_counters(workers: int, span: int, name: str) -> list[tuple[int, float]]:
-    """Times in ns and values; without the two that only stretch the axis."""
-    file = f"resnet50_num_workers_{workers}__worker0__span{span}_trace_gpu_counters.json.gz"
-    events = json.loads(gzip.decompress(required(GOLDEN / "tensorboard_plugin" / file).read_bytes()))
-    chosen = [event for event in events if event["name"] == f"GPU 0 {name}"][2:]
-    return [(1000 * event["ts"], next(iter(event["args"].values()))) for event in chosen]
-
-
-def ours(workers: int, span: int, **params: Any) -> tuple[pl.DataFrame, int]:
-    """Our rows, and the time from which they count."""
-    files = sorted((required(SHARED) / f"resnet50_v100/num_workers_{workers}").glob("*.json.gz"))
-    job = read(files[span - 1], jobs=1)
-    return device_utilization_series(job, **params).frame, int(job.trace().start.min())
-
-
-@pytest.mark.parametrize(("workers", "span"), SAMPLES)
-def test_utilization_equals_the_plugins_counter_but_for_its_long_last_bucket(workers: int, span: int) -> None:
-    *counters, (end, _) = plugins_counters(workers, span, "Utilization")
-    frame, _ = ours(workers, span)
-    size = counters[1][0] - counters[0][0]
-    assert frame["duration"][0] == size
-    times = frame["time"].to_numpy()
-    whole = len(counters) - 1
-    assert (times[:whole] - times[0]).tolist() == [time - counters[0][0] for time, _ in counters[:whole]]
-    assert frame["utilization"][:whole].to_list() == pytest.approx([value for _, value in counters[:whole]], rel=1e-12)
-    rest = frame[whole:]
-    busy = (rest["utilization"] * rest["duration"]).sum()
-    assert busy / (end - counters[whole][0]) == pytest.approx(counters[whole][1], rel=1e-3)
-
-
-@pytest.mark.parametrize(("workers", "span"), SAMPLES)
-def test_sm_efficiency_is_the_mean_of_the_plugins_changes(workers: int, span: int) -> None:
-    counters = plugins_counters(workers, span, "Est. SM Efficiency")
-    frame, origin = ours(workers, span, bucket=10_000_000)
-    edges = np.append(frame["time"].to_numpy(), frame["time"][-1] + frame["duration"][-1]) + origin
-    start, end = (np.array([time for time, _ in counters[half::2]]) for half in (0, 1))
-    value = np.array([value for _, value in counters[0::2]])
-    for bucket in range(0, frame.height, 7):
-        inside = np.minimum(end, edges[bucket + 1]) - np.maximum(start, edges[bucket])
-        expected = (np.maximum(inside, 0) * value).sum() / (edges[bucket + 1] - edges[bucket])
-        assert frame["sm_efficiency"][bucket] == pytest.approx(expected, abs=1e-9)
-
+from tests.catalog.samples import SHARED, required
 
 # --- drawn
 

@@ -6,20 +6,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kinetoscope import Selection, read
-from kinetoscope.algorithms.intervals.intervals import length
+from kinetoscope import Selection
 from kinetoscope.analyses.flame import flame
-from kinetoscope.model.execution.call_tree import call_tree
-from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.views.exports.files import to_folded
 from tests import drawn
-from tests.catalog.samples import BUNDLED, SHARED, required
 from tests.nesting import around
 
 KINDS = {"cpu_op", "user_annotation", "python_function", "cuda_runtime"}
@@ -247,30 +242,3 @@ def test_what_a_thousand_calls_enclose_is_no_frame(tmp_path: Path) -> None:
     found = stacks(tmp_path, *calls)
     assert (len(found), sum(value for value, _ in found.values())) == (1000, 10_000)
     assert max(stack.count(";") for stack in found) == 999
-
-
-# --- real traces
-
-REAL = [
-    *(BUNDLED / f"{name}.pt.trace.json.gz" for name in ("mlp", "threads", "transformer")),
-    *(SHARED / name for name in ("resnet_ddp_mi300", "owlv2_h100", "eager_b200", "ddp_nccl_a100", "mtia")),
-]
-
-
-@pytest.mark.parametrize("python", ["all", "none"])
-@pytest.mark.parametrize("path", REAL, ids=lambda path: path.name)
-def test_time_is_neither_lost_nor_counted_twice(path: Path, python: Literal["all", "none"]) -> None:
-    job = read(required(path), jobs=1)
-    trace = job.trace()
-    work = device_work(trace)
-    if len(work):
-        for backward in ("thread", "forward"):
-            on_device = flame(job, weight="device", python=python, backward=backward).frame
-            assert on_device["value"].sum() == int(work.duration.sum())
-        assert on_device["calls"].sum() == int((work.duration > 0).sum())
-    if python == "all":
-        on_host = flame(job, weight="host").frame
-        member = call_tree(trace).member
-        lanes = [member & (trace.track == track) for track in np.unique(trace.track[member]).tolist()]
-        assert on_host["value"].sum() == sum(length(trace.start[lane], trace.end[lane]) for lane in lanes)
-        assert int(on_host["value"].min()) > 0  # type: ignore[arg-type]

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from kinetoscope import Selection, hardware_counters, read
 from kinetoscope.schema import Result
 from tests import drawn
-from tests.catalog.samples import GOLDEN, SHARED, required
 
 ADD = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum"
 SHARE = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
@@ -111,17 +109,6 @@ def test_without_counters_there_is_a_note(tmp_path: Path) -> None:
 
 
 # --- HTA's own answers
-
-
-def test_it_equals_hta() -> None:
-    golden = json.loads(required(GOLDEN / "hta" / "cupti_profiler.json").read_text())["results"]["cupti_counters"]
-    job = read(SHARED / "cupti_counters", jobs=1)
-    frame = hardware_counters(job, by="kernel").frame
-    for name, theirs in golden["result"]["counters"].items():
-        ours = frame.filter(counter=name)
-        assert ours["calls"].sum() == golden["result"]["n"] == 77
-        assert (ours["total"].sum(), ours["max"].max()) == (theirs["sum"], theirs["max"])
-    assert frame["operator"].null_count() == 0
 
 
 def test_the_kernel_that_htas_own_test_looks_at(shared_traces: Path) -> None:

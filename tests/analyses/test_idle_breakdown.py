@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +13,6 @@ from hypothesis import strategies as st
 from kinetoscope import Selection, idle_breakdown, read, temporal_breakdown
 from kinetoscope.model.trace.recording import not_recorded
 from tests import conftest, drawn
-from tests.catalog.samples import GOLDEN, SHARED, required
 
 BUSY = drawn.kernel("before", 0, 1000, 0)
 
@@ -242,26 +239,6 @@ def test_it_equals_a_count_of_instants(tmp_path: Path, work: list[Kernel], calls
 
 # --- real traces
 
-REAL = ["owlv2_h100", "mi250_train", "resnet_ddp_mi300", "mtia", "trace_diff/control", "resnet50_v100/num_workers_0"]
-SELECTIONS = [
-    Selection(),
-    Selection(time=(400_000, 300_000_000)),
-    Selection(steps=(-1,)),
-    Selection(steps=(-1,), time=(0, 500_000_000)),
-]
-
-
-@pytest.mark.parametrize("select", SELECTIONS, ids=str)
-@pytest.mark.parametrize("trace", REAL)
-def test_reasons_sum_to_the_idle_time_of_the_device(trace: str, select: Selection) -> None:
-    job = read(required(SHARED / trace))
-    ours = idle_breakdown(job, select=select).frame
-    sums = ours.group_by("rank", "device").agg(pl.col("time").sum()).sort("rank", "device")
-    other = temporal_breakdown(job, select=select).frame.group_by("rank", "device").agg(pl.col("idle").sum())
-    assert sums.rows() == other.sort("rank", "device").rows()  # of several cycles of a rank the sum
-    assert ours["time"].min() is None or ours["time"].min() > 0  # type: ignore[operator]
-    assert (ours["longest"] <= ours["time"]).all()
-
 
 def test_selected_streams_are_looked_at_as_if_there_were_no_others(tmp_path: Path) -> None:
     events = [BUSY, drawn.kernel("copy", 900, 500, 5, stream=8), drawn.kernel("gemm", 1390, 10, 9)]
@@ -273,24 +250,3 @@ def test_nothing_is_lost_on_a_trace_of_our_own() -> None:
     assert len(idle_breakdown(job)) == 0 or idle_breakdown(job).frame["time"].sum() == (
         temporal_breakdown(job).frame["idle"].sum()
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "trace", "tolerance"),
-    [
-        ("trace_diff__control", "trace_diff/control", 0),
-        ("ns_exact/nccl_parser_config", "ddp_nccl_a100", 5_000),  # HTA rounds its sums to 10 ns, and adds doubles
-        ("ns_exact/amd_trace", "mi250_train", 5_000),
-    ],
-)
-def test_by_stream_it_equals_htas_table(name: str, trace: str, tolerance: int) -> None:
-    golden = json.loads(required(GOLDEN / "hta" / f"{name}.json").read_text())["results"]
-    table = golden["last__idle_time_breakdown"]["result"]["idle"]
-    its = {
-        (row["stream"], row["idle_category"].replace("_", " ")): row["idle_time"] * 1000
-        for row in table
-        if row["idle_time"]
-    }
-    frame = idle_breakdown(read(required(SHARED / trace)), by="stream").frame
-    ours = {(stream, reason): time for stream, reason, time in frame.select("stream", "reason", "time").rows()}
-    assert ours == pytest.approx(its, rel=0, abs=tolerance)

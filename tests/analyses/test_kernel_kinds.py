@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
-import polars as pl
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope import Selection, kernel_kinds, read, temporal_breakdown
+from kinetoscope import Selection, kernel_kinds
 from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
-from tests.catalog.samples import GOLDEN, SHARED, required
 
 KINDS = {"gemm": "computation", "ncclDevKernel_AllReduce": "communication", "Memcpy DtoD": "memory"}
 CATEGORY = {"Memcpy DtoD": "gpu_memcpy"}
@@ -101,22 +97,3 @@ def test_without_device_work_it_says_so(tmp_path: Path) -> None:
 
 
 # Of traces with fractions of microseconds HTA's own sums lack up to a microsecond an interval, rounding or not.
-@pytest.mark.parametrize(
-    ("name", "trace"), [("trace_diff__control", "trace_diff/control"), ("trace_filter", "sampled_2rank")]
-)
-def test_it_equals_htas_table_summed_over_ranks(name: str, trace: str) -> None:
-    golden = json.loads(required(GOLDEN / "hta" / f"{name}.json").read_text())["results"]
-    table = golden["last__gpu_kernel_breakdown_all"]["result"]["kernel_type"]
-    its = {row["kernel_type"].lower().replace(" overlapping ", "+"): 1000 * row["sum"] for row in table if row["sum"]}
-    result = kernel_kinds(read(required(SHARED / trace))).frame
-    ours = result.filter(result["time"] > 0).group_by("kinds").agg(pl.col("time").sum())
-    assert dict(ours.rows()) == its
-
-
-@pytest.mark.parametrize("trace", ["owlv2_h100", "mi250_train", "resnet_ddp_mi300", "mtia", "dlrm_ddp_v100_8rank"])
-def test_times_sum_to_what_is_not_idle(trace: str) -> None:
-    job = read(required(SHARED / trace))
-    ours = kernel_kinds(job).frame.group_by("rank", "device", maintain_order=True).agg(pl.col("time").sum())
-    other = temporal_breakdown(job).frame
-    assert ours.select("rank", "device").rows() == other.select("rank", "device").rows()
-    assert ours["time"].to_list() == (other["window"] - other["idle"]).to_list()

@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import polars as pl
-import pytest
-
-from kinetoscope import Selection, launch_statistics, launches, read
+from kinetoscope import Selection, launch_statistics
 from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
-from tests.catalog.samples import GOLDEN, SHARED, required
 
 EVENTS = [
     drawn.launch(0, 10, 1),
@@ -90,50 +85,6 @@ def test_without_launches_there_are_no_rows(tmp_path: Path) -> None:
     assert result.notes == (not_recorded("device work"),)
     nothing = launch_statistics(drawn.job(tmp_path, *EVENTS), select=Selection(time=(500, 600)))
     assert nothing.notes[-1] == "No launch is selected."
-
-
-HTAS_NAMES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync")
-
-
-@pytest.mark.parametrize(
-    ("name", "trace", "tolerance"),
-    [
-        ("trace_diff__control", "trace_diff/control", 1),
-        ("negative_queue_length_values_check", "queue_length", 1),
-        ("ns_exact/nccl_parser_config", "ddp_nccl_a100", 300),  # HTA's doubles hold time to 250 ns
-    ],
-)
-def test_it_equals_htas_statistics(name: str, trace: str, tolerance: int) -> None:
-    golden = json.loads(required(GOLDEN / "hta" / f"{name}.json").read_text())["results"]
-    answer = golden["last__cuda_kernel_launch_stats"]["result"]["include_memory_events=True"]
-    [its] = answer.values()
-    job = read(required(SHARED / trace))
-    linked = launches(job).frame.filter(pl.col("name").is_in(HTAS_NAMES) & pl.col("delay").is_not_null())
-    assert len(linked) == its["n"]
-    for column, key in (("duration", "cpu_duration"), ("work_duration", "gpu_duration"), ("delay", "launch_delay")):
-        values = linked[column].cast(pl.Float64)
-        for mine, theirs in ((values.mean(), "mean"), (values.max(), "max"), (values.median(), "50%")):
-            assert mine == pytest.approx(1000 * its[key][theirs], rel=0, abs=tolerance)
-    # HTA counts a kernel as short only where the call was not slow.
-    short = linked.filter((pl.col("duration") <= 50_000) & (pl.col("work_duration") < pl.col("duration")))
-    assert len(short) == its["short_kernels"]
-    frame = launch_statistics(job).frame.filter(pl.col("name").is_in(HTAS_NAMES))
-    assert (
-        frame["slow_calls"].sum() >= its["runtime_outliers_gt50us"] == len(linked.filter(pl.col("duration") > 50_000))
-    )
-    assert frame["long_delays"].sum() == its["launch_delay_outliers_gt100us"]
-
-
-@pytest.mark.parametrize("trace", ["owlv2_h100", "mi250_train", "resnet_ddp_mi300"])
-def test_names_sum_to_all(trace: str) -> None:
-    job = read(required(SHARED / trace))
-    frame = launch_statistics(job).frame
-    whole, parts = frame.head(1), frame.tail(-1)
-    assert whole["name"].item() == "(all)"
-    sums = ("calls", "total", "short_kernels", "short_excess", "slow_calls", "slow_excess", "long_delays")
-    assert parts.select(pl.col(sums).sum()).rows() == whole.select(sums).rows()
-    assert parts.select(pl.col("max", "delay_max").max()).rows() == whole.select("max", "delay_max").rows()
-    assert whole["calls"].item() == len(launches(job))
 
 
 def test_what_is_waiting_of_it_is_said(tmp_path: Path) -> None:

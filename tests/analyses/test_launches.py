@@ -3,14 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, launches, read
-from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 from tests.catalog.samples import SHARED, required
@@ -143,16 +141,3 @@ def test_launches_of_the_driver_and_of_rocm_are_there(trace: str, names: dict[st
     frame = launches(read(required(SHARED / trace))).frame
     counts = dict(frame.filter(pl.col("delay").is_not_null())["name"].value_counts().rows())
     assert {name: counts[name] for name in names} == names
-
-
-@pytest.mark.parametrize("trace", ["owlv2_h100", "resnet_ddp_mi300", "mtia", "trace_diff/control", "eager_b200"])
-def test_each_piece_of_linked_work_counts_once(trace: str) -> None:
-    job = read(required(SHARED / trace))
-    work = device_work(job.trace())
-    frame = launches(job).frame
-    assert frame["start"].is_sorted()
-    assert frame["work"].sum() == (work.launch >= 0).sum()
-    alone = frame.filter(work=1)
-    own = work.launch[work.launch >= 0]
-    single = np.isin(work.launch, own[np.bincount(own)[own] == 1]) & (work.launch >= 0)
-    assert alone["work_duration"].sum() == work.duration[single].sum()

@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from kinetoscope import Selection, read
+from kinetoscope import Selection
 from kinetoscope.analyses.memory_curve import memory_curve
-from tests.catalog.samples import GOLDEN, SHARED, required
 from tests.drawn import Event, annotation, job, memory, op
 
 
@@ -57,14 +53,3 @@ def test_numbers_that_no_memory_has_do_no_harm(tmp_path: Path) -> None:
     odd = memory(9, 1)
     odd["args"] = {"Bytes": "x", "Device Id": 1.5, "Device Type": None, "Addr": [1]}
     assert len(curve(tmp_path, *huge, odd)) == 4
-
-
-@pytest.mark.parametrize("name", ["conv", "leak", "mlp", "transformer"])
-def test_equals_plugin(name: str) -> None:
-    golden = required(GOLDEN) / "tensorboard_plugin" / "own_head" / f"{name}__worker0__span1_memory_curve.json"
-    points = json.loads(golden.read_text())["rows"]["CPU"]
-    # It doubles all points but the first, to draw steps; milliseconds from its first event on, and MB.
-    theirs = [points[0], *points[2::2]]
-    ours = memory_curve(read(SHARED / "torch_2_13_cpu" / f"{name}.pt.trace.json.gz")).frame
-    assert [row[1] * 2**20 for row in theirs] == ours["allocated"].to_list()
-    assert [row[0] * 1e6 for row in theirs] == pytest.approx(ours["time"].to_list(), abs=600)

@@ -1,16 +1,10 @@
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from kinetoscope import Selection, read
+from kinetoscope import Selection
 from kinetoscope.analyses.memory_events import memory_events
-from tests.catalog.samples import GOLDEN, SHARED, required
 from tests.drawn import Event, annotation, job, memory, op, python
 
 
@@ -86,24 +80,3 @@ def test_it_says_what_is_missing(tmp_path: Path) -> None:
         "1 of 2 records of memory have no address and are in no row.",
         "Python calls were not recorded (with_stack=True records them): module and python are empty.",
     )
-
-
-def as_plugin(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Operator, KB, and milliseconds as the plugin shows them; it gives what only takes memory its parent's name."""
-    name = row["operator"] or "<unknown>"
-    if name.startswith("aten::empty"):
-        name = f"{row['parent']} ({name})"
-    times = [None if row[at] is None else round(row[at] / 1e6, 2) for at in ("allocated_at", "released_at")]
-    return (name, round(row["size"] / 1024, 2), *times)
-
-
-@pytest.mark.parametrize("name", ["conv", "leak", "mlp", "transformer"])
-def test_equals_plugin(name: str) -> None:
-    golden = required(GOLDEN) / "tensorboard_plugin" / "own_head" / f"{name}__worker0__span1_memory_events.json"
-    theirs = Counter(
-        (re.sub(r"((?:\w+::)+\w+)\.\w+", r"\1", re.sub(r"Step#\d+", "Step*", row[0])), round(row[1], 2), *row[2:4])
-        for row in json.loads(golden.read_text())["rows"]["CPU"]
-    )
-    ours = memory_events(read(SHARED / "torch_2_13_cpu" / f"{name}.pt.trace.json.gz")).frame.to_dicts()
-    assert sum(theirs.values()) > 400
-    assert Counter(as_plugin(row) for row in ours) == theirs

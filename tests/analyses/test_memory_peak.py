@@ -12,8 +12,6 @@ from kinetoscope import Job, Selection, read
 from kinetoscope.analyses.memory_curve import memory_curve
 from kinetoscope.analyses.memory_peak import memory_peak
 from kinetoscope.errors import UsageError
-from tests.analyses.memory_traces import with_memory
-from tests.catalog.samples import required
 from tests.conftest import few_examples
 from tests.drawn import Event, annotation, job, memory, op, python
 
@@ -142,13 +140,6 @@ def test_rows_sum_to_the_peak_whatever_is_recorded(instants: list[tuple[int, int
             past = curve.filter(curve["time"] <= time).group_by("device").last()
             found = sums(asked, at=time)
             assert all(found.get(row["device"], 0) == row["allocated"] for row in past.iter_rows(named=True))
-
-
-@with_memory
-def test_rows_sum_to_the_peak(file: Path) -> None:
-    asked = read(required(file), jobs=1)
-    assert sums(asked) == highest(asked)
-    assert (memory_peak(asked).frame["size"] > 0).all()
 
 
 def test_what_was_there_before_may_be_a_third(shared_traces: Path) -> None:

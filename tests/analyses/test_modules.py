@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from kinetoscope.analyses.modules import modules
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.operators.modules import modules as modules_of
 from tests import drawn
-from tests.catalog.samples import BUNDLED, GOLDEN, SHARED, required
+from tests.catalog.samples import BUNDLED, SHARED, required
 from tests.nesting import around
 
 Times = tuple[int | None, ...]
@@ -299,54 +297,6 @@ def flat(nodes: list[Any]) -> dict[str, Any]:
     for node in nodes:
         found |= {node["name"]: node, **flat(node["children"])}
     return found
-
-
-def opened(path: Path) -> Any:
-    return json.loads(gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_text())
-
-
-@pytest.mark.parametrize("name", ["mlp", "conv", "leak", "transformer"])
-def test_calls_time_and_operators_are_the_plugins(name: str) -> None:
-    path = required(GOLDEN / "tensorboard_plugin" / "own_head" / f"{name}__worker0__span1_module.json")
-    theirs = {
-        key: (row["occurences"], round(row["host_duration"]), row["operators"])
-        for key, row in flat(opened(path)["data"]).items()
-    }
-    ours: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in modules(read(SHARED / "torch_2_13_cpu" / f"{name}.pt.trace.json.gz", jobs=1)).frame.iter_rows(
-        named=True
-    ):
-        ours[row["name"]].update({key: row[key] for key in ("calls", "host_forward", "operators")})
-    found = {key: (row["calls"], round(row["host_forward"] / 1000), row["operators"]) for key, row in ours.items()}
-    assert found.keys() == theirs.keys()
-    assert all(abs(a - b) <= 1 for key in theirs for a, b in zip(found[key], theirs[key], strict=True))
-
-
-def test_the_plugins_answer_for_lightning() -> None:
-    folder = required(GOLDEN / "tensorboard_plugin")
-    golden = opened(folder / "edge_head" / "lightning__worker0__span1_module.json")["data"]
-    theirs = {
-        key: tuple(
-            row[name]
-            for name in ("occurences", "operators", "host_duration", "device_duration", "self_device_duration")
-        )
-        for key, row in flat(golden).items()
-    }
-    frame = modules(read(folder / "inputs_edge" / "lightning" / "worker0.1.pt.trace.json", jobs=1)).frame
-    ours = {
-        ".".join(part.partition("(")[0] for part in row["path"].split("/")): tuple(
-            row[name] // scale
-            for name, scale in (
-                ("calls", 1),
-                ("operators", 1),
-                ("host_total", 1000),
-                ("device_total", 1000),
-                ("device_self", 1000),
-            )
-        )
-        for row in frame.iter_rows(named=True)
-    }
-    assert ours == theirs
 
 
 # --- real traces

@@ -1,19 +1,10 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-import pytest
-
-from kinetoscope import Selection, operator_launch_delay, read
-from kinetoscope.model.execution.call_tree import enclosing_op
-from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.steps.scope import origin_of_time
-from kinetoscope.model.steps.steps import steps
+from kinetoscope import Selection, operator_launch_delay
 from tests import drawn
-from tests.catalog.samples import GOLDEN, SHARED, required
 
 COLUMNS = ("operator", "sequence", "calls", "operator_delay", "launch_delay", "device_time")
 
@@ -107,45 +98,3 @@ def test_a_range_of_time_selects_launches(tmp_path: Path) -> None:
         ("reduce", 11),
         ("gemm", 5),
     ]
-
-
-@pytest.mark.parametrize(
-    ("name", "trace", "tolerance"),
-    [
-        ("trace_diff__control", "trace_diff/control", 1),
-        ("negative_queue_length_values_check", "queue_length", 1),
-        ("trace_filter", "sampled_2rank", 1),
-        ("ns_exact/nccl_parser_config", "ddp_nccl_a100", 300),  # HTA's doubles hold time to 250 ns
-    ],
-)
-def test_it_equals_htas_table_of_kernels(name: str, trace: str, tolerance: int) -> None:
-    golden = json.loads(required(GOLDEN / "hta" / f"{name}.json").read_text())["results"]
-    required(SHARED / trace)
-    for rank, table in golden["aten_op_kernels_and_delay"]["result"].items():
-        alone = read(SHARED / trace, ranks=[int(rank)])
-        # HTA leaves the last step out, if there are several.
-        found = steps(alone.trace(), None)
-        last = int(found.host.start[-1]) - origin_of_time(alone.trace())
-        select = Selection(time=(0, last)) if len(found) > 1 else Selection()
-        frame = operator_launch_delay(alone, select=select, copies=False).frame
-        ours = {
-            (row["operator"], " -> ".join(row["names"])): row
-            for row in frame.filter(pl.col("rank") == int(rank)).to_dicts()
-        }
-        assert len(table["top"]) > 5
-        for its in table["top"]:
-            row = ours[its["aten_op_name"], its["kernel_sequence"]]
-            assert row["calls"] == its["occurrence_count"]
-            assert row["operator_delay_mean"] == pytest.approx(1000 * its["avg_aten_op_launch_delay"], abs=tolerance)
-            assert row["launch_delay_mean"] == pytest.approx(1000 * its["avg_runtime_delay"], abs=tolerance)
-
-
-@pytest.mark.parametrize("trace", ["owlv2_h100", "mi250_train", "resnet_ddp_mi300", "eager_b200"])
-def test_each_piece_of_work_that_an_operator_launched_counts_once(trace: str) -> None:
-    job = read(required(SHARED / trace))
-    frame = operator_launch_delay(job, operators="").frame
-    work, op = device_work(job.trace()), enclosing_op(job.trace())
-    inside = (work.launch >= 0) & (op[work.launch] >= 0)
-    assert int((frame["kernels"] * frame["calls"]).sum()) == inside.sum()
-    assert frame["device_time"].sum() == work.duration[inside].sum()
-    assert frame["names"].list.len().to_list() == frame["kernels"].to_list()

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
-from kinetoscope import Selection, operators, read
+from kinetoscope import Selection
 from kinetoscope.analyses.operator_stacks import operator_stacks
 from kinetoscope.errors import UsageError
-from kinetoscope.model.execution.call_stacks import recorded_stack
 from tests import drawn
-from tests.catalog.samples import BUNDLED, GOLDEN, SHARED, required
 
 CALLED = [
     drawn.python("train.py(7): main", 0, 1000),
@@ -115,49 +110,3 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     ]
     with pytest.raises(UsageError, match="no operator is called 'aten::m'; did you mean 'aten::mm'"):
         operator_stacks(job, operator="aten::m", exact=True)
-
-
-REAL = [BUNDLED / "mlp.pt.trace.json.gz", SHARED / "resnet_ddp_mi300"]
-
-
-@pytest.mark.parametrize("path", REAL, ids=lambda path: path.name)
-def test_they_are_the_rows_of_operators_and_sum_to_them(path: Path) -> None:
-    job = read(required(path), jobs=1)
-    by_stack, alone = operators(job, group_by="stack").frame, operator_stacks(job).frame
-    shared = [name for name in alone.columns if name in by_stack.columns]
-    kinds = by_stack.filter(by_stack["kind"] != "memory")
-    assert alone.select(shared).sort(shared).equals(kinds.select(shared).sort(shared))
-    assert len(alone) > 1.2 * alone["name"].n_unique()
-    numbers = ["calls", "host_total", "host_self", "device_total", "device_self"]
-    whole = operators(job).frame.filter(kind="operator").select("name", *numbers).sort("name")
-    parts = alone.filter(kind="operator").group_by("name").agg(pl.col(numbers).sum()).sort("name")
-    assert parts.fill_null(0).equals(whole.fill_null(0))
-
-
-PLUGIN = ["calls", "host_self", "host_total", "device_self", "device_total"]
-SAMPLES = [(f"resnet50_num_workers_{n}", "", f"resnet50_v100/num_workers_{n}") for n in (0, 4)] + [
-    (name, "own_head/", f"torch_2_13_cpu/{name}.pt.trace.json.gz") for name in ("mlp", "conv", "leak", "transformer")
-]
-
-
-@pytest.mark.parametrize("number", [0, 1, 2])
-@pytest.mark.parametrize("shapes", [False, True])
-@pytest.mark.parametrize(("run", "folder", "trace"), SAMPLES, ids=[sample[0] for sample in SAMPLES])
-def test_the_plugins_answers(run: str, folder: str, trace: str, shapes: bool, number: int) -> None:
-    group_by = "OperationAndInputShape" if shapes else "Operation"
-    file = f"{folder}{run}__worker0__span1_operation_stack_{group_by}_{number}.json"
-    golden = json.loads(required(GOLDEN / "tensorboard_plugin" / file).read_text())["data"]
-    theirs: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * len(PLUGIN))
-    for row in golden:
-        key = recorded_stack(row["call_stack"]), row.get("input_shape", "")
-        numbers = [row.get(name if name == "calls" else f"{name}_duration", 0) for name in PLUGIN]
-        theirs[key] = [a + b for a, b in zip(theirs[key], numbers, strict=True)]
-    path = required(SHARED / trace)
-    job = read(sorted(path.iterdir())[0] if path.is_dir() else path, jobs=1)
-    found = operator_stacks(job, operator=golden[0]["name"], exact=True, shapes=shapes).frame
-    ours: dict[tuple[str, str], list[int]] = {}
-    for row in found.iter_rows(named=True):
-        numbers = [row[name] // (1 if name == "calls" else 1000) if row[name] else 0 for name in PLUGIN]
-        ours[row["call_stack"] or "", (row["input_shapes"] or "[]") if shapes else ""] = numbers
-    for key, numbers in theirs.items():
-        assert all(abs(a - b) <= 1 for a, b in zip(ours[key], numbers, strict=True)), (ours[key], numbers)

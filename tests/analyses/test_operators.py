@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.analyses.operators import operators
-from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.reading import read
@@ -427,30 +426,3 @@ def test_equals_key_averages(traces: Path, golden: Path, name: str, table: str) 
         names = ("calls", "host_total", "host_self", "host_memory_total", "host_memory_self")
         found[key] = [old + (row[name] or 0) for old, name in zip(found[key], names, strict=True)]
     assert found == golden_key_averages(golden / file, table)
-
-
-# --- on real traces of all eras and vendors
-
-
-@pytest.mark.parametrize(
-    "folder",
-    [
-        "alexnet_a100",
-        "ddp_nccl_a100",
-        "eager_b200",
-        "mi250_train",
-        "mtia",
-        "owlv2_h100",
-        "queue_length",
-        "resnet_ddp_mi300",
-    ],
-)
-def test_device_time_is_charged_once(folder: str) -> None:
-    source = read(next(shared("traces", folder).iterdir()))
-    result = operators(source)
-    lost = sum(int(note.split(" ")[0].replace(",", "")) for note in result.notes if "are in no row" in note)
-    work = device_work(source.trace())
-    charged = int(result.frame["device_self"].sum())
-    assert charged == int(work.duration.sum()) if not lost else 0 < charged < int(work.duration.sum())
-    assert (result.frame["device_total"] >= result.frame["device_total_busy"]).all()
-    assert (result.frame["device_self_busy"] <= result.frame["device_total_busy"]).all()

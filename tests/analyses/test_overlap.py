@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 from kinetoscope import Selection, overlap, read
 from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
-from tests.catalog.samples import GOLDEN, SHARED, required
 
 NCCL = "ncclDevKernel_AllReduce"
 

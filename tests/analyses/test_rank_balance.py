@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from kinetoscope import Selection, rank_balance, read
 from kinetoscope.analyses.rank_balance import PARTS
 from tests import drawn
-from tests.catalog.samples import BUNDLED, GOLDEN, required
+from tests.catalog.samples import BUNDLED
 
 GROUP: dict[str, Any] = {
     "Process Group Name": "0",
@@ -68,22 +67,3 @@ def test_the_parts_sum_to_the_step(shared_traces: Path, name: str) -> None:
     parts = PARTS if told else ["exposed_communication", *(part for part in PARTS if part not in apart)]
     assert frame.select((pl.sum_horizontal(parts) == pl.col("duration")).all()).item()
     assert frame.select(pl.min_horizontal(parts).min()).item() >= 0
-
-
-def test_it_equals_the_plugins_overview_but_for_the_call_on_the_host() -> None:
-    """The plugin takes nccl:all_reduce on the host, 50 us while the device computes, for communication, too."""
-    folder = required(GOLDEN / "tensorboard_plugin")
-    golden = json.loads((folder / "edge_head" / "ddp_oldstyle__All__span1_dist_overlap.json").read_text())["data"]
-    call = 50
-    for row in rank_balance(read(folder / "inputs_edge" / "ddp_oldstyle", jobs=1)).frame.to_dicts():
-        ours = [row[name] // 1000 for name in ("computation", "overlap", "exposed_communication", "other")]
-        theirs = golden[str(row["step"])][f"host_{row['rank']}"]
-        assert [ours[0] - call, ours[1] + call, *ours[2:]] == theirs
-
-
-def test_of_one_gloo_rank_it_equals_the_plugins_overview(shared_traces: Path) -> None:
-    file = required(GOLDEN / "tensorboard_plugin") / "edge_head" / "cpu_only__All__span1_dist_overlap.json"
-    [row] = rank_balance(read(shared_traces / "cpu_only", jobs=1)).frame.to_dicts()
-    ours = [row[name] for name in ("computation", "overlap", "exposed_communication", "other")]
-    theirs = json.loads(file.read_text())["data"][str(row["step"])]["worker0"]
-    assert ours == [round(1000 * time) for time in theirs]
