@@ -12,6 +12,7 @@ from kinetoscope.cli import main
 from kinetoscope.model.steps.selection import ALL
 from kinetoscope.pages.findings import page
 from kinetoscope.reading import read
+from tests.catalog.samples import required
 
 MS = 1e6
 
@@ -71,8 +72,7 @@ def test_all_faces_say_the_same_first(
     name: str, shared_traces: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = shared_traces.parent / name
-    if not path.exists():
-        pytest.skip(f"{name} is not here: shared traces are not part of the project")
+    required(path)
     monkeypatch.setenv("COLUMNS", "240")
     job = read(str(path))
     advice = advise(job)

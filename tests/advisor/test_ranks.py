@@ -20,6 +20,7 @@ from kinetoscope.advisor.rules.straggling_rank import _stake
 from kinetoscope.analyses import named
 from kinetoscope.model.steps.selection import ALL, settled
 from kinetoscope.schema import Analysis
+from tests.catalog.samples import required
 from tests.faults.cases.ranks import CASES, _data_parallel
 from tests.simulator import Fault, Model, simulate
 
@@ -218,8 +219,7 @@ REAL = ("dlrm_ddp_v100_8rank", "ddp_nccl_a100", "resnet_ddp_mi300")
 
 @pytest.mark.parametrize("name", REAL)
 def test_real_jobs(name: str, shared_traces: Path) -> None:
-    if not (shared_traces / name).exists():
-        pytest.skip(f"{name} is not here: shared traces are not part of the project")
+    required(shared_traces / name)
     advice = advise(kinetoscope.read(shared_traces / name))
     for finding in advice.findings:
         if finding.code.startswith("RANKS"):

@@ -10,6 +10,7 @@ import pytest
 from kinetoscope.advisor.advice import advise
 from kinetoscope.reading import read
 from tests.advisor.views import STEP, findings, rank_view, steps
+from tests.catalog.samples import required
 from tests.drawn import Event, annotation, kernel, launch, op, python
 
 BACKWARD = op("autograd::engine::evaluate_function: MmBackward0", 100, 10)
@@ -66,7 +67,6 @@ def test_stacks_are_asked_for_only_where_there_are_none(tmp_path: Path) -> None:
 )
 def test_what_does_not_train_is_not_told_how_to(name: str, shared_traces: Path) -> None:
     path = shared_traces.parent / name
-    if not path.exists():
-        pytest.skip(f"{name} is not here: shared traces are not part of the project")
+    required(path)
     for finding in advise(read(str(path))).findings:
         assert not OF_TRAINING.search(f"{finding.message} {finding.why} {finding.change}"), finding

@@ -19,6 +19,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.reading import read
 from kinetoscope.schema import Result
+from tests.catalog.samples import required
 from tests.drawn import Event, annotation, event, job, kernel, launch, memory, op, python
 from tests.nesting import around
 
@@ -52,8 +53,7 @@ def load(path: Path) -> Any:
 
 def shared(*parts: str) -> Path:
     path = SHARED.joinpath(*parts)
-    if not path.exists():
-        pytest.skip(f"{path.name} is not here: shared traces and golden values are not part of the project")
+    required(path)
     return path
 
 
@@ -416,8 +416,7 @@ def golden_key_averages(path: Path, table: str) -> dict[Key, list[int]]:
 def test_equals_key_averages(traces: Path, golden: Path, name: str, table: str) -> None:
     file = f"{name}.key_averages.json.gz" if golden == OWN else f"{name}.json.gz"
     trace = traces / f"{name}.pt.trace.json.gz"
-    if not trace.exists():
-        pytest.skip(f"{trace.name} is not here: shared traces are not part of the project")
+    required(trace)
     result = operators(read(trace), python=True, group_by="shapes" if table == "by_shape" else "name")
     found: dict[Key, list[int]] = defaultdict(lambda: [0] * 5)
     for row in result.frame.iter_rows(named=True):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from benchmarks.generate import generate, parsed_size
 from benchmarks.marking import LAUNCH_FLOWS, SPACE_OF_KEY, ZERO_IS_NONE
+from tests.catalog.samples import required
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -126,8 +127,7 @@ REAL = [
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.parent.name + "-" + path.name.partition(".")[0])
 @pytest.mark.parametrize("style", ["torch", "indent"])
 def test_real_traces_repeat_without_collision(tmp_path: Path, path: Path, style: Any) -> None:
-    if not path.exists():
-        pytest.skip(f"{path.name} is not here: it is one of the traces that are not part of the project")
+    required(path)
     out = tmp_path / "out.json"
     made = generate(path, out, repeat=3, style=style)
     assert (made.copies, made.events, made.size) == (3, len(events_of(out)), out.stat().st_size)

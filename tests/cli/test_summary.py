@@ -10,6 +10,7 @@ import pytest
 
 from kinetoscope.cli import main
 from kinetoscope.views.text import cells
+from tests.catalog.samples import required
 from tests.cli.run import MLP, RANKS, ROOT, TRACES
 
 SHARED = ROOT.parent / "shared" / "traces"
@@ -81,8 +82,7 @@ def test_an_empty_trace_is_explained(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_real_traces_fit_on_a_screen(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if not (SHARED / name).exists():
-        pytest.skip(f"{name} is not here: shared traces are not part of the project")
+    required(SHARED / name)
     monkeypatch.setenv("COLUMNS", "80")
     lines = summary(SHARED / name, capsys=capsys).splitlines()
     assert len(lines) <= 45

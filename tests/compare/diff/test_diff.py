@@ -24,6 +24,7 @@ from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.reading import read
+from tests.catalog.samples import required
 from tests.compare.drawing import call, loop
 from tests.conftest import OURS, ROOT
 from tests.drawn import Event, annotation, kernel, launch, op, python, written
@@ -107,8 +108,7 @@ def test_a_run_does_not_differ_from_itself(shared_traces: Path) -> None:
 
 @pytest.fixture(scope="module")
 def golden() -> dict[str, Any]:
-    if not GOLDEN.is_file():
-        pytest.skip("needs ../shared/golden, answers of other tools that are not part of the project")
+    required(GOLDEN)
     found: dict[str, Any] = json.loads(GOLDEN.read_text())["results"]
     return found
 

@@ -9,6 +9,7 @@ import pytest
 from kinetoscope.model.execution.program import program_kind, used
 from kinetoscope.model.trace.recording import recorded_options
 from kinetoscope.reading import read
+from tests.catalog.samples import required
 from tests.drawn import Event, annotation, job, kernel, launch, memory, op, python
 
 
@@ -58,6 +59,5 @@ def test_which_options_left_something_behind(tmp_path: Path) -> None:
 )
 def test_real_programs(name: str, kind: str, shared_traces: Path) -> None:
     path = shared_traces.parent / name
-    if not path.exists():
-        pytest.skip(f"{name} is not here: shared traces are not part of the project")
+    required(path)
     assert program_kind(read(str(path), jobs=1).trace()) == kind

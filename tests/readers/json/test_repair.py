@@ -20,6 +20,7 @@ from kinetoscope.readers.json.repair import (
     repair_member,
 )
 from kinetoscope.readers.json.resync import end_of_events, next_event, next_member
+from tests.catalog.samples import required
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "traces" / "broken"
 BLOCK = 1 << 18
@@ -407,8 +408,7 @@ def _shared(pattern: str) -> list[Path]:
 
 @pytest.mark.parametrize("path", _shared("*.json"), ids=lambda path: path.name.removesuffix(".pt.trace.json"))
 def test_everything_in_a_broken_file_is_recovered(path: Path) -> None:
-    if not path.is_file():
-        pytest.skip(f"no real traces at {SHARED}")
+    required(path)
     text = path.read_bytes()
     members, events = _recovered(text)
     complete = not path.name.startswith("truncated")
@@ -439,8 +439,7 @@ def test_everything_in_a_broken_file_is_recovered(path: Path) -> None:
 
 @pytest.mark.parametrize("path", _shared("*.gz"), ids=lambda path: path.name)
 def test_the_part_of_a_truncated_gzip_that_inflates_is_recovered(path: Path) -> None:
-    if not path.is_file():
-        pytest.skip(f"no real traces at {SHARED}")
+    required(path)
     text = zlib.decompressobj(wbits=31).decompress(path.read_bytes())
     events, end = _recovered_events(text, text.index(b"[", text.index(b'"traceEvents"')) + 1)
     assert len(events) == len(re.findall(rb'\{\s*"ph"', text)) > 1000
@@ -449,8 +448,7 @@ def test_the_part_of_a_truncated_gzip_that_inflates_is_recovered(path: Path) -> 
 
 def test_a_valid_file_comes_back_the_same() -> None:
     path = SHARED.parent / "torch_2_13_cpu" / "mlp_default.pt.trace.json.gz"
-    if not path.is_file():
-        pytest.skip(f"no real traces at {SHARED}")
+    required(path)
     text = gzip.decompress(path.read_bytes())
     whole = json.loads(text)
     members, events = _recovered(text)

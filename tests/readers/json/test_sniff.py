@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.readers.json.sniff import HEAD, what_is
+from tests.catalog.samples import required
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "traces"
 EVENT = b'{"ph": "X", "name": "aten::add", "ts": 1, "dur": 2, "pid": 3, "tid": 4}'
@@ -141,8 +142,7 @@ def test_repetitive_heads_take_no_time(unit: bytes) -> None:
 
 
 def test_of_the_real_traces_only_the_two_others_are_refused() -> None:
-    if not SHARED.is_dir():
-        pytest.skip(f"no real traces at {SHARED}")
+    required(SHARED)
     refused = {}
     for path in sorted(SHARED.rglob("*.*")):
         if path.suffix in (".gz", ".json"):
