@@ -7,10 +7,12 @@ examples of the profile `ci`. `HYPOTHESIS_PROFILE=ci make test ARGS="-k interval
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +27,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 few_examples = settings(max_examples=max(settings.default.max_examples // 5, 5))
 """For a property of which each example takes long."""
+
+
+def first_quick(values: Iterable[object]) -> list[ParameterSet]:
+    """For `parametrize`: `make test` runs the first of them only."""
+    return [pytest.param(value, marks=pytest.mark.slow if at else ()) for at, value in enumerate(values)]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

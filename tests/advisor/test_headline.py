@@ -65,6 +65,7 @@ def test_findings_come_in_the_order_of_what_is_shown() -> None:
     assert shown == [("critical", 25), ("warning", 30), ("warning", 6), ("note", 90), ("note", 0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["traces/owlv2_h100", "traces/mtia", "traces/dlrm_ddp_v100_8rank", "samples/serving/sglang_prefilldecode"]
 )

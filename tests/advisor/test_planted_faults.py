@@ -48,6 +48,7 @@ def test_page_and_plot_are_of_the_outcomes() -> None:
     assert told == (page.text(every), plot.svg(every.cases)), "python -m tests.faults writes both anew"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", cases()[::_STRIDE], ids=lambda case: f"{case.code} {case.name}")
 def test_cases_drawn_anew(case: Case) -> None:
     before, now = KEPT[(case.family, case.code, case.name)], judged(case)
@@ -56,6 +57,7 @@ def test_cases_drawn_anew(case: Case) -> None:
     assert now.gain == pytest.approx(before.gain, abs=_CLOSE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", healthy()[::_STRIDE], ids=lambda program: program.name)
 def test_healthy_programs_are_left_alone(program: Healthy) -> None:
     assert [f"{each.code}: {each.message}" for each in warnings(program)] == []

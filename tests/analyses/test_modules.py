@@ -165,6 +165,7 @@ EVENTS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(
     st.lists(EVENTS, min_size=1, max_size=14, unique_by=launch_number),
     st.none() | st.tuples(st.integers(0, 9), st.integers(10, 30)),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 import kinetoscope
 from benchmarks.analyses import SAME_QUESTION, Took, beside, took
 
 TRACE = Path(__file__).parents[1] / "traces" / "mlp_default.pt.trace.json.gz"
 
 
+@pytest.mark.slow
 def test_every_analysis_is_measured() -> None:
     found = took("kinetoscope", Path(sys.executable), TRACE, repeat=1, timeout=300)
     assert [each.error for each in found if each.error] == []

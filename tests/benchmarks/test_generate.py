@@ -124,6 +124,7 @@ REAL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.parent.name + "-" + path.name.partition(".")[0])
 @pytest.mark.parametrize("style", ["torch", "indent"])
 def test_real_traces_repeat_without_collision(tmp_path: Path, path: Path, style: Any) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.timeline import Row, line, work
 from tests.conftest import DEMO
 
 
+@pytest.mark.slow
 def test_everything_that_the_timeline_asks_is_measured() -> None:
     rows = {row.name: row for row in work(str(DEMO))}
     for name in ("lay out lanes and marks", "tiles of all scales", "search for another name", "another event"):

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 import kinetoscope
 from kinetoscope.advisor.advice import advise
@@ -33,6 +34,8 @@ from kinetoscope.server.report import report
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.views.numbers import shown
 from tests.catalog.samples import BUNDLED, SHARED
+
+pytestmark = pytest.mark.xdist_group("faces")
 
 SERVING = SHARED.parent / "samples" / "serving"
 
@@ -126,7 +129,14 @@ class Faces:
         return dicts(json.loads(self.cli("show", name, str(self.path), "--steps", "steady", "--format", "json")))
 
 
-@pytest.fixture(scope="module", params=KINDS, ids=lambda path: f"{path.parent.name}/{path.name.partition('.')[0]}")
+def _kind(path: Path) -> ParameterSet:
+    quick = path.name.startswith(("mlp", "worker0", "mi250"))
+    return pytest.param(
+        path, id=f"{path.parent.name}/{path.name.partition('.')[0]}", marks=[] if quick else [pytest.mark.slow]
+    )
+
+
+@pytest.fixture(scope="module", params=map(_kind, KINDS))
 def faces(request: pytest.FixtureRequest) -> Faces:
     path: Path = request.param
     if not path.exists():

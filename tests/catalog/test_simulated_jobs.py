@@ -23,6 +23,8 @@ from tests.simulator import DIALECTS, Fault, Model, Truth, simulate
 from tests.simulator.cases import KINDS, drawn
 from tests.simulator.model import Dialect
 
+pytestmark = pytest.mark.slow
+
 _CASES: Final = 200
 _BLOCKS: Final = 4
 _MATTERS: Final = 0.02

@@ -18,6 +18,8 @@ from tests.simulator import Fault, Model, simulate
 from tests.simulator.cases import drawn, noisy
 from tests.simulator.judging import wrong
 
+pytestmark = pytest.mark.slow
+
 _CASES: Final = 24
 _BLOCKS: Final = 2
 

@@ -23,6 +23,7 @@ import pytest
 from kinetoscope import ANALYSES, Job, Selection, read
 from tests.catalog.random_job import RandomJob
 from tests.catalog.samples import BUNDLED, SHARED, required
+from tests.conftest import first_quick
 
 DEVICE = {"kernel": "kernel", "gpu_memcpy": "memory", "memcpy": "memory", "gpu_memset": "memory", "memset": "memory"}
 RUNTIME = {"cuda_runtime", "cuda_driver", "runtime"}
@@ -731,20 +732,21 @@ SERVING = SHARED.parent / "samples" / "serving"
 
 CAPTURE = SERVING / "vllm_decode_full" / "capture_traces" / "graph_capture_rank_0.1773709742341309550.pt.trace.json.gz"
 
+SLOW = pytest.mark.slow
 FILES = [
-    pytest.param(SHARED / "ddp_nccl_a100" / "nccl_data.json.gz", id="ddp_nccl_a100"),
+    pytest.param(SHARED / "ddp_nccl_a100" / "nccl_data.json.gz", id="ddp_nccl_a100", marks=SLOW),
     pytest.param(SHARED / "dlrm_ddp_v100_8rank" / "worker1_step_12.1694128201556.pt.trace.json.gz", id="dlrm1"),
-    pytest.param(SHARED / "eager_b200" / "eager_trace.json.gz", id="eager_b200"),
+    pytest.param(SHARED / "eager_b200" / "eager_trace.json.gz", id="eager_b200", marks=SLOW),
     pytest.param(SHARED / "mi250_train", id="mi250_train"),
     pytest.param(SHARED / "alexnet_a100", id="alexnet_a100"),
-    pytest.param(SHARED / "resnet_ddp_mi300", id="resnet_ddp_mi300"),
-    pytest.param(SHARED / "sampled_2rank" / "sampled_rank-1.json.gz", id="sampled"),
-    pytest.param(SHARED / "torch_2_13_cpu" / "transformer.pt.trace.json.gz", id="transformer_cpu"),
-    pytest.param(SERVING / "vllm_decode_full" / "graph_execution.json.gz", id="vllm_decode"),
-    pytest.param(SERVING / "sglang_prefilldecode" / "sglang_Qwen3-8B_prefilldecode.json.gz", id="sglang"),
-    pytest.param(CAPTURE, id="vllm_capture"),
+    pytest.param(SHARED / "resnet_ddp_mi300", id="resnet_ddp_mi300", marks=SLOW),
+    pytest.param(SHARED / "sampled_2rank" / "sampled_rank-1.json.gz", id="sampled", marks=SLOW),
+    pytest.param(SHARED / "torch_2_13_cpu" / "transformer.pt.trace.json.gz", id="transformer_cpu", marks=SLOW),
+    pytest.param(SERVING / "vllm_decode_full" / "graph_execution.json.gz", id="vllm_decode", marks=SLOW),
+    pytest.param(SERVING / "sglang_prefilldecode" / "sglang_Qwen3-8B_prefilldecode.json.gz", id="sglang", marks=SLOW),
+    pytest.param(CAPTURE, id="vllm_capture", marks=SLOW),
     pytest.param(BUNDLED / "mlp.pt.trace.json.gz", id="mlp"),
-    pytest.param(BUNDLED / "conv.pt.trace.json.gz", id="conv"),
+    pytest.param(BUNDLED / "conv.pt.trace.json.gz", id="conv", marks=SLOW),
 ]
 
 
@@ -764,7 +766,7 @@ def test_plain_python_counts_the_same(path: Path) -> None:
     assert not differences(twin_of(file))
 
 
-@pytest.mark.parametrize("seed", range(100, 106))
+@pytest.mark.parametrize("seed", first_quick(range(100, 106)))
 def test_plain_python_counts_the_same_in_a_drawn_trace(tmp_path: Path, seed: int) -> None:
     assert not differences(twin_of(RandomJob(seed).written(tmp_path)))
 
@@ -812,7 +814,7 @@ SELECTIONS = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(200, 206))
+@pytest.mark.parametrize("seed", first_quick(range(200, 206)))
 def test_selections_choose_the_same_work(tmp_path: Path, seed: int) -> None:
     twin = twin_of(RandomJob(seed).written(tmp_path))
     origin = min(call.start for call in twin.calls)

@@ -90,6 +90,7 @@ def test_a_reader_who_has_enough_is_no_error() -> None:
 SHOW = ["show", "operators", str(MLP)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -112,6 +113,7 @@ def test_an_output_that_cannot_be_written_is_one_line(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("redirection", "code", "said"),
     [

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.cli.run import MLP, run
+
+pytestmark = pytest.mark.slow
 
 
 def test_after_it_nothing_is_compiled(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ from tests.engines.questions import (
     written,
 )
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("distributed", reason="needs kinetoscope[dask]")
 
 WAIT = 60

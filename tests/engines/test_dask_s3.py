@@ -17,6 +17,8 @@ from tests.engines.test_dask import asked, cluster
 from tests.readers import servers
 from tests.readers.servers import Store
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("distributed", reason="needs kinetoscope[dask]")
 
 RUN = "s3://traces/ddp2"

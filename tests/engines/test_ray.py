@@ -16,6 +16,8 @@ from kinetoscope.errors import InputError, MissingExtraError
 from tests.conftest import ROOT
 from tests.engines.questions import BROKEN, RANKS, written
 
+pytestmark = pytest.mark.slow
+
 NAMESPACE = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
 LOOPBACK = "ip link set lo up && exec "
 

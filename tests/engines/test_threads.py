@@ -78,6 +78,7 @@ def test_if_every_rank_fails_nothing_is_folded(sources: Sequence[Source]) -> Non
     assert Threads(load, jobs=3).reduce(sources[:1], COUNT, total)[0] is None
 
 
+@pytest.mark.slow
 def test_no_more_traces_are_alive_than_jobs(sources: Sequence[Source]) -> None:
     alive: weakref.WeakSet[Trace] = weakref.WeakSet()
     most = 0

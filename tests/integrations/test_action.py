@@ -15,6 +15,8 @@ import pytest
 
 from tests.compare.gated import drawn
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 ACTION = ROOT / "action.yml"
 INPUTS = ("new", "base", "baseline", "max-regression", "strict", "noise", "any-device")

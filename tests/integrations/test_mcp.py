@@ -115,6 +115,7 @@ def test_a_session(runs: Path) -> None:
     assert same["base_step_ns"] == same["new_step_ns"]
 
 
+@pytest.mark.slow
 def test_nothing_outside_of_the_folder(runs: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.mkdir()
@@ -133,6 +134,7 @@ def test_nothing_outside_of_the_folder(runs: Path, tmp_path: Path) -> None:
         assert "root:" not in refused(answer), path
 
 
+@pytest.mark.slow
 def test_sql_reads_nothing_but_the_tables(runs: Path) -> None:
     (runs / "x.csv").write_text("a\n1\n")
     queries = [
@@ -149,6 +151,7 @@ def test_sql_reads_nothing_but_the_tables(runs: Path) -> None:
         refused(answer)
 
 
+@pytest.mark.slow
 def test_wrong_arguments_are_one_line(runs: Path) -> None:
     calls: list[Call] = [
         ("run_analysis", {"name": "kernls", "path": "one"}),
@@ -178,6 +181,7 @@ def test_wrong_arguments_are_one_line(runs: Path) -> None:
     assert len(said(answers[-1])["runs"]) == 2, "it goes on"
 
 
+@pytest.mark.slow
 def test_a_hostile_trace_stays_data(tmp_path: Path) -> None:
     """Its names are cut, made printable and told to be data; the tools are described as ever."""
     events: list[dict[str, Any]] = []

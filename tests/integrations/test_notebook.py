@@ -76,6 +76,7 @@ def test_a_view_that_is_none_is_refused() -> None:
         kinetoscope.view(MLP, page="timelin")
 
 
+@pytest.mark.slow
 def test_a_cell_of_a_real_kernel_shows_it(tmp_path: Path) -> None:
     nbclient = pytest.importorskip("nbclient", reason="needs nbclient and ipykernel (pip install nbclient ipykernel)")
     nbformat = pytest.importorskip("nbformat")

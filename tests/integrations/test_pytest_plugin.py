@@ -45,6 +45,7 @@ def written(pytester: pytest.Pytester, side: str) -> None:
     pytester.makepyfile(test_it=TEST.replace("{side}", side).replace("{{", "{").replace("}}", "}"))
 
 
+@pytest.mark.slow
 def test_without_a_baseline_it_says_how_to_write_one(folder: Path, pytester: pytest.Pytester) -> None:
     written(pytester, "same")
     result = outcome(pytester)
@@ -71,6 +72,7 @@ def test_a_baseline_is_written_then_held_against(folder: Path, pytester: pytest.
     assert "Traceback" not in result.stdout.str()
 
 
+@pytest.mark.slow
 def test_a_doubt_passes_and_is_told(folder: Path, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
@@ -98,6 +100,7 @@ def test_a_doubt_passes_and_is_told(folder: Path, pytester: pytest.Pytester) -> 
     )
 
 
+@pytest.mark.slow
 def test_profilers_that_have_ended_are_runs(folder: Path, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""

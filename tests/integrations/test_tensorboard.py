@@ -66,6 +66,7 @@ def board(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         process.communicate(timeout=30)
 
 
+@pytest.mark.slow
 def test_the_tab_is_there_and_active(board: Board) -> None:
     tab = board.json("data/plugins_listing")["kinetoscope"]
     assert tab["enabled"]
@@ -78,6 +79,7 @@ def test_the_tab_is_there_and_active(board: Board) -> None:
     assert "default-src 'none'" in headers["Content-Security-Policy"]
 
 
+@pytest.mark.slow
 def test_the_same_page_and_answers(board: Board) -> None:
     page, headers = board.get(f"{APP}/index.html")
     assert b"<html" in page

@@ -134,6 +134,7 @@ def test_one_broken_event_costs_no_other(broken: str, code: str, threads: int) -
         assert others == [json.loads(_event(k)) for k in range(12) if k != 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_event_is_broken(threads: int) -> None:
     """As where a job names each step in quotation marks; the cost of one must not depend on how much text waits."""

@@ -61,6 +61,7 @@ def is_same(trace: Trace, again: Trace) -> None:
 # --- round trips
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", bundled(), ids=lambda path: path.name.partition(".")[0])
 def test_a_trace_and_all_answers_come_back_as_they_were(file: Path, tmp_path: Path) -> None:
     folder = tmp_path / file.name  # by which one of the answers calls it
@@ -72,6 +73,7 @@ def test_a_trace_and_all_answers_come_back_as_they_were(file: Path, tmp_path: Pa
         assert analysis(again).notes == analysis(job).notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hostile/*", "mi250_train/*", "mtia/*rank_0*", "trace_compare/base/*", "broken/*"])
 def test_so_do_traces_of_other_eras_and_vendors(name: str, tmp_path: Path) -> None:
     for number, file in enumerate(sorted(required(SHARED).glob(name))):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from kinetoscope.errors import NotATraceError
 from kinetoscope.model.trace.source import Options, Source
@@ -68,6 +69,8 @@ TWINS = {  # of the same make and size as one above: counted only, for the time 
     "resnet50_v100/num_workers_4/worker0.1623213129365.pt.trace.json.gz": 71424,
     "trace_diff/test/test.json.gz": 105167,
 }
+LARGE_EVENTS = 12_000
+COUNTED = {name: events for name, events, codes in SHARED if events > LARGE_EVENTS}
 REFUSED = {
     "execution_trace/benchmark_simple_add_et.json.gz": "execution trace",
     "memory_timeline/memory_timeline.raw.gz": "memory timeline",
@@ -136,7 +139,13 @@ def _check(file: Path, events: int, codes: str) -> None:
     assert _totals_of(trace) == _totals(expected)
 
 
-@pytest.mark.parametrize(("name", "events", "codes"), SHARED, ids=[name for name, _, _ in SHARED])
+def _each() -> list[ParameterSet]:
+    """The shared ones; `make test` counts the events of the large ones only."""
+    slow = pytest.mark.slow
+    return [pytest.param(*each, id=each[0], marks=[slow] if each[1] > LARGE_EVENTS else []) for each in SHARED]
+
+
+@pytest.mark.parametrize(("name", "events", "codes"), _each())
 def test_shared(shared_traces: Path, name: str, events: int, codes: str) -> None:
     _check(shared_traces / name, events, codes)
 
@@ -146,10 +155,10 @@ def test_own(file: Path, events: int) -> None:
     _check(file, events, "")
 
 
-@pytest.mark.parametrize("name", TWINS)
-def test_twins_on_two_threads(shared_traces: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "events"), (TWINS | COUNTED).items())
+def test_large_ones_are_read_on_two_threads(shared_traces: Path, name: str, events: int) -> None:
     trace = load(Source(str(shared_traces / name), options=Options(threads=2)))
-    assert len(trace) == TWINS[name]
+    assert len(trace) == events
     assert not trace.reading
 
 

@@ -65,6 +65,7 @@ def test_what_is_there_is_left_alone(convert: Callable[[str], str], tmp_path: Pa
     assert state(tmp_path / "out") == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["trace/events.parquet", "trace/values.parquet", "ops.parquet", "origin.txt"])
 @pytest.mark.parametrize("harm", ["missing", "cut", "empty"])
 def test_what_is_half_there_is_replaced(convert: Callable[[str], str], tmp_path: Path, name: str, harm: str) -> None:
@@ -100,6 +101,7 @@ def test_a_rank_that_cannot_be_read_is_said_and_the_others_are_written(
     assert names(tmp_path) == ["out", "run"]
 
 
+@pytest.mark.slow
 def test_two_may_do_the_same_at_the_same_time(run: Path, tmp_path: Path) -> None:
     command = [
         sys.executable,

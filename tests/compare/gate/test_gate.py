@@ -118,6 +118,7 @@ def test_a_peak_of_memory_has_one_value_a_run_and_little_noise() -> None:
     assert not gate(base, base, ["memory_peak"]).notes
 
 
+@pytest.mark.slow
 def test_many_metrics_are_not_many_chances_of_a_false_alarm() -> None:
     """Of sixty gates of twenty operators each, none of which changed, few fail."""
     names = {f"o{number}": 0.04 for number in range(20)}

@@ -42,12 +42,14 @@ def flat(value: float, runs: int = 3, steps: int = 20) -> list[list[float]]:
 # --- how often it is wrong
 
 
+@pytest.mark.slow
 def test_of_a_thousand_comparisons_of_equals_one_percent_at_most_is_called_worse() -> None:
     verdicts = judged(list(pairs(1000, seed=1)))
     assert sum(verdict.word == "worse" for verdict in verdicts) <= 10
     assert sum(verdict.word == "better" for verdict in verdicts) <= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [noise for noise in NOISES if noise != "normal"])
 def test_other_noise_does_not_deceive_it(noise: str) -> None:
     # Runs of two kinds vary by more than is assumed.
@@ -58,6 +60,7 @@ def test_runs_that_vary_as_much_as_is_assumed_are_rarely_called_worse() -> None:
     assert share(list(pairs(500, seed=3, between=BETWEEN_RUNS))) <= 0.015
 
 
+@pytest.mark.slow
 def test_three_runs_of_twenty_steps_find_five_percent() -> None:
     assert share(list(pairs(1000, THREE, seed=4, effect=0.05))) >= 0.95
 

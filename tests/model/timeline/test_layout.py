@@ -232,6 +232,7 @@ SHARED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHARED)
 def test_tiles_cover_what_the_events_of_real_traces_say(shared_traces: Path, name: str) -> None:
     opened = read(shared_traces / name)
@@ -254,6 +255,7 @@ def test_tiles_cover_our_own_traces_at_every_scale(name: str) -> None:
         assert in_tiles(trace, scale) == expected
 
 
+@pytest.mark.slow
 def test_every_shared_trace_can_be_laid_out(shared_traces: Path) -> None:
     tried = 0
     for path in sorted(shared_traces.rglob("*.json*")):

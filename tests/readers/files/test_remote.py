@@ -30,6 +30,8 @@ from tests.catalog.samples import BUNDLED
 from tests.readers import servers
 from tests.readers.servers import Proxy, Store, Web
 
+pytestmark = pytest.mark.slow
+
 SMALL = (BUNDLED / "mlp.pt.trace.json.gz").read_bytes()
 RANDOM = random.Random(4)
 EVENTS = [drawn.op(RANDOM.randbytes(30).hex(), 3 * k, 1) for k in range(20_000)]

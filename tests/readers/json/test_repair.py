@@ -178,6 +178,7 @@ def test_arbitrary_bytes_never_raise_and_give_valid_json(text: bytes) -> None:
         assert find(text, len(text)) == -1
 
 
+@pytest.mark.slow
 @given(EVENTS, st.data())
 def test_damaged_events_give_valid_json(event: dict[str, Any], data: st.DataObject) -> None:
     text = json.dumps(event).encode()
@@ -344,6 +345,7 @@ UNITS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_hang")
 @pytest.mark.parametrize("unit", UNITS)
 def test_hostile_input_is_repaired_in_linear_time(unit: str) -> None:
@@ -353,6 +355,7 @@ def test_hostile_input_is_repaired_in_linear_time(unit: str) -> None:
         repair_member(text)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_hang")
 @pytest.mark.parametrize("unit", UNITS)
 def test_hostile_input_is_searched_in_linear_time(unit: str) -> None:

@@ -119,6 +119,7 @@ def test_what_is_no_json_is_never_taken_for_it(
         }
 
 
+@pytest.mark.slow
 @given(st.lists(drawing.events, max_size=9), st.integers(1, 200), st.integers(2, 3), st.sampled_from([SIZES, TINY]))
 def test_pieces_on_several_threads(events: list[str], block: int, threads: int, sizes: Sizes) -> None:
     text = (

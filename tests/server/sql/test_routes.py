@@ -175,6 +175,7 @@ def test_texts_may_say_what_they_like(mlp: Client) -> None:
     assert json.dumps(told["params"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

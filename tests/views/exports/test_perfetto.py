@@ -192,6 +192,7 @@ def test_odd_events_can_be_marked(tmp_path: Path, text: str) -> None:
     assert [event["args"]["critical"] for event in events[: len(rows)]] == [1] * len(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file",
     [

@@ -50,6 +50,7 @@ def test_a_trace_comes_back_as_it_was(source: Path, tmp_path: Path) -> None:
     assert pairs(gzip.decompress(target.read_bytes()).decode()) == pairs(gzip.decompress(source.read_bytes()).decode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
