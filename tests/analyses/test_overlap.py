@@ -3,9 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from kinetoscope import Selection, overlap, read
+from kinetoscope import Selection, overlap
 from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 
@@ -57,21 +55,3 @@ def test_without_device_work_it_says_so(tmp_path: Path) -> None:
     result = overlap(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
     assert len(result) == 0
     assert result.notes[-1] == not_recorded("device work")
-
-
-@pytest.mark.parametrize(
-    ("name", "trace"),
-    [
-        ("trace_diff__control", "trace_diff/control"),
-        ("trace_filter", "sampled_2rank"),
-        ("ns_exact/nccl_parser_config", "ddp_nccl_a100"),
-    ],
-)
-def test_it_equals_htas_percentage(name: str, trace: str) -> None:
-    golden = json.loads(required(GOLDEN / "hta" / f"{name}.json").read_text())["results"]
-    table = golden["last__comm_comp_overlap"]["result"]
-    ours = overlap(read(required(SHARED / trace))).frame
-    assert ours["rank"].to_list() == [row["rank"] for row in table]
-    assert [round(100 * share, 2) for share in ours["overlap_share"]] == [
-        row["comp_comm_overlap_pctg"] for row in table
-    ]

@@ -199,16 +199,16 @@ def test_ranks_are_joined_in_order(folder: Path, pattern: str, ranks: range) -> 
     job = read(required(folder) / pattern, jobs=2)
     alone = {rank: read(folder / pattern, ranks=[rank], jobs=1) for rank in ranks}
     assert job.ranks == tuple(ranks)
-    result = analysis(job)
-    is_sound(result)
-    found = result.frame["rank"].unique(maintain_order=True).to_list()
-    if analysis.across_ranks:
-        assert set(found) <= set(ranks)
-        return
-    assert found in (list(ranks), [])
-    for rank in ranks:
-        alone = analysis(read(folder / pattern, ranks=[rank], jobs=1)).frame
-        assert result.frame.filter(rank=rank).equals(alone)
+    for analysis in ANALYSES:
+        result = analysis(job)
+        is_sound(result)
+        present = result.frame["rank"].unique(maintain_order=True).to_list()
+        if analysis.across_ranks:
+            assert set(present) <= set(ranks)
+            continue
+        assert present in (list(ranks), [])
+        for rank in ranks:
+            assert result.frame.filter(rank=rank).equals(analysis(alone[rank]).frame), analysis.name
 
 
 def test_one_job_at_a_time_answers_the_same() -> None:
