@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
+from kinetoscope.caching import SharedCache
 from kinetoscope.engines.fold_tree import Tree
-from kinetoscope.engines.trace_cache import Kept
 from kinetoscope.engines.worker import Answer, Files, packed, unpacked
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Combine, Failure, Partial, Task
@@ -135,7 +135,7 @@ class Cluster:
         self._workers = workers
         self._progress = progress or (lambda _: None)
         self._asked: dict[Source, str] = {}  # by whom it was read, in the order of asking
-        self._here = Kept(1, lambda _: 1)
+        self._here: SharedCache[Trace] = SharedCache(1, lambda _: 1, grows=True)
         workers.users.add(id(self))
         self._leave = weakref.finalize(self, _left, workers, id(self))
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
+from kinetoscope.caching import SharedCache
 from kinetoscope.engines.fold_tree import folded
 from kinetoscope.engines.malloc import keep_freed_memory
-from kinetoscope.engines.trace_cache import Kept
 from kinetoscope.engines.worker import ask
 from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.trace.source import Source
@@ -32,7 +32,7 @@ class Threads:
     def __init__(self, load: Load, *, jobs: int, keep: int = 1) -> None:
         self._load = load
         self._jobs = max(1, jobs)
-        self._kept = Kept(keep, lambda _: 1)
+        self._kept: SharedCache[Trace] = SharedCache(keep, lambda _: 1, grows=True)
 
     def trace(self, source: Source) -> Trace:
         """The trace, from memory if it was kept there. Threads that ask for one that is being read wait for it."""

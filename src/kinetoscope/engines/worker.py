@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from kinetoscope.caching import SharedCache
 from kinetoscope.engines.fold_tree import Tree
-from kinetoscope.engines.trace_cache import Kept
 from kinetoscope.errors import KinetoscopeError, NotFoundError
 from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.trace.source import Source
@@ -89,7 +89,7 @@ def _home(function: Any) -> str:
 _NAMED: Final = ("kinetoscope", "__main__")
 """Packages of which a worker has the code, or of which cloudpickle knows that it has not."""
 
-_kept: Kept | None = None
+_kept: SharedCache[Trace] | None = None
 _lock = threading.Lock()
 _as_code = threading.Lock()
 """Which modules are sent as code is a setting of all threads."""
@@ -142,11 +142,11 @@ def unpacked(answer: bytes) -> Answer:
     return found
 
 
-def _traces(memory: int) -> Kept:
+def _traces(memory: int) -> SharedCache[Trace]:
     global _kept  # noqa: PLW0603 - what a worker keeps outlives the question
     with _lock:
         if _kept is None:
-            _kept = Kept(int(memory * SHARE), _bytes)
+            _kept = SharedCache(int(memory * SHARE), _bytes, grows=True)
         return _kept
 
 

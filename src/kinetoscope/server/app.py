@@ -20,7 +20,6 @@ from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import settled
 from kinetoscope.pages import View
-from kinetoscope.pages.parts.blocks import to_plain
 from kinetoscope.server.errors import JSON, BadValueError, MissingError, refused
 from kinetoscope.server.http import perfetto
 from kinetoscope.server.http.access import Rules
@@ -114,14 +113,14 @@ class Server:
                 more = {"runs": self._same_ranks_of_all(run, runs, ranks, part.cycle), "listed": readable}
             page = pages.named(name).page(job, select, params, **more)
             facts = (*_about_ranks(view, part, job, run.job), *page.facts)
-            return to_json(to_plain(replace(page, facts=facts, select=as_query(ranks))))
+            return to_json(replace(page, facts=facts, select=as_query(ranks)))
 
         if view.runs > 1 and not base:
             raise BadValueError("choose a run to compare with", "base=, one of the list of runs.")
         version = self.workspace.run(base).version if base else ""
         runs = self._oldest_first(run) if view.runs == pages.ALL else ()
         versions = tuple((each.id, each.version) for each in runs)
-        body = self.workspace.answers.get((*key, base, version, versions), compose, len)
+        body = self.workspace.answers.get((*key, base, version, versions), compose)
         return Response(body, media_type=JSON)
 
     def _same_ranks(self, base: str, ranks: tuple[int, ...] | None, cycle: int | None) -> Job:
@@ -160,9 +159,7 @@ class Server:
         ranks = part.ranks if not part.by_header else None
         key = ("sql", run.id, run.version, ranks, part.cycle, query.text)
         result = self.workspace.answers.get(
-            key,
-            lambda: query_result(run.part(ranks, part.cycle), query.text, query.ticket),
-            lambda result: int(result.frame.estimated_size()),
+            key, lambda: query_result(run.part(ranks, part.cycle), query.text, query.ticket)
         )
         arranged = ApiRequest(request.path, QueryParams(list(query.options)), request.headers)
         name = f"{run.files.name}-query"

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from kinetoscope.pages.parts.blocks import block_fields
 from kinetoscope.views.exports.plain import plain as views_plain
 
 EXACT: Final = 1 << 53
@@ -26,12 +27,12 @@ def rows_to_json(head: Mapping[str, Any], frame: pl.DataFrame) -> bytes:
     return _encoded({**plain(head), "rows": list(zip(*columns, strict=True))})
 
 
-def _exact(value: Any) -> Any:
-    return str(value) if isinstance(value, int) and not -EXACT <= value <= EXACT else value
+def _prepared(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not -EXACT <= value <= EXACT else block_fields(value)
 
 
-plain = partial(views_plain, prepare=_exact)
-"""A value as JSON that JavaScript reads without loss."""
+plain = partial(views_plain, prepare=_prepared)
+"""A value as JSON that JavaScript reads without loss; blocks, other dataclasses and named tuples with all fields."""
 
 
 def _column(series: pl.Series) -> list[Any]:

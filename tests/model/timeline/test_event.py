@@ -10,9 +10,9 @@ import pytest
 from kinetoscope.model.execution.call_stacks import call_stacks
 from kinetoscope.model.execution.call_tree import self_times
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.timeline.call_context import Frame, around, launched_in
+from kinetoscope.model.timeline.call_context import Frame, call_context, launched_in
 from kinetoscope.model.timeline.cut import rows_between
-from kinetoscope.model.timeline.event import Details, details
+from kinetoscope.model.timeline.event import EventDetails, event_details
 from kinetoscope.model.timeline.layout import timeline
 from kinetoscope.model.timeline.range import in_range
 from kinetoscope.model.timeline.search import BUCKETS, by_bucket, hits, near, within
@@ -43,19 +43,25 @@ def trace(tmp_path: Path) -> Trace:
     return job(tmp_path, *events).trace()
 
 
-def about(trace: Trace, what: str) -> Details:
-    return details(trace, ROWS[what])
+def about(trace: Trace, what: str) -> EventDetails:
+    return event_details(trace, ROWS[what])
 
 
 def test_an_operator(trace: Trace) -> None:
     found = about(trace, "addmm")
-    assert (found.name, found.kind, found.start, found.duration, found.own) == ("aten::addmm", "host", 300, 1_000, 900)
+    assert (found.name, found.kind, found.start, found.duration, found.self_time) == (
+        "aten::addmm",
+        "host",
+        300,
+        1_000,
+        900,
+    )
     assert (found.step, found.parent, found.depth) == (4, ROWS["linear"], 3)
     assert found.launched == (ROWS["gemm"],)
     assert (found.device_total, found.device_kernels, found.launch_delay) == (700, 1, 1_500)
-    assert (found.forward, found.backward) == (-1, ROWS["back"])
-    assert found.around.module == "Linear_0"
-    assert found.around.stack == (Frame("main", "train.py", 7), Frame("nn.Module: Linear_0", "", 0))
+    assert (found.forward, found.backward) == (None, ROWS["back"])
+    assert found.module == "Linear_0"
+    assert found.stack == (Frame("main", "train.py", 7), Frame("nn.Module: Linear_0", "", 0))
     assert found.arguments["Sequence number"] == 5
     ends = [(arrow.kind, arrow.start.row, arrow.start.time, arrow.end.row, arrow.end.time) for arrow in found.arrows]
     assert ends == [
@@ -67,7 +73,7 @@ def test_an_operator(trace: Trace) -> None:
 def test_a_kernel_is_described_by_its_launch(trace: Trace) -> None:
     found = about(trace, "gemm")
     assert (found.kind, found.step, found.launched_by, found.launch_delay) == ("computation", 4, ROWS["launch"], 1_500)
-    assert (found.around.module, found.own, found.parent) == ("Linear_0", None, -1)
+    assert (found.module, found.self_time, found.parent) == ("Linear_0", None, None)
     same = found.same
     assert (same.calls, same.total, same.share, same.on_device) == (2, 1_000, 1.0, True)
 
@@ -75,9 +81,9 @@ def test_a_kernel_is_described_by_its_launch(trace: Trace) -> None:
 def test_the_backward_pass_has_the_stack_of_the_forward_pass(trace: Trace) -> None:
     found = about(trace, "back")
     assert found.forward == ROWS["addmm"]
-    assert found.around.of_forward
-    assert found.around.stack[0] == Frame("main", "train.py", 7)
-    assert found.around.module == "Linear_0"
+    assert found.stack_note.startswith("From the forward pass")
+    assert found.stack[0] == Frame("main", "train.py", 7)
+    assert found.module == "Linear_0"
 
 
 def test_the_like_of_a_call_that_launches_nothing(trace: Trace) -> None:
@@ -88,7 +94,7 @@ def test_the_like_of_a_call_that_launches_nothing(trace: Trace) -> None:
 
 def test_recursion_counts_once(tmp_path: Path) -> None:
     trace = job(tmp_path, op("a", 0, 100), op("a", 10, 50), op("a", 200, 100)).trace()
-    assert (details(trace, 0).same.calls, details(trace, 0).same.total) == (3, 200)
+    assert (event_details(trace, 0).same.calls, event_details(trace, 0).same.total) == (3, 200)
 
 
 def test_a_stream_that_waits_for_another(tmp_path: Path) -> None:
@@ -99,16 +105,18 @@ def test_a_stream_that_waits_for_another(tmp_path: Path) -> None:
         kernel("second", 401_000, 100, 2, stream=8),
     ]
     trace = job(tmp_path, *events).trace()
-    waits = [(arrow.start.row, arrow.end.row) for arrow in details(trace, 3).arrows if arrow.kind == "wait"]
+    waits = [(arrow.start.row, arrow.end.row) for arrow in event_details(trace, 3).arrows if arrow.kind == "wait"]
     assert waits == [(2, 3)]
-    assert waits == [(arrow.start.row, arrow.end.row) for arrow in details(trace, 2).arrows if arrow.kind == "wait"]
+    assert waits == [
+        (arrow.start.row, arrow.end.row) for arrow in event_details(trace, 2).arrows if arrow.kind == "wait"
+    ]
 
 
 def test_stacks_and_launches_are_those_of_the_whole_trace() -> None:
     trace = read(OURS / "mlp.pt.trace.json.gz").trace()
     whole, work = call_stacks(trace, True), device_work(trace)
     for row in np.flatnonzero(whole.code >= 0)[::37].tolist():
-        own = around(trace, row)
+        own = call_context(trace, row)
         if not own.of_forward:
             text = whole.texts[whole.code[row]]
             assert [frame.name for frame in own.stack] == [part.split("): ")[-1] for part in text.split(";")]
@@ -124,7 +132,7 @@ def test_what_was_launched_in_the_calls_of_a_real_trace(shared_traces: Path) -> 
         inside = (trace.track == trace.track[row]) & (trace.start >= trace.start[row]) & (trace.end <= trace.end[row])
         expected = np.flatnonzero((work.launch >= 0) & inside[work.launch])
         assert sorted(launched_in(trace, row).tolist()) == expected.tolist()
-        assert details(trace, row).own == int(self_times(trace)[row])
+        assert event_details(trace, row).self_time == int(self_times(trace)[row])
 
 
 def test_every_kind_of_event_of_real_traces_has_details(shared_traces: Path) -> None:
@@ -132,7 +140,7 @@ def test_every_kind_of_event_of_real_traces_has_details(shared_traces: Path) -> 
         trace = read(shared_traces / name).trace()
         drawn = np.flatnonzero(timeline(trace).layer >= 0)
         for row in drawn[:: max(len(drawn) // 50, 1)].tolist():
-            found = details(trace, row)
+            found = event_details(trace, row)
             assert found.duration >= 0
             assert found.same.calls >= 1
 
@@ -224,7 +232,7 @@ def test_self_times_of_a_range_are_those_of_its_calls(tmp_path: Path) -> None:
     trace = job(tmp_path, op("a", 0, 100), op("b", 10, 20), op("c", 80, 30), launch(90, 5, 1)).trace()
     host_top = in_range(trace, 0, 200).host_top
     assert [(top.row, top.time) for top in host_top] == [(0, 80), (2, 25), (1, 20), (3, 5)]
-    assert all(details(trace, top.row).own == top.time for top in host_top)
+    assert all(event_details(trace, top.row).self_time == top.time for top in host_top)
 
 
 def test_self_times_of_a_range_sum_to_the_time_of_threads(shared_traces: Path) -> None:

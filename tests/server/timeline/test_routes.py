@@ -154,7 +154,7 @@ def test_an_event(device: Client) -> None:
     assert about["arguments"]["correlation"] == 11
     assert about["same"] == {**about["same"], "calls": 6, "per_step": 3}
     (arrow,) = about["arrows"]
-    assert (arrow["kind"], arrow["from"]["row"], arrow["to"]["row"]) == ("launch", about["launched_by"], found["row"])
+    assert (arrow["kind"], arrow["start"]["row"], arrow["end"]["row"]) == ("launch", about["launched_by"], found["row"])
     launch = device.get(f"runs/{run}/timeline/event", {"row": about["launched_by"]})
     assert (launch["launched"], launch["device_total"]) == ([found["row"]], 4_001)
 

@@ -35,7 +35,7 @@ class Frame(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Around:
+class CallContext:
     """Where an event stands in the program.
 
     Attributes:
@@ -49,15 +49,15 @@ class Around:
     module: str
 
 
-def around(trace: Trace, row: int) -> Around:
+def call_context(trace: Trace, row: int) -> CallContext:
     """The stack and the module of a call of the host; of device work ask with its launch."""
     chain = ancestors(trace, row)
     stack, module = _stack(trace, chain), _module(trace, chain)
     forward = forward_of(trace, chain)
     if forward == _NONE or (stack and module):
-        return Around(stack, False, module)
+        return CallContext(stack, False, module)
     chain = ancestors(trace, forward)
-    return Around(stack or _stack(trace, chain), not stack, module or _module(trace, chain))
+    return CallContext(stack or _stack(trace, chain), not stack, module or _module(trace, chain))
 
 
 def ancestors(trace: Trace, row: int) -> list[int]:

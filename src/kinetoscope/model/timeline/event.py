@@ -1,7 +1,8 @@
-"""Everything about one event of the timeline: times, arguments, where it was called, what it launched, its like."""
+"""Details of one event of the timeline: times, arguments, call stack, launches, events of the same name."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -17,48 +18,53 @@ from kinetoscope.model.execution.calls import call_names
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.stream_waits import stream_waits
 from kinetoscope.model.steps.steps import step_of, steps
-from kinetoscope.model.timeline.call_context import Around, around, launch_of, launched_in
+from kinetoscope.model.timeline.call_context import Frame, call_context, launch_of, launched_in
 from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
-from kinetoscope.model.timeline.layout import timeline, times
+from kinetoscope.model.timeline.layout import lane_of, timeline, times
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 ArrowKind = Literal["launch", "forward_backward", "wait"]
 
-_ARROWS: Final = 200
+_MAX_ARROWS: Final = 200
 """Arrows of an event at most, and rows of what it launched."""
 
-_WAITING: Final = 1_000_000
-"""Device work up to which is looked for what waited for what: it takes a second."""
+_MAX_WORK_WITH_WAITS: Final = 1_000_000
+"""Pieces of device work up to which waits between streams are looked for: that takes a second."""
+
+_ARGUMENT_LEVELS: Final = 20
+"""Levels of nested arguments; deeper ones are text."""
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """Of an arrow: an event, and the time on it, ns after the origin."""
+class ArrowEnd:
+    """One end of an arrow: an event, its lane and depth, and a time on it, ns after the origin."""
 
     row: int
+    lane: str | None
+    depth: int
     time: int
 
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From what causes to what follows."""
+    """An arrow from a cause to what follows it."""
 
-    start: End
-    end: End
+    start: ArrowEnd
+    end: ArrowEnd
     kind: ArrowKind
 
 
 @dataclass(frozen=True, slots=True)
-class Same:
-    """The events of the same name and kind.
+class SameName:
+    """All events of one name and kind.
 
     Attributes:
-        calls: how many; per_step: in a step on average, None if there is one step or none.
+        calls: their number; per_step: in a step on average, None if there is one step or none.
         total: device time, ns: of device work its own, of calls that of all that was launched in them; where no device
             work was recorded the time of the calls themselves.
         share: of all device time; of the time of the main thread's outermost calls where there is none.
-        on_device: whether it is device time.
+        on_device: `total` is device time.
     """
 
     calls: int
@@ -69,25 +75,26 @@ class Same:
 
 
 @dataclass(frozen=True)
-class Details:
-    """An event. Rows are −1, times None where there is nothing to tell.
+class EventDetails:
+    """An event of the timeline; what is unknown is None.
 
     Attributes:
         row, name, category: as in the file.
         kind: one of MARK_KINDS.
-        depth: in its lane.
-        start, end: ns after the origin; duration: end less start.
-        own: of the duration what no call inside it covers.
+        lane, depth: where it is drawn; the id of its lane.
+        start, end: ns after the origin; duration: end less start; self_time: of that what no call inside it covers.
         step: number.
-        arguments: as in the file.
-        around: its stack and module; of device work those of its launch.
+        arguments: as in the file; beyond 20 levels as text.
+        stack: the outermost frame first; of device work that of its launch.
+        stack_note: why the stack is another call's, or empty.
+        module: the innermost module, "" where none is known.
         parent: the call around it.
         launched: device work of this call and those inside it, in order of launch, the first 200.
         launched_by: the call that launched this device work.
         forward, backward: the operator of the other pass that belongs to it.
-        device_total: of what it launched, each in full; of how many pieces: device_kernels.
+        device_total: time of all the work that it launched; device_kernels: the number of pieces.
         launch_delay: from the end of the launching call to the start of the (first) work; 0 if that began before.
-        same: its like.
+        same: all events of its name.
         arrows: the first 200.
     """
 
@@ -95,77 +102,99 @@ class Details:
     name: str
     category: str
     kind: str
+    lane: str | None
     depth: int
     start: int
     end: int
-    own: int | None
+    duration: int
+    self_time: int | None
     step: int | None
     arguments: Mapping[str, Any]
-    around: Around
-    parent: int
+    stack: tuple[Frame, ...]
+    stack_note: str
+    module: str
+    parent: int | None
     launched: tuple[int, ...]
-    launched_by: int
-    forward: int
-    backward: int
+    launched_by: int | None
+    forward: int | None
+    backward: int | None
     device_total: int | None
     device_kernels: int
     launch_delay: int | None
-    same: Same
+    same: SameName
     arrows: tuple[Arrow, ...]
-
-    @property
-    def duration(self) -> int:
-        """How long it took, ns."""
-        return self.end - self.start
 
 
 @derived
-def details(trace: Trace, row: int, steps_by: str | None = None) -> Details:
-    """All about an event; `steps_by` as for `steps`."""
-    start, end = times(trace)
+def event_details(trace: Trace, row: int, steps_by: str | None = None) -> EventDetails:
+    """Details of the event at a row; `steps_by` as for `steps`."""
     layout, calls, work = timeline(trace), call_tree(trace), device_work(trace)
-    begin = int(start[row])
-    launch = launch_of(trace, row)
-    places = launched_in(trace, row)
-    rows = work.rows[places]
+    start, end = (int(each[row]) - layout.origin for each in times(trace))
+    end = max(start, end)
+    launch, places = launch_of(trace, row), launched_in(trace, row)
+    launched = work.rows[places]
     forward = int(backward_links(trace).forward[row])
     backward = np.flatnonzero(backward_links(trace).forward == row)
-    arguments = _arguments(trace, row)
-    return Details(
+    context = call_context(trace, launch if launch >= 0 else row)
+    lane = lane_of(trace, row)
+    return EventDetails(
         row=row,
         name=trace.strings.label(int(trace.name[row])),
         category=trace.strings.label(int(trace.category[row])),
         kind=MARK_KINDS[mark_kinds(trace)[row]],
+        lane=lane.id if lane else None,
         depth=int(layout.depth[row]),
-        start=begin - layout.origin,
-        end=max(int(end[row]), begin) - layout.origin,
-        own=int(self_times(trace)[row]) if calls.member[row] else None,
+        start=start,
+        end=end,
+        duration=end - start,
+        self_time=int(self_times(trace)[row]) if calls.member[row] else None,
         step=_step(trace, launch if launch >= 0 else row, steps_by),
-        arguments=arguments,
-        around=around(trace, launch if launch >= 0 else row),
-        parent=int(calls.parent[row]),
-        launched=tuple(rows[:_ARROWS].tolist()),
-        launched_by=launch,
-        forward=forward,
-        backward=int(backward[0]) if len(backward) else -1,
+        arguments=_arguments(trace, row),
+        stack=context.stack,
+        stack_note=_FORWARD_STACK if context.stack and context.of_forward else "" if context.stack else _NO_STACK,
+        module=context.module,
+        parent=_row_or_none(int(calls.parent[row])),
+        launched=tuple(launched[:_MAX_ARROWS].tolist()),
+        launched_by=_row_or_none(launch),
+        forward=_row_or_none(forward),
+        backward=int(backward[0]) if len(backward) else None,
         device_total=int(work.duration[places].sum()) if len(places) else None,
         device_kernels=len(places),
         launch_delay=_delay(trace, work, row, launch, places),
-        same=same_as(trace, int(call_names(trace)[row]), int(trace.kind[row]), steps_by),
-        arrows=tuple(islice(_arrows(trace, row, launch, rows, forward, backward), _ARROWS)),
+        same=same_name(trace, int(call_names(trace)[row]), int(trace.kind[row]), steps_by),
+        arrows=tuple(islice(_arrows(trace, row, launch, launched, forward, backward), _MAX_ARROWS)),
     )
+
+
+_FORWARD_STACK: Final = "From the forward pass: the backward pass runs without a Python stack."
+_NO_STACK: Final = "No stack was recorded here (with_stack=True records them)."
+
+
+def _row_or_none(row: int) -> int | None:
+    return row if row >= 0 else None
 
 
 def _arguments(trace: Trace, row: int) -> Mapping[str, Any]:
     event = trace.event(row)
-    found = event.get("args") if isinstance(event, dict) else None
-    return found if isinstance(found, dict) else {}
+    arguments = event.get("args") if isinstance(event, dict) else None
+    return _shallow(arguments, _ARGUMENT_LEVELS) if isinstance(arguments, dict) else {}
+
+
+def _shallow(value: Any, levels: int) -> Any:
+    if isinstance(value, (dict, list)) and not levels:
+        try:
+            return json.dumps(value)
+        except RecursionError:
+            return "…"
+    if isinstance(value, dict):
+        return {key: _shallow(each, levels - 1) for key, each in value.items()}
+    return [_shallow(each, levels - 1) for each in value] if isinstance(value, list) else value
 
 
 def _step(trace: Trace, row: int, steps_by: str | None) -> int | None:
-    found = steps(trace, steps_by)
-    place = int(step_of(found.host, trace.start[row : row + 1])[0])
-    return int(found.number[place]) if place >= 0 else None
+    marks = steps(trace, steps_by)
+    place = int(step_of(marks.host, trace.start[row : row + 1])[0])
+    return int(marks.number[place]) if place >= 0 else None
 
 
 def _delay(trace: Trace, work: DeviceWork, row: int, launch: int, places: Int32s) -> int | None:
@@ -178,12 +207,12 @@ def _delay(trace: Trace, work: DeviceWork, row: int, launch: int, places: Int32s
     return max(int(work.start[first]) - max(int(trace.end[call]), int(trace.start[call])), 0)
 
 
-# --- its like
+# --- events of the same name
 
 
 @derived
-def same_as(trace: Trace, name: int, kind: int, steps_by: str | None = None) -> Same:
-    """The events of a name (a code of `calls.call_names`) and a kind (an EventKind)."""
+def same_name(trace: Trace, name: int, kind: int, steps_by: str | None = None) -> SameName:
+    """All events of a name (a code of `calls.call_names`) and a kind (an EventKind)."""
     calls = call_tree(trace)
     alike = (call_names(trace) == name) & (trace.kind == kind) & (timeline(trace).layer >= 0)
     count, number = int(np.count_nonzero(alike)), len(steps(trace, steps_by))
@@ -196,7 +225,7 @@ def same_as(trace: Trace, name: int, kind: int, steps_by: str | None = None) -> 
         total = int(length[outermost | (alike & ~calls.member)].sum())
         of_all = int(length[(calls.depth == 0) & (trace.track == main_thread(trace))].sum())
     share = min(total / of_all, 1.0) if of_all > 0 else None
-    return Same(count, count / number if number > 1 else None, total, share, on_device)
+    return SameName(count, count / number if number > 1 else None, total, share, on_device)
 
 
 def _device_time(trace: Trace, alike: Bools) -> tuple[int, int]:
@@ -230,17 +259,19 @@ def _arrows(
     backward: Int64s,
 ) -> Iterator[Arrow]:
     """What leads here and what follows, the nearest first."""
-    origin = timeline(trace).origin
+    layout = timeline(trace)
     start, end = times(trace)
 
-    def at(event: int, *, last: bool = False) -> End:
+    def at(event: int, *, last: bool = False) -> ArrowEnd:
         time = max(int(end[event]), int(start[event])) if last else int(start[event])
-        return End(event, time - origin)
+        lane = lane_of(trace, event)
+        return ArrowEnd(event, lane.id if lane else None, int(layout.depth[event]), time - layout.origin)
 
     if launch >= 0:
         yield Arrow(at(launch), at(row), "launch")
-        yield from (Arrow(at(on, last=True), at(row), "wait") for on in _waited_for(trace, row))
-        yield from (Arrow(at(row, last=True), at(other), "wait") for other in _waiting_for(trace, row))
+        before, after = _waits(trace, row)
+        yield from (Arrow(at(other, last=True), at(row), "wait") for other in before)
+        yield from (Arrow(at(row, last=True), at(other), "wait") for other in after)
     for pass_, other in ((forward, row), *((row, each) for each in backward.tolist())):
         if pass_ >= 0:
             yield Arrow(at(pass_), at(other), "forward_backward")
@@ -248,19 +279,11 @@ def _arrows(
         yield Arrow(at(launch_of(trace, each)), at(each), "launch")
 
 
-def _waited_for(trace: Trace, row: int) -> list[int]:
+def _waits(trace: Trace, row: int) -> tuple[list[int], list[int]]:
+    """The device work that some work waited for on another stream, and the work that waited for it."""
     work = device_work(trace)
-    if len(work) > _WAITING:
-        return []
-    found = stream_waits(trace)
-    rows: list[int] = work.rows[found.on[work.rows[found.work] == row]].tolist()
-    return rows
-
-
-def _waiting_for(trace: Trace, row: int) -> list[int]:
-    work = device_work(trace)
-    if len(work) > _WAITING:
-        return []
-    found = stream_waits(trace)
-    rows: list[int] = work.rows[found.work[work.rows[found.on] == row]].tolist()
-    return rows
+    if len(work) > _MAX_WORK_WITH_WAITS:
+        return [], []
+    waits = stream_waits(trace)
+    before = work.rows[waits.on[work.rows[waits.work] == row]].tolist()
+    return before, work.rows[waits.work[work.rows[waits.on] == row]].tolist()

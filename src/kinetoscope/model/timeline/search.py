@@ -11,7 +11,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.layout.packing import by_number
-from kinetoscope.model.timeline.layout import timeline, times
+from kinetoscope.algorithms.layout.pyramid import LONGEST
+from kinetoscope.model.timeline.layout import lane_of, timeline, times
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
@@ -19,16 +20,17 @@ Direction = Literal["next", "previous"]
 
 BUCKETS: Final = 512
 
+MAX_CODES: Final = 10_000
+
 _CODE, _NAME = "code", "name"
 
-
-_FEW: Final = 64
-"""One event of so many, and less: hits that are few are sorted, many are picked from all events in order of time."""
+_EVENTS_A_HIT: Final = 64
+"""Events for each hit above which the hits are sorted; more hits are picked from all events in order of time."""
 
 
 @dataclass(frozen=True)
 class Hits:
-    """What was found.
+    """The events that match a search.
 
     Attributes:
         rows: int32 [hits], by start, then by row.
@@ -39,13 +41,58 @@ class Hits:
     codes: Int32s
 
 
+@dataclass(frozen=True)
+class SearchResult:
+    """One of the hits, as asked for; without any, `at` is −1 and the fields of the hit are None.
+
+    Attributes:
+        total: number of hits in the range; at: place of this one among them, from 0.
+        matches_by_bucket: hits in each of BUCKETS equal stretches of the whole timeline.
+        codes: the names that match, at most `MAX_CODES`.
+        row, name, start, end, lane, depth: of the hit, times in ns after the origin.
+    """
+
+    total: int
+    at: int
+    matches_by_bucket: list[int]
+    codes: list[int]
+    row: int | None = None
+    name: str | None = None
+    start: int | None = None
+    end: int | None = None
+    lane: str | None = None
+    depth: int | None = None
+
+
+def search(
+    trace: Trace, text: str, after: int | None, direction: Direction, begin: int | None, end: int | None
+) -> SearchResult:
+    """The next or previous hit of `text` from row `after` on, among those that start from `begin` to before `end`."""
+    layout, every = timeline(trace), hits(trace, text)
+    inside = every
+    if begin is not None or end is not None:
+        low, high = (-LONGEST if begin is None else begin), (LONGEST if end is None else end)
+        inside = within(trace, every, layout.origin + low, layout.origin + high)
+    place = near(trace, inside, after, direction)
+    counts, codes = by_bucket(trace, every).tolist(), every.codes[:MAX_CODES].tolist()
+    if place < 0:
+        return SearchResult(len(inside.rows), place, counts, codes)
+    row, lane = int(inside.rows[place]), lane_of(trace, int(inside.rows[place]))
+    start, stop = (int(each[row]) - layout.origin for each in times(trace))
+    name = trace.strings.label(int(trace.name[row]))
+    return SearchResult(
+        len(inside.rows), place, counts, codes, row, name, start, max(stop, start), lane.id if lane else None,
+        int(layout.depth[row]),
+    )  # fmt: skip
+
+
 @derived
 def hits(trace: Trace, text: str) -> Hits:
     """The events that are drawn and have `text` in their name, whatever the case."""
     names, found, in_time = _names(trace), _by_name(trace), _in_time(trace)
     codes = names.filter(pl.col(_NAME).str.contains(text.lower(), literal=True))[_CODE].to_numpy()
     counts = found.offsets[codes + 1] - found.offsets[codes]
-    if counts.sum() * _FEW > len(found.rows):
+    if counts.sum() * _EVENTS_A_HIT > len(found.rows):
         matches = np.zeros(len(trace.strings), np.bool_)
         matches[codes] = True
         return Hits(in_time[matches[trace.name[in_time]]], codes)

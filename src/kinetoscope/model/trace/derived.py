@@ -1,17 +1,14 @@
-"""What follows from a trace, computed once and kept while there is room: the least recently used is dropped first."""
+"""Functions of a trace whose answers are computed once and kept while there is room."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 import polars as pl
-
-Question = tuple[Hashable, ...]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,45 +38,19 @@ def derived(derive: Callable[Concatenate[M, P], T]) -> Callable[Concatenate[M, P
     return cast("Callable[Concatenate[M, P], T]", ask)
 
 
-class DerivedCache:
-    """Answers to questions, with a budget of bytes. Not safe from threads: its trace has the lock.
+def sealed(answer: Any) -> int:
+    """The bytes of the arrays and frames in an answer, whose arrays are read-only from now on.
 
-    Attributes:
-        budget: bytes of arrays and frames to keep at most; the answer that came last is kept whatever its size.
-        nbytes: bytes that are kept; an array that two answers share counts twice.
+    An array that two answers share counts twice.
     """
-
-    def __init__(self, budget: int) -> None:
-        self.budget = budget
-        self.nbytes = 0
-        self._kept: OrderedDict[Question, tuple[Any, int]] = OrderedDict()
-
-    def __contains__(self, question: Question) -> bool:
-        return question in self._kept
-
-    def __getitem__(self, question: Question) -> Any:
-        self._kept.move_to_end(question)
-        return self._kept[question][0]
-
-    def keep(self, question: Question, answer: Any) -> None:
-        """Keep an answer, read-only from now on, and drop the oldest ones that there is no room for beside it."""
-        size = 0
-        for part in _parts(answer):
-            if isinstance(part, np.ndarray):
-                part.flags.writeable = False
-                size += part.nbytes
-            else:
-                size += int(part.estimated_size())
-        self._kept[question] = answer, size
-        self.nbytes += size
-        while self.nbytes > self.budget and len(self._kept) > 1:
-            _, (_, freed) = self._kept.popitem(last=False)
-            self.nbytes -= freed
-
-    def clear(self) -> None:
-        """Drop all."""
-        self._kept.clear()
-        self.nbytes = 0
+    size = 0
+    for part in _parts(answer):
+        if isinstance(part, np.ndarray):
+            part.flags.writeable = False
+            size += part.nbytes
+        else:
+            size += int(part.estimated_size())
+    return size
 
 
 def _parts(answer: Any) -> Iterator[np.ndarray[Any, Any] | pl.DataFrame]:

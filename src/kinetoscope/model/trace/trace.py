@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, UInt8s, any_of
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.model.trace.derived import DerivedCache, derived
+from kinetoscope.caching import BoundedCache
+from kinetoscope.model.trace.derived import derived, sealed
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, EventKind, kind_of
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING, Shapes
 from kinetoscope.model.trace.source import Source
@@ -81,7 +82,7 @@ class Trace:
         self.reading = reading
         for array in (*columns.values(), values):
             array.flags.writeable = False
-        self._derived = DerivedCache(_KEPT_AN_EVENT * len(self) + _KEPT_AT_LEAST)
+        self._derived: BoundedCache[Any] = BoundedCache(_KEPT_AN_EVENT * len(self) + _KEPT_AT_LEAST)
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -99,13 +100,20 @@ class Trace:
         """`derive(self, *details, **named)`, computed once; `@derived` makes a function ask this of itself.
 
         Beyond a budget of memory the least recently used answers are dropped, and computed again when they are needed.
-        Threads that share a trace wait for one another here. The answer is shared: its arrays are read-only.
+        Threads that share a trace compute one answer at a time; for one that is kept they never wait. The answer is
+        shared: its arrays are read-only.
         """
         question: tuple[Hashable, ...] = (derive, *details, *named.items())
-        with self._lock:
+        kept = self._derived.peek(question)
+        if not self._lock.acquire(blocking=kept is None):
+            return cast(T, kept and kept[0])
+        try:
             if question not in self._derived:
-                self._derived.keep(question, derive(self, *details, **named))
+                answer = derive(self, *details, **named)
+                self._derived.put(question, answer, sealed(answer))
             return cast(T, self._derived[question])
+        finally:
+            self._lock.release()
 
     def forget(self) -> None:
         """Drop everything that was derived, to free memory; it is computed again when asked for."""
@@ -121,7 +129,7 @@ class Trace:
     @property
     def nbytes_derived(self) -> int:
         """Bytes of what was derived and is kept now."""
-        return self._derived.nbytes
+        return self._derived.total
 
     @property
     def metadata(self) -> Mapping[str, Any]:

@@ -8,11 +8,11 @@ shown as code. Numbers are exact, in the unit that is said.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kinetoscope.schema import Unit
-from kinetoscope.views.exports.plain import plain
+from kinetoscope.views.exports.plain import all_fields, plain
 
 Width = Literal["full", "wide", "narrow"]
 """Of a block: the whole page; or a wide block and the narrow ones that follow it stand side by side."""
@@ -417,15 +417,11 @@ class Page:
 
 
 def to_plain(thing: Any) -> Any:
-    """A page, or any part of one, as what JSON knows; a block has its class as `block`, in small letters."""
-    return plain(thing, _members)
+    """A page, or any part of one, as JSON has it."""
+    return plain(thing, block_fields)
 
 
-def _members(thing: Any) -> Any:
-    if not is_dataclass(thing):
-        return thing
-    members = {each.name: getattr(thing, each.name) for each in fields(thing)}
-    return {"block": type(thing).__name__.lower(), **members} if isinstance(thing, _BLOCKS) else members
-
-
-_BLOCKS = (Parts, Columns, Bars, Facts, Findings, Elsewhere, Table, Rows, Chart, Icicle, Ribbon, Source, Controls, Note)
+def block_fields(value: Any) -> Any:
+    """The fields of a dataclass as a dictionary; a block also has its class as `block`, in small letters."""
+    fields = all_fields(value)
+    return {"block": type(value).__name__.lower(), **fields} if isinstance(value, Block) else fields

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import polars as pl
 from starlette.responses import Response
 
 from kinetoscope.analyses import NAMES, RECORDED, named
@@ -55,10 +54,10 @@ class Results:
     def answer(self, key: tuple[Any, ...], result: Result, request: ApiRequest, *, name: str, params: Any) -> Response:
         """The requested rows of any result; `key` is the question that the result is cached by."""
         arrangement, window = arrangement_of(request.query), window_of(request.query)
-        scales = self._answers.get((*key, "scales"), lambda: scales_of(result.frame, result.schema), lambda _: 1000)
+        scales = self._answers.get((*key, "scales"), lambda: scales_of(result.frame, result.schema))
         rows = result.frame
         if arrangement != Arrangement():
-            rows = self._answers.get((*key, arrangement), lambda: arranged(result, arrangement).frame, _bytes_of)
+            rows = self._answers.get((*key, arrangement), lambda: arranged(result, arrangement).frame)
         if window.file:
             return _file(exported(dataclasses.replace(result, frame=rows), window.file), window.file, name)
         shown = rows.slice(window.offset, window.limit)
@@ -88,11 +87,7 @@ class Results:
         def ask() -> Result:
             return analysis(run.part(ranks, part.cycle), select=select, **params)
 
-        return run, analysis, self._answers.get(key, ask, lambda result: _bytes_of(result.frame)), key
-
-
-def _bytes_of(frame: pl.DataFrame) -> int:
-    return int(frame.estimated_size()) + 1000
+        return run, analysis, self._answers.get(key, ask), key
 
 
 def _file(data: bytes, form: str, name: str) -> Response:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kinetoscope.caching import SharedCache
 from kinetoscope.engines.cluster import Cluster
 from kinetoscope.engines.threads import Threads
-from kinetoscope.engines.trace_cache import Kept
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.trace.source import Source
@@ -58,7 +58,7 @@ class Run:
         error: why it cannot be opened or read; "" where nothing is known to be wrong.
     """
 
-    def __init__(self, files: RunFiles, reading: Reading, traces: Kept) -> None:
+    def __init__(self, files: RunFiles, reading: Reading, traces: SharedCache[Trace]) -> None:
         self.files = files
         self.version = files.stamp
         # The clock of whoever wrote the file may differ from ours: what lies in the future says nothing.
@@ -156,7 +156,7 @@ class Run:
 class _Remembering(Threads):
     """Threads that keep traces together with those of all other runs, within one budget."""
 
-    def __init__(self, run: Run, traces: Kept, jobs: int) -> None:
+    def __init__(self, run: Run, traces: SharedCache[Trace], jobs: int) -> None:
         super().__init__(load, jobs=jobs, keep=0)
         self._run = run
         self._traces = traces

@@ -14,13 +14,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import polars as pl
 
 from kinetoscope.algorithms.compiled import on_compile
-from kinetoscope.engines.trace_cache import Kept
+from kinetoscope.caching import SharedCache
 from kinetoscope.errors import KinetoscopeError
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Result
 from kinetoscope.server.errors import MissingError
-from kinetoscope.server.runs.answer_cache import Answers
 from kinetoscope.server.runs.progress import Read
 from kinetoscope.server.runs.run import Reading, Run
 from kinetoscope.server.runs.scan_runs import RunFiles, RunScanner
@@ -35,6 +38,26 @@ _SLOW: Final = 0.3
 
 _EASE: Final = 20
 """So many times as long as looking took it is left alone."""
+
+
+RETRY_SECONDS: Final = 1.0
+"""For which an error is the answer before the question is tried again."""
+
+
+def bytes_of_answer(answer: Any) -> int:
+    """The size of an answer: JSON, a table, or a few facts."""
+    if isinstance(answer, bytes):
+        return len(answer)
+    frame = answer.frame if isinstance(answer, Result) else answer
+    return 1000 + (int(frame.estimated_size()) if isinstance(frame, pl.DataFrame) else 0)
+
+
+def _answers() -> SharedCache[Any]:
+    return SharedCache(256 << 20, bytes_of_answer, retry_after=RETRY_SECONDS)
+
+
+def _bytes_of_trace(trace: Trace) -> int:
+    return trace.nbytes + trace.nbytes_derived
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +82,11 @@ class Workspace:
     paths: tuple[str, ...]
     reading: Reading = field(default_factory=Reading)
     memory: int = 0
-    answers: Answers = field(default_factory=lambda: Answers(256 << 20))
+    answers: SharedCache[Any] = field(default_factory=_answers)
 
     def __post_init__(self) -> None:
         self._scanner = RunScanner(self.paths)
-        self._traces = Kept(self.memory or half_of_memory(), lambda trace: trace.nbytes + trace.nbytes_derived)
+        self._traces: SharedCache[Trace] = SharedCache(self.memory or half_of_memory(), _bytes_of_trace, grows=True)
         self._runs: dict[str, Run] = {}
         self._listed = RunList((), ())
         self._looked = -1e9

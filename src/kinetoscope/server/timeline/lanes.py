@@ -16,24 +16,24 @@ from kinetoscope.model.timeline.alignment import offsets
 from kinetoscope.model.timeline.counters import Counter, all_counters, counter_lanes
 from kinetoscope.model.timeline.layout import REST, WORK, Lane, timeline, timeline_body
 from kinetoscope.model.timeline.minimap import BUCKETS, shares
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import MissingError
-from kinetoscope.server.timeline.ready import ready
+from kinetoscope.server.json_encoding import EXACT
 
 LANES: Final = 400
 """Lanes of a rank that are listed, and asked for in one tile."""
 
-_STEPS: Final = 10_000
-_FEW: Final = 3
-_MANY: Final = 24
-"""Of more steps than these, _FEW are shown at first."""
-
-_EXACT: Final = (1 << 53) - 1
+_MAX_STEPS: Final = 10_000
+_FIRST_STEPS: Final = 3
+_MAX_FIRST_STEPS: Final = 24
+"""Steps that are all shown at first; of more, `_FIRST_STEPS` are."""
+_SPARSE_ROW_EVENTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownLanes:
     """What is shown of a trace: lanes, counters, and how many lanes and events are not."""
 
     lanes: tuple[Lane, ...]
@@ -42,9 +42,10 @@ class Shown:
     events_left_out: int
 
 
-def shown(trace: Trace) -> Shown:
+@derived
+def shown_lanes(trace: Trace) -> ShownLanes:
     """The lanes that are listed: of very many the main thread, devices' work, then those with the most events."""
-    found = ready(trace, timeline).lanes
+    found = timeline(trace).lanes
     chosen = found
     if len(found) > LANES:
         main = main_thread(trace)
@@ -54,7 +55,7 @@ def shown(trace: Trace) -> Shown:
         kept = set(by_events[:LANES])
         chosen = tuple(lane for place, lane in enumerate(found) if place in kept)
     left = sum(lane.events for lane in found) - sum(lane.events for lane in chosen)
-    return Shown(chosen, ready(trace, counter_lanes), len(found) - len(chosen), left)
+    return ShownLanes(chosen, counter_lanes(trace), len(found) - len(chosen), left)
 
 
 def _importance(lane: Lane) -> tuple[bool, bool, int]:
@@ -69,17 +70,18 @@ def named(trace: Trace, names: Sequence[str] | None) -> tuple[list[Lane], list[C
         MissingError: there is no such lane, or they are too many.
     """
     if names is None:
-        all_of_them = ready(trace, shown)
+        all_of_them = shown_lanes(trace)
         return list(all_of_them.lanes), list(all_of_them.counters)
     if len(names) > LANES:
         raise MissingError(f"{len(names):,} lanes are too many for one tile; {LANES} are possible")
-    lanes, counters = ready(trace, _by_name)
+    lanes, counters = _by_name(trace)
     for name in names:
         if name not in lanes and name not in counters:
             raise MissingError(f"there is no lane {name[:60]!r} on rank {trace.source.rank}")
     return [lanes[name] for name in names if name in lanes], [counters[name] for name in names if name in counters]
 
 
+@derived
 def _by_name(trace: Trace) -> tuple[dict[str, Lane], dict[str, Counter]]:
     return {lane.id: lane for lane in timeline(trace).lanes}, {each.id: each for each in counter_lanes(trace)}
 
@@ -93,9 +95,7 @@ def lanes_answer(traces: Sequence[Trace], version: str, steps_by: str | None = N
         ranks.append(_rank(trace, shift, steps_by))
         notes += _notes(trace, steps_by)
     start = min([min(shift, 0) for shift in shifts], default=0)
-    end = max(
-        (shift + max(ready(trace, timeline).end, 1) for trace, shift in zip(traces, shifts, strict=True)), default=1
-    )
+    end = max((shift + max(timeline(trace).end, 1) for trace, shift in zip(traces, shifts, strict=True)), default=1)
     return {
         "version": version,
         "ranks": ranks,
@@ -108,7 +108,7 @@ def lanes_answer(traces: Sequence[Trace], version: str, steps_by: str | None = N
 
 
 def _rank(trace: Trace, shift: int, steps_by: str | None) -> dict[str, Any]:
-    found = ready(trace, shown)
+    found = shown_lanes(trace)
     groups: list[dict[str, Any]] = [{"id": "steps", "title": "steps", "kind": "steps", "lanes": []}]
     if found.counters:
         groups.append({"id": "counters", "title": "counters", "kind": "counter", "lanes": []})
@@ -133,8 +133,8 @@ def _rank(trace: Trace, shift: int, steps_by: str | None) -> dict[str, Any]:
 
 def _outer(trace: Trace, lane: Lane) -> int:
     """How many of the first rows hold next to nothing: the frames around the training loop."""
-    bounds = ready(trace, timeline).pyramid.rows[lane.first : lane.first + lane.rows + 1]
-    fuller = np.flatnonzero(np.diff(bounds) > _FEW)
+    bounds = timeline(trace).pyramid.rows[lane.first : lane.first + lane.rows + 1]
+    fuller = np.flatnonzero(np.diff(bounds) > _SPARSE_ROW_EVENTS)
     return int(fuller[0]) if len(fuller) else 0
 
 
@@ -145,9 +145,9 @@ def _steps(trace: Trace, steps_by: str | None) -> list[dict[str, Any]]:
         return []
     steady = np.isin(np.arange(len(found)), steady_places(trace, steps_by))
     times = (found.device.start, found.device.end, found.host.start, found.host.end)
-    columns = (found.number, *(np.clip(each - origin, -_EXACT, _EXACT) for each in times), steady)
+    columns = (found.number, *(np.clip(each - origin, -EXACT, EXACT) for each in times), steady)
     names = "step", "start", "end", "host_start", "host_end", "steady"
-    rows = zip(*(column[:_STEPS].tolist() for column in columns), strict=True)
+    rows = zip(*(column[:_MAX_STEPS].tolist() for column in columns), strict=True)
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
@@ -166,27 +166,27 @@ def _body(trace: Trace, steps_by: str | None) -> tuple[int, int]:
     if not ruler:
         return timeline_body(trace)
     inside = [step for step in ruler if step["steady"]] or ruler
-    if len(inside) > _MANY:
-        middle = (len(inside) - _FEW) // 2
-        inside = inside[middle : middle + _FEW]
+    if len(inside) > _MAX_FIRST_STEPS:
+        middle = (len(inside) - _FIRST_STEPS) // 2
+        inside = inside[middle : middle + _FIRST_STEPS]
     return inside[0]["start"], inside[-1]["end"]
 
 
 def _notes(trace: Trace, steps_by: str | None) -> list[str]:
-    found, stepped = ready(trace, shown), steps(trace, steps_by)
+    found, stepped = shown_lanes(trace), steps(trace, steps_by)
     notes = [stepped.note] if stepped.note else []
     if found.left_out:
         notes.append(
             f"Rank {trace.source.rank} has {found.left_out:,} more lanes, with {found.events_left_out:,} events; "
             f"the {LANES} with the most are shown."
         )
-    if astray := ready(trace, timeline).astray:
+    if astray := timeline(trace).astray:
         notes.append(
             f"Rank {trace.source.rank}: the times of {number_of(astray, 'event')} cannot be right (30 days from the "
             "others, or as long): the picture is without them."
         )
-    if len(stepped) > _STEPS:
-        notes.append(f"Rank {trace.source.rank} has more than {_STEPS:,} steps; the first ones are in the ruler.")
+    if len(stepped) > _MAX_STEPS:
+        notes.append(f"Rank {trace.source.rank} has more than {_MAX_STEPS:,} steps; the first ones are in the ruler.")
     if counters := len(all_counters(trace)) - len(found.counters):
         notes.append(f"Rank {trace.source.rank} has {counters:,} more counters.")
     if not found.lanes:
@@ -199,7 +199,7 @@ def _minimap(traces: Sequence[Trace], shifts: Sequence[int], start: int, end: in
     bucket = max(-(-(end - start) // BUCKETS), 1)
     total: dict[str, Any] = {}
     for trace, shift in zip(traces, shifts, strict=True):
-        first = ready(trace, timeline).origin + start - shift
+        first = timeline(trace).origin + start - shift
         for kind, share in shares(trace, first, bucket).items():
             total[kind] = total.get(kind, 0.0) + share / len(traces)
     busy = {kind: np.minimum(share, 1.0).round(4).tolist() for kind, share in total.items()}

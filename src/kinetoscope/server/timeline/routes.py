@@ -13,6 +13,9 @@ from starlette.routing import Route
 
 from kinetoscope.algorithms.layout.pyramid import DEEPEST
 from kinetoscope.model.timeline.cut import rows_between
+from kinetoscope.model.timeline.event import event_details
+from kinetoscope.model.timeline.layout import timeline
+from kinetoscope.model.timeline.search import search
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import JSON, BadValueError, MissingError
@@ -21,10 +24,8 @@ from kinetoscope.server.json_encoding import to_json
 from kinetoscope.server.query import integer, run_part
 from kinetoscope.server.runs.run import Run
 from kinetoscope.server.runs.workspace import Workspace
-from kinetoscope.server.timeline.event import event_answer
 from kinetoscope.server.timeline.lanes import lanes_answer, named
 from kinetoscope.server.timeline.range import range_answer
-from kinetoscope.server.timeline.search import search_answer
 from kinetoscope.server.timeline.tile import tile
 from kinetoscope.views.exports import perfetto
 
@@ -45,9 +46,7 @@ def timeline_routes(workspace: Workspace) -> list[Route]:
         run, about = workspace.run(request.path["run"]), run_part(request.query)
         by = about.select.steps_by
         question = ("timeline lanes", run.id, run.version, about.ranks, about.cycle, by)
-        body = workspace.answers.get(
-            question, lambda: to_json(lanes_answer(_traces(run, request), run.version, by)), len
-        )
+        body = workspace.answers.get(question, lambda: to_json(lanes_answer(_traces(run, request), run.version, by)))
         return Response(body, media_type=JSON)
 
     def one_tile(request: ApiRequest) -> Response:
@@ -65,25 +64,28 @@ def timeline_routes(workspace: Workspace) -> list[Route]:
 
     def event(request: ApiRequest) -> Response:
         trace = _trace(workspace.run(request.path["run"]), request)
-        return json_response(event_answer(trace, _row(request, trace, "row"), run_part(request.query).select.steps_by))
+        row = _row(request, trace, "row")
+        if timeline(trace).layer[row] < 0:
+            raise MissingError(f"event {row} is not in the timeline", "It is a name, a flow, a counter or memory.")
+        return json_response(event_details(trace, row, run_part(request.query).select.steps_by))
 
-    def search(request: ApiRequest) -> Response:
+    def search_events(request: ApiRequest) -> Response:
         trace = _trace(workspace.run(request.path["run"]), request)
-        return json_response(search_answer(trace, **_searched(request, trace)))
+        return json_response(search(trace, **_searched(request, trace)))
 
     def in_range(request: ApiRequest) -> Response:
         run, time = workspace.run(request.path["run"]), _time(request)
         by = run_part(request.query).select.steps_by
         trace = _trace(run, request)
         question = ("timeline range", run.id, run.version, trace.source.rank, trace.source.cycle, time, by)
-        body = workspace.answers.get(question, lambda: to_json(range_answer(trace, *time, by)), len)
+        body = workspace.answers.get(question, lambda: to_json(range_answer(trace, *time, by)))
         return Response(body, media_type=JSON)
 
     def cut(request: ApiRequest) -> Response:
         trace = _trace(workspace.run(request.path["run"]), request)
         return _file(trace, *_time(request))
 
-    answers = {"lanes": lanes, "tile": one_tile, "event": event, "search": search, "range": in_range}
+    answers = {"lanes": lanes, "tile": one_tile, "event": event, "search": search_events, "range": in_range}
     routes = [(f"/runs/{{run}}/timeline/{name}", answer) for name, answer in answers.items()]
     routes.append(("/runs/{run}/cut", cut))
     return [Route(path, endpoint(workspace, answer), methods=["GET"]) for path, answer in routes]

@@ -23,7 +23,6 @@ from kinetoscope.model.timeline.counters import Counter, counter_curve
 from kinetoscope.model.timeline.layout import Lane, timeline
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import BadValueError
-from kinetoscope.server.timeline.ready import ready
 
 WIDE: Final = 24
 """Marks of so many units or more have room for a name."""
@@ -39,7 +38,7 @@ def tile(trace: Trace, scale: int, number: int, lanes: Sequence[Lane], counters:
         BadValueError: there cannot be such a tile.
     """
     begin = begin_of(scale, number)
-    found = ready(trace, timeline)
+    found = timeline(trace)
     rows = np.concatenate([np.arange(lane.first, lane.first + lane.rows) for lane in lanes] or [np.empty(0, np.int64)])
     drawn = marks(found.pyramid, rows.astype(np.int64), origin=found.origin, scale=scale, tile=number)
     ends = drawn.rows[np.concatenate([[0], np.cumsum([lane.rows for lane in lanes])]).astype(np.int64)].tolist()
@@ -119,7 +118,7 @@ def _names(trace: Trace, codes: Int32s) -> dict[str, str]:
 
 def _sampled(trace: Trace, counter: Counter, first: int, unit: int) -> tuple[Float32s, ...]:
     """Where the level of a counter changes in the tile, and its mean and greatest value from there on."""
-    curve = ready(trace, counter_curve, counter.source, counter.place)
+    curve = counter_curve(trace, counter.source, counter.place)
     mean, greatest = sample(curve, first, unit, UNITS)
     with np.errstate(over="ignore"):
         columns = np.stack([mean, greatest]).astype(np.float32)

@@ -21,6 +21,13 @@ def unchanged(value: Any) -> Any:
     return value
 
 
+def all_fields(value: Any) -> Any:
+    """The `prepare` that turns dataclasses and named tuples into dictionaries of all their fields."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return value._asdict() if hasattr(value, "_asdict") else value
+
+
 def plain(value: Any, prepare: Callable[[Any], Any] = unchanged) -> Any:
     """`value` of None, truth values, finite numbers, texts, lists and dictionaries alone.
 

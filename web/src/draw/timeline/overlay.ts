@@ -127,8 +127,8 @@ export class Overlay {
     few: boolean,
   ): void {
     const { on } = this;
-    const from = point(arrow.from);
-    const to = point(arrow.to);
+    const from = point(arrow.start);
+    const to = point(arrow.end);
     if (!from || !to) return;
     const down = to.y >= from.y;
     const y0 = down ? from.y + from.height : from.y;

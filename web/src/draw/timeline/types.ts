@@ -108,8 +108,8 @@ export interface Place {
 }
 
 export interface Arrow {
-  from: Place;
-  to: Place;
+  start: Place;
+  end: Place;
   kind: string;
 }
 
@@ -129,7 +129,7 @@ export interface EventFacts {
   start: number;
   end: number;
   duration: number;
-  self?: number | null;
+  self_time?: number | null;
   depth?: number;
   step?: number | string | null;
   arguments?: Record<string, unknown>;
