@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 import polars as pl
+
+from kinetoscope.caching import BoundedCache
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,6 +38,14 @@ def derived(derive: Callable[Concatenate[M, P], T]) -> Callable[Concatenate[M, P
         return of.of(cast("Callable[..., T]", derive), *details, **named)
 
     return cast("Callable[Concatenate[M, P], T]", ask)
+
+
+class DerivedCache(BoundedCache[Any]):
+    """Derived answers by question, with a limit in bytes of arrays and frames."""
+
+    def keep(self, question: Hashable, answer: Any) -> None:
+        """Keep an answer, whose arrays are read-only from now on."""
+        self.put(question, answer, sealed(answer))
 
 
 def sealed(answer: Any) -> int:

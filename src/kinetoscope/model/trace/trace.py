@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, UInt8s, any_of
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.caching import BoundedCache
-from kinetoscope.model.trace.derived import derived, sealed
+from kinetoscope.model.trace.derived import DerivedCache, derived
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, EventKind, kind_of
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING, Shapes
 from kinetoscope.model.trace.source import Source
@@ -82,7 +81,7 @@ class Trace:
         self.reading = reading
         for array in (*columns.values(), values):
             array.flags.writeable = False
-        self._derived: BoundedCache[Any] = BoundedCache(_KEPT_AN_EVENT * len(self) + _KEPT_AT_LEAST)
+        self._derived = DerivedCache(_KEPT_AN_EVENT * len(self) + _KEPT_AT_LEAST)
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -109,8 +108,7 @@ class Trace:
             return cast(T, kept and kept[0])
         try:
             if question not in self._derived:
-                answer = derive(self, *details, **named)
-                self._derived.put(question, answer, sealed(answer))
+                self._derived.keep(question, derive(self, *details, **named))
             return cast(T, self._derived[question])
         finally:
             self._lock.release()
