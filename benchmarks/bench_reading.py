@@ -43,9 +43,9 @@ class Reading:
         return data.json_size(file(case))
 
     def setup(self, case: str) -> None:
-        from kinetoscope.model.trace.source import Options, Source
+        from kinetoscope.model.trace.source import ReadOptions, Source
 
-        self.source = Source(str(file(case)), options=Options(threads=_CASES[case][2]))
+        self.source = Source(str(file(case)), options=ReadOptions(threads=_CASES[case][2]))
 
     def time_load(self) -> None:
         from kinetoscope.readers.json import kineto

@@ -18,7 +18,7 @@ from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.rules import rules
 from kinetoscope.advisor.rules.straggling_rank import _stake
 from kinetoscope.analyses import named
-from kinetoscope.model.steps.selection import ALL, settled
+from kinetoscope.model.steps.selection import ALL, default_to_steady
 from kinetoscope.schema import Analysis
 from tests.catalog.samples import required
 from tests.faults.cases.ranks import CASES, _data_parallel
@@ -39,7 +39,7 @@ def found(advice: Advice, code: str) -> list[Finding]:
 
 def looked(model: Model, folder: Path) -> Exchange:
     simulate(model, folder)
-    return exchange(JobView(kinetoscope.read(folder), settled(ALL)))
+    return exchange(JobView(kinetoscope.read(folder), default_to_steady(ALL)))
 
 
 FAULTS = [
@@ -156,7 +156,7 @@ def test_a_job_that_exposes_nothing_is_not_asked_further(tmp_path: Path, monkeyp
         return named(name)
 
     monkeypatch.setattr("kinetoscope.advisor.rule.named", recorded)
-    assert not len(exchange(JobView(kinetoscope.read(tmp_path), settled(ALL))).collectives)
+    assert not len(exchange(JobView(kinetoscope.read(tmp_path), default_to_steady(ALL))).collectives)
     assert asked == ["rank_balance"]
 
 

@@ -17,7 +17,7 @@ from kinetoscope.advisor.rules import rules
 from kinetoscope.advisor.run_rules import FINDINGS, findings_of_rank, from_row, rank_findings, run_rules
 from kinetoscope.model.execution.program import ProgramKind
 from kinetoscope.model.job import Job
-from kinetoscope.model.steps.selection import ALL, Selection, settled
+from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.text import listed
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import shown
@@ -124,7 +124,7 @@ def advise(job: Job, *, select: Selection = ALL) -> Advice:
     Raises:
         InputError: no rank can be read.
     """
-    select = settled(select)
+    select = default_to_steady(select)
     answer = job.map(findings_of_rank, FINDINGS, select)
     step, findings = _of_ranks(answer.frame)
     findings = list(_joined(findings, answer.frame.get_column("rank").n_unique(), step))

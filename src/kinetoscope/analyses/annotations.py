@@ -12,7 +12,7 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import reduce_by, sum_by
 from kinetoscope.algorithms.intervals.intervals import length
 from kinetoscope.algorithms.intervals.priority_sweep import charge
-from kinetoscope.model.device.busy import nothing_ran
+from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.calls import launching_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.annotations import Annotations, named_ranges, shadowed
@@ -97,10 +97,10 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
         return Partial(pl.DataFrame(schema=_SCHEMA), tuple(notes))
     shadows = _selected(view, found)
     values: Values = {**_host(view, found), **_device_spans(view, found, shadows)}
-    if not view.work.any():
-        notes.append(nothing_ran(view, "the columns of device work are empty"))
+    if not view.device_work_mask.any():
+        notes.append(no_work_note(view, "the columns of device work are empty"))
     elif by == "launch":
-        row = launching_calls(found.host, view.device_work)[view.work]
+        row = launching_calls(found.host, view.device_work)[view.device_work_mask]
         values |= _launched(view, found, row)
         notes += _outside(view, row < 0)
     elif len(found.shadows):
@@ -123,7 +123,7 @@ def _frame(found: Annotations, values: Values) -> pl.DataFrame:
 
 
 def _groups(view: Scope, found: Annotations) -> Groups:
-    chosen = found.host.shown & view.host_any_time
+    chosen = found.host.shown & view.host_mask_untimed
     code = np.where(chosen, found.code, np.int32(-1))
     around = np.where(found.host.whole_parent >= 0, code[found.host.whole_parent], np.int32(-1))
     around[found.host.asynchronous] = code[found.host.asynchronous]
@@ -131,7 +131,7 @@ def _groups(view: Scope, found: Annotations) -> Groups:
 
 
 def _host(view: Scope, found: Annotations) -> Values:
-    began = np.flatnonzero(found.host.shown & view.host)
+    began = np.flatnonzero(found.host.shown & view.host_mask)
     costs = host_costs(view, found.host, _groups(view, found))
     return {**costs, **_statistics("host", view.trace, found, began)}
 
@@ -165,7 +165,7 @@ def _statistics(what: str, trace: Trace, found: Annotations, rows: NDArray[np.si
 def _selected(view: Scope, found: Annotations) -> Bools:
     """Which shadows are selected: those of selected ranges; where that is not known those that start in a step."""
     by = np.where(found.original >= 0, found.original, found.shadows)
-    chosen = view.host_any_time[by]
+    chosen = view.host_mask_untimed[by]
     track = view.trace.track[found.shadows]
     if view.select.devices is not None:
         chosen &= np.isin(view.trace.tracks.integer_pids()[track], view.select.devices)
@@ -193,7 +193,7 @@ def _launched(view: Scope, found: Annotations, row: Int32s) -> Values:
 
 def _outside(view: Scope, outside: Bools) -> Iterator[str]:
     if outside.any():
-        duration = view.device_work.duration[view.work]
+        duration = view.device_work.duration[view.device_work_mask]
         share = int(duration[outside].sum()) / max(int(duration.sum()), 1)
         yield (
             f"{outside.sum():,} of {len(outside):,} pieces of device work ({share:.1%} of device time) are in no range:"
@@ -211,7 +211,7 @@ def _under_shadows(view: Scope, found: Annotations, shadows: Bools) -> Values:
 
 def _of_work(view: Scope, found: Annotations, work: Int64s, code: Int32s) -> tuple[Int64s, Int64s, Int64s]:
     """Count, sum and union of the selected work of each name."""
-    chosen = view.work[work]
+    chosen = view.device_work_mask[work]
     work, code = work[chosen], code[chosen]
     every, names = view.device_work, len(found.names)
     start, end = view.clipped(every.start[work], every.end[work])

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
-from kinetoscope.model.device.busy import counted, nothing_ran
-from kinetoscope.model.device.utilization import Kernels, kernels_of, said_of_fillings, use_of
+from kinetoscope.model.device.busy import counted_work, no_work_note
+from kinetoscope.model.device.utilization import Kernels, fill_notes, kernels_of, use_of
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -65,9 +65,9 @@ ANALYSIS = Analysis("Device utilization", device_utilization, RESULT, chart=Bars
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
-    devices = np.unique(view.device_work.device[counted(view)]).tolist()
+    devices = np.unique(view.device_work.device[counted_work(view)]).tolist()
     if not devices:
-        return Partial(RESULT.without("rank").empty(), (*view.notes, nothing_ran(view)))
+        return Partial(RESULT.without("rank").empty(), (*view.notes, no_work_note(view)))
     windows = _windows(view)
     if not windows.length:
         note = "No device step takes any time in what was selected: there is no window."
@@ -77,7 +77,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     for device in devices:
         kernels = kernels_of(view, device)
         rows.append(_of_device(trace, kernels, windows, device))
-        notes += _outside(kernels, windows, device) + said_of_fillings(kernels, device)
+        notes += _outside(kernels, windows, device) + fill_notes(kernels, device)
     frame = pl.DataFrame(rows, schema=RESULT.without("rank").names, orient="row")
     return Partial(frame, tuple(notes))
 

@@ -10,8 +10,8 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.errors import UsageError
-from kinetoscope.model.device.busy import counted, nothing_ran
-from kinetoscope.model.device.utilization import Kernels, kernels_of, said_of_fillings, use_of
+from kinetoscope.model.device.busy import counted_work, no_work_note
+from kinetoscope.model.device.utilization import Kernels, fill_notes, kernels_of, use_of
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -78,16 +78,16 @@ ANALYSIS = Analysis(
 
 def _of_trace(trace: Trace, select: Selection, *, bucket: int | None) -> Partial:
     view = scope(trace, select)
-    devices = np.unique(view.device_work.device[counted(view)]).tolist()
+    devices = np.unique(view.device_work.device[counted_work(view)]).tolist()
     if not devices:
-        return Partial(RESULT.without("rank").empty(), (nothing_ran(view),))
+        return Partial(RESULT.without("rank").empty(), (no_work_note(view),))
     buckets = _buckets(*_window(view), bucket)
     notes = list(view.notes) if select.steps is not None else []
     frames = []
     for device in devices:
         kernels = kernels_of(view, device)
         frames.append(_of_device(trace, kernels, device, buckets))
-        notes += said_of_fillings(kernels, device)
+        notes += fill_notes(kernels, device)
     return Partial(pl.concat(frames), tuple(notes))
 
 

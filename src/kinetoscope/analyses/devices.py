@@ -59,7 +59,7 @@ _NAME: Final = re.compile(r"(.*?)(?:\.\d+)?\.pt\.trace\.json(?:\.gz)?")
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     work = device_work(trace)
-    used = np.unique(work.device[view.work]).tolist()
+    used = np.unique(work.device[view.device_work_mask]).tolist()
     known = {device.number: device for device in listed_devices(trace)}
     node, process = _place(trace)
     rows = [(node, process, *_described(number, known.get(number))) for number in used or [-1]]

@@ -11,7 +11,7 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.prefixes import NO_NODE, Prefixes, prefix_tree
-from kinetoscope.model.device.busy import nothing_ran
+from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.autograd import belongs_to, by_start
 from kinetoscope.model.execution.call_stacks import DEEPEST, SEPARATOR, frame_text
 from kinetoscope.model.execution.call_tree import call_tree, owned_times
@@ -129,11 +129,11 @@ def _of_trace(
     view = scope(trace, select)
     asked = (select.steps, select.threads, select.annotation)
     notes = list(view.notes) if any(each is not None for each in asked) else []
-    on_device = weight == "device" or (weight == "auto" and bool(view.work.any()))
+    on_device = weight == "device" or (weight == "auto" and bool(view.device_work_mask.any()))
     paths = _paths(trace, python, operators, operators and not on_device, backward)
     frame = _device(view, paths, kernels=kernels) if on_device else _host(view, paths)
-    if on_device and not view.work.any():
-        notes.append(nothing_ran(view, "weight=host weighs by host time"))
+    if on_device and not view.device_work_mask.any():
+        notes.append(no_work_note(view, "weight=host weighs by host time"))
     if python != "none" and not (trace.kind == EventKind.PYTHON).any():
         notes.append(not_recorded("Python calls"))
     if weight == "auto":
@@ -192,21 +192,21 @@ def _frame(name: str) -> str:
 def _host(view: Scope, paths: _Paths) -> pl.DataFrame:
     trace, nodes = view.trace, len(paths.tree.label)
     own = owned_times(trace, paths.shown, view.clip)
-    chosen = paths.shown & view.host_any_time
+    chosen = paths.shown & view.host_mask_untimed
     values = sum_by(paths.tree.node[chosen], nodes, own[chosen])
-    calls = np.bincount(paths.tree.node[paths.shown & view.host], minlength=nodes)
+    calls = np.bincount(paths.tree.node[paths.shown & view.host_mask], minlength=nodes)
     return _rows(paths.texts(), values, calls)
 
 
 def _device(view: Scope, paths: _Paths, *, kernels: bool) -> pl.DataFrame:
     work = view.device_work
-    row = np.where(work.launch >= 0, work.launch, work.op)[view.work]
+    row = np.where(work.launch >= 0, work.launch, work.op)[view.device_work_mask]
     node = np.where(row >= 0, paths.tree.node[row], np.int32(NO_NODE))
     node[row < 0] = NO_NODE - 1
-    names = view.trace.name[work.rows[view.work]] if kernels else np.full(len(node), -1, np.int32)
+    names = view.trace.name[work.rows[view.device_work_mask]] if kernels else np.full(len(node), -1, np.int32)
     codes, first = group(node, names)
-    start, end = view.clipped(work.start[view.work], work.end[view.work])
-    begun = work.start[view.work] == start  # what is cut at its beginning began before
+    start, end = view.clipped(work.start[view.device_work_mask], work.end[view.device_work_mask])
+    begun = work.start[view.device_work_mask] == start  # what is cut at its beginning began before
     texts = [*paths.texts(), _UNLINKED, _NO_CALL]  # nodes −2 and −1
     stacks = [texts[place] for place in node[first].tolist()]
     if kernels:

@@ -20,7 +20,7 @@ from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.flops.rates import FlopRates, flop_rates, is_host_only, known_peaks
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.modules import modules
-from kinetoscope.model.steps.scope import Scope, scope, whole
+from kinetoscope.model.steps.scope import Scope, scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import Steps, step_of
 from kinetoscope.model.trace import arguments, polars_columns
@@ -102,7 +102,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By, peak: float | None) ->
     if peak is not None and not 1 <= peak <= _HIGHEST:
         raise UsageError(f"the peak is {peak}; give operations a second, such as 989e12")
     view = scope(trace, select)
-    view = whole(view) if by == "step" else view
+    view = unclipped(view) if by == "step" else view
     rates = flop_rates(view, peak)
     notes = list(view.notes) if by == "step" or select.steps is not None else []
     if by == "op":
@@ -239,7 +239,7 @@ def _possible(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
 
 def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
     trace, counts = view.trace, rates.counts
-    missed = counts.uncounted[view.host[counts.uncounted]]
+    missed = counts.uncounted[view.host_mask[counts.uncounted]]
     if not len(counts) and not len(missed):
         yield "No operator was recorded whose operations can be counted."
     elif _shapes_missing(trace, rates):

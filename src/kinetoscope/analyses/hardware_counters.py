@@ -13,7 +13,7 @@ from kinetoscope.algorithms.arrays import Floats, Int32s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, outermost_op
 from kinetoscope.model.execution.calls import call_name, call_names
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -93,7 +93,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
         return Partial(RESULT.without("rank").empty(), (note,))
     launch, notes = _launches(trace)
     of_event = launch[found.rows]
-    chosen = view.host[np.where(of_event >= 0, of_event, found.rows)] & ~np.isnan(found.value)
+    chosen = view.host_mask[np.where(of_event >= 0, of_event, found.rows)] & ~np.isnan(found.value)
     samples = _Samples(found.rows[chosen], found.key[chosen], found.value[chosen], of_event[chosen])
     said = list(view.notes) if select.steps is not None else []
     return Partial(_frame(view, samples, by), (*said, *notes))
@@ -115,7 +115,7 @@ def _launches(trace: Trace) -> tuple[Int32s, list[str]]:
 
 def _launch_calls(trace: Trace) -> Int32s:
     """Calls that launch a kernel, in order of time; one that is made by another (driver by runtime) is that one."""
-    is_launch = call_kinds(trace) == CallKind.LAUNCH
+    is_launch = runtime_call_kinds(trace) == RuntimeCallKind.LAUNCH
     parent = call_tree(trace).parent
     within = np.zeros(len(trace), np.bool_)
     inside = np.flatnonzero(is_launch & (parent >= 0))

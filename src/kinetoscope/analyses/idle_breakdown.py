@@ -12,10 +12,10 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.algorithms.intervals.intervals import Intervals
-from kinetoscope.model.device.busy import counted, nothing_ran
-from kinetoscope.model.device.gaps import ACTIVITIES, Gaps, activity, gaps, lanes
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
-from kinetoscope.model.execution.work_before import LAUNCH_LATENCY, said
+from kinetoscope.model.device.busy import counted_work, no_work_note
+from kinetoscope.model.device.gaps import ACTIVITIES, Gaps, activity, device_lanes, gaps
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
+from kinetoscope.model.execution.work_before import LAUNCH_LATENCY, notes_of_earlier_work
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -122,10 +122,10 @@ class _Charges:
 def _of_trace(trace: Trace, select: Selection, *, by: By, launch_latency: int) -> Partial:
     view = scope(trace, select)
     notes = [*view.warm_up, *(view.notes if select != ALL else ())]
-    if not counted(view).any():
-        return Partial(RESULT.without("rank").empty(), (*notes, nothing_ran(view)))
-    if by == "device" and select == ALL and any(lane.left_out for lane in lanes(view, by_stream=False)):
-        notes += said(trace)
+    if not counted_work(view).any():
+        return Partial(RESULT.without("rank").empty(), (*notes, no_work_note(view)))
+    if by == "device" and select == ALL and any(lane.left_out for lane in device_lanes(view, by_stream=False)):
+        notes += notes_of_earlier_work(trace)
     found = gaps(view, by_stream=by == "stream")
     charge = _by_device if by == "device" else _by_stream
     charges = _joined(list(charge(view, found, launch_latency)))
@@ -187,7 +187,7 @@ def _late(view: Scope, found: Gaps, gap: Int64s, launch: Int32s, launch_latency:
     start, end, call = found.start[gap], found.end[gap], launch[gap]
     until = np.minimum(trace.start[call], end)
     called = np.clip(trace.end[call], until, end)
-    waits = call_kinds(trace)[call] == CallKind.COPY_AND_WAIT
+    waits = runtime_call_kinds(trace)[call] == RuntimeCallKind.COPY_AND_WAIT
     launched = np.where(waits, np.minimum(called, until + launch_latency), called)
     begun = np.minimum(end, called + launch_latency)
     did = activity(trace, trace.track[call], Intervals(start, until))
@@ -220,7 +220,7 @@ def _frame(view: Scope, found: Gaps, charges: _Charges, by: By) -> pl.DataFrame:
             "longest_at": longest_at - origin_of_time(view.trace),
         }
     )
-    windows = [(lane.device, lane.stream, lane.window.length) for lane in lanes(view, by_stream=by == "stream")]
+    windows = [(lane.device, lane.stream, lane.window.length) for lane in device_lanes(view, by_stream=by == "stream")]
     whole = pl.DataFrame(windows, schema={"device": pl.Int64, "stream": pl.Int64, "window": pl.Int64}, orient="row")
     place = ["device", "stream"]
     frame = frame.join(whole, on=place, how="left", nulls_equal=True)

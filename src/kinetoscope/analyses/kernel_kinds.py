@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection
-from kinetoscope.model.device.busy import Busy, busy, nothing_ran
+from kinetoscope.model.device.busy import Busy, busy, no_work_note
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -51,7 +51,7 @@ Row = tuple[int | None, str, int, float, int]
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     rows = [row for each in busy(view) for row in sorted(_rows(each), key=lambda row: (-row[2], row[1]))]
-    notes = [*view.warm_up, *(view.notes if select != ALL else ()), *([] if rows else [nothing_ran(view)])]
+    notes = [*view.warm_up, *(view.notes if select != ALL else ()), *([] if rows else [no_work_note(view)])]
     return Partial(pl.DataFrame(rows, schema=RESULT.without("rank").empty().schema, orient="row"), tuple(notes))
 
 

@@ -14,11 +14,11 @@ from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.sequences import distinct_sequences
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.errors import UsageError
-from kinetoscope.model.device.busy import nothing_ran
+from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.call_tree import call_tree, outermost_ops
 from kinetoscope.model.execution.calls import call_name, call_names, is_repeat
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.steps.scope import Scope, scope, whole
+from kinetoscope.model.steps.scope import Scope, scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
@@ -92,9 +92,9 @@ def _of_trace(trace: Trace, select: Selection, *, operator: str | None, min_leng
     notes = list(view.notes) if select.steps is not None else []
     chosen = outermost_ops(trace) if operator is None else _named(trace, operator)
     work = view.device_work
-    selected = whole(view).work
+    selected = unclipped(view).device_work_mask
     if not selected.any():
-        notes.append(nothing_ran(view))
+        notes.append(no_work_note(view))
         return Partial(RESULT.without("rank").empty(), tuple(notes))
     launched = _launched(view, chosen, selected)
     names = call_names(trace)
@@ -139,7 +139,7 @@ def _named(trace: Trace, operator: str) -> Bools:
 
 def _launched(view: Scope, chosen: Bools, selected: Bools) -> _Launched:
     trace, work = view.trace, view.device_work
-    calls = np.flatnonzero(chosen & view.host).astype(np.int32)
+    calls = np.flatnonzero(chosen & view.host_mask).astype(np.int32)
     parent = call_tree(trace).parent
     around = ancestor(parent, chosen)
     event = np.where(work.launch >= 0, work.launch, work.op)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.grouping import group, reduce_by
-from kinetoscope.model.device.busy import nothing_ran
+from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -70,7 +70,7 @@ def _of_trace(trace: Trace, select: Selection, *, kernel: str) -> Partial:
     view = scope(trace, select)
     work = view.device_work
     notes = list(view.notes) if select != ALL else []
-    wanted = view.work.copy()
+    wanted = view.device_work_mask.copy()
     if view.clip is not None:
         wanted &= (work.start >= view.clip[0]) & (work.start < view.clip[1])
     if kernel:
@@ -78,7 +78,9 @@ def _of_trace(trace: Trace, select: Selection, *, kernel: str) -> Partial:
         wanted &= np.isin(trace.name[work.rows], [n for n in names.tolist() if kernel in trace.strings.label(n)])
     chosen = np.flatnonzero(wanted)
     if not len(chosen):
-        missing = f"No kernel's name holds {kernel!r}." if kernel and view.work.any() else nothing_ran(view)
+        missing = (
+            f"No kernel's name holds {kernel!r}." if kernel and view.device_work_mask.any() else no_work_note(view)
+        )
         return Partial(_OF_RANK.empty(), (*notes, missing))
     rows = work.rows[chosen]
     codes, first = group(trace.name[rows], work.kind[chosen])

@@ -101,7 +101,11 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
     work = view.device_work
     notes = [*view.warm_up, *(view.notes if select.steps is not None else ())]
     begins, durations = _durations(view, work)
-    listed = view.work if copies else view.work & work.of(WorkKind.COMPUTATION, WorkKind.COMMUNICATION)
+    listed = (
+        view.device_work_mask
+        if copies
+        else view.device_work_mask & work.of(WorkKind.COMPUTATION, WorkKind.COMMUNICATION)
+    )
     chosen = np.flatnonzero(listed)
     if not len(chosen):
         return Partial(RESULT.without("rank").empty(), (*notes, _nothing(work)))
@@ -124,7 +128,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
             **_common(trace, attributes, codes, len(first)),
         }
     )
-    everything = int(durations[view.work].sum())
+    everything = int(durations[view.device_work_mask].sum())
     frame = frame.with_columns(share=pl.col("total") / everything if everything else pl.lit(None, pl.Float64))
     is_kernel = kind < WorkKind.MEMCPY
     notes += [_missing(name, values[is_kernel], time[is_kernel]) for name, values in fillings.items()]

@@ -10,8 +10,8 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.algorithms.statistics import MEDIAN, P99, nearest_rank
-from kinetoscope.model.device.launches import launches, said_of, selected
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.device.launches import is_selected, launch_notes, launches
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -72,13 +72,13 @@ ALL_CALLS: Final = "(all)"
 def _of_trace(trace: Trace, select: Selection, *, slow_call: int, long_delay: int) -> Partial:
     view = scope(trace, select)
     found = launches(trace)
-    chosen = np.flatnonzero(selected(view, found))
-    notes = [*(view.notes if select != ALL else ()), *said_of(view, found, chosen)]
+    chosen = np.flatnonzero(is_selected(view, found))
+    notes = [*(view.notes if select != ALL else ()), *launch_notes(view, found, chosen)]
     if not len(chosen):
         return Partial(RESULT.without("rank").empty(), tuple(notes))
     rows = found.rows[chosen]
     time = np.maximum(trace.end[rows] - trace.start[rows], 0)
-    waits = call_kinds(trace)[rows] == CallKind.COPY_AND_WAIT
+    waits = runtime_call_kinds(trace)[rows] == RuntimeCallKind.COPY_AND_WAIT
     if waits.any():
         notes.append(
             f"In {int(waits.sum()):,} of {len(rows):,} calls the host waits for a copy: of their "

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
-from kinetoscope.model.device.launches import Launches, said_of, selected
+from kinetoscope.model.device.launches import Launches, is_selected, launch_notes
 from kinetoscope.model.device.launches import launches as find_launches
 from kinetoscope.model.execution.call_tree import enclosing_op
 from kinetoscope.model.execution.calls import names_of_calls
@@ -60,8 +60,8 @@ ANALYSIS = Analysis("Launches", launches, RESULT)
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     found = find_launches(trace)
-    chosen = np.flatnonzero(selected(view, found))
-    notes = [*(view.notes if select != ALL else ()), *said_of(view, found, chosen)]
+    chosen = np.flatnonzero(is_selected(view, found))
+    notes = [*(view.notes if select != ALL else ()), *launch_notes(view, found, chosen)]
     return Partial(_frame(view, found, chosen), tuple(notes))
 
 

@@ -102,7 +102,7 @@ def _share(view: Scope, busy: Intervals, device: int) -> float | None:
     elif view.clip is not None:
         length = view.clip[1] - view.clip[0]
     else:
-        here = view.work & (view.device_work.device == device)
+        here = view.device_work_mask & (view.device_work.device == device)
         length = int(view.device_work.end[here].max() - view.device_work.start[here].min())
     return busy.length / length if length else None
 

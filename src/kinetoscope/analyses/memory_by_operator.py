@@ -13,14 +13,14 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.trees.tree import subtree_sum
 from kinetoscope.model.execution.call_tree import call_tree
-from kinetoscope.model.execution.calls import Calls, call_names, calls, names_of_calls
+from kinetoscope.model.execution.calls import ShownCalls, call_names, calls, names_of_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import (
     CALL_KINDS,
     IN_NO_CALL,
     NONE_SELECTED,
     NOT_RECORDED,
-    above,
+    gather_parent,
     innermost_calls,
     instants_in,
     memory_instants,
@@ -95,7 +95,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     found = memory_instants(trace)
     chosen = instants_in(view)
     nested = calls(trace, EventKind.PYTHON, EventKind.RUNTIME)
-    own = above(nested.around, innermost_calls(trace))
+    own = gather_parent(nested.around, innermost_calls(trace))
     rows = _rows(view, nested)
     frames = [RESULT.without("rank").empty()]
     for device in np.unique(found.device[chosen]).tolist():
@@ -109,16 +109,16 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     return Partial(pl.concat(frames), tuple(_notes(view, len(found), bool(chosen.any()))))
 
 
-def _rows(view: Scope, nested: Calls) -> _Rows:
+def _rows(view: Scope, nested: ShownCalls) -> _Rows:
     trace = view.trace
     shown = np.flatnonzero(nested.shown & ~nested.asynchronous).astype(np.int32)
     codes, first = group(call_names(trace)[shown], trace.kind[shown])
     code = np.full(len(trace), -1, np.int32)
     code[shown] = codes
-    return _Rows(code, shown[first], np.bincount(codes[view.host[shown]], minlength=len(first)))
+    return _Rows(code, shown[first], np.bincount(codes[view.host_mask[shown]], minlength=len(first)))
 
 
-def _of_calls(trace: Trace, nested: Calls, rows: _Rows, own: Int32s, size: Int64s) -> pl.DataFrame:
+def _of_calls(trace: Trace, nested: ShownCalls, rows: _Rows, own: Int32s, size: Int64s) -> pl.DataFrame:
     """A row for each name of calls in which memory was touched."""
     values: dict[str, Int64s] = {}
     order = call_tree(trace).order

@@ -16,14 +16,14 @@ from kinetoscope.model.memory.allocator import (
     NO_ADDRESS,
     NONE_SELECTED,
     NOT_RECORDED,
-    above,
+    gather_parent,
     innermost_calls,
     instants_in,
     memory_instants,
     names_of_modules,
 )
-from kinetoscope.model.memory.blocks import Blocks, memory_blocks
-from kinetoscope.model.memory.uses import USES, uses
+from kinetoscope.model.memory.blocks import MemoryBlocks, memory_blocks
+from kinetoscope.model.memory.uses import USES, block_uses
 from kinetoscope.model.steps.scope import origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of, steps
@@ -89,7 +89,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     return Partial(frame, tuple(_notes(trace, blocks, frame, select)))
 
 
-def _times(trace: Trace, blocks: Blocks, chosen: Int64s, select: Selection) -> dict[str, pl.Series]:
+def _times(trace: Trace, blocks: MemoryBlocks, chosen: Int64s, select: Selection) -> dict[str, pl.Series]:
     found, origin = memory_instants(trace), origin_of_time(trace)
     taken, released, shown = blocks.taken[chosen], blocks.released[chosen], blocks.shown_at[chosen]
     known, ended = taken >= 0, released >= 0
@@ -106,21 +106,21 @@ def _times(trace: Trace, blocks: Blocks, chosen: Int64s, select: Selection) -> d
     }
 
 
-def _callers(trace: Trace, blocks: Blocks, chosen: Int64s) -> dict[str, pl.Series]:
+def _callers(trace: Trace, blocks: MemoryBlocks, chosen: Int64s) -> dict[str, pl.Series]:
     taken = blocks.taken[chosen]
     row = np.where(taken >= 0, innermost_calls(trace)[taken], np.int32(NO_ROW))
-    op = above(enclosing_op(trace), row)
+    op = gather_parent(enclosing_op(trace), row)
     nested = calls(trace, EventKind.PYTHON, EventKind.RUNTIME)
     return {
         "operator": names_of_calls(trace, op),
-        "parent": names_of_calls(trace, above(nested.parent, above(nested.around, op))),
-        "module": names_of_modules(trace, above(enclosing_module(trace), row)),
-        "python": names_of_calls(trace, above(enclosing_frame(trace), row)),
-        "use": polars_columns.labelled(uses(trace)[chosen], lambda use: USES[use]),
+        "parent": names_of_calls(trace, gather_parent(nested.parent, gather_parent(nested.around, op))),
+        "module": names_of_modules(trace, gather_parent(enclosing_module(trace), row)),
+        "python": names_of_calls(trace, gather_parent(enclosing_frame(trace), row)),
+        "use": polars_columns.labelled(block_uses(trace)[chosen], lambda use: USES[use]),
     }
 
 
-def _notes(trace: Trace, blocks: Blocks, frame: pl.DataFrame, select: Selection) -> Iterator[str]:
+def _notes(trace: Trace, blocks: MemoryBlocks, frame: pl.DataFrame, select: Selection) -> Iterator[str]:
     instants = len(memory_instants(trace))
     if not len(frame):
         yield NOT_RECORDED if not instants else NONE_SELECTED if len(blocks) else NO_ADDRESS

@@ -21,7 +21,7 @@ from kinetoscope.model.memory.allocator import (
     memory_instants,
 )
 from kinetoscope.model.memory.blocks import block_keys, grouped, memory_blocks
-from kinetoscope.model.memory.uses import USES, uses
+from kinetoscope.model.memory.uses import USES, block_uses
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
@@ -147,7 +147,7 @@ def _in_use(trace: Trace, device: int, place: int, *, by_class: bool) -> pl.Data
     total = int(found.allocated[place]) if place >= 0 else found.before(int(here[0]))
     alive = np.flatnonzero(blocks.alive_after(place) & (found.device[blocks.shown_at] == device))
     calls, frame = grouped(trace, blocks.taken[alive])
-    use = uses(trace)[alive]
+    use = block_uses(trace)[alive]
     codes, first = group(calls, use)
     size = sum_by(codes, len(first), blocks.size[alive])
     frame = frame[calls[first]].with_columns(

@@ -13,7 +13,7 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.prefixes import node_totals, preorder
 from kinetoscope.algorithms.trees.tree import ancestor
-from kinetoscope.model.device.busy import nothing_ran
+from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.call_tree import call_tree, owned_times
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.modules import Modules
@@ -89,7 +89,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         return Partial(pl.DataFrame(schema=_SCHEMA), (_NOTHING,))
     asked = (select.steps, select.threads, select.annotation)
     notes = list(view.notes) if any(each is not None for each in asked) else []
-    calls = np.bincount(found.node[view.host & found.is_call], minlength=len(found))
+    calls = np.bincount(found.node[view.host_mask & found.is_call], minlength=len(found))
     work = _launched(view)
     values: dict[str, Int64s | None] = {
         "calls": None if found.origin == "operators" else calls,
@@ -97,7 +97,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         **_columns("device", found, _device(view, found, work)),
         "operators": _operators(view, found),
     }
-    if not view.work.any():
+    if not view.device_work_mask.any():
         values.update(dict.fromkeys([name for name in values if name.startswith("device_")]))
     if not found.is_backward.any():
         values.update(host_backward=None, device_backward=None)
@@ -108,7 +108,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
 def _launched(view: Scope) -> Int32s:
     """Where each selected piece of device work was launched: its launch, else its operator, −1 if neither is known."""
     work = view.device_work
-    return np.where(work.launch >= 0, work.launch, work.op)[view.work]
+    return np.where(work.launch >= 0, work.launch, work.op)[view.device_work_mask]
 
 
 # --- columns
@@ -117,13 +117,13 @@ def _launched(view: Scope) -> Int32s:
 def _host(view: Scope, found: Modules) -> _Split:
     # A call that is not selected still takes its time off the call around it.
     own = owned_times(view.trace, found.owner, view.clip)
-    rows = np.flatnonzero(found.owner & view.host_any_time).astype(np.int32)
+    rows = np.flatnonzero(found.owner & view.host_mask_untimed).astype(np.int32)
     return _by_module(found, rows, own[rows])
 
 
 def _device(view: Scope, found: Modules, row: Int32s) -> _Split:
     work = view.device_work
-    start, end = view.clipped(work.start[view.work], work.end[view.work])
+    start, end = view.clipped(work.start[view.device_work_mask], work.end[view.device_work_mask])
     return _by_module(found, row, end - start)
 
 
@@ -150,7 +150,7 @@ def _operators(view: Scope, found: Modules) -> Int64s:
     trace, parent = view.trace, call_tree(view.trace).parent
     spelled = found.origin == "operators"  # there an operator tells its own module, and no calls of modules are there
     is_op = (trace.kind == EventKind.HOST_OP) & (found.is_call == spelled)
-    rows = np.flatnonzero(is_op & view.host & ~found.is_backward)
+    rows = np.flatnonzero(is_op & view.host_mask & ~found.is_backward)
     nearest = ancestor(parent, is_op | found.owner)
     around = np.where(parent[rows] >= 0, nearest[parent[rows]], -1)
     inside = (around >= 0) & (found.node[around] == found.node[rows])
@@ -185,10 +185,10 @@ def _notes(view: Scope, found: Modules, launched: Int32s) -> Iterator[str]:
     if not found.is_backward.any():
         yield "No operator of a backward pass is linked to one of the forward pass: its columns are empty."
     if not len(launched):
-        yield nothing_ran(view, "the columns of device time are empty")
+        yield no_work_note(view, "the columns of device time are empty")
         return
     work = view.device_work
-    start, end = view.clipped(work.start[view.work], work.end[view.work])
+    start, end = view.clipped(work.start[view.device_work_mask], work.end[view.device_work_mask])
     outside = (launched < 0) | (found.node[launched] < 0)
     if outside.any():
         share = int((end - start)[outside].sum()) / max(int((end - start).sum()), 1)

@@ -12,7 +12,7 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.sequences import distinct_sequences
 from kinetoscope.algorithms.trees.tree import ancestor
-from kinetoscope.model.device.launches import Launches, launches, said_of, selected
+from kinetoscope.model.device.launches import Launches, is_selected, launch_notes, launches
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.job import Job, Partial
@@ -95,8 +95,8 @@ class _OpCalls:
 def _of_trace(trace: Trace, select: Selection, *, operators: str, copies: bool) -> Partial:
     view = scope(trace, select)
     found = launches(trace)
-    chosen = np.flatnonzero(selected(view, found))
-    notes = [*(view.notes if select != ALL else ()), *said_of(view, found, chosen)]
+    chosen = np.flatnonzero(is_selected(view, found))
+    notes = [*(view.notes if select != ALL else ()), *launch_notes(view, found, chosen)]
     chosen = chosen[found.first[chosen] >= 0]
     if not copies:
         chosen = chosen[view.device_work.kind[found.first[chosen]] < WorkKind.MEMCPY]

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int32s
-from kinetoscope.model.device.busy import nothing_ran
+from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.call_stacks import call_stacks
-from kinetoscope.model.execution.calls import Calls, calls, is_outside_calls
+from kinetoscope.model.execution.calls import ShownCalls, calls, is_outside_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import allocations
 from kinetoscope.model.operators.costs import (
@@ -140,7 +140,7 @@ def _frame(trace: Trace, groups: Groups, details: Details, values: Values) -> pl
     return pl.DataFrame({**texts(trace, groups, details), **numbers}, schema=_SCHEMA)
 
 
-def _sorted(view: Scope, found: Calls, frame: pl.DataFrame) -> pl.DataFrame:
+def _sorted(view: Scope, found: ShownCalls, frame: pl.DataFrame) -> pl.DataFrame:
     """The rows in order, those of memory outside all calls among them; without those that have nothing in the range."""
     if view.clip is not None:
         frame = frame.filter(pl.any_horizontal(pl.col(name) != 0 for name in ("calls", "host_total", "device_total")))
@@ -149,12 +149,12 @@ def _sorted(view: Scope, found: Calls, frame: pl.DataFrame) -> pl.DataFrame:
     return frame.sort(order, descending=[True, True, False, False, False, False], nulls_last=True)
 
 
-def _outside(view: Scope, found: Calls) -> pl.DataFrame:
+def _outside(view: Scope, found: ShownCalls) -> pl.DataFrame:
     """A row for the selected allocations that happened while no call ran, if there are any."""
     row: dict[str, Any] = {"name": MEMORY_NAME, "kind": KINDS[EventKind.MEMORY], "calls": 0}
     for what, of_host in (("host_memory", True), ("device_memory", False)):
         changes = allocations(view.trace, of_host=of_host)
-        alone = view.host[changes.rows] & is_outside_calls(view.trace, found, changes.time)
+        alone = view.host_mask[changes.rows] & is_outside_calls(view.trace, found, changes.time)
         row["calls"] += int(alone.sum())
         if len(changes):
             row[f"{what}_total"] = row[f"{what}_self"] = int(changes.size[alone].sum())
@@ -163,10 +163,10 @@ def _outside(view: Scope, found: Calls) -> pl.DataFrame:
 
 def _device_notes(view: Scope, groups: Groups, own: Int32s) -> Iterator[str]:
     if not len(own):
-        yield nothing_ran(view, "the columns of device time are empty")
+        yield no_work_note(view, "the columns of device time are empty")
         return
     work = view.device_work
-    start, end = view.clipped(work.start[view.work], work.end[view.work])
+    start, end = view.clipped(work.start[view.device_work_mask], work.end[view.device_work_mask])
 
     def counted(which: Bools) -> str:
         share = int((end - start)[which].sum()) / max(int((end - start).sum()), 1)
@@ -190,6 +190,6 @@ def _notes(view: Scope, frame: pl.DataFrame, group_by: GroupBy, python: bool) ->
         yield not_recorded("memory", "its columns are empty")
     if (frame["host_self"] < 0).any():
         yield "Calls overlap others in part, as the profiler recorded them: some self times are below 0."
-    frames = 0 if python else int((view.host & (trace.kind == EventKind.PYTHON)).sum())
+    frames = 0 if python else int((view.host_mask & (trace.kind == EventKind.PYTHON)).sum())
     if frames:
         yield f"Python calls have no rows (there are {frames:,}; python=True): the call around them has their time."

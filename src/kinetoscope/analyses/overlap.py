@@ -9,7 +9,7 @@ import polars as pl
 
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
 from kinetoscope.model.collectives.calls import base_of, computation, selected_calls
-from kinetoscope.model.device.busy import Busy, busy, nothing_ran
+from kinetoscope.model.device.busy import Busy, busy, no_work_note
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -67,7 +67,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     rows = list(_by_group(view, devices)) if by == "group" else [_by_device(each) for each in devices]
     silent = [each.device for each in devices if not each.communication.length]
     if by == "device" and not devices:
-        notes.append(nothing_ran(view))
+        notes.append(no_work_note(view))
     elif by == "group" and not rows:
         notes.append("No communication was recorded: there is nothing to overlap.")
     elif by == "device" and silent:

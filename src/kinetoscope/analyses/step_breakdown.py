@@ -126,11 +126,11 @@ def _classes(view: Scope, order: Order) -> dict[str, Intervals]:
     trace, work = view.trace, view.device_work
 
     def device(*kinds: WorkKind) -> Intervals:
-        rows = view.work & work.of(*kinds)
+        rows = view.device_work_mask & work.of(*kinds)
         return union(work.start[rows], work.end[rows])
 
     def host(rows: Bools) -> Intervals:
-        rows = rows & view.host_any_time
+        rows = rows & view.host_mask_untimed
         return union(trace.start[rows], trace.end[rows])
 
     activity = host_activities(trace)
@@ -159,7 +159,7 @@ def _notes(view: Scope, steps: Steps) -> list[str]:
     work = view.device_work
     if not len(work):
         notes.append(not_recorded("device work", "the work of the operators is the host's"))
-    unlinked = int((work.launch[view.work] < 0).sum())
+    unlinked = int((work.launch[view.device_work_mask] < 0).sum())
     if unlinked:
         notes.append(
             f"{unlinked} of {len(work)} pieces of device work have no recorded launch: they count where they run, but "

@@ -14,7 +14,7 @@ from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, outermost_op, owned_times
 from kinetoscope.model.execution.calls import call_name, call_names
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.execution.streams import NOTHING
 from kinetoscope.model.execution.synchronization import HostWaits, host_waits, idle_after
 from kinetoscope.model.job import Job, Partial
@@ -84,11 +84,11 @@ def _in_view(view: Scope, waits: HostWaits) -> Bools:
     """Those that begin in the range of time or reach into it."""
     call = waits.call
     start, end = view.clipped(view.trace.start[call], view.trace.end[call])
-    return view.host[call] | (view.host_any_time[call] & (end > start))
+    return view.host_mask[call] | (view.host_mask_untimed[call] & (end > start))
 
 
 def _counts(trace: Trace, waits: HostWaits) -> Bools:
-    return np.asarray(waits.waited | (call_kinds(trace)[waits.call] != CallKind.FREE))
+    return np.asarray(waits.waited | (runtime_call_kinds(trace)[waits.call] != RuntimeCallKind.FREE))
 
 
 def _on_device(view: Scope, waits: HostWaits) -> Bools:
@@ -103,8 +103,8 @@ def _on_device(view: Scope, waits: HostWaits) -> Bools:
 def _inside(view: Scope, waits: HostWaits) -> Int32s:
     """Rows of the calls that begin in the range of time inside another one: they count, and their time is of that."""
     counts = _counts(view.trace, waits) & _on_device(view, waits)
-    kind = call_kinds(view.trace)[waits.inside]
-    chosen = view.host[waits.inside] & counts[waits.around] & (kind != CallKind.FREE)
+    kind = runtime_call_kinds(view.trace)[waits.inside]
+    chosen = view.host_mask[waits.inside] & counts[waits.around] & (kind != RuntimeCallKind.FREE)
     return np.asarray(waits.inside[chosen])
 
 
@@ -122,7 +122,7 @@ def _frame(view: Scope, waits: HostWaits, chosen: Int64s, inside: Int32s) -> pl.
     own = of_all(waits.own, NOTHING)
     until = np.clip(work.end[of_all(waits.work)], start, end) if len(work) else start
     waiting = np.minimum(np.where(of_all(waits.waited), until - start, 0), time[rows])
-    begun = view.host[rows]
+    begun = view.host_mask[rows]
     names = {
         "call": trace.name[rows],
         "copy": np.where(own >= 0, trace.name[work.rows[own]], -1) if len(work) else np.full(len(rows), -1),
@@ -181,7 +181,7 @@ def _notes(view: Scope, waits: HostWaits, chosen: Int64s) -> Iterator[str]:
         return
     if not len(view.device_work):
         yield not_recorded("device work", "what these calls waited for is not known")
-    chosen = chosen[view.host[waits.call[chosen]]]
+    chosen = chosen[view.host_mask[waits.call[chosen]]]
     inferred = int((waits.waited & ~waits.recorded)[chosen].sum())
     if inferred:
         yield f"Of {int(waits.waited[chosen].sum()):,} waits {inferred:,} are inferred from times, not recorded."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from kinetoscope.algorithms.intervals.intervals import difference, merge
-from kinetoscope.model.device.busy import Busy, busy, nothing_ran
-from kinetoscope.model.execution.work_before import said
+from kinetoscope.model.device.busy import Busy, busy, no_work_note
+from kinetoscope.model.execution.work_before import notes_of_earlier_work
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -56,9 +56,9 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     devices = busy(view)
     rows = [_row(each) for each in devices]
-    notes = [*view.warm_up, *(view.notes if select != ALL else ()), *(() if rows else (nothing_ran(view),))]
+    notes = [*view.warm_up, *(view.notes if select != ALL else ()), *(() if rows else (no_work_note(view),))]
     if select == ALL and any(len(each.window.start) > 1 for each in devices):  # work from before is what parts it
-        notes += said(trace)
+        notes += notes_of_earlier_work(trace)
     return Partial(pl.DataFrame(rows, schema=RESULT.without("rank").empty().schema, orient="row"), tuple(notes))
 
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.program import program_kind, used
+from kinetoscope.model.execution.program import optimizations_used, program_kind
 from kinetoscope.model.job import Job, Partial, damage_of
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -88,7 +88,7 @@ def _file(trace: Trace) -> Iterator[Row]:
 def _run(trace: Trace) -> Iterator[Row]:
     facts = trace.metadata
     yield "run", "program", program_kind(trace)
-    if uses := used(trace):
+    if uses := optimizations_used(trace):
         yield "run", "uses", ", ".join(sorted(uses))
     for key in ("host_name", "trace_id", *_VERSIONS):
         if key in facts:
@@ -127,14 +127,14 @@ def _options(trace: Trace) -> Iterator[Row]:
 
 
 def _devices(trace: Trace) -> Iterator[Row]:
-    used = set(np.unique(device_work(trace).device).tolist())
+    used_devices = set(np.unique(device_work(trace).device).tolist())
     for device in devices(trace):
         parts = [
             device.name or "unnamed",
             "" if device.memory is None else f"{device.memory} bytes",
             "" if device.multiprocessors is None else f"{device.multiprocessors} SMs",
             "" if device.capability is None else f"compute capability {device.capability[0]}.{device.capability[1]}",
-            "used" if device.number in used else "",
+            "used" if device.number in used_devices else "",
         ]
         yield "device", str(device.number), ", ".join(part for part in parts if part)
 

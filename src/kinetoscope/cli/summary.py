@@ -33,10 +33,10 @@ def run(arguments: list[str]) -> int:
     add_selection(parser)
     args = parser.parse_args(arguments)
     with opened(args) as (job, meter):
-        from kinetoscope.model.steps.selection import settled
+        from kinetoscope.model.steps.selection import default_to_steady
         from kinetoscope.pages.parts.digest import digest
 
-        results, advice = _answers(job, meter, settled(chosen(args)), args.jobs)
+        results, advice = _answers(job, meter, default_to_steady(chosen(args)), args.jobs)
         found = digest(common_name(args.path), results, advice)
     from kinetoscope.cli.screens.summary import lines
     from kinetoscope.cli.shared.output import width, write_lines

@@ -258,7 +258,7 @@ class Job:
                 return {name: results[name] for name in questions}
             tasks = tuple(each.asked[-1] for each in waiting)
             folded, failures = self.engine.reduce(self.sources, Task(_all_of, ALL, {"tasks": tasks}), _together)
-            answers = folded.answers if isinstance(folded, _Answers) else (_Answer(),) * len(tasks)
+            answers = folded.answers if isinstance(folded, _Answers) else (_TaskAnswer(),) * len(tasks)
             for each, answer in zip(waiting, answers, strict=True):
                 each.answers.append(answer.with_failures(failures))
 
@@ -325,7 +325,7 @@ def _gathered(said: Mapping[Source, Sequence[str]]) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _TaskAnswer:
     """The answer to one task: of each rank and cycle, or folded, with the ranks that failed.
 
     Attributes:
@@ -338,14 +338,14 @@ class _Answer:
     of_rank: Mapping[tuple[int, int], Partial | Failure] = field(default_factory=dict)
     fold: Partial | None = None
 
-    def joined(self, other: _Answer) -> _Answer:
+    def joined(self, other: _TaskAnswer) -> _TaskAnswer:
         """The answer of the ranks of both."""
         fold = self.fold or other.fold
         if self.fold is not None and other.fold is not None and self.combine is not None:
             fold = self.fold.folded(other.fold, self.combine)
-        return _Answer(self.combine, {**self.of_rank, **other.of_rank}, fold)
+        return _TaskAnswer(self.combine, {**self.of_rank, **other.of_rank}, fold)
 
-    def with_failures(self, failures: Mapping[Source, Failure]) -> _Answer:
+    def with_failures(self, failures: Mapping[Source, Failure]) -> _TaskAnswer:
         """The same with ranks that could not be read."""
         unread = {(source.rank, source.cycle): failure for source, failure in failures.items()}
         return replace(self, of_rank={**self.of_rank, **unread})
@@ -355,7 +355,7 @@ class _Answer:
 class _Answers(Partial):
     """The answers to several tasks, in their order."""
 
-    answers: tuple[_Answer, ...] = ()
+    answers: tuple[_TaskAnswer, ...] = ()
 
     def folded(self, other: Partial, combine: Combine) -> Partial:
         """Both, task by task, each by what folds its own answers."""
@@ -379,9 +379,11 @@ def _all_of(trace: Trace, select: Selection, *, tasks: Sequence[tuple[Task, Comb
         try:
             answer = task(trace)
         except KinetoscopeError as error:
-            answers.append(_Answer(combine, {rank: Failure.of(error)}))
+            answers.append(_TaskAnswer(combine, {rank: Failure.of(error)}))
         else:
-            answers.append(_Answer(fold=answer, combine=combine) if combine else _Answer(of_rank={rank: answer}))
+            answers.append(
+                _TaskAnswer(fold=answer, combine=combine) if combine else _TaskAnswer(of_rank={rank: answer})
+            )
     return _Answers(pl.DataFrame(), answers=tuple(answers))
 
 
@@ -401,7 +403,7 @@ class _Rehearsal:
         self._engine, self._sources = engine, tuple(sources)
         self._given = 0
         self.asked: list[tuple[Task, Combine | None]] = []
-        self.answers: list[_Answer] = []
+        self.answers: list[_TaskAnswer] = []
 
     def trace(self, source: Source) -> Trace:
         return self._engine.trace(source)
@@ -421,7 +423,7 @@ class _Rehearsal:
         of_source = ((source, answer.of_rank.get((source.rank, source.cycle))) for source in sources)
         return answer.fold, {source: failure for source, failure in of_source if isinstance(failure, Failure)}
 
-    def _answer(self, task: Task, combine: Combine | None) -> _Answer:
+    def _answer(self, task: Task, combine: Combine | None) -> _TaskAnswer:
         if self._given < len(self.answers):
             self._given += 1
             return self.answers[self._given - 1]

@@ -42,7 +42,7 @@ from kinetoscope.model.trace.shapes import (
     TS,
     Item,
     Shapes,
-    unpack,
+    unpack_item,
 )
 from kinetoscope.model.trace.shapes import NAME as NAME_KEY
 from kinetoscope.model.trace.source import DEFAULT_MAX_SIZE, Source
@@ -208,7 +208,7 @@ class _Folder:
         _require(not column.explode().has_nulls() or not column.len(), "shapes have missing values")
         packed = [np.array(items, np.int64) for items in column.to_list()]
         for items in packed:
-            _check_shape([unpack(int(item)) for item in items], len(strings))
+            _check_shape([unpack_item(int(item)) for item in items], len(strings))
         return Shapes(packed), packed
 
     def _tracks(self) -> Tracks:

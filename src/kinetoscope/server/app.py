@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from kinetoscope import pages
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
-from kinetoscope.model.steps.selection import settled
+from kinetoscope.model.steps.selection import default_to_steady
 from kinetoscope.pages import View
 from kinetoscope.server.errors import JSON, BadValueError, MissingError, refused
 from kinetoscope.server.http import perfetto
@@ -102,7 +102,7 @@ class Server:
             raise MissingError(f"there is no page {name[:60]!r}{nearest(name[:60], composed)}")
         run, base = self.workspace.run(request.path["run"]), request.query.get("base", "")
         ranks = ranks_of(view, part, run.job)
-        select = part.select if view.recorded else settled(part.select)
+        select = part.select if view.recorded else default_to_steady(part.select)
         key = ("page", name, run.id, run.version, ranks, part.cycle, select, tuple(sorted(params.items())))
 
         def compose() -> bytes:

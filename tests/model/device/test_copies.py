@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kinetoscope.model.device.copies import copies, direction
+from kinetoscope.model.device.copies import copies, copy_direction
 from tests import drawn
 
 
@@ -31,7 +31,7 @@ from tests import drawn
     ],
 )
 def test_directions(name: str, expected: str | None) -> None:
-    assert direction(name) == expected
+    assert copy_direction(name) == expected
 
 
 def copy(name: str, correlation: int, **args: Any) -> drawn.Event:

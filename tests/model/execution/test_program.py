@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kinetoscope.model.execution.program import program_kind, used
+from kinetoscope.model.execution.program import optimizations_used, program_kind
 from kinetoscope.model.trace.recording import recorded_options
 from kinetoscope.reading import read
 from tests.catalog.samples import required
@@ -33,9 +33,9 @@ def test_what_a_program_does(events: list[Event], kind: str, tmp_path: Path) -> 
 
 
 def test_what_it_uses_already(tmp_path: Path) -> None:
-    assert used(job(tmp_path, op("aten::mm", 0, 9)).trace()) == frozenset()
+    assert optimizations_used(job(tmp_path, op("aten::mm", 0, 9)).trace()) == frozenset()
     events = [op("Torch-Compiled Region: 0/0", 0, 9), launch(2, 5, 1, name="hipGraphLaunch"), kernel("k", 9, 9, 1)]
-    assert used(job(tmp_path, *events).trace()) == {"compiled", "graphs"}
+    assert optimizations_used(job(tmp_path, *events).trace()) == {"compiled", "graphs"}
 
 
 def test_which_options_left_something_behind(tmp_path: Path) -> None:

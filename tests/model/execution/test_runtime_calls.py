@@ -5,63 +5,63 @@ from pathlib import Path
 import pytest
 
 from kinetoscope import read
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kind, call_kinds
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kind, runtime_call_kinds
 from tests import drawn
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("cudaLaunchKernel", CallKind.LAUNCH),
-        ("cudaLaunchKernelExC", CallKind.LAUNCH),
-        ("cuLaunchKernelEx", CallKind.LAUNCH),
-        ("cudaLaunchCooperativeKernel", CallKind.LAUNCH),
-        ("hipExtModuleLaunchKernel", CallKind.LAUNCH),
-        ("hipLaunchKernel", CallKind.LAUNCH),
-        ("runFunction - job_prep_and_submit_for_execution", CallKind.LAUNCH),
-        ("urEnqueueKernelLaunch", CallKind.LAUNCH),
-        ("cudaGraphLaunch", CallKind.GRAPH_LAUNCH),
-        ("hipGraphLaunch", CallKind.GRAPH_LAUNCH),
-        ("cudaMemcpyAsync", CallKind.COPY),
-        ("cuMemcpyHtoDAsync_v2", CallKind.COPY),
-        ("hipMemcpyWithStream", CallKind.COPY_AND_WAIT),
-        ("enqueueCommand memcpyHtoDAsync", CallKind.COPY),
-        ("cudaMemcpy", CallKind.COPY_AND_WAIT),
-        ("cuMemcpyDtoH_v2", CallKind.COPY_AND_WAIT),
-        ("cudaMemsetAsync", CallKind.SET),
-        ("cuMemsetD32Async", CallKind.SET),
-        ("cudaStreamSynchronize", CallKind.WAIT_FOR_STREAM),
-        ("synchronizeStream", CallKind.WAIT_FOR_STREAM),
-        ("hipDeviceSynchronize", CallKind.WAIT_FOR_DEVICE),
-        ("cuCtxSynchronize", CallKind.WAIT_FOR_DEVICE),
-        ("synchronize", CallKind.WAIT_FOR_DEVICE),
-        ("cudaEventSynchronize", CallKind.WAIT_FOR_EVENT),
-        ("hipStreamWaitEvent", CallKind.STREAM_WAITS),
-        ("enqueueCommand waitOnEvent", CallKind.STREAM_WAITS),
-        ("cudaEventRecordWithFlags", CallKind.RECORD_EVENT),
-        ("recordEvent", CallKind.RECORD_EVENT),
-        ("cudaEventQuery", CallKind.QUERY_EVENT),
-        ("cudaMalloc", CallKind.ALLOCATE),
-        ("cudaHostAlloc", CallKind.ALLOCATE),
-        ("cuMemCreate", CallKind.ALLOCATE),
-        ("cudaFree", CallKind.FREE),
-        ("cudaFreeHost", CallKind.FREE),
-        ("hipHostFree", CallKind.FREE),
-        ("cudaOccupancyMaxActiveBlocksPerMultiprocessor", CallKind.OTHER),
-        ("cudaStreamGetCaptureInfo_v2", CallKind.OTHER),
-        ("cudaEventElapsedTime", CallKind.OTHER),
-        ("hipEventDestroy", CallKind.OTHER),
-        ("cudaGraphInstantiate", CallKind.OTHER),
+        ("cudaLaunchKernel", RuntimeCallKind.LAUNCH),
+        ("cudaLaunchKernelExC", RuntimeCallKind.LAUNCH),
+        ("cuLaunchKernelEx", RuntimeCallKind.LAUNCH),
+        ("cudaLaunchCooperativeKernel", RuntimeCallKind.LAUNCH),
+        ("hipExtModuleLaunchKernel", RuntimeCallKind.LAUNCH),
+        ("hipLaunchKernel", RuntimeCallKind.LAUNCH),
+        ("runFunction - job_prep_and_submit_for_execution", RuntimeCallKind.LAUNCH),
+        ("urEnqueueKernelLaunch", RuntimeCallKind.LAUNCH),
+        ("cudaGraphLaunch", RuntimeCallKind.GRAPH_LAUNCH),
+        ("hipGraphLaunch", RuntimeCallKind.GRAPH_LAUNCH),
+        ("cudaMemcpyAsync", RuntimeCallKind.COPY),
+        ("cuMemcpyHtoDAsync_v2", RuntimeCallKind.COPY),
+        ("hipMemcpyWithStream", RuntimeCallKind.COPY_AND_WAIT),
+        ("enqueueCommand memcpyHtoDAsync", RuntimeCallKind.COPY),
+        ("cudaMemcpy", RuntimeCallKind.COPY_AND_WAIT),
+        ("cuMemcpyDtoH_v2", RuntimeCallKind.COPY_AND_WAIT),
+        ("cudaMemsetAsync", RuntimeCallKind.SET),
+        ("cuMemsetD32Async", RuntimeCallKind.SET),
+        ("cudaStreamSynchronize", RuntimeCallKind.WAIT_FOR_STREAM),
+        ("synchronizeStream", RuntimeCallKind.WAIT_FOR_STREAM),
+        ("hipDeviceSynchronize", RuntimeCallKind.WAIT_FOR_DEVICE),
+        ("cuCtxSynchronize", RuntimeCallKind.WAIT_FOR_DEVICE),
+        ("synchronize", RuntimeCallKind.WAIT_FOR_DEVICE),
+        ("cudaEventSynchronize", RuntimeCallKind.WAIT_FOR_EVENT),
+        ("hipStreamWaitEvent", RuntimeCallKind.STREAM_WAITS),
+        ("enqueueCommand waitOnEvent", RuntimeCallKind.STREAM_WAITS),
+        ("cudaEventRecordWithFlags", RuntimeCallKind.RECORD_EVENT),
+        ("recordEvent", RuntimeCallKind.RECORD_EVENT),
+        ("cudaEventQuery", RuntimeCallKind.QUERY_EVENT),
+        ("cudaMalloc", RuntimeCallKind.ALLOCATE),
+        ("cudaHostAlloc", RuntimeCallKind.ALLOCATE),
+        ("cuMemCreate", RuntimeCallKind.ALLOCATE),
+        ("cudaFree", RuntimeCallKind.FREE),
+        ("cudaFreeHost", RuntimeCallKind.FREE),
+        ("hipHostFree", RuntimeCallKind.FREE),
+        ("cudaOccupancyMaxActiveBlocksPerMultiprocessor", RuntimeCallKind.OTHER),
+        ("cudaStreamGetCaptureInfo_v2", RuntimeCallKind.OTHER),
+        ("cudaEventElapsedTime", RuntimeCallKind.OTHER),
+        ("hipEventDestroy", RuntimeCallKind.OTHER),
+        ("cudaGraphInstantiate", RuntimeCallKind.OTHER),
     ],
 )
-def test_a_call_is_known_by_its_name(name: str, kind: CallKind) -> None:
-    assert call_kind(name) is kind
+def test_a_call_is_known_by_its_name(name: str, kind: RuntimeCallKind) -> None:
+    assert runtime_call_kind(name) is kind
 
 
 def test_only_calls_of_the_runtime_have_a_kind(tmp_path: Path) -> None:
     called = drawn.launch(10, 5, 1, name="cudaStreamSynchronize")
     trace = drawn.job(tmp_path, drawn.op("cudaStreamSynchronize", 0, 20), called).trace()
-    assert call_kinds(trace).tolist() == [CallKind.OTHER, CallKind.WAIT_FOR_STREAM]
+    assert runtime_call_kinds(trace).tolist() == [RuntimeCallKind.OTHER, RuntimeCallKind.WAIT_FOR_STREAM]
 
 
 PAGEABLE, UNKNOWN = "Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Host -> Device)"
@@ -70,22 +70,32 @@ PAGEABLE, UNKNOWN = "Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Host -> De
 @pytest.mark.parametrize(
     ("copy", "call", "run", "kind"),
     [
-        (PAGEABLE, (0, 90_000), (20_000, 91_000), CallKind.COPY_AND_WAIT),  # in pieces, as the host hands them over
-        (PAGEABLE, (0, 6_000), (7_000, 8_000), CallKind.COPY),  # small: taken into the queue
-        ("Memcpy DtoH (Device -> Pageable)", (0, 14_000), (10_000, 12_000), CallKind.COPY_AND_WAIT),
-        (UNKNOWN, (0, 90_000), (80_000, 85_000), CallKind.COPY_AND_WAIT),
-        (UNKNOWN, (0, 20_000), (10_000, 12_000), CallKind.COPY),  # as long as any launch
-        (UNKNOWN, (0, 90_000), (80_000, 95_000), CallKind.COPY),
-        ("Memcpy HtoD (Pinned -> Device)", (0, 66_000), (50_000, 52_000), CallKind.COPY),  # slow for another reason
-        ("Memcpy DtoD (Device -> Device)", (0, 66_000), (50_000, 52_000), CallKind.COPY),
+        (
+            PAGEABLE,
+            (0, 90_000),
+            (20_000, 91_000),
+            RuntimeCallKind.COPY_AND_WAIT,
+        ),  # in pieces, as the host hands them over
+        (PAGEABLE, (0, 6_000), (7_000, 8_000), RuntimeCallKind.COPY),  # small: taken into the queue
+        ("Memcpy DtoH (Device -> Pageable)", (0, 14_000), (10_000, 12_000), RuntimeCallKind.COPY_AND_WAIT),
+        (UNKNOWN, (0, 90_000), (80_000, 85_000), RuntimeCallKind.COPY_AND_WAIT),
+        (UNKNOWN, (0, 20_000), (10_000, 12_000), RuntimeCallKind.COPY),  # as long as any launch
+        (UNKNOWN, (0, 90_000), (80_000, 95_000), RuntimeCallKind.COPY),
+        (
+            "Memcpy HtoD (Pinned -> Device)",
+            (0, 66_000),
+            (50_000, 52_000),
+            RuntimeCallKind.COPY,
+        ),  # slow for another reason
+        ("Memcpy DtoD (Device -> Device)", (0, 66_000), (50_000, 52_000), RuntimeCallKind.COPY),
     ],
 )
 def test_whether_the_host_waits_for_a_queued_copy(
-    tmp_path: Path, copy: str, call: tuple[int, int], run: tuple[int, int], kind: CallKind
+    tmp_path: Path, copy: str, call: tuple[int, int], run: tuple[int, int], kind: RuntimeCallKind
 ) -> None:
     queued = drawn.launch(call[0], call[1] - call[0], 1, name="cudaMemcpyAsync")
     work = drawn.kernel(copy, run[0], run[1] - run[0], 1, category="gpu_memcpy")
-    assert call_kinds(drawn.job(tmp_path, queued, work).trace()).tolist() == [kind, CallKind.OTHER]
+    assert runtime_call_kinds(drawn.job(tmp_path, queued, work).trace()).tolist() == [kind, RuntimeCallKind.OTHER]
 
 
 @pytest.mark.parametrize(
@@ -98,6 +108,6 @@ def test_whether_the_host_waits_for_a_queued_copy(
     ],
 )
 def test_copies_that_the_host_waits_for_in_real_traces(shared_traces: Path, name: str, copies: int, waits: int) -> None:
-    kinds = call_kinds(read(shared_traces / name).trace())
-    found = [int((kinds == kind).sum()) for kind in (CallKind.COPY, CallKind.COPY_AND_WAIT)]
+    kinds = runtime_call_kinds(read(shared_traces / name).trace())
+    found = [int((kinds == kind).sum()) for kind in (RuntimeCallKind.COPY, RuntimeCallKind.COPY_AND_WAIT)]
     assert found == [copies - waits, waits]

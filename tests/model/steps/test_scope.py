@@ -31,17 +31,17 @@ def view(folder: Path, **selected: object) -> Scope:
 
 
 def host(of: Scope) -> set[str]:
-    return {NAMES[row] for row in of.host.nonzero()[0] if "kernel" not in NAMES[row] and NAMES[row] != "unlinked"}
+    return {NAMES[row] for row in of.host_mask.nonzero()[0] if "kernel" not in NAMES[row] and NAMES[row] != "unlinked"}
 
 
 def work(of: Scope) -> set[str]:
-    return {NAMES[row] for row in of.device_work.rows[of.work]}
+    return {NAMES[row] for row in of.device_work.rows[of.device_work_mask]}
 
 
 def test_all_is_everything(tmp_path: Path) -> None:
     everything = view(tmp_path)
-    assert everything.host.all()
-    assert everything.work.all()
+    assert everything.host_mask.all()
+    assert everything.device_work_mask.all()
     assert everything.places.tolist() == [0, 1]
 
 
@@ -68,13 +68,13 @@ def test_threads_choose_host_events_and_what_was_launched_there(tmp_path: Path) 
 def test_a_stream_is_no_thread_even_if_it_has_the_same_number(tmp_path: Path) -> None:
     unlinked = drawn.kernel("gemm", 20, 5, 9, stream=2)
     trace = drawn.job(tmp_path, drawn.op("aten::mm", 0, 10, tid=2), unlinked).trace()
-    assert not scope(trace, Selection(threads=(2,))).work.any()
+    assert not scope(trace, Selection(threads=(2,))).device_work_mask.any()
 
 
 def test_devices_and_streams_choose_device_work_only(tmp_path: Path) -> None:
     assert work(view(tmp_path, devices=(1,))) == {"kernel 2", "unlinked"}
     assert work(view(tmp_path, streams=(7, 9))) == {"kernel", "unlinked"}
-    assert view(tmp_path, devices=(1,), streams=(9,)).host.all()
+    assert view(tmp_path, devices=(1,), streams=(9,)).host_mask.all()
 
 
 def test_filters_join(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_filters_join(tmp_path: Path) -> None:
 def test_a_range_of_time_counts_what_starts_in_it_and_measures_what_reaches_into_it(tmp_path: Path) -> None:
     clipped = view(tmp_path, time=(30, 110))  # the first event is at 1000
     assert host(clipped) == {"step 4", "forward", "inner forward"}
-    assert clipped.host_any_time.all()
+    assert clipped.host_mask_untimed.all()
     assert work(clipped) == {"kernel"}
     cut = clipped.clipped(clipped.device_work.start, clipped.device_work.end)
     assert cut.start.tolist() == [1090, 1110, 1110]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kinetoscope import Trace
 from kinetoscope.algorithms.intervals.intervals import Intervals
-from kinetoscope.model.steps.proposed_steps import Candidate, step_candidates
+from kinetoscope.model.steps.proposed_steps import StepCandidate, step_candidates
 from kinetoscope.model.steps.steps import Steps, steps
 from tests import drawn
 
@@ -215,9 +215,9 @@ def test_annotations_that_may_be_steps(tmp_path: Path) -> None:
     other = [drawn.annotation("once", 0, 300), *(drawn.annotation("nccl:all_reduce", 10 * k, 5) for k in range(9))]
     trace = drawn.job(tmp_path, *outer, *inner, *engine, *other).trace()
     assert step_candidates(trace) == (
-        Candidate("step[DECODE bs=", 2, 20 / 300),
-        Candidate("iteration ", 3, 270 / 300),
-        Candidate("forward", 3, 120 / 300),
+        StepCandidate("step[DECODE bs=", 2, 20 / 300),
+        StepCandidate("iteration ", 3, 270 / 300),
+        StepCandidate("forward", 3, 120 / 300),
     )
     for each in step_candidates(trace):
         assert len(steps(trace, each.name)) == each.count

@@ -16,7 +16,7 @@ from kinetoscope.model.trace.shapes import (
     TS,
     Item,
     Shapes,
-    unpack,
+    unpack_item,
 )
 
 A, B = 20, 21
@@ -35,7 +35,7 @@ def _shapes() -> Shapes:
 
 def test_items_are_unpacked() -> None:
     assert [list(items) for items in _shapes().items] == SHAPES
-    assert unpack((A << 8) | (INT << 2) | 1) == (A, INT, 1)
+    assert unpack_item((A << 8) | (INT << 2) | 1) == (A, INT, 1)
 
 
 def test_sizes_and_first_values() -> None:

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from kinetoscope.analyses import ANALYSES, NAMES, RECORDED, named
-from kinetoscope.model.steps.selection import ALL, Selection, settled
+from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.pages import PAGES
 from kinetoscope.pages import named as composer
 from kinetoscope.pages.parts.blocks import to_plain
@@ -37,7 +37,7 @@ def plain(value: Any) -> Any:
 
 def usual(name: str) -> Selection:
     """What the page looks at unless told otherwise: the steady steps, of memory all that was recorded."""
-    return ALL if name in RECORDED else settled(ALL)
+    return ALL if name in RECORDED else default_to_steady(ALL)
 
 
 def expected(result: Result) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def test_an_analysis_without_a_chart_says_so(mlp: Client) -> None:
 def test_the_selection_is_obeyed(device: Client, query: dict[str, str], select: Selection) -> None:
     job = device.workspace.runs().runs[0].job
     told = device.get(f"runs/{device.run()}/analyses/kernels", query)
-    assert told["rows"] == expected(named("kernels")(job, select=settled(select)))["rows"]
+    assert told["rows"] == expected(named("kernels")(job, select=default_to_steady(select)))["rows"]
 
 
 def test_parameters_are_obeyed(device: Client) -> None:
@@ -99,7 +99,7 @@ def test_parameters_are_obeyed(device: Client) -> None:
     told = device.get(f"runs/{device.run()}/analyses/operators", {"p.group_by": "name", "p.runtime": "include"})
     assert (
         told["rows"]
-        == expected(named("operators")(job, select=settled(ALL), group_by="name", runtime="include"))["rows"]
+        == expected(named("operators")(job, select=default_to_steady(ALL), group_by="name", runtime="include"))["rows"]
     )
     assert told["params"] == {"group_by": "name", "runtime": "include"}
 
@@ -117,7 +117,7 @@ def test_ranks_are_chosen(ranks: Client) -> None:
 
 def test_files_hold_all_rows(mlp: Client) -> None:
     path = f"/api/runs/{mlp.run()}/analyses/operators"
-    result = named("operators")(read(MLP), select=settled(ALL))
+    result = named("operators")(read(MLP), select=default_to_steady(ALL))
     query = {"limit": 1, "sort": "-calls"}
     ordered = result.frame.sort("calls", descending=True, nulls_last=True, maintain_order=True)
     told = {form: mlp.ask(path, {**query, "format": form}) for form in ("csv", "parquet", "arrow")}
@@ -143,7 +143,7 @@ def test_each_page_is_the_library_s(request: pytest.FixtureRequest, page: str, w
     job = run.part((0,) if view.ranks == "one" else None, None)
     told = client.get(f"runs/{run.id}/pages/{page}")
     assert told.pop("select") == ({"rank": "0"} if view.ranks == "one" else {"ranks": "all"})
-    made = json.loads(json.dumps(to_plain(module.page(job, ALL if view.recorded else settled(ALL), {}))))
+    made = json.loads(json.dumps(to_plain(module.page(job, ALL if view.recorded else default_to_steady(ALL), {}))))
     assert told == {key: value for key, value in made.items() if key != "select"}
 
 

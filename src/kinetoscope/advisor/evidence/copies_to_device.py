@@ -16,7 +16,7 @@ from kinetoscope.model.device.copies import copies
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.execution.call_tree import enclosing_op
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_containing
@@ -75,8 +75,10 @@ def copies_to_device(trace: Trace) -> ToDevice:
 
 
 def _waits(trace: Trace, call: Int32s, op: Int32s) -> Int32s:
-    kinds = call_kinds(trace)
-    streams = np.flatnonzero(np.isin(kinds, (CallKind.WAIT_FOR_STREAM, CallKind.WAIT_FOR_DEVICE))).astype(np.int32)
+    kinds = runtime_call_kinds(trace)
+    streams = np.flatnonzero(np.isin(kinds, (RuntimeCallKind.WAIT_FOR_STREAM, RuntimeCallKind.WAIT_FOR_DEVICE))).astype(
+        np.int32
+    )
     streams = streams[np.argsort(trace.start[streams], kind="stable")]
     around = enclosing_op(trace)[streams]
     streams, around = streams[around >= 0], around[around >= 0]
@@ -85,13 +87,13 @@ def _waits(trace: Trace, call: Int32s, op: Int32s) -> Int32s:
         place = match_first(op.astype(np.int64), around.astype(np.int64))
         later = (place >= 0) & (op >= 0) & (trace.start[streams[place]] >= trace.start[call])
         found[later] = streams[place[later]]
-    itself = kinds[call] == CallKind.COPY_AND_WAIT
+    itself = kinds[call] == RuntimeCallKind.COPY_AND_WAIT
     return np.where((found < 0) & itself, call, found).astype(np.int32)
 
 
 def selected(rank: RankView, found: ToDevice) -> Bools:
     """Which of them are of the selected steps: bool [copies]."""
-    return np.asarray(rank.scope.work[found.work])
+    return np.asarray(rank.scope.device_work_mask[found.work])
 
 
 def no_waiting(rank: RankView, factors: Factors, found: ToDevice, which: Int64s) -> None:

@@ -13,7 +13,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, difference, in
 from kinetoscope.model.device.launches import capturing, launches
 from kinetoscope.model.execution.call_tree import call_tree, self_times
 from kinetoscope.model.execution.marks import is_data_loading, is_mark, is_optimizer_range
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.trace.event_kinds import EventKind
 
@@ -47,11 +47,11 @@ class LaunchingTime:
 def launching_time(rank: RankView) -> LaunchingTime:
     """Find it for the selected steps."""
     trace, found = rank.trace, launches(rank.trace)
-    calls = found.rows[rank.scope.host[found.rows]]
+    calls = found.rows[rank.scope.host_mask[found.rows]]
     tree, waits = call_tree(trace), host_waits(trace)
     asking = tree.member & np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)) & ~is_data_loading(trace)
     asking &= ~is_mark(trace) & ~is_optimizer_range(trace)
-    other = np.isin(call_kinds(trace), (CallKind.ALLOCATE, CallKind.FREE))
+    other = np.isin(runtime_call_kinds(trace), (RuntimeCallKind.ALLOCATE, RuntimeCallKind.FREE))
     other[waits.call] = True
     other |= is_data_loading(trace) | (asking & (self_times(trace) > _SLOW))
     stretches = {}

@@ -9,7 +9,7 @@ import numpy as np
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.model.device.hardware import devices
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.memory.allocator import HOST, memory_instants
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_containing
@@ -71,14 +71,14 @@ def allocator_calls(trace: Trace) -> Int64s:
 
     Those that take it from a pool of the driver's own (`cudaMallocAsync`) are cheap, and left out.
     """
-    allocating = np.isin(call_kinds(trace), (CallKind.ALLOCATE, CallKind.FREE))
+    allocating = np.isin(runtime_call_kinds(trace), (RuntimeCallKind.ALLOCATE, RuntimeCallKind.FREE))
     pooled = rows_containing(trace, ("Async",), EventKind.RUNTIME)
     return np.flatnonzero(allocating & ~pooled)
 
 
 def in_steady_state(rank: RankView, rows: Int64s) -> Int64s:
     """Those of the selected steps, if they occur in the later half of them: at the beginning, pools only fill up."""
-    rows = rows[rank.scope.host[rows]]
+    rows = rows[rank.scope.host_mask[rows]]
     begins = rank.scope.steps.host.start
     later = rows[rank.trace.start[rows] >= begins[len(begins) // 2]] if len(begins) else rows[:0]
     steps = np.unique(np.searchsorted(begins, rank.trace.start[later], side="right"))

@@ -66,7 +66,7 @@ def _compiled(rank: RankView) -> Iterator[Finding]:
     trace = rank.trace
     spans = rows_named(trace, lambda name: name.endswith(_TIMED), EventKind.HOST_OP, EventKind.ANNOTATION,
                        holding=(_TIMED,))  # fmt: skip
-    rows = np.flatnonzero(spans & rank.scope.host)
+    rows = np.flatnonzero(spans & rank.scope.host_mask)
     if not len(rows):
         return
     factors = rank.factors()
@@ -109,7 +109,7 @@ def _regions(trace: Trace) -> Bools:
 
 def _broken(rank: RankView) -> Iterator[Finding]:
     trace, track = rank.trace, main_thread(rank.trace)
-    rows = np.flatnonzero(_regions(trace) & rank.scope.host & (trace.track == track)).astype(np.int32)
+    rows = np.flatnonzero(_regions(trace) & rank.scope.host_mask & (trace.track == track)).astype(np.int32)
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     codes = np.array([_code(trace, int(code)) for code in trace.name[rows].tolist()], np.int64)
     step = step_of(rank.scope.steps.host, trace.start[rows])

@@ -35,11 +35,11 @@ def data_parallel(rank: RankView) -> Iterator[Finding]:
     """
     rows = np.flatnonzero(
         rows_named(rank.trace, lambda name: name == _SPAN, EventKind.ANNOTATION, EventKind.HOST_OP, holding=(_SPAN,))
-        & rank.scope.host
+        & rank.scope.host_mask
     )
     if not len(rows):
         return
-    computing = (rank.work.kind == WorkKind.COMPUTATION) & rank.scope.work
+    computing = (rank.work.kind == WorkKind.COMPUTATION) & rank.scope.device_work_mask
     parts = [
         union(rank.work.start[computing & on], rank.work.end[computing & on])
         for device in np.unique(rank.work.device[computing]).tolist()

@@ -38,7 +38,7 @@ def garbage_collection(rank: RankView) -> Iterator[Finding]:
     """
     trace = rank.trace
     rows = np.flatnonzero(
-        rows_named(trace, _NAME.__eq__, EventKind.PYTHON, EventKind.ANNOTATION, holding=(_NAME,)) & rank.scope.host
+        rows_named(trace, _NAME.__eq__, EventKind.PYTHON, EventKind.ANNOTATION, holding=(_NAME,)) & rank.scope.host_mask
     )
     if not len(rows) or not rank.step_count:
         return

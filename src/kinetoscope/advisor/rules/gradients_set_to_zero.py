@@ -49,17 +49,17 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
     """
     trace = rank.trace
     spans = zero_grads(trace)
-    chosen = spans.inside & zeroes(trace) & rank.scope.host
+    chosen = spans.inside & zeroes(trace) & rank.scope.host_mask
     if not shows_computation(rank) or not chosen.any():
         return
-    zeros = spans.inside & rank.scope.host
-    additions = _additions(rank) & rank.scope.host
+    zeros = spans.inside & rank.scope.host_mask
+    additions = _additions(rank) & rank.scope.host_mask
     most = _gains(rank, zeros | additions)
     once = int((additions & _named_add(trace)).sum()) <= _ONCE * int((chosen & ~works_on_all(trace)).sum())
     sure = most if once else _gains(rank, zeros)
     if not rank.has_device:
         sure = np.zeros_like(most)
-    rows = np.flatnonzero(spans.rows & rank.scope.host)
+    rows = np.flatnonzero(spans.rows & rank.scope.host_mask)
     stake = stake_by_time(rank, _SURE * sure, most, rank.spans(rows))
     if not is_worth_reporting(rank, stake):
         return

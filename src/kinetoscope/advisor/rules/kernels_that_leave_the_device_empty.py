@@ -57,7 +57,7 @@ def kernels_that_leave_the_device_empty(rank: RankView) -> Iterator[Finding]:
     trace, work = rank.trace, rank.work
     blocks = _blocks(rank)
     occupancy = arguments.floats(trace, "occupancy", work.rows)
-    long = rank.scope.work & work.of(WorkKind.COMPUTATION) & (work.duration >= _LONG)
+    long = rank.scope.device_work_mask & work.of(WorkKind.COMPUTATION) & (work.duration >= _LONG)
     few = long & (blocks > 0) & (blocks < 1)
     yield from _claims(rank, few, np.maximum(blocks, _LEAST), sure=_SURE)
     thin = long & (blocks >= 1) & (occupancy > 0) & (occupancy < _LOW) & (kernel_units(trace) != YES)

@@ -15,7 +15,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.intervals.intervals import merge
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.trace.event_kinds import WorkKind
 
 _FEWEST: Final = 20
@@ -45,8 +45,8 @@ def launches_that_wait(rank: RankView) -> Iterator[Finding]:
     is for finding errors.
     """
     trace, work = rank.trace, device_work(rank.trace)
-    kernels = np.flatnonzero(rank.scope.work & work.of(WorkKind.COMPUTATION) & (work.launch >= 0))
-    kernels = kernels[call_kinds(trace)[work.launch[kernels]] == CallKind.LAUNCH]
+    kernels = np.flatnonzero(rank.scope.device_work_mask & work.of(WorkKind.COMPUTATION) & (work.launch >= 0))
+    kernels = kernels[runtime_call_kinds(trace)[work.launch[kernels]] == RuntimeCallKind.LAUNCH]
     calls = work.launch[kernels]
     if not rank.step_count or len(kernels) < _FEWEST * rank.step_count:
         return

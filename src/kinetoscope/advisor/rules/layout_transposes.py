@@ -39,12 +39,12 @@ def layout_transposes(rank: RankView) -> Iterator[Finding]:
     What to do. Keep model and images in the layout that the convolutions want.
     """
     found = rows_named(rank.trace, lambda name: _NAME.search(name) is not None, EventKind.KERNEL, holding=_WORDS)
-    work = np.flatnonzero(found[rank.work.rows] & rank.scope.work)
+    work = np.flatnonzero(found[rank.work.rows] & rank.scope.device_work_mask)
     if not len(work) or not rank.step_count:
         return
     low, high = unblocked_launches(rank), unblocked_launches(rank)
-    leave_only(low, found[rank.work.rows] & rank.scope.work, _LEFT)
-    leave_only(high, found[rank.work.rows] & rank.scope.work, 0.0)
+    leave_only(low, found[rank.work.rows] & rank.scope.device_work_mask, _LEFT)
+    leave_only(high, found[rank.work.rows] & rank.scope.device_work_mask, 0.0)
     spans = intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
     stake = stake_by_time(rank, rank.gains(low), rank.gains(high), spans)
     if not is_worth_reporting(rank, stake):

@@ -39,7 +39,7 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
     What to do. Give the loader workers, and let them live on from epoch to epoch.
     """
     rows = fetches(rank.trace, IN_PROCESS)
-    rows = rows[rank.scope.host[rows]]
+    rows = rows[rank.scope.host_mask[rows]]
     if not len(rows):
         return
     spans = rank.spans(rows)

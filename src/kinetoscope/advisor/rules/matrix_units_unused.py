@@ -147,7 +147,7 @@ def _times(peak: Peak | None, flop: Floats, size: Floats, time: Floats) -> tuple
 def _named(rank: RankView, numbers: list[int]) -> Bools:
     """Work that computes products in plain FP32 by its name: bool [work]."""
     named = rows_containing(rank.trace, _WORDS, EventKind.KERNEL)
-    return np.asarray(named[rank.work.rows] & rank.scope.work & np.isin(rank.work.device, numbers))
+    return np.asarray(named[rank.work.rows] & rank.scope.device_work_mask & np.isin(rank.work.device, numbers))
 
 
 RULE = Rule("DEVICE001", "Tensor cores are not used", of_rank=matrix_units_unused)

@@ -88,7 +88,7 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
     spans = optimizer_steps(trace)
     if not shows_computation(rank) or "Fused" in spans.name:
         return
-    within = spans.inside & rank.scope.host
+    within = spans.inside & rank.scope.host_mask
     ops = _direct(rank, within)
     alone = ops & ~works_on_all(trace)
     count = int(alone.sum())
@@ -97,7 +97,7 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
     at_most, at_least = _left(rank, alone)
     low = rank.gains(_factors(rank, within, alone, at_most, _FLOOR))
     high = rank.gains(_factors(rank, within, alone, at_least, _TINY))
-    rows = np.flatnonzero(spans.rows & rank.scope.host)
+    rows = np.flatnonzero(spans.rows & rank.scope.host_mask)
     stake = stake_by_time(rank, low, high, rank.spans(rows))
     if not is_worth_reporting(rank, stake):
         return

@@ -120,7 +120,7 @@ def small_elementwise_operators(rank: RankView) -> Iterator[Finding]:
 def _runs(rank: RankView) -> _Runs:
     trace = rank.trace
     own = optimizer_steps(trace).inside | zero_grads(trace).inside
-    rows = np.flatnonzero(outermost_ops(trace) & rank.scope.host & ~changes_nothing(trace) & ~own).astype(np.int32)
+    rows = np.flatnonzero(outermost_ops(trace) & rank.scope.host_mask & ~changes_nothing(trace) & ~own).astype(np.int32)
     rows = rows[np.lexsort((rows, trace.start[rows], trace.track[rows]))]
     fits = elementwise_ops(trace)[rows]
     apart = np.ones(len(rows), np.bool_)

@@ -55,7 +55,7 @@ def too_few_workers(rank: RankView) -> Iterator[Finding]:
     images, transform on the device, store what is computed anew in each epoch.
     """
     rows = fetches(rank.trace, FROM_WORKERS)
-    rows = rows[rank.scope.host[rows] & ~np.isin(rows, first_fetches(rank.trace))]
+    rows = rows[rank.scope.host_mask[rows] & ~np.isin(rows, first_fetches(rank.trace))]
     if not len(rows):
         return
     start, end = rank.trace.start[rows], rank.trace.end[rows]

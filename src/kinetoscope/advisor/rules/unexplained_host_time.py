@@ -150,7 +150,7 @@ def _neighbours(rank: RankView, gaps: Intervals) -> tuple[list[str], list[str]]:
         np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME))
         & (call_tree(trace).depth >= 0)
         & (trace.track == main_thread(trace))
-        & rank.scope.host
+        & rank.scope.host_mask
     )
     hosts = rank.scope.steps.host
     by_end, by_start = (

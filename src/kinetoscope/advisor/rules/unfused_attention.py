@@ -55,7 +55,7 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
     if not shows_computation(rank):
         return
     trace, found = rank.trace, find(rank.trace)
-    chosen = np.flatnonzero(rank.scope.host[found.softmax])
+    chosen = np.flatnonzero(rank.scope.host_mask[found.softmax])
     if not len(chosen):
         return
     time = _time(rank, found)
@@ -105,7 +105,7 @@ def _time(rank: RankView, found: Attention) -> Intervals:
 
 
 def _rows(rank: RankView, found: Attention) -> Int64s:
-    return np.flatnonzero(found.between & rank.scope.host)
+    return np.flatnonzero(found.between & rank.scope.host_mask)
 
 
 RULE = Rule("DEVICE005", "Attention has no fused kernel", of_rank=unfused_attention)

@@ -18,7 +18,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, difference, me
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.marks import is_optimizer_range
-from kinetoscope.model.execution.runtime_calls import WAITS, CallKind, call_kinds
+from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.views.numbers import shown
@@ -62,7 +62,7 @@ def unused_memory(rank: RankView) -> Iterator[Finding]:
     if not rank.has_device or not rank.step_count:
         return
     uses = [use for use in memory_use(rank) if use.total and max(use.most_reserved, use.peak) < _USED * use.total]
-    if not uses or len(uses) < len({*rank.work.device[rank.scope.work].tolist()}):
+    if not uses or len(uses) < len({*rank.work.device[rank.scope.device_work_mask].tolist()}):
         return
     times = min(_fits(use) for use in uses)
     if times < 2:
@@ -126,7 +126,9 @@ def _grows(rank: RankView) -> Bools:
 def _launching(rank: RankView) -> Intervals:
     """The devices' idle time in which the host neither waits, nor loads data, nor is in calls of the allocator."""
     trace = rank.trace
-    other = np.flatnonzero(np.isin(call_kinds(trace), (*WAITS, CallKind.ALLOCATE, CallKind.FREE)))
+    other = np.flatnonzero(
+        np.isin(runtime_call_kinds(trace), (*SYNCHRONIZING_CALLS, RuntimeCallKind.ALLOCATE, RuntimeCallKind.FREE))
+    )
     return difference(rank.idle, merge(rank.spans(other), loader_time(trace)))
 
 

@@ -17,12 +17,12 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
 from kinetoscope.model.critical_path.what_if import Factors
-from kinetoscope.model.device.copies import direction
+from kinetoscope.model.device.copies import copy_direction
 from kinetoscope.model.execution.call_tree import enclosing_op, outermost_op
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import RANGE_KINDS, is_data_loading
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.execution.streams import launch_times
 from kinetoscope.model.execution.synchronization import host_waits, idle_after
 from kinetoscope.model.trace.event_kinds import COMMUNICATION_RECORD, EventKind, WorkKind
@@ -110,7 +110,7 @@ def waiting_for_the_device(rank: RankView) -> Iterator[Finding]:
 
 def _sites(rank: RankView) -> list[_Site]:
     trace, waits = rank.trace, host_waits(rank.trace)
-    chosen = np.flatnonzero(rank.scope.host[waits.call] & ~_others(trace)[waits.call])
+    chosen = np.flatnonzero(rank.scope.host_mask[waits.call] & ~_others(trace)[waits.call])
     calls = waits.call[chosen]
     if not len(calls):
         return []
@@ -129,14 +129,14 @@ def _sites(rank: RankView) -> list[_Site]:
 def _others(trace: Trace) -> Bools:
     """Calls that other rules are about: those around copies to the device, in loaders and collectives; frees."""
     work, waits, op = device_work(trace), host_waits(trace), enclosing_op(trace)
-    copies = rows_named(trace, lambda name: direction(name) == "HtoD", EventKind.MEMCPY)[work.rows]
+    copies = rows_named(trace, lambda name: copy_direction(name) == "HtoD", EventKind.MEMCPY)[work.rows]
     launch = work.launch[copies & (work.kind == WorkKind.MEMCPY) & (work.launch >= 0)]
     copying = np.zeros(len(trace) + 1, np.bool_)
     copying[op[launch]] = True
     copying[-1] = False
     found = copying[op]
     found[launch] = True
-    found |= call_kinds(trace) == CallKind.FREE
+    found |= runtime_call_kinds(trace) == RuntimeCallKind.FREE
     skipped = is_data_loading(trace) | rows_beginning(trace, ("c10d::", "nccl:", COMMUNICATION_RECORD), *RANGE_KINDS)
     found |= inside(trace, skipped)
     result = np.zeros(len(trace), np.bool_)

@@ -15,7 +15,7 @@ from kinetoscope.compare.diff.time_ownership import RESULT, owners
 from kinetoscope.model.execution.call_stacks import SEPARATOR
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import CYCLE, Job
-from kinetoscope.model.steps.selection import Selection, settled
+from kinetoscope.model.steps.selection import Selection, default_to_steady
 from kinetoscope.model.trace.text import listed
 
 VARYING: Final = "varying"
@@ -128,7 +128,7 @@ class Side:
 
 def side(job: Job, select: Selection) -> Side:
     """The owners of a run: of all ranks and cycles of the profiler together."""
-    answer = job.map(owners, RESULT, settled(select))
+    answer = job.map(owners, RESULT, default_to_steady(select))
     frame = answer.frame
     if CYCLE.name not in frame.columns:
         frame = frame.with_columns(pl.lit(0, pl.Int64).alias(CYCLE.name))

@@ -137,7 +137,7 @@ def _intervals(view: Scope, steps: Intervals) -> _Found:
     paths = find_paths(trace)
     category, competes = _host_categories(view)
     host = np.flatnonzero(category >= 0).astype(np.int32)
-    own = np.flatnonzero(view.work)
+    own = np.flatnonzero(view.device_work_mask)
     rows = work.rows[own]
     launch = np.where(work.launch[own] >= 0, work.launch[own], work.op[own])
     op = np.where(launch >= 0, _shaped(trace)[launch], -1)
@@ -155,7 +155,7 @@ def _intervals(view: Scope, steps: Intervals) -> _Found:
         counts=np.concatenate(
             [
                 _counted(work, own) & (step_of(steps, began) >= 0),
-                view.host[host] & (step_of(steps, trace.start[host]) >= 0),
+                view.host_mask[host] & (step_of(steps, trace.start[host]) >= 0),
             ]
         ),
         paths=paths,
@@ -186,7 +186,7 @@ def _host_categories(view: Scope) -> tuple[Int8s, Bools]:
     of_activity = np.array([_OF_ACTIVITY.get(activity, -1) for activity in HostActivity], np.int8)
     category = of_activity[host_activities(trace)]
     other = category == _OTHER
-    category[(other & ~tree.member) | ~view.host_any_time] = -1
+    category[(other & ~tree.member) | ~view.host_mask_untimed] = -1
     beside = (category == _OTHER) & (trace.track != main_thread(trace))
     category[beside & (trace.kind == EventKind.PYTHON)] = -1
     return category, ~beside

@@ -18,7 +18,7 @@ from kinetoscope.compare.ledger.naming import told_apart
 from kinetoscope.compare.statistics.noise import changes
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.steps.selection import ALL, Selection, settled
+from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.recording import Recording, recording
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
@@ -132,7 +132,7 @@ def entry(run: Job, *, select: Selection = ALL, samples_per_step: float | None =
     Raises:
         InputError: it cannot be read, or has no step.
     """
-    answer = run.map(_of_trace, _FACTS, settled(select), recorded=select)
+    answer = run.map(_of_trace, _FACTS, default_to_steady(select), recorded=select)
     rows = answer.frame.to_dicts()
     times = [row["times"] for row in rows]
     count = sum(map(len, times))

@@ -26,7 +26,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import HOST, Instants, instants_in, memory_instants
 from kinetoscope.model.operators.costs import Groups, device_costs, host_costs, launched
 from kinetoscope.model.steps.scope import Scope, scope
-from kinetoscope.model.steps.selection import ALL, Selection, settled
+from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import recording
@@ -128,7 +128,7 @@ def numbers(job: Job, *, select: Selection = ALL) -> Numbers:
     Raises:
         InputError: no rank can be read.
     """
-    found = job.reduce(_of_trace, _together, _sorted, RESULT, settled(select))
+    found = job.reduce(_of_trace, _together, _sorted, RESULT, default_to_steady(select))
     frame = found.frame
     facts = frame.filter(pl.col("metric") == _ENVIRONMENT)
     environment = _environment(facts, len(job.ranks))
@@ -215,7 +215,7 @@ def _of_operators(view: Scope) -> pl.DataFrame:
     """The time of each operator in each step, with what it calls: of its device work, or else its own."""
     trace = view.trace
     found = calls(trace, EventKind.PYTHON)
-    shown = found.shown & view.host_any_time & (trace.kind == EventKind.HOST_OP) & ~is_step(trace)
+    shown = found.shown & view.host_mask_untimed & (trace.kind == EventKind.HOST_OP) & ~is_step(trace)
     rows = np.flatnonzero(shown).astype(np.int32)
     place = step_of(view.steps.host, trace.start[rows])
     rows, place = rows[place >= 0], place[place >= 0]
@@ -238,7 +238,7 @@ def _of_operators(view: Scope) -> pl.DataFrame:
 def _of_kernels(view: Scope) -> pl.DataFrame:
     """The time of each kernel, copy and set in each step: the step of its launch, or else of its own start."""
     trace, work = view.trace, view.device_work
-    chosen = np.flatnonzero(view.work)
+    chosen = np.flatnonzero(view.device_work_mask)
     begins = np.where(work.launch[chosen] >= 0, trace.start[work.launch[chosen]], work.start[chosen])
     place = step_of(view.steps.host, begins)
     chosen, place = chosen[place >= 0], place[place >= 0]

@@ -94,12 +94,12 @@ def _analysis(name: str) -> Any:
 
 def _run_analysis(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
     from kinetoscope.analyses import RECORDED
-    from kinetoscope.model.steps.selection import settled
+    from kinetoscope.model.steps.selection import default_to_steady
     from kinetoscope.server.query import parameters
 
     analysis = _analysis(given["name"])
     asked = QueryParams([(f"p.{name}", _text(value)) for name, value in given.get("params", {}).items()])
-    select = selection(given) if analysis.name in RECORDED else settled(selection(given))
+    select = selection(given) if analysis.name in RECORDED else default_to_steady(selection(given))
     result = analysis(folders.job(given), select=select, **parameters(analysis, asked))
     return {"analysis": analysis.name, "question": analysis.question, **table(result, given)}
 

@@ -100,8 +100,8 @@ def collective_calls(trace: Trace, steps_by: str | None = None) -> pl.DataFrame:
 def selected_calls(view: Scope) -> pl.DataFrame:
     """Those that a selection leaves: of a range of time the ones that start in it; nothing is clipped."""
     calls = collective_calls(view.trace, view.select.steps_by)
-    kept = view.host_any_time.copy()
-    kept[view.device_work.rows] = view.work
+    kept = view.host_mask_untimed.copy()
+    kept[view.device_work.rows] = view.device_work_mask
     frame = calls.filter(pl.Series(kept[calls["row"].to_numpy()], dtype=pl.Boolean))
     if view.clip is None:
         return frame

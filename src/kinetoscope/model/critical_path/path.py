@@ -20,7 +20,7 @@ from kinetoscope.model.execution.backward_handover import host_time
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_data_loading
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds, reached_by
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, reached_by, runtime_call_kinds
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.steps.steps import Steps, step_of, steps
 from kinetoscope.model.trace.derived import derived
@@ -62,7 +62,7 @@ _OF_TIE: Final = {
 _COLUMNS: Final = ("step", "start", "end", "cause", "tie", "row", "tail", "head")
 """Of a `CriticalPath`, what has a value for each piece."""
 
-_LAUNCHING: Final = (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH, CallKind.COPY, CallKind.SET)
+_LAUNCHING: Final = (RuntimeCallKind.LAUNCH, RuntimeCallKind.GRAPH_LAUNCH, RuntimeCallKind.COPY, RuntimeCallKind.SET)
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def _limited(trace: Trace, path: CriticalPath) -> CriticalPath:
     of, limit = of[long], limit[long]
     if not len(of):
         return path
-    is_copy = call_kinds(trace)[path.tail[of]] == CallKind.COPY_AND_WAIT
+    is_copy = runtime_call_kinds(trace)[path.tail[of]] == RuntimeCallKind.COPY_AND_WAIT
     none = np.full(len(of), NONE, np.int32)
     more: dict[str, NDArray[Any]] = {
         "step": path.step[of],
@@ -227,7 +227,7 @@ def host_causes(trace: Trace) -> Int8s:
     """What time in each call of the host is spent on, a `Cause`: int8 [events]."""
     loading = is_data_loading(trace)
     cause = np.where(ancestor(call_tree(trace).parent, loading) >= 0, Cause.DATA_LOADING, Cause.HOST).astype(np.int8)
-    launches = np.isin(call_kinds(trace), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
+    launches = np.isin(runtime_call_kinds(trace), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
     launched = device_work(trace).launch
     launches[launched[launched >= 0]] = True
     launches[host_waits(trace).call] = False

@@ -25,7 +25,7 @@ from kinetoscope.model.critical_path.path import CAUSES, Cause, cause_of_work, h
 from kinetoscope.model.execution.backward_handover import host_time
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds, reached_by
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, reached_by, runtime_call_kinds
 from kinetoscope.model.steps.steps import Steps, step_of, steps
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, HOST_KINDS, EventKind
 from kinetoscope.model.trace.names import rows_named
@@ -225,7 +225,7 @@ def _of_launches(trace: Trace, graph: CriticalGraph, factors: Factors, edges: In
     """The factors of launches, of which `delay` has only that of launching itself; see `critical_path`."""
     weight, call = graph.edges.weight[edges], graph.tail[edges]
     own = np.clip(reached_by(trace, call) - graph.time[graph.edges.source[edges]], 0, np.maximum(weight, 0))
-    is_copy = call_kinds(trace)[call] == CallKind.COPY_AND_WAIT
+    is_copy = runtime_call_kinds(trace)[call] == RuntimeCallKind.COPY_AND_WAIT
     rest = np.where(is_copy, factors.host[call], factors.unexplained)
     return np.where(weight > own, (own * delay + (weight - own) * rest) / np.maximum(weight, 1), delay)
 

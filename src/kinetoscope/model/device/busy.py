@@ -50,11 +50,11 @@ class Busy:
 
 def busy(view: Scope) -> list[Busy]:
     """The time of each device that has work in it, by number of the device."""
-    steps, here = steps_window(view), counted(view)
+    steps, here = steps_window(view), counted_work(view)
     return [_of_device(view, device, here, steps) for device in np.unique(view.device_work.device[here]).tolist()]
 
 
-def counted(view: Scope) -> Bools:
+def counted_work(view: Scope) -> Bools:
     """The device work that keeps devices busy: bool [work].
 
     Where steps are selected, it is all that runs in the devices' time of those steps, whoever launched it: a device is
@@ -62,10 +62,10 @@ def counted(view: Scope) -> Bools:
     """
     steps, work = steps_window(view), view.device_work
     if steps is None or not len(steps.start):
-        return view.work
+        return view.device_work_mask
     after = np.minimum(np.searchsorted(steps.end, work.start, side="right"), len(steps.start) - 1)
     runs = (work.start < steps.end[after]) & (work.end > steps.start[after])
-    return view.work | (view.running & runs)
+    return view.device_work_mask | (view.running_mask & runs)
 
 
 def steps_window(view: Scope) -> Intervals | None:
@@ -105,7 +105,7 @@ def _of_device(view: Scope, device: int, here: Bools, steps: Intervals | None) -
     return Busy(device, window, computation, communication, memory)
 
 
-def nothing_ran(view: Scope, consequence: str = "") -> str:
+def no_work_note(view: Scope, consequence: str = "") -> str:
     """Why there is no row, where no device work is selected, and what follows from that."""
     if not len(view.device_work):
         return not_recorded("device work", consequence)

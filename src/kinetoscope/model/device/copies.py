@@ -50,7 +50,7 @@ class Copies:
     bytes: Int64s
 
 
-def direction(text: str) -> str | None:
+def copy_direction(text: str) -> str | None:
     """From where to where a copy of this name goes: HtoD, DtoH, DtoD, HtoH, PtoP, StoD, …; None if it does not tell."""
     if _PEERS.search(text):
         return "PtoP"
@@ -84,7 +84,7 @@ def _label(trace: Trace, name: int, argument: int, kind: int) -> str:
     if kind == WorkKind.MEMSET:
         return SET
     texts = [trace.strings.label(code) for code in (name, argument) if code >= 0]
-    return next(filter(None, map(direction, texts)), UNKNOWN)
+    return next(filter(None, map(copy_direction, texts)), UNKNOWN)
 
 
 def _sizes(trace: Trace, work: DeviceWork, places: Int32s) -> Int64s:
@@ -140,7 +140,7 @@ class Transfers:
 def transfers(view: Scope) -> Transfers:
     """The copies and sets that a selection leaves."""
     every, work = copies(view.trace), view.device_work
-    chosen = view.work[every.work]
+    chosen = view.device_work_mask[every.work]
     place, kind, size = every.work[chosen], every.direction[chosen], every.bytes[chosen]
     start, end = work.start[place], work.end[place]
     codes, example = group_in_order(work.device[place], kind)

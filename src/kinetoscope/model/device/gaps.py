@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, match_first
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, exclusive, intersection, union
-from kinetoscope.model.device.busy import counted, steps_window, whole_window, window_of
+from kinetoscope.model.device.busy import counted_work, steps_window, whole_window, window_of
 from kinetoscope.model.device.launches import while_capturing
 from kinetoscope.model.execution.activities import HostActivity, host_activities
 from kinetoscope.model.execution.call_tree import call_tree
@@ -73,7 +73,7 @@ class Gaps:
 
 
 @dataclass(frozen=True)
-class Lane:
+class DeviceLane:
     """The work of a device or of one of its streams (`busy.counted`): when it ran, and the time that is looked at.
 
     Attributes:
@@ -92,10 +92,10 @@ class Lane:
     work: Int32s
 
 
-def lanes(view: Scope, *, by_stream: bool) -> Iterator[Lane]:
+def device_lanes(view: Scope, *, by_stream: bool) -> Iterator[DeviceLane]:
     """Each device that has work, or each of its streams, by number."""
     work, steps = view.device_work, steps_window(view)
-    chosen = np.flatnonzero(counted(view))
+    chosen = np.flatnonzero(counted_work(view))
     streams = work.stream if by_stream else np.full(len(work), -1, np.int64)
     chosen = chosen[np.lexsort((work.start[chosen], streams[chosen], work.device[chosen]))].astype(np.int32)
     codes, first = group(work.device[chosen], streams[chosen])
@@ -108,7 +108,7 @@ def lanes(view: Scope, *, by_stream: bool) -> Iterator[Lane]:
         device, stream = int(work.device[place]), int(streams[place])
         every = whole_window(ran, steps)
         window = every if by_stream else window_of(view, device, ran, steps)  # other streams do not hold this one
-        yield Lane(device, stream, window, every.length - window.length, ran, lasting)
+        yield DeviceLane(device, stream, window, every.length - window.length, ran, lasting)
 
 
 def gaps(view: Scope, *, by_stream: bool) -> Gaps:
@@ -119,7 +119,7 @@ def gaps(view: Scope, *, by_stream: bool) -> Gaps:
     start: list[NDArray[Any]] = []
     end: list[NDArray[Any]] = []
     ends: list[NDArray[Any]] = []
-    for lane in lanes(view, by_stream=by_stream):
+    for lane in device_lanes(view, by_stream=by_stream):
         found = difference(lane.window, lane.ran)
         begins = work.start[lane.work]
         place = np.minimum(np.searchsorted(begins, found.end), max(len(begins) - 1, 0))
@@ -180,7 +180,7 @@ def _follows(view: Scope, ended_by: Int32s, start: Int64s) -> Bools:
     known = np.flatnonzero(ended_by >= 0)
     if len(known):
         lane, _ = group(work.device, work.stream)
-        before = np.flatnonzero(counted(view))
+        before = np.flatnonzero(counted_work(view))
         codes, _ = group(
             np.concatenate([lane[before], lane[ended_by[known]]]), np.concatenate([work.end[before], start[known]])
         )

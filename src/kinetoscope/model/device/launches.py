@@ -15,7 +15,7 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
@@ -24,7 +24,13 @@ from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 
-_LAUNCHING: Final = (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH, CallKind.COPY, CallKind.COPY_AND_WAIT, CallKind.SET)
+_LAUNCHING: Final = (
+    RuntimeCallKind.LAUNCH,
+    RuntimeCallKind.GRAPH_LAUNCH,
+    RuntimeCallKind.COPY,
+    RuntimeCallKind.COPY_AND_WAIT,
+    RuntimeCallKind.SET,
+)
 """What calls do that device work follows from."""
 
 
@@ -79,9 +85,9 @@ def launches(trace: Trace) -> Launches:
     return Launches(rows, linked, offsets, first, delay, _busy(work, linked, place, len(rows)))
 
 
-def selected(view: Scope, found: Launches) -> Bools:
+def is_selected(view: Scope, found: Launches) -> Bools:
     """Which launch calls are selected: those that start in the range of time; places of their first work: bool."""
-    chosen = view.host[found.rows]
+    chosen = view.host_mask[found.rows]
     work = view.device_work
     for wanted, have in ((view.select.devices, work.device), (view.select.streams, work.stream)):
         if wanted is not None:
@@ -92,15 +98,15 @@ def selected(view: Scope, found: Launches) -> Bools:
 @derived
 def capturing(trace: Trace) -> Intervals:
     """When any thread captures a graph, a union: until its end, or that of the recording."""
-    kinds = call_kinds(trace)
-    rows = np.flatnonzero((kinds == CallKind.BEGIN_CAPTURE) | (kinds == CallKind.END_CAPTURE))
+    kinds = runtime_call_kinds(trace)
+    rows = np.flatnonzero((kinds == RuntimeCallKind.BEGIN_CAPTURE) | (kinds == RuntimeCallKind.END_CAPTURE))
     rows = rows[np.lexsort((trace.start[rows], trace.track[rows]))]
-    begins = rows[kinds[rows] == CallKind.BEGIN_CAPTURE]
+    begins = rows[kinds[rows] == RuntimeCallKind.BEGIN_CAPTURE]
     last = np.array([trace.end.max()]) if len(begins) else trace.end[begins]
     until = []
     for track in np.unique(trace.track[begins]).tolist():
         here = rows[trace.track[rows] == track]
-        ends = np.concatenate([trace.end[here[kinds[here] == CallKind.END_CAPTURE]], last])
+        ends = np.concatenate([trace.end[here[kinds[here] == RuntimeCallKind.END_CAPTURE]], last])
         until.append(ends[np.searchsorted(ends, trace.start[begins[trace.track[begins] == track]])])
     return union(trace.start[begins], np.concatenate(until)) if until else Intervals(last, last)
 
@@ -122,7 +128,7 @@ def while_capturing(trace: Trace) -> Bools:
 
 def _silent(trace: Trace) -> Int32s:
     """Calls whose name says that they launch, while nothing that they launched was recorded."""
-    launching = np.isin(call_kinds(trace), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
+    launching = np.isin(runtime_call_kinds(trace), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
     launch = device_work(trace).launch
     launching[launch[launch >= 0]] = False
     return np.flatnonzero(launching).astype(np.int32)
@@ -147,11 +153,11 @@ def _busy(work: DeviceWork, linked: Int32s, place: Int32s, launches: int) -> Int
     return charge(work.start[linked], work.end[linked], place, alone, each, launches, climb=False).covered
 
 
-def said_of(view: Scope, found: Launches, chosen: Int64s) -> list[str]:
+def launch_notes(view: Scope, found: Launches, chosen: Int64s) -> list[str]:
     """What must be said of the calls chosen, and of device work that none of them launched."""
     work, trace = view.device_work, view.trace
     notes = []
-    part = int((captured(trace) & view.host).sum())
+    part = int((captured(trace) & view.host_mask).sum())
     if part:
         notes.append(f"{number_of(part, 'launch call')} became part of a graph: nothing ran, and they are left out.")
     if not len(found):

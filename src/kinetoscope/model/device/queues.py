@@ -14,7 +14,7 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, group_in_order
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.device.launches import captured
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.recording import not_recorded
@@ -59,7 +59,7 @@ def queues(trace: Trace, select: Selection) -> Queues:
     clip = scope(trace, select).clip
     view = scope(trace, replace(select, time=None))
     work = view.device_work
-    chosen = np.flatnonzero(view.work & (work.launch >= 0))
+    chosen = np.flatnonzero(view.device_work_mask & (work.launch >= 0))
     chosen = chosen[np.argsort(work.start[chosen], kind="stable")]
     _, earliest = group(work.launch[chosen], work.device[chosen], work.stream[chosen])
     first = chosen[earliest]  # of a group the first row stands for it
@@ -88,14 +88,14 @@ def _notes(view: Scope, entries: int, early: int) -> list[str]:
     notes = list(view.notes) if view.select.steps is not None else []
     if not entries:
         notes.append("No device work with a recorded launch was selected.")
-    unlinked = int((work.launch[view.work] < 0).sum())
-    if unlinked:
-        notes.append(
-            f"{unlinked:,} of {int(view.work.sum()):,} pieces of device work have no recorded launch: not counted."
-        )
+    launch = work.launch[view.device_work_mask]
+    if unlinked := int((launch < 0).sum()):
+        notes.append(f"{unlinked:,} of {len(launch):,} pieces of device work have no recorded launch: not counted.")
     if early:
         notes.append(f"{early:,} launches began on the device before their calls did, by its clock: they waited 0 ns.")
-    launches = view.host & np.isin(call_kinds(trace), (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH))
+    launches = view.host_mask & np.isin(
+        runtime_call_kinds(trace), (RuntimeCallKind.LAUNCH, RuntimeCallKind.GRAPH_LAUNCH)
+    )
     launches[work.launch[work.launch >= 0]] = False
     launches &= ~captured(trace)
     barren = int(launches.sum())

@@ -9,7 +9,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.algorithms.intervals.sweeps import integrals, overlaps, sum_open
-from kinetoscope.model.device.busy import counted
+from kinetoscope.model.device.busy import counted_work
 from kinetoscope.model.device.tensor_cores import UNKNOWN, YES, kernel_units
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments
@@ -39,7 +39,7 @@ class Kernels:
 
 
 @dataclass(frozen=True)
-class Use:
+class DeviceUse:
     """What kernels make of each window; windows are disjoint and in order.
 
     Attributes:
@@ -63,7 +63,7 @@ class Use:
 def kernels_of(view: Scope, device: int) -> Kernels:
     """The selected kernels of a device. Copies and sets are none."""
     work = view.device_work
-    chosen = counted(view) & (work.device == device) & work.of(WorkKind.COMPUTATION, WorkKind.COMMUNICATION)
+    chosen = counted_work(view) & (work.device == device) & work.of(WorkKind.COMPUTATION, WorkKind.COMMUNICATION)
     rows = work.rows[chosen]
     blocks = arguments.floats(view.trace, "blocks_per_sm", rows)
     occupancy = arguments.floats(view.trace, "occupancy", rows) / 100
@@ -73,7 +73,7 @@ def kernels_of(view: Scope, device: int) -> Kernels:
     return Kernels(work.start[chosen], work.end[chosen], blocks, occupancy, unit == YES, unit == UNKNOWN)
 
 
-def use_of(kernels: Kernels, windows: Intervals) -> Use:
+def use_of(kernels: Kernels, windows: Intervals) -> DeviceUse:
     """What the kernels make of each of some windows (disjoint, in order; they may touch)."""
     edges = np.stack([windows.start, windows.end], axis=1).ravel()
     every = np.ones(len(kernels), np.bool_)
@@ -87,7 +87,7 @@ def use_of(kernels: Kernels, windows: Intervals) -> Use:
         curve = sum_open(np.zeros(len(kernels), np.int32), kernels.start, kernels.end, known)
         return integrals(curve._replace(level=np.minimum(curve.level, most)), edges)[::2]
 
-    return Use(
+    return DeviceUse(
         busy=covered(windows, union(kernels.start, kernels.end)),
         time=time(every),
         filled=weighted(kernels.blocks, 1.0),
@@ -98,7 +98,7 @@ def use_of(kernels: Kernels, windows: Intervals) -> Use:
     )
 
 
-def said_of_fillings(kernels: Kernels, device: int) -> list[str]:
+def fill_notes(kernels: Kernels, device: int) -> list[str]:
     """What SM efficiency and occupancy leave out because it was not recorded, one sentence each."""
     notes = []
     for values, what in ((kernels.blocks, "blocks per multiprocessor"), (kernels.occupancy, "occupancy")):

@@ -9,7 +9,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int8s
 from kinetoscope.model.execution.marks import is_asynchronous, is_data_loading, is_mark
-from kinetoscope.model.execution.runtime_calls import WAITS, CallKind, call_kinds
+from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
@@ -50,10 +50,10 @@ def host_activities(trace: Trace) -> Int8s:
     """The `HostActivity` of each event: int8 [events]."""
     of_kind = np.array([_OF_KIND.get(kind, HostActivity.NONE) for kind in EventKind], np.int8)
     activity = of_kind[trace.kind]
-    calls = call_kinds(trace)
+    calls = runtime_call_kinds(trace)
     activity[is_mark(trace)] = HostActivity.NONE
-    activity[np.isin(calls, (CallKind.ALLOCATE, CallKind.FREE))] = HostActivity.ALLOCATION
-    activity[np.isin(calls, WAITS)] = HostActivity.SYNCHRONIZATION
+    activity[np.isin(calls, (RuntimeCallKind.ALLOCATE, RuntimeCallKind.FREE))] = HostActivity.ALLOCATION
+    activity[np.isin(calls, SYNCHRONIZING_CALLS)] = HostActivity.SYNCHRONIZATION
     activity[is_data_loading(trace)] = HostActivity.DATA_LOADING
     activity[is_asynchronous(trace)] = HostActivity.COMMUNICATION
     return activity

@@ -144,7 +144,7 @@ def frame_text(name: str) -> str:
 # --- where in the source
 
 
-class Source(NamedTuple):
+class SourceLine(NamedTuple):
     """A line of the source; None where it is not known."""
 
     file: str | None
@@ -152,7 +152,7 @@ class Source(NamedTuple):
     function: str | None
 
 
-def user_source(stack: str) -> Source:
+def user_source(stack: str) -> SourceLine:
     """The line of the innermost frame that is the user's own: neither torch's, nor installed, nor Python's own."""
     end = len(stack)
     while end >= 0:
@@ -160,10 +160,10 @@ def user_source(stack: str) -> Source:
         if source := _users(stack[begin:end]):
             return source
         end = begin - 1
-    return Source(None, None, None)
+    return SourceLine(None, None, None)
 
 
-def user_sources(stack: str) -> tuple[Source, ...]:
+def user_sources(stack: str) -> tuple[SourceLine, ...]:
     """The lines of all frames that are the user's own, each once, outermost first."""
     return tuple(dict.fromkeys(source for frame in stack.split(SEPARATOR) if (source := _users(frame))))
 
@@ -182,9 +182,9 @@ def module_class(stack: str) -> str | None:
 
 
 @lru_cache(1 << 16)
-def _users(frame: str) -> Source | None:
+def _users(frame: str) -> SourceLine | None:
     """Where a frame is, if it is the user's. Stacks share most of their frames."""
     match = _FRAME.fullmatch(frame)
     if match and not _LIBRARY.search(match[1].replace("\\", "/")):
-        return Source(match[1], int(match[2]), match[3])
+        return SourceLine(match[1], int(match[2]), match[3])
     return None

@@ -27,7 +27,7 @@ _OVERLOAD: Final = re.compile(r"(\w+(?:::\w+)+)\.\w+")
 
 
 @dataclass(frozen=True)
-class Calls:
+class ShownCalls:
     """The calls that a table shows, nested as if no others had been recorded.
 
     Attributes:
@@ -46,19 +46,19 @@ class Calls:
 
 
 @derived
-def calls(trace: Trace, *hidden: EventKind) -> Calls:
+def calls(trace: Trace, *hidden: EventKind) -> ShownCalls:
     """All calls but those of hidden kinds and those that repeat the call around them."""
     return calls_among(trace, ~np.isin(trace.kind, hidden))
 
 
-def calls_among(trace: Trace, asked: Bools) -> Calls:
+def calls_among(trace: Trace, asked: Bools) -> ShownCalls:
     """Of the events asked for (bool [events]) the calls, but those that repeat the call around them."""
     tree = call_tree(trace)
     nested = tree.member & ~is_repeat(trace) & asked
     asynchronous = is_asynchronous(trace) & asked
     around, parent = _among(tree.parent, nested)
     whole = _among(whole_parent(trace), nested)[1] if tree.partial else parent
-    return Calls(nested | asynchronous, around, parent, whole, asynchronous)
+    return ShownCalls(nested | asynchronous, around, parent, whole, asynchronous)
 
 
 def _among(parent: Int32s, shown: Bools) -> tuple[Int32s, Int32s]:
@@ -88,7 +88,7 @@ def is_repeat(trace: Trace) -> Bools:
     return found
 
 
-def is_outside_calls(trace: Trace, found: Calls, time: Int64s) -> Bools:
+def is_outside_calls(trace: Trace, found: ShownCalls, time: Int64s) -> Bools:
     """At which times no call that is shown runs on any thread, its last instant included: bool [times]."""
     outermost = found.shown & (found.whole_parent < 0)
     start, end = np.sort(trace.start[outermost]), np.sort(trace.end[outermost])
@@ -99,7 +99,7 @@ def is_outside_calls(trace: Trace, found: Calls, time: Int64s) -> Bools:
 # --- device work
 
 
-def launching_calls(found: Calls, work: DeviceWork) -> Int32s:
+def launching_calls(found: ShownCalls, work: DeviceWork) -> Int32s:
     """The innermost shown call in which each piece of device work was launched: int32 [work], −1 for none.
 
     Where the launch was not recorded, it is that of the operator that the work belongs to.
@@ -108,7 +108,7 @@ def launching_calls(found: Calls, work: DeviceWork) -> Int32s:
     return np.where(event >= 0, found.around[event], np.int32(NO_ROW))
 
 
-def past_runtime(trace: Trace, found: Calls, row: Int32s) -> Int32s:
+def past_runtime(trace: Trace, found: ShownCalls, row: Int32s) -> Int32s:
     """For each row that is a call of the runtime the call that makes it; the row itself where it stands in no other."""
     own = row.copy()
     while (runtime := (own >= 0) & (trace.kind[own] == EventKind.RUNTIME)).any():

@@ -83,7 +83,7 @@ def _is_torchs(name: str) -> bool:
 
 
 @derived
-def used(trace: Trace) -> frozenset[Use]:
+def optimizations_used(trace: Trace) -> frozenset[Use]:
     """What the program does already for speed, so that nobody advises it: compiled code, graphs."""
     compiled = rows_named(
         trace,

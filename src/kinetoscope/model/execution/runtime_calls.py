@@ -22,7 +22,7 @@ from kinetoscope.model.trace.names import rows_containing
 from kinetoscope.model.trace.trace import Trace
 
 
-class CallKind(IntEnum):
+class RuntimeCallKind(IntEnum):
     """What a call of the runtime or driver does."""
 
     OTHER = 0
@@ -49,26 +49,35 @@ class CallKind(IntEnum):
     END_CAPTURE = 15
 
 
-_PATTERNS: Final[tuple[tuple[CallKind, str], ...]] = (
-    (CallKind.GRAPH_LAUNCH, r"GraphLaunch"),
-    (CallKind.LAUNCH, r"LaunchKernel|LaunchCooperative|KernelLaunch|ExtLaunch"),
-    (CallKind.LAUNCH, r"^(?:cu|cuda|hip)Launch(?:Grid|Host)|^runFunction"),
-    (CallKind.BEGIN_CAPTURE, r"StreamBeginCapture"),
-    (CallKind.END_CAPTURE, r"StreamEndCapture"),
-    (CallKind.STREAM_WAITS, r"StreamWaitEvent|StreamWaitValue|waitOnEvent|EventsWaitWithBarrier|AppendWaitOnEvents"),
-    (CallKind.RECORD_EVENT, r"EventRecord|recordEvent"),
-    (CallKind.QUERY_EVENT, r"EventQuery|StreamQuery|EventHostQuery"),
-    (CallKind.WAIT_FOR_EVENT, r"EventSynchronize|EventHostSynchronize|^urEventWait|^piEventsWait"),
-    (CallKind.WAIT_FOR_STREAM, r"StreamSynchronize|synchronizeStream|QueueSynchronize|QueueFinish|ListHostSynchronize"),
-    (CallKind.WAIT_FOR_DEVICE, r"(?:Device|Ctx|Context|Thread)Synchronize|^synchronize$"),
-    (CallKind.COPY, r"[mM]emcpy\w*Async|Enqueue(?:USMMemcpy|MemBufferCopy|MemBuffer(?:Read|Write))"),
-    (CallKind.COPY, r"AppendMemoryCopy|enqueueCommand memcpy"),
-    (CallKind.COPY_AND_WAIT, r"Memcpy"),
-    (CallKind.SET, r"Memset|USMFill|AppendMemoryFill"),
-    (CallKind.ALLOCATE, r"^(?:cuda|hip)(?:Malloc|HostAlloc|HostMalloc|MemCreate|MemMap)|^zeMemAlloc|^urUSM\w*Alloc"),
-    (CallKind.ALLOCATE, r"^cuMem(?:Alloc|Create|Map|HostAlloc)"),
-    (CallKind.FREE, r"^(?:cuda|hip)(?:Free|HostFree|MemUnmap|MemRelease)|^zeMemFree|^urUSMFree"),
-    (CallKind.FREE, r"^cuMem(?:Free|Unmap|Release|HostFree)"),
+_PATTERNS: Final[tuple[tuple[RuntimeCallKind, str], ...]] = (
+    (RuntimeCallKind.GRAPH_LAUNCH, r"GraphLaunch"),
+    (RuntimeCallKind.LAUNCH, r"LaunchKernel|LaunchCooperative|KernelLaunch|ExtLaunch"),
+    (RuntimeCallKind.LAUNCH, r"^(?:cu|cuda|hip)Launch(?:Grid|Host)|^runFunction"),
+    (RuntimeCallKind.BEGIN_CAPTURE, r"StreamBeginCapture"),
+    (RuntimeCallKind.END_CAPTURE, r"StreamEndCapture"),
+    (
+        RuntimeCallKind.STREAM_WAITS,
+        r"StreamWaitEvent|StreamWaitValue|waitOnEvent|EventsWaitWithBarrier|AppendWaitOnEvents",
+    ),
+    (RuntimeCallKind.RECORD_EVENT, r"EventRecord|recordEvent"),
+    (RuntimeCallKind.QUERY_EVENT, r"EventQuery|StreamQuery|EventHostQuery"),
+    (RuntimeCallKind.WAIT_FOR_EVENT, r"EventSynchronize|EventHostSynchronize|^urEventWait|^piEventsWait"),
+    (
+        RuntimeCallKind.WAIT_FOR_STREAM,
+        r"StreamSynchronize|synchronizeStream|QueueSynchronize|QueueFinish|ListHostSynchronize",
+    ),
+    (RuntimeCallKind.WAIT_FOR_DEVICE, r"(?:Device|Ctx|Context|Thread)Synchronize|^synchronize$"),
+    (RuntimeCallKind.COPY, r"[mM]emcpy\w*Async|Enqueue(?:USMMemcpy|MemBufferCopy|MemBuffer(?:Read|Write))"),
+    (RuntimeCallKind.COPY, r"AppendMemoryCopy|enqueueCommand memcpy"),
+    (RuntimeCallKind.COPY_AND_WAIT, r"Memcpy"),
+    (RuntimeCallKind.SET, r"Memset|USMFill|AppendMemoryFill"),
+    (
+        RuntimeCallKind.ALLOCATE,
+        r"^(?:cuda|hip)(?:Malloc|HostAlloc|HostMalloc|MemCreate|MemMap)|^zeMemAlloc|^urUSM\w*Alloc",
+    ),
+    (RuntimeCallKind.ALLOCATE, r"^cuMem(?:Alloc|Create|Map|HostAlloc)"),
+    (RuntimeCallKind.FREE, r"^(?:cuda|hip)(?:Free|HostFree|MemUnmap|MemRelease)|^zeMemFree|^urUSMFree"),
+    (RuntimeCallKind.FREE, r"^cuMem(?:Free|Unmap|Release|HostFree)"),
 )
 """The first that is found in the name decides. CUDA, HIP, Level Zero and Unified Runtime (XPU), MTIA."""
 
@@ -77,17 +86,22 @@ _NOT_PAGEABLE: Final = ("inned", "Device -> Device", "DtoD")
 
 _COMPILED: Final = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
 
-WAITS: Final = (CallKind.COPY_AND_WAIT, CallKind.WAIT_FOR_STREAM, CallKind.WAIT_FOR_DEVICE, CallKind.WAIT_FOR_EVENT)
+SYNCHRONIZING_CALLS: Final = (
+    RuntimeCallKind.COPY_AND_WAIT,
+    RuntimeCallKind.WAIT_FOR_STREAM,
+    RuntimeCallKind.WAIT_FOR_DEVICE,
+    RuntimeCallKind.WAIT_FOR_EVENT,
+)
 """Calls in which the host waits for a device by their very meaning."""
 
 
-def call_kind(name: str) -> CallKind:
+def runtime_call_kind(name: str) -> RuntimeCallKind:
     """What a call of this name does."""
-    return next((kind for kind, pattern in _COMPILED if pattern.search(name)), CallKind.OTHER)
+    return next((kind for kind, pattern in _COMPILED if pattern.search(name)), RuntimeCallKind.OTHER)
 
 
 @derived
-def call_kinds(trace: Trace) -> Int8s:
+def runtime_call_kinds(trace: Trace) -> Int8s:
     """The `CallKind` of each event, OTHER for what is no call of the runtime: int8 [events].
 
     A call that queues a copy by its name makes the host wait for it, if the copy touches pageable memory and begins
@@ -97,9 +111,9 @@ def call_kinds(trace: Trace) -> Int8s:
     rows = trace.rows(EventKind.RUNTIME)
     result = np.zeros(len(trace), np.int8)
     codes, places = np.unique(trace.name[rows], return_inverse=True)
-    of_name = np.array([call_kind(trace.strings.label(code)) for code in codes.tolist()], np.int8)
+    of_name = np.array([runtime_call_kind(trace.strings.label(code)) for code in codes.tolist()], np.int8)
     result[rows] = of_name[places]
-    result[_blocked(trace, result == CallKind.COPY)] = CallKind.COPY_AND_WAIT
+    result[_blocked(trace, result == RuntimeCallKind.COPY)] = RuntimeCallKind.COPY_AND_WAIT
     return result
 
 
@@ -108,7 +122,7 @@ def reached_by(trace: Trace, calls: Int32s) -> Int64s:
 
     What passes after that until the work begins is no launching: the device was not idle, or something held the work.
     """
-    waits = call_kinds(trace)[calls] == CallKind.COPY_AND_WAIT
+    waits = runtime_call_kinds(trace)[calls] == RuntimeCallKind.COPY_AND_WAIT
     return np.where(waits, trace.start[calls], np.maximum(trace.end[calls], trace.start[calls])) + LAUNCH_LATENCY
 
 

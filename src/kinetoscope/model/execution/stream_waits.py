@@ -16,7 +16,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.execution.streams import NOTHING, launch_times, stream_order, streams
 from kinetoscope.model.execution.synchronization import calls_of, sync_rows
 from kinetoscope.model.trace import arguments
@@ -46,7 +46,7 @@ class StreamWaits:
 @derived
 def stream_waits(trace: Trace, use_recorded: bool = True) -> StreamWaits:
     """Find the device work that waited for an event; with `use_recorded` false as if nothing had been recorded."""
-    calls = np.flatnonzero(call_kinds(trace) == CallKind.STREAM_WAITS).astype(np.int32)
+    calls = np.flatnonzero(runtime_call_kinds(trace) == RuntimeCallKind.STREAM_WAITS).astype(np.int32)
     told = calls[:0]
     pairs: list[Pairs] = []
     if use_recorded:

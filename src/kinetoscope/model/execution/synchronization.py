@@ -19,7 +19,7 @@ from kinetoscope.algorithms.grouping import match_first
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import whole_parent
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.execution.runtime_calls import WAITS, CallKind, call_kinds
+from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.execution.streams import NOTHING, launch_times, streams
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
@@ -31,7 +31,7 @@ _STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC = "Stream Sync", "Event Sync", "Context
 _NO_STREAM: Final = (1 << 32) - 1
 """How CUPTI writes that there is none."""
 _NEVER: Final = np.iinfo(np.int64).min
-_DEVICE_WIDE: Final = (CallKind.WAIT_FOR_DEVICE, CallKind.FREE)
+_DEVICE_WIDE: Final = (RuntimeCallKind.WAIT_FOR_DEVICE, RuntimeCallKind.FREE)
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class HostWaits:
 @derived
 def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
     """Find what each synchronising call waited for; with `use_recorded` false as if nothing had been recorded."""
-    work, kinds = device_work(trace), call_kinds(trace)
+    work, kinds = device_work(trace), runtime_call_kinds(trace)
     own = _own_copies(trace)
-    waiting = np.isin(kinds, WAITS) | (own >= 0) | _frees(trace)
+    waiting = np.isin(kinds, SYNCHRONIZING_CALLS) | (own >= 0) | _frees(trace)
     # Drivers record a call in a call: the outer one has waited.
     alone, inside, outer = _apart(trace, waiting)
     calls = alone[np.lexsort((alone, trace.start[alone]))]
@@ -102,7 +102,7 @@ def other_streams(trace: Trace, waits: HostWaits) -> tuple[Int64s, Int32s]:
         int64 [n], places in `waits`, and int32 [n], places in `device_work`.
     """
     calls, work = waits.call, device_work(trace)
-    wide = np.isin(call_kinds(trace)[calls], _DEVICE_WIDE) & (waits.work >= 0)
+    wide = np.isin(runtime_call_kinds(trace)[calls], _DEVICE_WIDE) & (waits.work >= 0)
     places, others = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
     for stream in streams(trace) if wide.any() else ():
         count = stream.launched_until(trace.start[calls])
@@ -119,7 +119,7 @@ def _own_copies(trace: Trace) -> Int32s:
     work = device_work(trace)
     copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
     call = work.launch[copies]
-    waiting = call_kinds(trace)[call] == CallKind.COPY_AND_WAIT
+    waiting = runtime_call_kinds(trace)[call] == RuntimeCallKind.COPY_AND_WAIT
     own = np.full(len(trace), NOTHING, np.int32)
     own[call[waiting]] = copies[waiting]
     return own
@@ -132,7 +132,7 @@ def _frees(trace: Trace) -> Bools:
         return "Async" not in name and "Host" not in name
 
     named = rows_named(trace, fits, EventKind.RUNTIME)
-    return np.asarray(named & (call_kinds(trace) == CallKind.FREE))
+    return np.asarray(named & (runtime_call_kinds(trace) == RuntimeCallKind.FREE))
 
 
 def _inferred(trace: Trace, calls: Int32s, own: Int32s) -> Int32s:
@@ -143,7 +143,7 @@ def _inferred(trace: Trace, calls: Int32s, own: Int32s) -> Int32s:
     if not len(calls) or not len(work):
         return found
     over, launched = found.copy(), latest.copy()
-    device_wide = np.isin(call_kinds(trace)[calls], _DEVICE_WIDE)
+    device_wide = np.isin(runtime_call_kinds(trace)[calls], _DEVICE_WIDE)
     for stream in streams(trace):
         count = stream.launched_until(start)
         last = np.maximum(count - 1, 0)

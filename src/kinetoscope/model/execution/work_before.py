@@ -69,7 +69,7 @@ def work_before(trace: Trace) -> WorkBefore:
     return WorkBefore(begin, np.array(list(found), np.int64), np.array(list(found.values()), np.int64))
 
 
-def said(trace: Trace) -> Iterator[str]:
+def notes_of_earlier_work(trace: Trace) -> Iterator[str]:
     """What must be said of it where a number leaves it out."""
     found = work_before(trace)
     if len(found.device):

@@ -13,7 +13,7 @@ from kinetoscope.model.device.peaks import PRECISIONS, Lookup, peak_of
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.flops.counts import FlopCounts, flop_counts
 from kinetoscope.model.flops.precision import FP32, longest_kernels, precisions
-from kinetoscope.model.steps.scope import Scope, whole
+from kinetoscope.model.steps.scope import Scope, unclipped
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
@@ -73,12 +73,12 @@ def flop_rates(view: Scope, peak: float | None) -> FlopRates:
     """
     trace, work = view.trace, view.device_work
     counts = flop_counts(trace)
-    chosen = whole(view).work
+    chosen = unclipped(view).device_work_mask
     time = np.where(chosen, work.duration, 0)
     device_time = sum_by(np.where(chosen, counts.call, -1).astype(np.int32), len(counts), time)
     ran = np.zeros(len(counts), np.bool_)
     ran[counts.call[chosen & (counts.call >= 0)]] = True
-    selected = view.host[counts.rows]
+    selected = view.host_mask[counts.rows]
     if view.select.devices is not None or view.select.streams is not None:
         selected &= ran
     longest = longest_kernels(counts, work)

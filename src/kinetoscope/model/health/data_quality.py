@@ -84,7 +84,7 @@ def impossible_durations(trace: Trace) -> Iterator[Symptom]:
     count = int(np.count_nonzero(impossible))
     if count:
         message = f"{number_of(count, 'event lasts', 'events last')} longer than the recording itself, up to "
-        message += f"{time(int(duration[impossible].max()))}: sums that hold them are wrong."
+        message += f"{duration_text(int(duration[impossible].max()))}: sums that hold them are wrong."
         yield Symptom("IMPOSSIBLE_DURATIONS", "warning", message, count)
 
 
@@ -131,11 +131,10 @@ def overlapping_work(trace: Trace) -> Iterator[Symptom]:
         count += int(np.count_nonzero(common > 0))
         twice += int(common[common > 0].sum())
     if count:
-        message = (
-            f"{pieces(count)} {'starts' if count == 1 else 'start'} while earlier work still runs on the same stream: "
-        )
-        message += f"sums of durations count {time(twice)} twice ({share(twice, work)})."
-        yield Symptom("OVERLAPPING_WORK", severity(twice, work), message, count)
+        starts = "starts" if count == 1 else "start"
+        message = f"{pieces_of_work(count)} {starts} while earlier work still runs on the same stream: "
+        message += f"sums of durations count {duration_text(twice)} twice ({share_of_device_time(twice, work)})."
+        yield Symptom("OVERLAPPING_WORK", severity_of(twice, work), message, count)
 
 
 def partial_overlap(trace: Trace) -> Iterator[Symptom]:
@@ -150,13 +149,11 @@ def partial_overlap(trace: Trace) -> Iterator[Symptom]:
     )
     message += "the two is cut off. "
     if spent:
-        message += (
-            f"{time(spent)} of device work ({share(spent, work)}) was launched in such pieces, and counts to one "
-        )
-        message += "of the two calls only."
+        message += f"{duration_text(spent)} of device work ({share_of_device_time(spent, work)}) was launched in such "
+        message += "pieces, and counts to one of the two calls only."
     else:
         message += "No device work was launched in such a piece."
-    yield Symptom("PARTIAL_OVERLAP", severity(spent, work), message, count)
+    yield Symptom("PARTIAL_OVERLAP", severity_of(spent, work), message, count)
 
 
 def _launched_in_pieces(trace: Trace, work: DeviceWork) -> Bools:
@@ -165,12 +162,12 @@ def _launched_in_pieces(trace: Trace, work: DeviceWork) -> Bools:
     rows = np.flatnonzero(calls.member & (calls.until < trace.end))
     track, start, end = trace.track[rows], calls.until[rows], trace.end[rows]
     order, offsets = track_order(track, start, end, tracks=len(trace.tracks))
-    pieces = nest(start, end, order, offsets, cut=Cut.EARLIER)
+    cut_pieces = nest(start, end, order, offsets, cut=Cut.EARLIER)
     linked = np.flatnonzero(work.launch >= 0)
     launch = work.launch[linked]
     found = np.zeros(len(work), np.bool_)
     at = trace.track[launch], trace.start[launch]
-    found[linked] = enclosing(order, offsets, start, pieces.until, pieces.parent, *at) >= 0
+    found[linked] = enclosing(order, offsets, start, cut_pieces.until, cut_pieces.parent, *at) >= 0
     return found
 
 
@@ -178,7 +175,9 @@ def unlinked_work(trace: Trace) -> Iterator[Symptom]:
     """Device work without a recorded launch, and whether it was launched before the recording began."""
     work = device_work(trace)
     if len(work) and not np.any(arguments.integers(trace, "correlation", work.rows) > 0):
-        message = f"None of {pieces(len(work))} carries a correlation id: launches, delays and queues cannot be told."
+        message = (
+            f"None of {pieces_of_work(len(work))} carries a correlation id: launches, delays and queues cannot be told."
+        )
         yield Symptom("NO_CORRELATION", "warning", message, len(work))
         return
     unlinked = work.launch < 0
@@ -188,10 +187,13 @@ def unlinked_work(trace: Trace) -> Iterator[Symptom]:
     early = int(np.count_nonzero(_before_linked(work) & unlinked))
     unknown = int(np.count_nonzero(work.op[unlinked] < 0))
     spent = int(work.duration[unlinked].sum())
-    message = f"{count:,} of {pieces(len(work))} ({share(spent, work)}) have no recorded launch; {early:,} of them run "
-    message += "before all others of their stream, so they were launched before the recording began. "
+    message = (
+        f"{count:,} of {pieces_of_work(len(work))} ({share_of_device_time(spent, work)}) have no recorded launch; "
+    )
+    message += f"{early:,} of them run before all others of their stream, so they were launched before the recording "
+    message += "began. "
     message += f"{unknown:,} count to no operator."
-    yield Symptom("UNLINKED_WORK", severity(spent, work), message, count)
+    yield Symptom("UNLINKED_WORK", severity_of(spent, work), message, count)
 
 
 def _before_linked(work: DeviceWork) -> Bools:
@@ -210,7 +212,7 @@ def no_device_number(trace: Trace) -> Iterator[Symptom]:
     work = device_work(trace)
     count = int(np.count_nonzero(work.device < 0))
     if count:
-        message = f"{count:,} of {pieces(len(work))} do not say on which device; they are shown as device −1."
+        message = f"{count:,} of {pieces_of_work(len(work))} do not say on which device; they are shown as device −1."
         yield Symptom("NO_DEVICE_NUMBER", "warning", message, count)
 
 
@@ -220,7 +222,9 @@ def graphs(trace: Trace) -> Iterator[Symptom]:
     _, counts = np.unique(launch[launch >= 0], return_counts=True)
     several = counts[counts > 1]
     if len(several):
-        message = f"{number_of(len(several), 'launch', 'launches')} started {pieces(int(several.sum()))}, up to "
+        message = (
+            f"{number_of(len(several), 'launch', 'launches')} started {pieces_of_work(int(several.sum()))}, up to "
+        )
         message += (
             f"{several.max():,} each: graphs, as a rule. Their work is linked to that launch and not to operators "
         )
@@ -251,12 +255,12 @@ def kernel_replay(trace: Trace) -> Iterator[Symptom]:
 # --- words
 
 
-def pieces(count: int) -> str:
+def pieces_of_work(count: int) -> str:
     """`1 piece of device work`."""
     return number_of(count, "piece of device work", "pieces of device work")
 
 
-def time(nanoseconds: int) -> str:
+def duration_text(nanoseconds: int) -> str:
     """Two or three digits and a unit, for a sentence."""
     for size, unit in ((_DAY, "days"), (10**9, "s"), (10**6, "ms"), (10**3, "µs")):
         if nanoseconds >= size:
@@ -264,12 +268,12 @@ def time(nanoseconds: int) -> str:
     return f"{nanoseconds} ns"
 
 
-def share(spent: int, work: DeviceWork) -> str:
+def share_of_device_time(spent: int, work: DeviceWork) -> str:
     """How much of the device time that is."""
     total = int(work.duration.sum())
     return f"{spent / total:.1%} of the device time" if total else "no device time"
 
 
-def severity(spent: int, work: DeviceWork) -> Severity:
+def severity_of(spent: int, work: DeviceWork) -> Severity:
     """A warning if it concerns more than 1 % of the device time."""
     return "warning" if spent > _MUCH * int(work.duration.sum()) else "note"

@@ -9,7 +9,7 @@ import numpy as np
 
 from kinetoscope.model.device.launches import captured
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.work_before import said
+from kinetoscope.model.execution.work_before import notes_of_earlier_work
 from kinetoscope.model.steps.steps import is_delayed, is_last_empty, steps
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
@@ -63,7 +63,7 @@ def no_steps(trace: Trace) -> Iterator[Symptom]:
 def work_from_before(trace: Trace) -> Iterator[Symptom]:
     """A queue that was full when the recording began."""
     if is_delayed(trace, steps(trace, None)):
-        yield from (Symptom("WORK_BEFORE", "note", message) for message in said(trace))
+        yield from (Symptom("WORK_BEFORE", "note", message) for message in notes_of_earlier_work(trace))
 
 
 def captured_launches(trace: Trace) -> Iterator[Symptom]:

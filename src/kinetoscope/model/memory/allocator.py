@@ -18,7 +18,7 @@ from kinetoscope.algorithms.trees import tree
 from kinetoscope.algorithms.trees.tree import NO_ROW
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.marks import MODULE
-from kinetoscope.model.memory.levels import in_use, is_mapped, with_mapped
+from kinetoscope.model.memory.levels import is_mapped, levels_in_use, with_mapped
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.derived import derived
@@ -153,7 +153,7 @@ def memory_instants(trace: Trace) -> Instants:
             keys = address_keys(trace, rows[here])
             allocated[here] = with_mapped(size[here], said[here], known, mapped, keys)
         else:
-            allocated[here] = in_use(size[here], said[here], known)
+            allocated[here] = levels_in_use(size[here], said[here], known)
     reserved[kind == HOST] = -1  # of the host the file says 0, or the size of a mapped block
     return Instants(rows, trace.start[rows], size, device, devices, allocated, counted, np.maximum(reserved, -1))
 
@@ -167,7 +167,7 @@ def address_keys(trace: Trace, rows: Int32s) -> Int32s:
 def instants_in(view: Scope) -> Bools:
     """Which instants are selected: bool [instants]. Of numbers of devices those of the memory itself count."""
     found = memory_instants(view.trace)
-    chosen = view.host[found.rows]
+    chosen = view.host_mask[found.rows]
     if view.select.devices is not None:
         ours = [number in view.select.devices for _, number in found.devices]
         chosen &= np.array(ours, np.bool_)[found.device]
@@ -209,7 +209,7 @@ def names_of_modules(trace: Trace, rows: Int32s) -> pl.Series:
     return polars_columns.labelled(codes, lambda code: trace.strings.label(code).removeprefix(MODULE))
 
 
-def above(parent: NDArray[Any], rows: Int32s) -> Int32s:
+def gather_parent(parent: NDArray[Any], rows: Int32s) -> Int32s:
     """What `parent` says of each row: int32, −1 for row −1."""
     return np.where(rows >= 0, parent[rows], np.int32(NO_ROW))
 

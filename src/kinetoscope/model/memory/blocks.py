@@ -21,8 +21,8 @@ from kinetoscope.model.execution.calls import call_names, calls, names_of_calls
 from kinetoscope.model.memory.allocator import (
     CALL_KINDS,
     IN_NO_CALL,
-    above,
     address_keys,
+    gather_parent,
     innermost_calls,
     memory_instants,
     names_of_modules,
@@ -37,7 +37,7 @@ _BARE: Final = "aten::empty"
 
 
 @dataclass(frozen=True)
-class Blocks:
+class MemoryBlocks:
     """Blocks of memory, in order of their first recorded instant; places are those of `memory_instants`.
 
     Attributes:
@@ -69,7 +69,7 @@ class Blocks:
 
 
 @derived
-def memory_blocks(trace: Trace) -> Blocks:
+def memory_blocks(trace: Trace) -> MemoryBlocks:
     """Pair what was taken with what was given back, by device and address."""
     found = memory_instants(trace)
     keys = block_keys(trace)
@@ -84,7 +84,7 @@ def memory_blocks(trace: Trace) -> Blocks:
     unknown = np.full(len(strays), NO_PLACE, np.int32)
     first = np.concatenate([taken, strays])
     order = np.argsort(first, kind="stable")
-    return Blocks(
+    return MemoryBlocks(
         taken=np.concatenate([taken, unknown])[order],
         released=np.concatenate([released, strays])[order],
         over=np.concatenate([over, strays])[order],
@@ -111,13 +111,13 @@ def charged_calls(trace: Trace) -> Int32s:
     found = calls(trace, EventKind.PYTHON, EventKind.RUNTIME)
     bare = rows_beginning(trace, (_BARE,), EventKind.HOST_OP)
     bare &= (found.parent >= 0) & (trace.kind[found.parent] == EventKind.HOST_OP)
-    return above(ancestor(found.parent, ~bare), above(found.around, innermost_calls(trace)))
+    return gather_parent(ancestor(found.parent, ~bare), gather_parent(found.around, innermost_calls(trace)))
 
 
 @derived
 def charged_modules(trace: Trace) -> Int32s:
     """The call of a module's forward that each instant lies in: int32 [instants], rows, −1 for none."""
-    return above(enclosing_module(trace), innermost_calls(trace))
+    return gather_parent(enclosing_module(trace), innermost_calls(trace))
 
 
 def grouped(trace: Trace, places: NDArray[Any]) -> tuple[Int32s, pl.DataFrame]:
@@ -126,8 +126,10 @@ def grouped(trace: Trace, places: NDArray[Any]) -> tuple[Int32s, pl.DataFrame]:
     In no call, the name is `[memory]` and so is the kind; in no module, that is null.
     """
     own, module = charged_calls(trace)[places], charged_modules(trace)[places]
-    codes, first = group(above(call_names(trace), own), above(trace.kind, own), above(trace.name, module))
-    kinds = [CALL_KINDS.get(kind, IN_NO_CALL) for kind in above(trace.kind, own[first]).tolist()]
+    codes, first = group(
+        gather_parent(call_names(trace), own), gather_parent(trace.kind, own), gather_parent(trace.name, module)
+    )
+    kinds = [CALL_KINDS.get(kind, IN_NO_CALL) for kind in gather_parent(trace.kind, own[first]).tolist()]
     frame = pl.DataFrame(
         {
             "name": names_of_calls(trace, own[first]).cast(pl.String).fill_null(MEMORY_NAME),

@@ -12,7 +12,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import NO_PLACE, Bools, Int32s, Int64s, next_of_same
 
 
-def in_use(size: Int64s, said: Int64s, known: Bools) -> Int64s:
+def levels_in_use(size: Int64s, said: Int64s, known: Bools) -> Int64s:
     """Bytes in use after each instant of a device, in order of time: int64 [instants].
 
     Args:
@@ -42,7 +42,7 @@ def with_mapped(size: Int64s, said: Int64s, known: Bools, mapped: Bools, address
     strays[following[(size > 0) & (following >= 0)]] = False
     total = np.cumsum(apart)
     before = min(max(-int(apart[strays].sum()), -int(total.min(initial=0))), np.iinfo(np.int64).max)
-    level: Int64s = in_use(size - apart, said, known & ~mapped) + total + before
+    level: Int64s = levels_in_use(size - apart, said, known & ~mapped) + total + before
     return level
 
 

@@ -16,7 +16,7 @@ from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.marks import OPTIMIZER_STEP, is_optimizer_range
-from kinetoscope.model.memory.allocator import above, innermost_calls, memory_instants
+from kinetoscope.model.memory.allocator import gather_parent, innermost_calls, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -33,7 +33,7 @@ _EVALUATE: Final = "autograd::engine::evaluate_function"
 
 
 @derived
-def uses(trace: Trace) -> Int8s:
+def block_uses(trace: Trace) -> Int8s:
     """What each block was for: int8 [blocks], of USES; −1 where it was taken before the recording."""
     found, blocks = memory_instants(trace), memory_blocks(trace)
     calls = innermost_calls(trace)
@@ -65,7 +65,7 @@ def _backward(trace: Trace) -> Bools:
 
 def _lies_in(trace: Trace, row: Int32s, which: Bools) -> Bools:
     """Which rows are, or lie in, one of those."""
-    return above(ancestor(call_tree(trace).parent, which), row) >= 0
+    return gather_parent(ancestor(call_tree(trace).parent, which), row) >= 0
 
 
 def _at(time: Int64s, spans: Intervals) -> Bools:

@@ -12,7 +12,7 @@ from kinetoscope.algorithms.grouping import match_first
 from kinetoscope.algorithms.intervals.intervals import union
 from kinetoscope.algorithms.trees import tree
 from kinetoscope.model.execution.call_tree import call_tree
-from kinetoscope.model.execution.calls import Calls, call_name, calls_among
+from kinetoscope.model.execution.calls import ShownCalls, call_name, calls_among
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import OPTIMIZER, STEP
 from kinetoscope.model.trace import arguments
@@ -39,7 +39,7 @@ class Annotations:
 
     names: tuple[str, ...]
     code: Int32s
-    host: Calls
+    host: ShownCalls
     shadows: Int32s
     original: Int32s
 

@@ -15,7 +15,7 @@ from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.model.execution.call_stacks import CallStacks
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_frame
-from kinetoscope.model.execution.calls import Calls, call_name, call_names, launching_calls, past_runtime
+from kinetoscope.model.execution.calls import ShownCalls, call_name, call_names, launching_calls, past_runtime
 from kinetoscope.model.memory.allocator import Allocations
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments
@@ -69,14 +69,14 @@ class Groups:
         return len(self.first)
 
 
-def grouped(view: Scope, found: Calls, details: Details, among: Bools | None = None) -> Groups:
+def grouped(view: Scope, found: ShownCalls, details: Details, among: Bools | None = None) -> Groups:
     """Group the selected calls by name, kind and details; only those `among` (bool [events]), if it is given.
 
     The others still take their time off the calls around them.
     """
     trace = view.trace
     # Of a call that only reaches into a range of time, the part inside counts, though not the call.
-    chosen = found.shown & view.host_any_time
+    chosen = found.shown & view.host_mask_untimed
     rows = np.flatnonzero(chosen if among is None else chosen & among).astype(np.int32)
     keys: list[NDArray[Any]] = [call_names(trace)[rows], trace.kind[rows]]
     if details.shapes:
@@ -120,13 +120,13 @@ class Launched:
     own: Int32s
 
 
-def launched(view: Scope, found: Calls) -> Launched:
+def launched(view: Scope, found: ShownCalls) -> Launched:
     """The calls in which the selected device work was launched."""
-    row = launching_calls(found, view.device_work)[view.work]
+    row = launching_calls(found, view.device_work)[view.device_work_mask]
     return Launched(row, past_runtime(view.trace, found, row))
 
 
-def launched_by_python(view: Scope, found: Calls) -> Launched:
+def launched_by_python(view: Scope, found: ShownCalls) -> Launched:
     """The same, but where Python makes the call of the runtime, `own` is that call and not what is around that Python.
 
     Only its stack tells from where a graph is replayed or a compiled kernel run: no operator is around those.
@@ -139,7 +139,7 @@ def launched_by_python(view: Scope, found: Calls) -> Launched:
     return Launched(work.row, np.where(is_between, work.row, work.own))
 
 
-def host_costs(view: Scope, found: Calls, groups: Groups) -> Values:
+def host_costs(view: Scope, found: ShownCalls, groups: Groups) -> Values:
     """Calls and time on the host."""
     trace = view.trace
 
@@ -147,18 +147,18 @@ def host_costs(view: Scope, found: Calls, groups: Groups) -> Values:
         start, end = view.clipped(trace.start[rows], trace.end[rows])
         return np.asarray(np.maximum(end - start, 0))
 
-    began = groups.code[view.host & (groups.code >= 0)]
+    began = groups.code[view.host_mask & (groups.code >= 0)]
     return {"calls": np.bincount(began, minlength=len(groups)), **_total_and_self("host", found, groups, time)}
 
 
-def device_costs(view: Scope, found: Calls, groups: Groups, work: Launched) -> Values:
+def device_costs(view: Scope, found: ShownCalls, groups: Groups, work: Launched) -> Values:
     """Time of the device work launched in the calls; null where none counts to any call."""
     names = ("device_total", "device_self", "device_total_busy", "device_self_busy")
     if not (work.row >= 0).any():
         return dict.fromkeys(names)
     every = view.device_work
-    start, end = view.clipped(every.start[view.work], every.end[view.work])
-    device = every.device[view.work]
+    start, end = view.clipped(every.start[view.device_work_mask], every.end[view.device_work_mask])
+    device = every.device[view.device_work_mask]
     sums = {name: np.zeros(len(groups), np.int64) for name in names}
     for each in np.unique(device).tolist():
         on = device == each
@@ -169,7 +169,7 @@ def device_costs(view: Scope, found: Calls, groups: Groups, work: Launched) -> V
     return {**sums}
 
 
-def memory_costs(what: str, view: Scope, found: Calls, groups: Groups, changes: Allocations) -> Values:
+def memory_costs(what: str, view: Scope, found: ShownCalls, groups: Groups, changes: Allocations) -> Values:
     """Memory taken less given back while the calls ran; null where nothing was recorded of it."""
     if not len(changes):
         return {f"{what}_total": None, f"{what}_self": None}
@@ -184,7 +184,7 @@ def memory_costs(what: str, view: Scope, found: Calls, groups: Groups, changes: 
     return _total_and_self(what, found, groups, change)
 
 
-def _total_and_self(what: str, found: Calls, groups: Groups, measure: Callable[[Int32s], Int64s]) -> Values:
+def _total_and_self(what: str, found: ShownCalls, groups: Groups, measure: Callable[[Int32s], Int64s]) -> Values:
     """Sums over the calls of each group, and the same less what belongs to the calls directly inside them.
 
     Goes by blocks, so that what is measured of calls never takes the memory of a column.

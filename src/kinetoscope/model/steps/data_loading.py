@@ -11,7 +11,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, covered, merge
 from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.marks import is_data_loading, is_module_call, is_step
-from kinetoscope.model.execution.runtime_calls import CallKind, call_kinds
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.execution.work_before import work_before
 from kinetoscope.model.steps.steps import step_of
@@ -73,7 +73,7 @@ def gap_spans(trace: Trace, steps_by: str | None = None) -> tuple[Intervals, Boo
 def _is_forward(trace: Trace) -> Bools:
     """Which events begin something of a forward pass: calls of modules, forward–backward links, launches of graphs."""
     links = rows_named(trace, lambda name: name in ("fwdbwd", "forward_backward"), EventKind.FLOW_START)
-    return np.asarray(is_module_call(trace) | links | (call_kinds(trace) == CallKind.GRAPH_LAUNCH))
+    return np.asarray(is_module_call(trace) | links | (runtime_call_kinds(trace) == RuntimeCallKind.GRAPH_LAUNCH))
 
 
 @derived

@@ -68,7 +68,7 @@ _ALIKE: Final = 0.8
 _COVERAGE: Final = 0.6
 """Share of the window that pieces of the median length, as many as there are, must come to."""
 
-Found = tuple[Int64s, Intervals]
+NumberedSteps = tuple[Int64s, Intervals]
 """The numbers of steps, and when the host was in each."""
 
 Proposal = tuple[Intervals, str]
@@ -76,7 +76,7 @@ Proposal = tuple[Intervals, str]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class StepCandidate:
     """An annotation that may be a step.
 
     Attributes:
@@ -107,22 +107,22 @@ class _Family:
     engine: str
 
 
-def step_candidates(trace: Trace) -> tuple[Candidate, ...]:
+def step_candidates(trace: Trace) -> tuple[StepCandidate, ...]:
     """Annotations that occur more than once and may be steps: engines' first, then those that cover most."""
     begin, end = host_window(trace, device_work(trace))
     families = [family for family in _families(trace) if len(family.rows) > 1]
     families.sort(key=lambda each: (not each.engine, -int((trace.end[each.rows] - trace.start[each.rows]).sum())))
-    found: dict[str, tuple[bool, float, Candidate]] = {}
+    found: dict[str, tuple[bool, float, StepCandidate]] = {}
     for family in families[:_MOST]:
         name = _beginning([trace.strings.label(code) for code in family.codes])
-        steps = named(trace, name) if name.strip() and name not in found else None
+        steps = steps_named(trace, name) if name.strip() and name not in found else None
         if steps is not None and len(steps[0]) > 1:
             share = union(*steps[1]).length / max(end - begin, 1)
-            found[name] = not family.engine, -share, Candidate(name, len(steps[0]), share)
+            found[name] = not family.engine, -share, StepCandidate(name, len(steps[0]), share)
     return tuple(each for *_, each in sorted(found.values(), key=lambda entry: entry[:2]))
 
 
-def named(trace: Trace, name: str) -> Found | None:
+def steps_named(trace: Trace, name: str) -> NumberedSteps | None:
     """The steps that annotations of this name are, or those whose names begin with it."""
     rows = np.flatnonzero(any_of(trace.kind, RANGE_KINDS))
     codes = np.unique(trace.name[rows]).tolist()
@@ -131,11 +131,11 @@ def named(trace: Trace, name: str) -> Found | None:
     rows = rows[np.isin(trace.name[rows], same)]
     if not len(rows):
         return None
-    _, host = disjoint(trace, rows, np.arange(len(rows)))
+    _, host = disjoint_steps(trace, rows, np.arange(len(rows)))
     return np.arange(len(host.start), dtype=np.int64), host
 
 
-def disjoint(trace: Trace, rows: Int64s, numbers: Int64s) -> Found:
+def disjoint_steps(trace: Trace, rows: Int64s, numbers: Int64s) -> NumberedSteps:
     """Rows in order of time, without those that begin inside the one before (another thread's, or nested)."""
     order = np.lexsort((-trace.end[rows], trace.start[rows]))
     kept: list[int] = []
@@ -149,7 +149,7 @@ def disjoint(trace: Trace, rows: Int64s, numbers: Int64s) -> Found:
     return numbers[kept], Intervals(trace.start[chosen], np.maximum(trace.end[chosen], trace.start[chosen]))
 
 
-def proposed(trace: Trace, work: DeviceWork) -> tuple[Found, str]:
+def propose_steps(trace: Trace, work: DeviceWork) -> tuple[NumberedSteps, str]:
     """The steps that are proposed, and what must be said about that."""
     window = host_window(trace, work)
     proposal = (
@@ -223,7 +223,7 @@ def _of_engine(trace: Trace) -> Proposal | None:
     for engine, _ in _ENGINES:
         families = [family for family in _families(trace) if family.engine == engine]
         rows = np.concatenate([np.empty(0, np.int64), *(family.rows for family in families)])
-        _, host = disjoint(trace, rows, np.zeros(len(rows), np.int64))
+        _, host = disjoint_steps(trace, rows, np.zeros(len(rows), np.int64))
         covered = int((host.end - host.start).sum())
         if len(host.start) > 1 and (best is None or covered > best[0]):
             best = covered, host, f"{engine}'s annotation of its steps, {families[0].name!r}"
@@ -242,7 +242,7 @@ def _repeated_annotation(trace: Trace, window: tuple[int, int]) -> Proposal | No
     for family in _families(trace):
         if len(family.rows) < _FEWEST:
             continue
-        _, host = disjoint(trace, family.rows, np.zeros(len(family.rows), np.int64))
+        _, host = disjoint_steps(trace, family.rows, np.zeros(len(family.rows), np.int64))
         pieces = host.end - host.start
         covered = int(pieces.sum())
         typical = _is_typical(pieces, whole) or _is_typical(pieces[1:], whole - int(pieces[0]))
@@ -260,7 +260,7 @@ def _optimizer_boundaries(trace: Trace, window: tuple[int, int]) -> Proposal | N
         return None
     # Of several optimizers the one that steps least often: the others may step several times in an iteration.
     rows = rows[trace.name[rows] == codes[counts.argmin()]]
-    _, host = disjoint(trace, rows, np.zeros(len(rows), np.int64))
+    _, host = disjoint_steps(trace, rows, np.zeros(len(rows), np.int64))
     start = np.concatenate([[min(window[0], int(host.start[0]))], host.end[:-1]]).astype(np.int64)
     return Intervals(start, host.end.copy()), "the ends of Optimizer.step"
 

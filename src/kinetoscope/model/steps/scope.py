@@ -11,18 +11,18 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int64s, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.errors import UsageError
-from kinetoscope.model.execution import work_before
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.marks import RANGE_KINDS
+from kinetoscope.model.execution.work_before import notes_of_earlier_work
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.model.steps.steps import STEADY, Steps, is_delayed, is_last_empty, steady, step_of, steps
+from kinetoscope.model.steps.steps import STEADY, Steps, after_warm_up, is_delayed, is_last_empty, step_of, steps
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 
-_ETERNITY: Final = 1 << 61
-"""No time is beyond this, ns, so that lengths fit into 64 bits."""
+_TIME_LIMIT_NS: Final = 1 << 61
+"""No time is beyond this, so that lengths fit into 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Scope:
     Attributes:
         steps: the steps selected, those that reach into the range of time; their intervals are not clipped.
         places: int64 [steps], which of all steps of the trace they are.
-        host: bool [events], events selected; with a range of time those that start in it: what is counted.
-        host_any_time: bool [events], the same whatever the range of time: what is measured, by `clipped`.
-        work: bool [work], device work selected, aligned with `device_work(trace)`; what runs in the range of time.
-        running: bool [work], the same whatever step it was launched in: what can run in the devices' time of the steps.
+        host_mask: bool [events], events selected; with a range of time those that start in it: what is counted.
+        host_mask_untimed: bool [events], the same whatever the range of time: what is measured, by `clipped`.
+        device_work_mask: bool [work], which of `device_work` is selected: what runs in the range of time.
+        running_mask: bool [work], the same whatever step launched it: what can run in the devices' time of the steps.
         clip: the range of time to which intervals are clipped, ns, or None.
         notes: what must be said about the selection.
     """
@@ -44,16 +44,16 @@ class Scope:
     select: Selection
     steps: Steps
     places: Int64s
-    host: Bools
-    host_any_time: Bools
-    work: Bools
-    running: Bools
+    host_mask: Bools
+    host_mask_untimed: Bools
+    device_work_mask: Bools
+    running_mask: Bools
     clip: tuple[int, int] | None
     notes: tuple[str, ...]
 
     @property
     def warm_up(self) -> tuple[str, ...]:
-        """What to say of an answer over everything: that steps of the warm-up are in it, and how they are left out."""
+        """The note on an answer over everything: it counts the steps of the warm-up, and how they are left out."""
         if self.select.steps is not None or self.select.time is not None or self.steps.origin == "window":
             return ()
         steady = steady_places(self.trace, self.select.steps_by)
@@ -67,7 +67,7 @@ class Scope:
 
     @property
     def device_work(self) -> DeviceWork:
-        """All device work of the trace; `work` says which of it is selected."""
+        """All device work of the trace; `device_work_mask` says which of it is selected."""
         return device_work(self.trace)
 
     def clipped(self, start: Int64s, end: Int64s) -> Intervals:
@@ -92,131 +92,119 @@ def scope(trace: Trace, select: Selection) -> Scope:
         UsageError: a step, device, stream, thread or annotation was asked for that the trace does not have, or a range
             of time that ends before it starts.
     """
-    found = steps(trace, select.steps_by)
+    every = steps(trace, select.steps_by)
     work = device_work(trace)
-    places = np.arange(len(found))
+    places = np.arange(len(every))
     if select.steps is not None:
-        places = _chosen_steps(trace, select.steps, select.steps_by)
-    chosen = _of_steps(found, places)
+        places = _chosen_steps(every, select.steps, trace, select.steps_by)
+    chosen = _steps_at(every, places)
     host = np.ones(len(trace), np.bool_)
     taken = np.ones(len(work), np.bool_)
     running = np.ones(len(work), np.bool_)
-    for place in _places(trace, select, chosen):
+    for criterion in _criteria(trace, select, chosen):
         # Device work is where it was launched. If that was not recorded, it has a step, by its own start, and no more.
-        host &= place.events
-        there = np.where(work.launch >= 0, place.events[work.launch], place.events[work.rows] & place.is_step)
-        taken &= there
-        if not place.is_step:
-            running &= there
+        host &= criterion.events
+        by_start = criterion.events[work.rows] & criterion.is_step
+        launched = np.where(work.launch >= 0, criterion.events[work.launch], by_start)
+        taken &= launched
+        if not criterion.is_step:
+            running &= launched
     if select.devices is not None:
-        running &= np.isin(work.device, _there("device", select.devices, work.device))
+        running &= np.isin(work.device, _require_any("device", select.devices, work.device))
     if select.streams is not None:
-        running &= np.isin(work.stream, _there("stream", select.streams, work.stream))
+        running &= np.isin(work.stream, _require_any("stream", select.streams, work.stream))
     taken &= running
-    notes = [found.note] if found.note else []
-    if is_delayed(trace, found) and 0 in places:
-        notes += work_before.said(trace)
+    notes = [every.note] if every.note else []
+    if is_delayed(trace, every) and 0 in places:
+        notes += notes_of_earlier_work(trace)
     if select.steps == STEADY and len(places):
-        notes += _left_out(found, places)
-    if select.annotation is not None or select.threads is not None:
-        notes += _unlinked(work)
-    clip = _range_of_time(trace, select)
+        notes += _steps_left_out(every, places)
+    unlinked = int((work.launch < 0).sum())
+    if unlinked and (select.annotation is not None or select.threads is not None):
+        notes.append(f"{unlinked} of {len(work)} pieces of device work have no recorded launch and are left out.")
+    clip = _time_range(trace, select)
     in_time = host
     if clip is not None:
         in_time = host & (trace.start >= clip[0]) & (trace.start < clip[1])
         running &= (work.start < clip[1]) & (work.end > clip[0])
         taken &= running
         places = places[(chosen.device.start < clip[1]) & (chosen.device.end > clip[0])]
-    return Scope(trace, select, _of_steps(found, places), places, in_time, host, taken, running, clip, tuple(notes))
+    return Scope(trace, select, _steps_at(every, places), places, in_time, host, taken, running, clip, tuple(notes))
 
 
 @derived
 def steady_places(trace: Trace, steps_by: str | None = None) -> Int64s:
     """Which of all steps are steady: without those of the warm-up, and without an empty last one."""
-    found = steps(trace, steps_by)
-    full = len(found) - is_last_empty(trace, steps_by)
-    return steady(_of_steps(found, np.arange(full)))
+    every = steps(trace, steps_by)
+    return after_warm_up(_steps_at(every, np.arange(len(every) - is_last_empty(trace, steps_by))))
 
 
-def whole(view: Scope) -> Scope:
+def unclipped(view: Scope) -> Scope:
     """The same selection without its range of time: for what belongs to selected calls, whenever it ran."""
     return view if view.select.time is None else scope(view.trace, replace(view.select, time=None))
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where to look: events, and whether it is steps, where work without a recorded launch is by its own start."""
+class _Criterion:
+    """Events that a selection leaves; by steps, work without a recorded launch is chosen by its own start."""
 
     events: Bools
     is_step: bool
 
 
-def _places(trace: Trace, select: Selection, chosen: Steps) -> Iterator[_Place]:
+def _criteria(trace: Trace, select: Selection, chosen: Steps) -> Iterator[_Criterion]:
     if select.steps is not None:
-        yield _Place(step_of(chosen.host, trace.start) >= 0, True)
+        yield _Criterion(step_of(chosen.host, trace.start) >= 0, True)
     if select.annotation is not None:
-        yield _Place(_inside_annotation(trace, select.annotation), False)
+        yield _Criterion(_inside_annotation(trace, select.annotation), False)
     if select.threads is not None:
         tids = trace.tracks.integer_tids()
         host = np.unique(trace.track[any_of(trace.kind, HOST_KINDS)])
-        yield _Place(np.isin(tids, _there("thread", select.threads, tids[host]))[trace.track], False)
+        yield _Criterion(np.isin(tids, _require_any("thread", select.threads, tids[host]))[trace.track], False)
 
 
-def _range_of_time(trace: Trace, select: Selection) -> tuple[int, int] | None:
+def _time_range(trace: Trace, select: Selection) -> tuple[int, int] | None:
     if select.time is None:
         return None
     low, high = select.time
     if low > high:
         raise UsageError(f"the range of time from {low} to {high} ns ends before it starts; give start and end")
     origin = origin_of_time(trace)
-    return max(origin + low, -_ETERNITY), min(origin + high, _ETERNITY)
+    return max(origin + low, -_TIME_LIMIT_NS), min(origin + high, _TIME_LIMIT_NS)
 
 
-def _left_out(found: Steps, places: Int64s) -> Iterator[str]:
-    for which, why in ((found.number[: places[0]], "as warm-up"), (found.number[places[-1] + 1 :], "as empty")):
-        if len(which):
-            yield f"Left out {why}: step{'s' if len(which) > 1 else ''} {listed(which.tolist())}."
+def _steps_left_out(every: Steps, places: Int64s) -> Iterator[str]:
+    for numbers, why in ((every.number[: places[0]], "as warm-up"), (every.number[places[-1] + 1 :], "as empty")):
+        if len(numbers):
+            yield f"Left out {why}: step{'s' if len(numbers) > 1 else ''} {listed(numbers.tolist())}."
 
 
-def _chosen_steps(trace: Trace, wanted: tuple[int, ...] | range | str, steps_by: str | None) -> Int64s:
-    """Places of the steps that are wanted."""
-    found = steps(trace, steps_by)
+def _chosen_steps(every: Steps, wanted: tuple[int, ...] | range | str, trace: Trace, steps_by: str | None) -> Int64s:
+    """Places of the steps that are wanted; −1 is the last step, −2 the one before."""
     if isinstance(wanted, str):
         if wanted != STEADY:
             raise UsageError(f"steps are numbers, a range of them, or {STEADY!r}; not {wanted!r}")
         return steady_places(trace, steps_by)
     if isinstance(wanted, range):
-        inside = [number for number in found.number.tolist() if number in wanted]
+        inside = [number for number in every.number.tolist() if number in wanted]
         if not inside:
-            have = listed(found.number.tolist()) or "none"
+            have = listed(every.number.tolist()) or "none"
             raise UsageError(f"no step from {wanted.start} on in this trace; it has {have}")
-        return np.flatnonzero(np.isin(found.number, inside))
-    numbers = tuple(_from_the_end(step, found) for step in wanted)
-    return np.flatnonzero(np.isin(found.number, _there("step", numbers, found.number)))
+        return np.flatnonzero(np.isin(every.number, inside))
+    numbers = tuple(int(every.number[step]) if -len(every) <= step < 0 else step for step in wanted)
+    return np.flatnonzero(np.isin(every.number, _require_any("step", numbers, every.number)))
 
 
-def _from_the_end(step: int, found: Steps) -> int:
-    """The number of a step: −1 is the last one, −2 the one before."""
-    return int(found.number[step]) if -len(found) <= step < 0 else step
-
-
-def _there(what: str, wanted: tuple[int, ...], have: Int64s) -> tuple[int, ...]:
-    """`wanted`, if at least one of them is there."""
-    if not np.isin(wanted, have).any():
-        raise UsageError(f"no {what} {listed(wanted)} in this trace; it has {listed(have.tolist()) or 'none'}")
+def _require_any(what: str, wanted: tuple[int, ...], present: Int64s) -> tuple[int, ...]:
+    """`wanted`, if the trace has at least one of them."""
+    if not np.isin(wanted, present).any():
+        raise UsageError(f"no {what} {listed(wanted)} in this trace; it has {listed(present.tolist()) or 'none'}")
     return wanted
 
 
-def _unlinked(work: DeviceWork) -> list[str]:
-    count = int((work.launch < 0).sum())
-    return [f"{count} of {len(work)} pieces of device work have no recorded launch and are left out."] if count else []
-
-
-def _of_steps(found: Steps, places: Int64s) -> Steps:
-    def of(intervals: Intervals) -> Intervals:
-        return Intervals(intervals.start[places], intervals.end[places])
-
-    return replace(found, number=found.number[places], host=of(found.host), device=of(found.device))
+def _steps_at(every: Steps, places: Int64s) -> Steps:
+    host, device = (Intervals(spans.start[places], spans.end[places]) for spans in (every.host, every.device))
+    return replace(every, number=every.number[places], host=host, device=device)
 
 
 def _inside_annotation(trace: Trace, name: str) -> Bools:

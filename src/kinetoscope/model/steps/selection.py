@@ -39,6 +39,6 @@ EVERY_STEP: Final = range(sys.maxsize)
 """Of `Selection.steps`: all of them, those of the warm-up too; what `all` means on the command line and the page."""
 
 
-def settled(select: Selection) -> Selection:
+def default_to_steady(select: Selection) -> Selection:
     """The steady steps, where neither steps nor a time are asked for: what faces look at unless told otherwise."""
     return replace(select, steps="steady") if select.steps is None and select.time is None else select

@@ -13,7 +13,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.marks import is_step
 from kinetoscope.model.execution.work_before import work_before
-from kinetoscope.model.steps.proposed_steps import Found, disjoint, named, proposed
+from kinetoscope.model.steps.proposed_steps import NumberedSteps, disjoint_steps, propose_steps, steps_named
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import recording
@@ -67,7 +67,7 @@ class Steps:
 def steps(trace: Trace, steps_by: str | None = None) -> Steps:
     """The steps of a trace; `steps_by` names the annotation that is one, or begins the names of those that are."""
     work = device_work(trace)
-    found = named(trace, steps_by) if steps_by is not None else _profiler_steps(trace)
+    found = steps_named(trace, steps_by) if steps_by is not None else _profiler_steps(trace)
     origin: Origin = "annotation" if steps_by is not None else "profiler"
     notes = []
     if found is None and steps_by is not None:
@@ -75,14 +75,14 @@ def steps(trace: Trace, steps_by: str | None = None) -> Steps:
         found = _profiler_steps(trace)
         origin = "profiler"
     if found is None:
-        found, said = proposed(trace, work)
+        found, said = propose_steps(trace, work)
         notes.append(said)
         origin = "repetition" if len(found[0]) > 1 else "window"
     number, host = found
     return Steps(number, host, device_steps(trace, work, host), origin, " ".join(notes))
 
 
-def steady(found: Steps) -> Int64s:
+def after_warm_up(found: Steps) -> Int64s:
     """Places of all steps but the leading ones that are longer than 1.25 times the median device step.
 
     At least half of the steps stay: a job that only gets faster has no steady state, and losing most of it says less.
@@ -147,7 +147,7 @@ def device_steps(trace: Trace, work: DeviceWork, host: Intervals) -> Intervals:
     return Intervals(start, end)
 
 
-def _profiler_steps(trace: Trace) -> Found | None:
+def _profiler_steps(trace: Trace) -> NumberedSteps | None:
     rows = np.flatnonzero(is_step(trace))
     numbers = {}
     for code in np.unique(trace.name[rows]).tolist():
@@ -158,7 +158,7 @@ def _profiler_steps(trace: Trace) -> Found | None:
     rows = rows[np.isin(trace.name[rows], codes)]
     if not len(rows):
         return None
-    return disjoint(trace, rows, np.array([numbers[int(code)] for code in trace.name[rows]], np.int64))
+    return disjoint_steps(trace, rows, np.array([numbers[int(code)] for code in trace.name[rows]], np.int64))
 
 
 def _last_whole(trace: Trace) -> int:

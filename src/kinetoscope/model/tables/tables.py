@@ -51,7 +51,7 @@ Values = dict[str, NDArray[Any] | pl.Series]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DeclaredTable:
     """A table: what a row is, its columns, which rows it has, and how the columns that are no arguments are found."""
 
     doc: str
@@ -269,34 +269,34 @@ def _counter(trace: Trace, rows: Rows) -> Values:
 
 # --- the tables
 
-TABLES: Final[dict[str, Table]] = {
-    "events": Table(
+TABLES: Final[dict[str, DeclaredTable]] = {
+    "events": DeclaredTable(
         "Everything in the file.", EVENT_FIELDS, lambda trace: np.arange(len(trace), dtype=np.int32), _event
     ),
-    "ops": Table("Operators of torch on the host.", OP_FIELDS, _of_kind(EventKind.HOST_OP), _call),
-    "kernels": Table("Kernels, copies and sets on devices.", KERNEL_FIELDS, _of_kind(*DEVICE_WORK), _kernel),
-    "launches": Table("Calls that launched device work.", LAUNCH_FIELDS, _launched, _launch),
-    "steps": Table(
+    "ops": DeclaredTable("Operators of torch on the host.", OP_FIELDS, _of_kind(EventKind.HOST_OP), _call),
+    "kernels": DeclaredTable("Kernels, copies and sets on devices.", KERNEL_FIELDS, _of_kind(*DEVICE_WORK), _kernel),
+    "launches": DeclaredTable("Calls that launched device work.", LAUNCH_FIELDS, _launched, _launch),
+    "steps": DeclaredTable(
         "Steps of the training loop.",
         STEP_FIELDS,
         lambda trace: np.arange(len(steps(trace, None)), dtype=np.int32),
         _steps,
     ),
-    "memory": Table(
+    "memory": DeclaredTable(
         "Instants at which memory was taken or given back.", MEMORY_FIELDS, _of_kind(EventKind.MEMORY), _span
     ),
-    "annotations": Table(
+    "annotations": DeclaredTable(
         "Ranges that the user or a library named.",
         ANNOTATION_FIELDS,
         _of_kind(EventKind.ANNOTATION, EventKind.DEVICE_ANNOTATION),
         _annotation,
     ),
-    "frames": Table("Calls of Python functions.", FRAME_FIELDS, _of_kind(EventKind.PYTHON), _frame),
-    "modules": Table("Calls of the forward of an nn.Module.", MODULE_FIELDS, _module_rows, _module),
-    "collectives": Table(
+    "frames": DeclaredTable("Calls of Python functions.", FRAME_FIELDS, _of_kind(EventKind.PYTHON), _frame),
+    "modules": DeclaredTable("Calls of the forward of an nn.Module.", MODULE_FIELDS, _module_rows, _module),
+    "collectives": DeclaredTable(
         "Collectives: the calls on the host, and the work on devices.", COLLECTIVE_FIELDS, collective_rows, _collective
     ),
-    "counters": Table(
+    "counters": DeclaredTable(
         "Samples of the counters that the file holds.", COUNTER_FIELDS, lambda trace: counters(trace).rows, _counter
     ),
 }

@@ -9,7 +9,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import UInt8s
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_asynchronous, is_data_loading
-from kinetoscope.model.execution.runtime_calls import WAITS, call_kinds
+from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, runtime_call_kinds
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.trace import Trace
@@ -53,7 +53,7 @@ def mark_kinds(trace: Trace) -> UInt8s:
     kinds = of_event[trace.kind]
     kinds[is_data_loading(trace)] = number["data_loading"]
     kinds[is_asynchronous(trace)] = number["communication"]
-    kinds[np.isin(call_kinds(trace), WAITS)] = number["waiting"]
+    kinds[np.isin(runtime_call_kinds(trace), SYNCHRONIZING_CALLS)] = number["waiting"]
     work = device_work(trace)
     of_work = np.array([number[_OF_WORK[kind]] for kind in WorkKind], np.uint8)
     kinds[work.rows] = of_work[work.kind]

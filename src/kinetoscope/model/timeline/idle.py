@@ -10,7 +10,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Int32s, Int64s, any_of
 from kinetoscope.model.execution.call_tree import call_tree, main_thread
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.runtime_calls import WAITS, call_kinds
+from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, runtime_call_kinds
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
@@ -38,7 +38,7 @@ def waiting_tracks(trace: Trace) -> frozenset[int]:
     own = _own_time(trace, rows)
     codes = [code for code in np.unique(trace.name[rows]).tolist() if _WAITS.search(trace.strings.glance(code))]
     waits = (trace.kind[rows] == EventKind.PYTHON) & any_of(trace.name[rows], codes)
-    waits |= any_of(call_kinds(trace)[rows], WAITS)
+    waits |= any_of(runtime_call_kinds(trace)[rows], SYNCHRONIZING_CALLS)
     tracks = len(trace.tracks)
     whole = np.bincount(trace.track[rows], weights=own, minlength=tracks)
     waited = np.bincount(trace.track[rows], weights=np.where(waits, own, 0), minlength=tracks)

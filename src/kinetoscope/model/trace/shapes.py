@@ -38,12 +38,12 @@ Item = tuple[int, int, int]
 """Key (a string code), kind and level of one member."""
 
 
-def unpack(item: int) -> Item:
+def unpack_item(item: int) -> Item:
     """The parts of an item as the tokenizer packs it: key << 8 | kind << 2 | level."""
     return item >> 8, (item >> 2) & 63, item & 3
 
 
-def packed(item: Item) -> int:
+def pack_item(item: Item) -> int:
     """An item as one number: the inverse of `unpack`."""
     key, kind, level = item
     return key << 8 | kind << 2 | level
@@ -58,7 +58,7 @@ class Shapes:
     """
 
     def __init__(self, packed: list[Int64s]) -> None:
-        self.items: tuple[tuple[Item, ...], ...] = tuple(tuple(unpack(int(x)) for x in shape) for shape in packed)
+        self.items: tuple[tuple[Item, ...], ...] = tuple(tuple(unpack_item(int(x)) for x in shape) for shape in packed)
         self._found: dict[tuple[int, int], tuple[Int64s, Int8s]] = {}
         self.sizes = np.array([len(self.slot_kinds(code)) for code in range(len(self.items))], np.int64)
 

@@ -13,7 +13,7 @@ DEFAULT_MAX_EVENT: Final = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ReadOptions:
     """How to read.
 
     Attributes:
@@ -48,7 +48,7 @@ class Source:
     rank: int = 0
     cycle: int = 0
     reader: str = "kineto"
-    options: Options = field(default_factory=Options)
+    options: ReadOptions = field(default_factory=ReadOptions)
     size: int | None = None
 
     @property

@@ -101,7 +101,7 @@ def _of_trace(trace: Trace, select: Selection, *, name: str, measure: Measure) -
 def _kernels(view: Scope, name: str) -> tuple[Int32s, Int64s]:
     """The rows of device work of that name, and how long each ran."""
     trace, work = view.trace, view.device_work
-    here = view.work & (trace.name[work.rows] >= 0)
+    here = view.device_work_mask & (trace.name[work.rows] >= 0)
     here &= trace.strings.canonical[trace.name[work.rows]] == trace.strings.code(name)
     rows = work.rows[here]
     length = view.clipped(trace.start[rows], trace.end[rows])
@@ -112,14 +112,14 @@ def _calls(view: Scope, name: str, measure: Measure) -> tuple[Int32s, Int64s]:
     """The calls that `operators` counts under that name, and what it sums of each."""
     trace = view.trace
     found = calls(trace, EventKind.PYTHON)
-    every = np.flatnonzero(found.shown & view.host_any_time).astype(np.int32)
+    every = np.flatnonzero(found.shown & view.host_mask_untimed).astype(np.int32)
     _, first, code = np.unique(call_names(trace)[every], return_index=True, return_inverse=True)
     named = names_of_calls(trace, every[first]).to_numpy() == name
     rows = every[named[code]] if len(every) else every
     if measure == "device_self":
         work = view.device_work
-        own = past_runtime(trace, found, launching_calls(found, work)[view.work])
-        length = view.clipped(work.start[view.work], work.end[view.work])
+        own = past_runtime(trace, found, launching_calls(found, work)[view.device_work_mask])
+        length = view.clipped(work.start[view.device_work_mask], work.end[view.device_work_mask])
         charged, of = length.end - length.start, own
     else:
         inside = np.flatnonzero(found.shown & (found.whole_parent >= 0)).astype(np.int32)

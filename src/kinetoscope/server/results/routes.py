@@ -8,7 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from kinetoscope.analyses import NAMES, RECORDED, named
-from kinetoscope.model.steps.selection import settled
+from kinetoscope.model.steps.selection import default_to_steady
 from kinetoscope.schema import Analysis, Result
 from kinetoscope.server.errors import JSON, MissingError
 from kinetoscope.server.http.endpoint import ApiRequest
@@ -81,7 +81,7 @@ class Results:
         analysis, part = named(name), run_part(request.query)
         params = parameters(analysis, request.query)
         ranks = part.ranks_to_ask(all_ranks=analysis.across_ranks)
-        select = part.select if name in RECORDED else settled(part.select)
+        select = part.select if name in RECORDED else default_to_steady(part.select)
         key = (run.id, run.version, name, tuple(sorted(params.items())), ranks, part.cycle, select)
 
         def ask() -> Result:

@@ -14,8 +14,8 @@ import polars as pl
 
 from kinetoscope.model.tables import parquet
 from kinetoscope.model.tables.parquet import Manifest
-from kinetoscope.model.tables.tables import TABLES, Table, table
-from kinetoscope.model.trace.shapes import packed
+from kinetoscope.model.tables.tables import TABLES, DeclaredTable, table
+from kinetoscope.model.trace.shapes import pack_item
 from kinetoscope.model.trace.trace import Trace
 
 
@@ -40,7 +40,7 @@ def write(trace: Trace, folder: str | Path) -> None:
     frame.write_parquet(marker, compression="lz4", statistics=False, metadata={parquet.MANIFEST: manifest})
 
 
-def _meanings(declared: Table) -> str:
+def _meanings(declared: DeclaredTable) -> str:
     columns = {column.name: {"unit": column.unit, "doc": column.doc} for column in declared.schema}
     return json.dumps({"doc": declared.doc, "columns": columns})
 
@@ -71,7 +71,7 @@ def _frames(trace: Trace) -> dict[str, pl.DataFrame]:
         parquet.VALUES: {"value": trace.values},
         parquet.STRINGS: {"offset": np.ascontiguousarray(offsets), "oddities": oddities},
         parquet.ARENA: {"bytes": [content[at : at + parquet.PIECE] for at in range(0, len(content), parquet.PIECE)]},
-        parquet.SHAPES: {"items": [[packed(item) for item in items] for items in trace.shapes.items]},
+        parquet.SHAPES: {"items": [[pack_item(item) for item in items] for items in trace.shapes.items]},
         parquet.TRACKS: {"pid": _json(trace.tracks.pids), "tid": _json(trace.tracks.tids)},
         parquet.MEMBERS: {
             "key": [key.encode("utf-8", "surrogatepass") for key, _ in trace.members],
