@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import builtins
+import functools
 import re
 import runpy
 import sys
@@ -35,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     for folder, pattern, texts in (
         ("docs/analyses", "*.md", pages()),
         ("docs/rules", "*.md", pages_of_rules()),
-        ("docs/images", "house*.svg", runpy.run_path(str(Path(__file__).with_name("house.py")))["pictures"]()),
+        ("docs/images", "house*.svg", pictures()),
         ("src/kinetoscope", "__init__.pyi", {"__init__.pyi": public_types()}),
     ):
         for path, text in differing(texts, args.root / folder, pattern):
@@ -48,6 +49,13 @@ def main(argv: list[str] | None = None) -> int:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
     return 1 if args.check and stale else 0
+
+
+@functools.cache
+def pictures() -> dict[str, str]:
+    """Those of which folder imports which: file name to text."""
+    made: dict[str, str] = runpy.run_path(str(Path(__file__).with_name("house.py")))["pictures"]()
+    return made
 
 
 def pages() -> dict[str, str]:

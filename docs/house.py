@@ -8,6 +8,7 @@ if the page imports the advisor and the advisor the model, the picture has no th
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,9 +45,14 @@ def modules() -> dict[str, Path]:
     return named
 
 
+@functools.cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
 def imports(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
     """The modules of ours that a module imports, inside functions too."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module in known:

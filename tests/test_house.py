@@ -68,8 +68,8 @@ NO_NOUNS = words("""
 @functools.cache
 def modules() -> dict[str, tuple[str, ast.Module]]:
     """Text and syntax tree of each module, by path."""
-    files = {path.relative_to(SOURCE).as_posix(): path.read_text("utf-8") for path in sorted(SOURCE.rglob("*.py"))}
-    return {name: (text, ast.parse(text)) for name, text in files.items()}
+    files = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
+    return {name: (path.read_text("utf-8"), house.tree(path)) for name, path in files.items()}
 
 
 def classes() -> list[str]:

@@ -134,6 +134,7 @@ def test_tensor_parallel_collectives_are_not_gradients(tmp_path: Path) -> None:
     assert not found(advise(kinetoscope.read(tmp_path)), "RANKS003")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "fault", "other", "expected"), [
     (4, Fault("host_gap", 0, 4_000_000, 2, 4), Fault(), {"warning", "critical"}),  # each fourth step
     (4, Fault("host_gap", 0, 4_000_000, 2, 4), Fault("host_gap", 2, 4_000_000, 1, 7), {"note"}),  # now this, now that
@@ -217,6 +218,7 @@ def test_names_of_groups_are_quoted_and_short(tmp_path: Path) -> None:
 REAL = ("dlrm_ddp_v100_8rank", "ddp_nccl_a100", "resnet_ddp_mi300")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 def test_real_jobs(name: str, shared_traces: Path) -> None:
     required(shared_traces / name)

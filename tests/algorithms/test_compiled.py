@@ -57,6 +57,7 @@ def run(code: str, folder: Path, **environment: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_tells_of_compilations_and_only_of_those(folder: Path) -> None:
     assert run(REPORT, folder) == ["outer True", "outer False", "4", "2.0"]
     assert run(REPORT, folder) == ["4", "2.0"]
@@ -82,6 +83,7 @@ def read_only(folder: Path) -> Path:
     return folder / "tmp"
 
 
+@pytest.mark.slow
 def test_without_a_home_what_is_compiled_is_kept_with_temporary_files(folder: Path) -> None:
     temporary = str(read_only(folder))
     assert run(REPORT, folder, TMPDIR=temporary) == ["outer True", "outer False", "4", "2.0"]
@@ -101,6 +103,7 @@ def test_goes_on_without_a_cache_and_says_so_once(folder: Path) -> None:
     assert "NUMBA_CACHE_DIR" in warning
 
 
+@pytest.mark.slow
 def test_full_disk_costs_the_cache_and_not_the_run(folder: Path) -> None:
     full = "import resource, signal\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
     *printed, warning = run(full + REPORT, folder)

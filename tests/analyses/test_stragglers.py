@@ -127,6 +127,7 @@ def test_a_slow_link_and_noise_make_no_straggler(tmp_path: Path, style: Any) -> 
         assert verdict(stragglers(read(tmp_path / str(place), jobs=2))) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", ["ddp", "fsdp"])
 @pytest.mark.parametrize("cause", ["data_loading", "host_gap"])
 def test_a_host_that_is_slow_in_each_step_but_hidden_is_one_and_an_accident_is_none(

@@ -135,6 +135,7 @@ def test_real_traces_repeat_without_collision(tmp_path: Path, path: Path, style:
     assert_copies(path, out, 3)
 
 
+@pytest.mark.slow
 def test_one_copy_says_what_the_source_says(tmp_path: Path) -> None:
     path = OURS / "transformer.pt.trace.json.gz"
     generate(path, tmp_path / "out.json", repeat=1)

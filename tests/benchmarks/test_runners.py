@@ -15,6 +15,8 @@ from benchmarks.peer_work import MARK, TOOLS, main
 from benchmarks.peers import File, Row
 from benchmarks.run import Benchmark, Outcome, benchmarks, line, outcome
 
+pytestmark = pytest.mark.slow
+
 TRACE = Path(__file__).parents[1] / "traces" / "mlp_default.pt.trace.json.gz"
 
 

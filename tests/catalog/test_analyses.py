@@ -189,8 +189,8 @@ def test_answers_and_advice_are_the_same_again_however_many_threads_parse(file: 
 
 JOBS = [
     pytest.param(BUNDLED / "ddp2", "rank*", range(2), id="ddp2"),
-    pytest.param(SHARED / "torch_2_13_cpu", "ddp4*", range(4), id="ddp4"),
-    pytest.param(SHARED / "dlrm_ddp_v100_8rank", "*.json.gz", range(8), id="dlrm"),
+    pytest.param(SHARED / "torch_2_13_cpu", "ddp4*", range(4), id="ddp4", marks=pytest.mark.slow),
+    pytest.param(SHARED / "dlrm_ddp_v100_8rank", "*.json.gz", range(8), id="dlrm", marks=pytest.mark.slow),
 ]
 
 

@@ -137,6 +137,7 @@ def test_what_is_wrong_is_one_line(
     assert said in line
 
 
+@pytest.mark.slow
 def test_as_a_process_on_a_recording() -> None:
     done = run("gate", MLP, MLP, "--max-regression", "memory_peak=5%", "--max-regression", "step_time=5%")
     assert done.returncode == 0, done.stderr

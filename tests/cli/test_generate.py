@@ -63,18 +63,19 @@ def test_a_page_of_a_rule_has_its_headings() -> None:
 
 
 def test_check_finds_what_is_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = ["--folder", str(tmp_path)]
-    assert generate.main([*folder, "--check"]) == 1
-    assert generate.main(folder) == 0
-    assert generate.main([*folder, "--check"]) == 0
-    analyses = tmp_path / "analyses"
+    root = ["--root", str(tmp_path)]
+    assert generate.main([*root, "--check"]) == 1
+    assert generate.main(root) == 0
+    assert generate.main([*root, "--check"]) == 0
+    docs = tmp_path / "docs"
+    analyses = docs / "analyses"
     assert {path.stem for path in analyses.iterdir()} == {"index", *(analysis.name for analysis in ANALYSES)}
-    assert {path.stem for path in (tmp_path / "rules").iterdir()} == {"index", *(rule.code for rule in rules())}
+    assert {path.stem for path in (docs / "rules").iterdir()} == {"index", *(rule.code for rule in rules())}
     (analyses / "index.md").write_text("old")
     (analyses / "gone.md").write_text("of an analysis that is no more")
     capsys.readouterr()
-    assert generate.main([*folder, "--check"]) == 1
+    assert generate.main([*root, "--check"]) == 1
     said = capsys.readouterr().err
     assert [Path(line.split()[0]).name for line in said.splitlines()] == ["gone.md", "index.md"]
-    assert generate.main(folder) == 0
+    assert generate.main(root) == 0
     assert not (analyses / "gone.md").exists()

@@ -147,6 +147,7 @@ def test_a_url_is_written_to(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_quietly(tmp_path: Path) -> None:
     waits = tmp_path / "waits.json"
     os.mkfifo(waits)  # a file that never says anything

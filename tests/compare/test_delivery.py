@@ -69,6 +69,7 @@ def test_each_run_is_held_against_the_next() -> None:
     assert frame.select("run", "next", "code").rows() == [("a", "b", "A1"), ("b", "c", "A2")]
 
 
+@pytest.mark.slow
 def test_data_loading_delivers_what_was_promised(shared_traces: Path) -> None:
     runs = [read(str(shared_traces / "resnet50_v100" / f"num_workers_{n}")) for n in (0, 4)]
     rows = delivery(runs).frame.to_dicts()

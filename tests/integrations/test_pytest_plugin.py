@@ -13,6 +13,8 @@ import pytest
 
 from tests.compare.gated import drawn
 
+pytestmark = pytest.mark.slow
+
 PLUGIN = "kinetoscope.integrations.pytest_plugin"
 
 TEST = """

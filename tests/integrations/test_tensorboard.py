@@ -18,6 +18,8 @@ import pytest
 
 from tests.conftest import OURS
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("tensorboard", reason="needs TensorBoard (pip install 'kinetoscope[tensorboard]')")
 
 APP = "data/plugin/kinetoscope/app"

@@ -84,6 +84,7 @@ def _damaged(rng: random.Random, how: Callable[[random.Random, bytearray], None]
     return trace
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "most"), [(_flip, 2), (_insert, 2), (_delete, 3), (_double, 3)])
 def test_one_damage_costs_its_neighbours_at_most(how: Callable[[random.Random, bytearray], None], most: int) -> None:
     rng = random.Random(how.__name__)

@@ -69,7 +69,7 @@ TWINS = {  # of the same make and size as one above: counted only, for the time 
     "resnet50_v100/num_workers_4/worker0.1623213129365.pt.trace.json.gz": 71424,
     "trace_diff/test/test.json.gz": 105167,
 }
-LARGE_EVENTS = 12_000
+LARGE_EVENTS = 5_000
 COUNTED = {name: events for name, events, codes in SHARED if events > LARGE_EVENTS}
 REFUSED = {
     "execution_trace/benchmark_simple_add_et.json.gz": "execution trace",

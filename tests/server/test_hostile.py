@@ -97,6 +97,7 @@ def test_traces_that_are_no_json(name: str) -> None:
     _everything_answers(OURS / f"{name}.pt.trace.json.gz")
 
 
+@pytest.mark.slow
 def test_hostile_traces(shared_traces: Path) -> None:
     for file in sorted((shared_traces / "hostile").glob("*.json*")):
         _everything_answers(file)

@@ -80,6 +80,7 @@ def test_one_run_a_side_finds_only_what_is_far_outside() -> None:
     assert share(list(pairs(200, one, seed=8, effect=0.3))) >= 0.95
 
 
+@pytest.mark.slow
 def test_the_interval_holds_the_change_as_often_as_it_says() -> None:
     verdicts = judged(list(pairs(800, THREE, seed=9, effect=0.05)))
     assert (
@@ -92,6 +93,7 @@ def test_an_improvement_is_found_as_a_loss_is() -> None:
     assert share(back, "better") >= 0.95
 
 
+@pytest.mark.slow
 def test_the_tables_of_the_guide_are_those_that_the_benchmark_makes() -> None:
     """Line by line but for the numbers, which take minutes."""
 

@@ -87,6 +87,7 @@ MODELS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_simulated_jobs_are_matched_without_fault(model: Model, tmp_path: Path) -> None:
     truth = simulate(model, tmp_path).collectives.select(

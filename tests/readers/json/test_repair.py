@@ -440,6 +440,7 @@ def test_everything_in_a_broken_file_is_recovered(path: Path) -> None:
     assert expected in names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", _shared("*.gz"), ids=lambda path: path.name)
 def test_the_part_of_a_truncated_gzip_that_inflates_is_recovered(path: Path) -> None:
     required(path)
