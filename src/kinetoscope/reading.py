@@ -5,26 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Final
 
 from kinetoscope import __version__
-from kinetoscope.engines.threads import Threads
+from kinetoscope.engines import ENGINES, engine_maker
 from kinetoscope.engines.worker import Files
 from kinetoscope.errors import NotATraceError, UsageError
-from kinetoscope.model.job import Engine, Job
+from kinetoscope.model.job import Job
 from kinetoscope.model.trace.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, ReadOptions, Source
 from kinetoscope.model.trace.text import listed
 from kinetoscope.readers.files.cache import Cache
-from kinetoscope.readers.files.stream import Progress, cache_for, is_url
+from kinetoscope.readers.files.stream import Progress, cache_for
 from kinetoscope.readers.job.discovery import common_name, find_all
 from kinetoscope.readers.job.probe import probed
 from kinetoscope.readers.job.ranks import assigned, shortened
 from kinetoscope.readers.reader import Candidate
 from kinetoscope.readers.registry import load, stamp
-
-ENGINES: Final = ("threads", "dask", "ray")
-"""Engines by name."""
 
 
 def read(
@@ -68,8 +63,6 @@ def read(
     """
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}; engines: {', '.join(ENGINES)}")
-    if address is not None and engine == "threads":
-        raise UsageError(f"threads have no address ({address}): name an engine, {' or '.join(ENGINES[1:])}")
     paths = [os.fspath(each) for each in ([path] if isinstance(path, (str, os.PathLike)) else path)]
     if not paths:
         raise UsageError("no path was given")
@@ -78,42 +71,24 @@ def read(
     options = ReadOptions(max_size, max_event, 1, os.fspath(cache) if cache is not None else "", cache_size)
     sources, notes = sources_of(text, find_all(paths) if files is None else files, cache_for(text, options))
     if ranks is not None:
-        sources, said = _chosen(text, sources, set(ranks))
-        notes += said
-    if engine != "threads":
-        there = tuple(replace(source, url=_seen_from_elsewhere(source.url), options=options) for source in sources)
-        return Job(text, there, _cluster(engine, address, min(at_once, len(sources)), progress), tuple(notes))
+        sources, rank_notes = _chosen(text, sources, set(ranks))
+        notes += rank_notes
     options = replace(options, threads=max(1, at_once // min(at_once, len(sources))))
-    keep = len(sources) if len(sources) <= at_once else 0
-    engine_: Engine = Threads(partial(load, progress=progress), jobs=at_once, keep=keep)
-    return Job(text, tuple(replace(source, options=options) for source in sources), engine_, tuple(notes))
+    make = engine_maker(engine)
+    where = make(Files(load, stamp, __version__), address=address, jobs=at_once, ranks=len(sources), progress=progress)
+    return Job(text, tuple(replace(source, options=options) for source in sources), where, tuple(notes))
 
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _cluster(engine: str, address: str | None, jobs: int, progress: Progress | None) -> Engine:
-    files = Files(load, stamp, __version__)
-    if engine == "dask":
-        from kinetoscope.engines import dask
-
-        return dask.engine(files, address=address, jobs=jobs, progress=progress)
-    from kinetoscope.engines import ray
-
-    return ray.engine(files, address=address, jobs=jobs, progress=progress)
-
-
-def _seen_from_elsewhere(url: str) -> str:
-    """Workers run in other folders."""
-    return url if is_url(url) else os.path.abspath(url)
-
-
 def _chosen(path: str, sources: list[Source], ranks: set[int]) -> tuple[list[Source], list[str]]:
-    there = {source.rank for source in sources}
-    if not ranks & there:
-        raise UsageError(f"{path} has none of the ranks asked for ({listed(ranks)}); it has {listed(there)}")
-    notes = [f"Ranks {listed(ranks - there)} were asked for and are not there."] if ranks - there else []
+    existing = {source.rank for source in sources}
+    if not ranks & existing:
+        raise UsageError(f"{path} has none of the ranks asked for ({listed(ranks)}); it has {listed(existing)}")
+    missing = ranks - existing
+    notes = [f"Ranks {listed(missing)} were asked for and are not there."] if missing else []
     return [source for source in sources if source.rank in ranks], notes
 
 

@@ -127,6 +127,9 @@ class Sending:
     def trace(self, source: Source) -> Trace:
         return self._traces[source]
 
+    def close(self) -> None:
+        """See `Engine`."""
+
     def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
         for source in reversed(sources):
             sent = pickle.loads(pickle.dumps(task))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.engines.cluster import BLOCK, TRIES, _Waiting, _width
+from kinetoscope.engines.cluster import MAX_BLOCK_RANKS, MAX_SHARED_DEATHS, _Waiting, _width
 from kinetoscope.engines.fold_tree import Tree
 from kinetoscope.model.job import Partial
 from kinetoscope.model.trace.source import Source
@@ -37,7 +37,7 @@ def added(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
     return one + other
 
 
-@given(st.integers(1, 300), st.lists(st.integers(0, 299), unique=True), st.sampled_from([1, 2, 8, BLOCK]))
+@given(st.integers(1, 300), st.lists(st.integers(0, 299), unique=True), st.sampled_from([1, 2, 8, MAX_BLOCK_RANKS]))
 def test_all_places_are_given_once_in_subtrees_which_fold_to_the_same(count: int, read: list[int], most: int) -> None:
     ranks = sources(count)
     asked = {ranks[k]: "ab"[k % 3 > 1] for k in read if k < count}
@@ -59,9 +59,9 @@ def test_all_places_are_given_once_in_subtrees_which_fold_to_the_same(count: int
 
 
 def test_few_ranks_are_given_one_by_one_and_many_in_blocks_that_become_smaller() -> None:
-    assert {len(block) for _, block in blocks(_Waiting(sources(15), {}, BLOCK))} == {1}
-    sizes = [len(block) for _, block in blocks(_Waiting(sources(1024), {}, BLOCK))]
-    assert sizes[0] == BLOCK
+    assert {len(block) for _, block in blocks(_Waiting(sources(15), {}, MAX_BLOCK_RANKS))} == {1}
+    sizes = [len(block) for _, block in blocks(_Waiting(sources(1024), {}, MAX_BLOCK_RANKS))]
+    assert sizes[0] == MAX_BLOCK_RANKS
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] == 1
 
@@ -69,19 +69,19 @@ def test_few_ranks_are_given_one_by_one_and_many_in_blocks_that_become_smaller()
 def test_a_worker_is_asked_about_what_it_read() -> None:
     ranks = sources(64)
     asked = {rank: "a" if rank.rank < 32 else "b" for rank in ranks}
-    first = list(_Waiting(ranks, asked, BLOCK).given(WORKERS, Counter()))
+    first = list(_Waiting(ranks, asked, MAX_BLOCK_RANKS).given(WORKERS, Counter()))
     assert first[:2] == [("a", range(24, 32)), ("b", range(56, 64))]
 
 
 def test_after_a_death_ranks_are_asked_one_by_one_then_alone_and_given_up() -> None:
-    waiting = _Waiting(sources(64), {}, BLOCK)
+    waiting = _Waiting(sources(64), {}, MAX_BLOCK_RANKS)
     (_, block), *_ = list(waiting.given({"a": 1}, Counter()))
-    assert block == range(BLOCK)
+    assert block == range(MAX_BLOCK_RANKS)
     assert not list(waiting.again(block))
     later = blocks(waiting)
     assert sorted(k for _, each in later for k in each) == list(range(64))
-    assert [each for _, each in later if each.start < BLOCK] == [range(k, k + 1) for k in block]
-    for again in range(1, TRIES):
+    assert [each for _, each in later if each.start < MAX_BLOCK_RANKS] == [range(k, k + 1) for k in block]
+    for again in range(1, MAX_SHARED_DEATHS):
         assert not list(waiting.again(range(3, 4)))
         assert blocks(waiting) == [("a", range(3, 4))], again
     assert not list(waiting.again(range(3, 4)))

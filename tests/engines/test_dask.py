@@ -286,8 +286,8 @@ def test_a_worker_without_kinetoscope_or_with_another_version_is_one_line(run: P
 def test_what_is_wrong_with_an_address_is_one_line(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("kinetoscope.engines.dask.TIMEOUT", 0.5)
-    monkeypatch.setattr("kinetoscope.engines.dask.LISTENING", 0.2)
+    monkeypatch.setattr("kinetoscope.engines.dask.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("kinetoscope.engines.dask.LISTENING_S", 0.2)
     for address in ("tcp://127.0.0.1:1", "nonsense://x", "/nowhere/scheduler.json"):
         assert main(["show", "operators", str(run), "--engine", "dask", "--address", address]) == 1
         assert f"no Dask scheduler answers at {address}; start one with `dask scheduler`" in capsys.readouterr().err
@@ -296,7 +296,7 @@ def test_what_is_wrong_with_an_address_is_one_line(
 
 
 def test_a_port_that_does_not_speak_is_one_line(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kinetoscope.engines.dask.TIMEOUT", 1)
+    monkeypatch.setattr("kinetoscope.engines.dask.TIMEOUT_S", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent, raised("^no Dask scheduler answers at"):
         read(run, engine="dask", address=f"tcp://127.0.0.1:{silent.getsockname()[1]}")
 
@@ -316,10 +316,10 @@ def test_a_scheduler_that_stops_in_the_middle_is_one_line(
     with cluster(tmp_path, ["--no-nanny"]) as address:
         with asked(tmp_path / "run", address) as job:
             assert isinstance(job.engine, Cluster)
-            process = job.engine._workers.client.run_on_scheduler(os.getpid)  # type: ignore[attr-defined]
+            process = job.engine._actors.client.run_on_scheduler(os.getpid)  # type: ignore[attr-defined]
             answers = job.engine.map(job.sources, Task(who, ALL, {}))
             next(answers)
-            monkeypatch.setattr("kinetoscope.engines.dask.TIMEOUT", 2)
+            monkeypatch.setattr("kinetoscope.engines.dask.TIMEOUT_S", 2)
             os.kill(process, number)
             with raised(words):
                 list(answers)

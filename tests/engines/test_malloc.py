@@ -10,7 +10,7 @@ import ctypes, resource, sys
 import numpy as np
 
 if sys.argv[1] == "kept":
-    from kinetoscope.engines.malloc import keep_freed_memory
+    from kinetoscope.engines.threads import keep_freed_memory
 
     keep_freed_memory()
 np.ones(2 << 20)

@@ -25,6 +25,9 @@ class Answering:
 
     answers: dict[Source, int | str]
 
+    def close(self) -> None:
+        """See `Engine`."""
+
     def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:  # noqa: ARG002
         for source in sources:
             answer = self.answers[source]

@@ -13,11 +13,12 @@ import pickle
 import threading
 import time
 import weakref
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from kinetoscope.caching import SharedCache
@@ -28,63 +29,45 @@ from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
 
-TRIES: Final = 2
-"""How often a rank is asked about again along with others when its worker died."""
+MAX_SHARED_DEATHS: Final = 2
+"""Deaths of its worker after which a rank is asked about alone."""
 
-BLOCK: Final = 16
-"""Ranks that a worker folds at a time at most, a power of two. So many are read again if it dies meanwhile."""
+MAX_BLOCK_RANKS: Final = 16
+"""Ranks that a worker folds at a time, a power of two. They are read again if it dies meanwhile."""
 
-ABSENCE: Final = 300.0
-"""Seconds without any worker after which it is given up."""
+MAX_ABSENCE_S: Final = 300.0
+"""Seconds without any worker after which the cluster is given up."""
 
-PATIENCE: Final = 1.0
-"""Seconds after which it is looked whether workers came or went."""
+POLL_S: Final = 0.2
+"""Seconds after which it is checked whether workers came or went."""
 
 
 class DiedError(Exception):
     """The worker that had the rank is no more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What came back: from which worker, what is wrong with it ("": nothing), and an `Answer`, pickled."""
+class Request(NamedTuple):
+    """What a worker is asked: by which version of Kinetoscope, `worker.packed`, and the pickled sources."""
 
-    worker: str
+    version: str
+    question: bytes
+    sources: bytes
+
+
+class Reply(NamedTuple):
+    """What came back: what is wrong with the worker ("": nothing), and an `Answer`, pickled."""
+
     fault: str
     answer: bytes
 
 
-class Question(Protocol):
-    """A question that is being put to ranks, on the workers of one engine."""
-
-    def workers(self) -> Mapping[str, int]:
-        """The workers that are there, and how many ranks each is asked about at a time."""
-        ...
-
-    def ask(self, worker: str, sources: bytes) -> Hashable:
-        """Ask a worker about ranks; what is returned stands for the answer."""
-        ...
-
-    def finished(self, seconds: float) -> Collection[Hashable]:
-        """Those that are finished since the last time, or whose worker is gone; waits so long for the first."""
-        ...
-
-    def reply(self, handle: Hashable) -> Reply:
-        """What came back.
-
-        Raises:
-            DiedError: the worker died.
-        """
-        ...
-
-
-class Workers(Protocol):
-    """What an engine knows of its cluster.
+class Actors(Protocol):
+    """The workers of a cluster: processes that are asked one request after the other, and keep what they read.
 
     Attributes:
-        name: what the cluster is called in messages.
-        cloudpickle: what sends functions.
-        users: which engines are there.
+        name: of the cluster, for messages.
+        cloudpickle: the library that sends functions.
+        users: ids of the engines that share them.
     """
 
     name: str
@@ -96,8 +79,25 @@ class Workers(Protocol):
         """Is the connection there?"""
         ...
 
-    def question(self, question: bytes, version: str) -> AbstractContextManager[Question]:
-        """Begin one, for workers of that version; what is left of it at the end is cancelled."""
+    def capacity(self) -> Mapping[str, int]:
+        """The workers that are ready, and how many requests each is given at a time."""
+        ...
+
+    def ask(self, worker: str, request: Request) -> Future[Any]:
+        """Ask a worker; the future is done when `reply` can be called, or never if the worker is gone."""
+        ...
+
+    def reply(self, future: Future[Any], worker: str) -> Reply:
+        """What came back.
+
+        Raises:
+            DiedError: the worker died.
+            InputError: the cluster is gone.
+        """
+        ...
+
+    def cancel(self, futures: Collection[Future[Any]]) -> None:
+        """Nobody wants these replies any more."""
         ...
 
     def close(self) -> None:
@@ -105,20 +105,42 @@ class Workers(Protocol):
         ...
 
 
-_open: WeakValueDictionary[Hashable, Workers] = WeakValueDictionary()
+def worker_program() -> Callable[[str, bytes, bytes, int], tuple[str, bytes]]:
+    """What a worker runs for a `Request`, and bytes of memory that it may use.
+
+    It is sent as code because it stands in a function: so it can reply that Kinetoscope is missing.
+    """
+
+    def answer(version: str, question: bytes, sources: bytes, memory: int) -> tuple[str, bytes]:
+        import importlib
+
+        try:
+            installed = importlib.import_module("kinetoscope").__version__
+        except ImportError:
+            return "Kinetoscope is not installed there", b""
+        if installed != version:
+            return f"there Kinetoscope has version {installed}", b""
+        from kinetoscope.engines.worker import answered
+
+        return "", answered(question, sources, memory)
+
+    return answer
+
+
+_open: WeakValueDictionary[Hashable, Actors] = WeakValueDictionary()
 _lock = threading.Lock()
 
 
-def shared(key: Hashable, connect: Callable[[], Workers]) -> Workers:
+def shared(key: Hashable, connect: Callable[[], Actors]) -> Actors:
     """The workers that another job of this process has already, else those that `connect` gives.
 
     So that two jobs do not take the cluster from one another.
     """
     with _lock:
-        workers = _open.get(key)
-        if workers is None or not workers.alive:
-            workers = _open[key] = connect()
-        return workers
+        actors = _open.get(key)
+        if actors is None or not actors.alive:
+            actors = _open[key] = connect()
+        return actors
 
 
 class Cluster:
@@ -126,18 +148,18 @@ class Cluster:
 
     Args:
         files: how files are read.
-        workers: where.
+        actors: the workers.
         progress: told how many more bytes the workers have read.
     """
 
-    def __init__(self, files: Files, workers: Workers, progress: Any = None) -> None:
+    def __init__(self, files: Files, actors: Actors, progress: Callable[[int], None] | None = None) -> None:
         self._files = files
-        self._workers = workers
+        self._actors = actors
         self._progress = progress or (lambda _: None)
-        self._asked: dict[Source, str] = {}  # by whom it was read, in the order of asking
+        self._reader_of: dict[Source, str] = {}  # by which worker it was read, in the order of asking
         self._here: SharedCache[Trace] = SharedCache(1, lambda _: 1, grows=True)
-        workers.users.add(id(self))
-        self._leave = weakref.finalize(self, _left, workers, id(self))
+        actors.users.add(id(self))
+        self._leave = weakref.finalize(self, _leave, actors, id(self))
 
     def close(self) -> None:
         """Leave the cluster, unless another job is there, too. Happens by itself when nobody has the engine."""
@@ -165,47 +187,64 @@ class Cluster:
             InputError: a worker has no Kinetoscope, or another version of it; or the cluster is gone, or its workers.
         """
         for block, answer in self._answers(sources, task, None):
-            found = answer.failures[0] if answer.folded is None else answer.folded
-            yield sources[block.start], found
+            yield sources[block.start], answer.failures[0] if answer.folded is None else answer.folded
 
     def _answers(
         self, sources: Sequence[Source], task: Task, combine: Combine | None
     ) -> Iterator[tuple[range, Answer]]:
-        """What workers say about blocks of places, each of them once; without `combine`, about one place at a time."""
-        sent = packed(self._files, task, combine, self._workers.cloudpickle)
-        with self._workers.question(sent, self._files.version) as question:
-            waiting = _Waiting(sources, self._asked, BLOCK if combine else 1)
-            running: dict[Hashable, tuple[range, str]] = {}
-            seen = time.monotonic()
+        """What workers answer about blocks of places, each of them once; without `combine`, about one place each."""
+        actors = self._actors
+        question = packed(self._files, task, combine, actors.cloudpickle)
+        waiting = _Waiting(sources, self._reader_of, MAX_BLOCK_RANKS if combine else 1)
+        running: dict[Future[Any], tuple[range, str]] = {}
+        last_seen = time.monotonic()
+        try:
             while waiting or running:
-                if there := question.workers():
-                    seen = time.monotonic()
-                elif time.monotonic() - seen > ABSENCE:
-                    raise InputError(f"{self._workers.name} has had no worker for {ABSENCE:.0f} s; start some")
-                busy = Counter(worker for _, worker in running.values())
-                for worker, block in waiting.given(there, busy):
-                    some = tuple(sources[block.start : block.stop])
-                    running[question.ask(worker, pickle.dumps(some))] = block, worker
-                for handle in question.finished(PATIENCE):
-                    block, _ = running.pop(handle)
+                capacity = actors.capacity()
+                if capacity:
+                    last_seen = time.monotonic()
+                elif time.monotonic() - last_seen > MAX_ABSENCE_S:
+                    raise InputError(f"{actors.name} has had no worker for {MAX_ABSENCE_S:.0f} s; start some")
+                for worker, block in waiting.given(capacity, Counter(worker for _, worker in running.values())):
+                    pickled = pickle.dumps([_for_worker(source) for source in sources[block.start : block.stop]])
+                    request = Request(self._files.version, question, pickled)
+                    running[actors.ask(worker, request)] = block, worker
+                if not running:
+                    time.sleep(POLL_S)
+                done = wait(running, POLL_S, FIRST_COMPLETED).done
+                there = actors.capacity()
+                for future in [each for each, (_, worker) in running.items() if each in done or worker not in there]:
+                    block, worker = running.pop(future)
                     try:
-                        yield block, self._answer(sources[block.start : block.stop], question.reply(handle))
+                        reply = actors.reply(future, worker)
                     except DiedError:
                         for place in waiting.again(block):
                             yield range(place, place + 1), _given_up(sources[place])
+                    else:
+                        yield block, self._answer(sources[block.start : block.stop], worker, reply)
+        finally:
+            if actors.alive:
+                actors.cancel(running)
 
-    def _answer(self, sources: Sequence[Source], reply: Reply) -> Answer:
+    def _answer(self, sources: Sequence[Source], worker: str, reply: Reply) -> Answer:
         if reply.fault:
+            version = self._files.version
             raise InputError(
-                f"{self._workers.name}, worker {reply.worker}: {reply.fault}; all workers need version"
-                f" {self._files.version}: pip install kinetoscope=={self._files.version}"
+                f"{self._actors.name}, worker {worker}: {reply.fault}; all workers need version {version}: pip install"
+                f" kinetoscope=={version}"
             )
         for source in sources:
-            self._asked.pop(source, None)
-            self._asked[source] = reply.worker
+            self._reader_of.pop(source, None)
+            self._reader_of[source] = worker
         answer = unpacked(reply.answer)
         self._progress(answer.read)
         return answer
+
+
+def _for_worker(source: Source) -> Source:
+    """The source as a worker finds it: it runs in another folder, and has one thread for it."""
+    url = source.url if "://" in source.url else str(Path(source.url).absolute())
+    return replace(source, url=url, options=replace(source.options, threads=1))
 
 
 def _given_up(source: Source) -> Answer:
@@ -217,10 +256,10 @@ def _width(block: range) -> int:
     return 1 << (len(block) - 1).bit_length()
 
 
-def _left(workers: Workers, user: int) -> None:
-    workers.users.discard(user)
-    if not workers.users:
-        workers.close()
+def _leave(actors: Actors, user: int) -> None:
+    actors.users.discard(user)
+    if not actors.users:
+        actors.close()
 
 
 class _Waiting:
@@ -238,46 +277,45 @@ class _Waiting:
     def __init__(self, sources: Sequence[Source], asked: Mapping[Source, str], most: int) -> None:
         self._most = most
         self._count = len(sources)
-        self._own: dict[str, _Places] = {}
+        self._own: dict[str, OrderedDict[int, None]] = {}  # in the order of asking
         self._alone: deque[int] = deque()
         self._deaths: Counter[int] = Counter()
         place = {source: k for k, source in enumerate(sources)}
         for source, worker in asked.items():
             if source in place:
-                self._own.setdefault(worker, _Places()).add(place[source])
-        self._rest = _Places(k for k, source in enumerate(sources) if source not in asked)
+                self._own.setdefault(worker, OrderedDict())[place[source]] = None
+        self._rest = OrderedDict.fromkeys(k for k, source in enumerate(sources) if source not in asked)
 
     def __len__(self) -> int:
         return sum(map(len, self._own.values())) + len(self._rest) + len(self._alone)
 
-    def given(self, there: Mapping[str, int], busy: Counter[str]) -> Iterator[tuple[str, range]]:
+    def given(self, capacity: Mapping[str, int], busy: Counter[str]) -> Iterator[tuple[str, range]]:
         """Who is asked about which places now; `busy` says how many blocks each has."""
-        for gone in set(self._own) - set(there):
-            for place in self._own.pop(gone):
-                self._rest.add(place)
+        for gone in set(self._own) - set(capacity):
+            self._rest |= self._own.pop(gone)
         running = busy.total()
-        slots = sum(there.values())
-        for turn in range(max(there.values(), default=0)):  # the first block of all workers, then their second
+        slots = sum(capacity.values())
+        for turn in range(max(capacity.values(), default=0)):  # the first block of all workers, then their second
             # Large blocks first, small ones when few ranks are left: all workers are done at about the same time.
             width = max(1, min(self._most, len(self) // (2 * slots)))
-            for worker, most in there.items():
+            for worker, most in capacity.items():
                 if turn < most and busy[worker] <= turn and (block := self._next(worker, width)) is not None:
                     busy[worker] += 1
                     running += 1
                     yield worker, block
-        if not running and self._alone and there:
+        if not running and self._alone and capacity:
             place = self._alone.popleft()
-            yield next(iter(there)), range(place, place + 1)
+            yield next(iter(capacity)), range(place, place + 1)
 
     def _next(self, worker: str, width: int) -> range | None:
         if mine := self._own.get(worker):
-            return self._block(mine, mine.last(), width)
+            return self._block(mine, next(reversed(mine)), width)
         if self._rest:
-            return self._block(self._rest, self._rest.first(), width)
-        others = max(self._own.values(), key=len, default=_Places())
-        return self._block(others, others.first(), 1) if len(others) > 1 else None
+            return self._block(self._rest, next(iter(self._rest)), width)
+        others = max(self._own.values(), key=len, default=OrderedDict[int, None]())
+        return self._block(others, next(iter(others)), 1) if len(others) > 1 else None
 
-    def _block(self, places: _Places, place: int, width: int) -> range:
+    def _block(self, places: OrderedDict[int, None], place: int, width: int) -> range:
         """Take the largest block at a place, of so many places at most, of which all wait and none saw a death."""
         width = 1 << (width.bit_length() - 1)
         while width > 1:
@@ -289,56 +327,16 @@ class _Waiting:
         else:
             block = range(place, place + 1)
         for each in block:
-            places.discard(each)
+            del places[each]
         return block
 
     def again(self, block: range) -> Iterator[int]:
         """Put back what the worker that died was asked; gives the places that must be given up."""
         for place in block:
             self._deaths[place] += 1
-            if self._deaths[place] > TRIES + 1:
+            if self._deaths[place] > MAX_SHARED_DEATHS + 1:
                 yield place
-            elif self._deaths[place] > TRIES:
+            elif self._deaths[place] > MAX_SHARED_DEATHS:
                 self._alone.append(place)
             else:
-                self._rest.add(place)
-
-
-class _Places:
-    """Places in the order of adding, which can be taken from both ends and from between."""
-
-    def __init__(self, places: Iterable[int] = ()) -> None:
-        self._there = set[int]()
-        self._order = deque[int]()
-        for place in places:
-            self.add(place)
-
-    def __len__(self) -> int:
-        return len(self._there)
-
-    def __contains__(self, place: int) -> bool:
-        return place in self._there
-
-    def __iter__(self) -> Iterator[int]:
-        return (place for place in self._order if place in self._there)
-
-    def add(self, place: int) -> None:
-        """One more."""
-        self._there.add(place)
-        self._order.append(place)
-
-    def discard(self, place: int) -> None:
-        """One fewer."""
-        self._there.discard(place)
-
-    def first(self) -> int:
-        """The one that was added first."""
-        while self._order[0] not in self._there:
-            self._order.popleft()
-        return self._order[0]
-
-    def last(self) -> int:
-        """The one that was added last."""
-        while self._order[-1] not in self._there:
-            self._order.pop()
-        return self._order[-1]
+                self._rest[place] = None

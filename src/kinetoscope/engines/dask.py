@@ -5,85 +5,64 @@ The scheduler needs no Kinetoscope: what it sees are bytes.
 
 from __future__ import annotations
 
-import queue
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from kinetoscope.engines.cluster import PATIENCE, Cluster, DiedError, Question, Reply, shared
+from kinetoscope.engines.cluster import POLL_S, Cluster, DiedError, Reply, Request, shared, worker_program
 from kinetoscope.engines.worker import Files
 from kinetoscope.errors import InputError, MissingExtraError
 
-if TYPE_CHECKING:
-    from distributed import Future as AnyFuture
-
-    Asked = AnyFuture[Any]
-
-TIMEOUT: Final = 30
+TIMEOUT_S: Final = 30
 """Seconds for a scheduler to answer, each time, and at first for a worker to be there."""
 
-LISTENING: Final = 8
+LISTENING_S: Final = 8
 """Seconds for something to listen at the address: a scheduler may be on its way up."""
 
-_AGAIN: Final = 0.5
-"""Seconds between two attempts."""
-
-_LEAVE: Final = 5
+_LEAVING_S: Final = 5
 """Seconds to say good-bye to a scheduler that does not answer."""
 
-_GLANCE: Final = 0.2
-"""Seconds after which it is looked again whether there is a worker."""
+_CAPACITY_AGE_S: Final = 1.0
+"""Seconds for which the answer of the scheduler which workers there are is good."""
 
-_SPARE: Final = 1
+_SPARE_RANKS: Final = 1
 """Ranks beyond its threads that a worker is given, so that it never waits for the next."""
 
 
 def engine(
-    files: Files, *, address: str | None, jobs: int, keep: int | None = None, progress: Callable[[int], None] | None
+    files: Files, *, address: str | None, jobs: int, ranks: int, progress: Callable[[int], None] | None
 ) -> Cluster:
-    """The engine.
-
-    Args:
-        files: how files are read.
-        address: of the scheduler, or the file that it wrote that into. Without: the client that this process has
-            already, else `jobs` worker processes on this machine.
-        jobs: how many.
-        keep: bytes of memory of each worker, of which a part is for traces that it keeps; by default its limit.
-        progress: told how many more bytes have been read.
-
-    Raises:
-        MissingExtraError: Dask is not installed.
-        InputError: no scheduler answers, no worker comes, or theirs is another Python.
-    """
-    workers = shared(("dask", address, keep), lambda: _Workers(address, jobs, keep))
-    return Cluster(files, workers, progress)
+    """See `EngineMaker`. The address is that of the scheduler, or the file that it wrote that into."""
+    return Cluster(files, shared(("dask", address), lambda: _DaskWorkers(address, min(jobs, ranks))), progress)
 
 
-class _Workers:
-    """See `Workers`."""
+class _DaskWorkers:
+    """See `Actors`."""
 
-    def __init__(self, address: str | None, jobs: int, keep: int | None) -> None:
+    def __init__(self, address: str | None, jobs: int) -> None:
         try:
             import cloudpickle
             import distributed
         except ImportError as error:
             raise MissingExtraError("engine 'dask'", "dask") from error
         self.cloudpickle: Any = cloudpickle
-        self._keep = keep
         self.client: Any
-        self.client, close = _connected(distributed, address, jobs)
+        self.client, self._close = _connected(distributed, address, jobs)
         self.name = f"Dask at {self.client.scheduler.address if self.client.scheduler else address}"
-        self._close = close
-        self._lost = False
         self.users: set[int] = set()
+        self._lost = False
+        self._program = _on_a_worker(worker_program())
+        self._tasks: dict[Future[Any], Any] = {}  # Dask's futures
+        self._capacity: Mapping[str, int] = {}
+        self._capacity_time = -_CAPACITY_AGE_S
         try:
             self._require_workers()
         except InputError:
@@ -92,163 +71,115 @@ class _Workers:
 
     @property
     def alive(self) -> bool:
-        """See `Workers`."""
+        """See `Actors`."""
         return bool(self.client.status == "running") and not self._lost
 
-    def close(self) -> None:
-        """See `Workers`."""
-        with suppress(TimeoutError):
-            self._close(_LEAVE if self._lost else 2 * TIMEOUT)
-
-    @contextmanager
-    def question(self, question: bytes, version: str) -> Iterator[Question]:
-        """See `Workers`."""
-        asked = _Question(self, (version, question), self._keep)
-        try:
-            yield asked
-        finally:
-            if self.alive:
-                asked.cancel()
-
-    def there(self) -> Mapping[str, int]:
-        """The workers, and how many threads each has.
+    def capacity(self) -> Mapping[str, int]:
+        """See `Actors`.
 
         Raises:
             InputError: the scheduler is gone, or does not answer.
         """
-        return cast(Mapping[str, int], self._told(self.client.nthreads))
+        if time.monotonic() - self._capacity_time >= _CAPACITY_AGE_S:
+            threads: Mapping[str, int] = self._from_scheduler(self.client.nthreads)
+            self._capacity = {worker: count + _SPARE_RANKS for worker, count in threads.items()}
+            self._capacity_time = time.monotonic()
+        return self._capacity
 
-    def _told(self, ask: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def ask(self, worker: str, request: Request) -> Future[Any]:
+        """See `Actors`.
+
+        What is asked of a worker that is gone is asked anew by us: Dask forgets about it where, for a moment, there is
+        no other one (seen in 2026.8), even if it may take any.
+        """
+        task = self.client.submit(
+            self._program,
+            *request,
+            key=f"kinetoscope-{id(self)}-{time.monotonic_ns()}",
+            workers=[worker],
+            pure=False,
+        )
+        future: Future[Any] = Future()
+        self._tasks[future] = task
+        task.add_done_callback(future.set_result)
+        return future
+
+    def reply(self, future: Future[Any], worker: str) -> Reply:
+        """See `Actors`."""
+        from distributed import CancelledError, KilledWorker
+        from distributed.comm.core import CommClosedError
+
+        task = self._tasks.pop(future)
+        try:
+            while worker in self.capacity():
+                if task.status in ("cancelled", "lost"):
+                    raise self._gone()
+                with suppress(TimeoutError):  # the answer is lost if its worker dies before it is fetched
+                    return Reply(*task.result(None if task.status == "error" else _CAPACITY_AGE_S))
+        except (CancelledError, CommClosedError) as error:  # cancelled while we waited: the connection was lost
+            raise self._gone() from error
+        except KilledWorker as error:  # it was started again at the same address, and died again
+            raise DiedError from error
+        finally:
+            task.release()
+        self.client.cancel([task], reason="its worker is gone")
+        raise DiedError
+
+    def cancel(self, futures: Collection[Future[Any]]) -> None:
+        """See `Actors`."""
+        if tasks := [self._tasks.pop(future) for future in futures]:
+            self.client.cancel(tasks, reason="nobody wants the answer any more")
+
+    def close(self) -> None:
+        """See `Actors`."""
+        with suppress(TimeoutError):
+            self._close(_LEAVING_S if self._lost else 2 * TIMEOUT_S)
+
+    def _from_scheduler(self, ask: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """What the scheduler answers."""
         try:
-            return ask(*args, **kwargs, callback_timeout=TIMEOUT)
+            return ask(*args, **kwargs, callback_timeout=TIMEOUT_S)
         except TimeoutError as error:  # an OSError, too
             self._lost = True
-            raise InputError(f"{self.name}: the scheduler has not answered for {TIMEOUT} s") from error
+            raise InputError(f"{self.name}: the scheduler has not answered for {TIMEOUT_S} s") from error
         except OSError as error:
-            raise self.gone() from error
+            raise self._gone() from error
 
-    def gone(self) -> InputError:
+    def _gone(self) -> InputError:
         """The error to raise when the scheduler is no more."""
         self._lost = True
         return InputError(f"{self.name}: the scheduler is gone; what was asked last is lost with it")
 
     def _require_workers(self) -> None:
-        begun = time.monotonic()
-        while not self.there():
-            if time.monotonic() - begun > TIMEOUT:
+        """Wait for one, and see that all have our Python: code is sent, which another one cannot run."""
+        begin = time.monotonic()
+        while not self._from_scheduler(self.client.nthreads):
+            if time.monotonic() - begin > TIMEOUT_S:
                 raise InputError(f"{self.name} has no workers; start some with `dask worker ADDRESS`")
-            time.sleep(_GLANCE)
-        here = sys.version_info[:2]
-        asked = {"op": "versions", "packages": []}
-        found = self._told(self.client.sync, self.client.scheduler.broadcast, msg=asked, on_error="ignore")
-        for worker, versions in found.items():  # code is sent, which another Python cannot run
-            theirs = versions["host"]["python"].split(".")
-            if tuple(map(int, theirs[:2])) != here:
-                they, we = ".".join(theirs[:2]), ".".join(map(str, here))
+            time.sleep(POLL_S)
+        message = {"op": "versions", "packages": []}
+        versions = self._from_scheduler(
+            self.client.sync, self.client.scheduler.broadcast, msg=message, on_error="ignore"
+        )
+        ours = ".".join(map(str, sys.version_info[:2]))
+        for worker, version in versions.items():
+            theirs = ".".join(version["host"]["python"].split(".")[:2])
+            if theirs != ours:
                 raise InputError(
-                    f"{self.name}, worker {worker} has Python {they}, and this is {we}: they must be equal"
+                    f"{self.name}, worker {worker} has Python {theirs}, and this is {ours}: they must be equal"
                 )
 
 
-class _Question:
-    """See `Question`."""
+def _on_a_worker(program: Callable[..., tuple[str, bytes]]) -> Callable[..., tuple[str, bytes]]:
+    """The program with the memory of the worker that runs it; sent as code, too."""
 
-    def __init__(self, cluster: _Workers, question: tuple[str, bytes], keep: int | None) -> None:
-        self._cluster = cluster
-        self._client = cluster.client
-        self._question = question
-        self._keep = keep
-        self._answer = _sent_as_code()
-        self._done: queue.SimpleQueue[Asked] = queue.SimpleQueue()
-        self._running: dict[Asked, str] = {}  # by the worker that was asked
-        self._workers: Mapping[str, int] = {}
-        self._looked = -PATIENCE
-
-    def workers(self) -> Mapping[str, int]:
-        """See `Question`."""
-        if time.monotonic() - self._looked >= PATIENCE:
-            self._workers = {worker: threads + _SPARE for worker, threads in self._cluster.there().items()}
-            self._looked = time.monotonic()
-        return self._workers
-
-    def ask(self, worker: str, sources: bytes) -> Asked:
-        """See `Question`.
-
-        What is asked of a worker that is gone is asked anew by us: Dask forgets about it where, for a moment, there is
-        no other one (seen in 2026.8), even if it may take any.
-        """
-        future: Asked = self._client.submit(
-            self._answer,
-            *(*self._question, sources, self._keep),
-            key=f"kinetoscope-{id(self)}-{time.monotonic_ns()}",
-            workers=[worker],
-            pure=False,
-        )
-        self._running[future] = worker
-        cast(Any, future).add_done_callback(self._done.put)
-        return future
-
-    def finished(self, seconds: float) -> Collection[Asked]:
-        """See `Question`."""
-        found = []
-        with suppress(queue.Empty):
-            found.append(self._done.get(timeout=seconds))
-            while True:
-                found.append(self._done.get_nowait())
-        there = self.workers()
-        gone = [future for future, worker in self._running.items() if worker not in there]
-        return dict.fromkeys(future for future in (*found, *gone) if future in self._running)
-
-    def reply(self, handle: Any) -> Reply:
-        """See `Question`."""
-        from distributed import CancelledError, KilledWorker
-        from distributed.comm.core import CommClosedError
-
-        worker = self._running.pop(handle)
-        try:
-            while worker in self.workers():
-                if handle.status in ("cancelled", "lost"):
-                    raise self._cluster.gone()
-                with suppress(TimeoutError):  # the answer is lost if its worker dies before it is fetched
-                    return Reply(*handle.result(None if handle.status == "error" else PATIENCE))
-        except (CancelledError, CommClosedError) as error:  # cancelled while we waited: the connection was lost
-            raise self._cluster.gone() from error
-        except KilledWorker as error:  # it was started again at the same address, and died again
-            raise DiedError from error
-        finally:
-            handle.release()
-        self._client.cancel([handle], reason="its worker is gone")
-        raise DiedError
-
-    def cancel(self) -> None:
-        """Give up what is running."""
-        if self._running:
-            self._client.cancel([*self._running], reason="nobody wants the answer any more")
-            self._running.clear()
-
-
-def _sent_as_code() -> Callable[..., tuple[str, str, bytes]]:
-    """What a worker runs. It is sent as code because it stands in a function: so it can say what is missing."""
-
-    def answer(version: str, question: bytes, sources: bytes, keep: int | None) -> tuple[str, str, bytes]:
-        import importlib
-
+    def run(version: str, question: bytes, sources: bytes) -> tuple[str, bytes]:
         from distributed import get_worker
 
         worker: Any = get_worker()
-        try:
-            theirs = importlib.import_module("kinetoscope").__version__
-        except ImportError:
-            return worker.address, "Kinetoscope is not installed there", b""
-        if theirs != version:
-            return worker.address, f"there Kinetoscope has version {theirs}", b""
-        from kinetoscope.engines.worker import answered, memory_of_this_machine
+        return program(version, question, sources, worker.memory_manager.memory_limit or 0)
 
-        memory = keep or worker.memory_manager.memory_limit or memory_of_this_machine()
-        return worker.address, "", answered(question, sources, memory)
-
-    return answer
+    return run
 
 
 def _connected(distributed: Any, address: str | None, jobs: int) -> tuple[Any, Callable[[float], None]]:
@@ -266,7 +197,7 @@ def _connected(distributed: Any, address: str | None, jobs: int) -> tuple[Any, C
         if "scheduler_file" in where and not Path(address).is_file():
             raise FileNotFoundError(address)  # Dask would wait for it
         _await_listener(address)
-        client = _within(TIMEOUT, partial(distributed.Client, **where, timeout=TIMEOUT, set_as_default=False))
+        client = _within(TIMEOUT_S, partial(distributed.Client, **where, timeout=TIMEOUT_S, set_as_default=False))
     except (OSError, ValueError, TimeoutError) as error:
         raise InputError(
             f"no Dask scheduler answers at {address}; start one with `dask scheduler`, whose address it prints"
@@ -283,29 +214,29 @@ def _await_listener(address: str) -> None:
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     if parts.scheme not in ("tcp", "tls") or not parts.hostname or not parts.port:
         return
-    end = time.monotonic() + LISTENING
+    end = time.monotonic() + LISTENING_S
     while True:
         try:
-            socket.create_connection((parts.hostname, parts.port), LISTENING).close()
+            socket.create_connection((parts.hostname, parts.port), LISTENING_S).close()
             return
         except OSError:
-            if time.monotonic() + _AGAIN > end:
+            if time.monotonic() + POLL_S > end:
                 raise
-        time.sleep(_AGAIN)
+        time.sleep(POLL_S)
 
 
 def _within(seconds: float, connect: Callable[[], Any]) -> Any:
-    """What it gives. Dask waits for ever where something takes the connection and says nothing (2026.8)."""
-    found: Future[Any] = Future()
+    """What `connect` gives. Dask waits for ever where something takes the connection and is silent (2026.8)."""
+    result: Future[Any] = Future()
 
     def work() -> None:
         try:
-            found.set_result(connect())
+            result.set_result(connect())
         except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
-            found.set_exception(error)
+            result.set_exception(error)
 
     threading.Thread(target=work, name="kinetoscope-dask", daemon=True).start()
-    return found.result(seconds + _LEAVE)
+    return result.result(seconds + _LEAVING_S)
 
 
 def _closed(client: Any, cluster: Any, seconds: float) -> None:

@@ -7,51 +7,34 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from typing import Any, Final
 
-from kinetoscope.engines.cluster import Cluster, DiedError, Question, Reply, shared
+from kinetoscope.engines.cluster import Cluster, DiedError, Reply, Request, shared, worker_program
 from kinetoscope.engines.worker import Files
 from kinetoscope.errors import InputError, MissingExtraError
 
-AT_ONCE: Final = 2
+RANKS_PER_ACTOR: Final = 2
 """Ranks that an actor is given: one to work on, and one so that it never waits for the next."""
+
+TIMEOUT_S: Final = 10
+"""Seconds for the address to answer."""
+
+_TOKEN_HINT: Final = "; if the cluster was started with RAY_AUTH_MODE=token, set that and its RAY_AUTH_TOKEN here, too"
 
 
 def engine(
-    files: Files, *, address: str | None, jobs: int, keep: int | None = None, progress: Callable[[int], None] | None
+    files: Files, *, address: str | None, jobs: int, ranks: int, progress: Callable[[int], None] | None
 ) -> Cluster:
-    """The engine.
-
-    Args:
-        files: how files are read.
-        address: of the cluster: `host:6379`, `ray://host:10001`, `auto`. Without: the one that this process is
-            connected to, else a Ray of our own on this machine with `jobs` CPUs.
-        jobs: how many.
-        keep: bytes of memory of each actor, of which a part is for traces that it keeps; by default a machine's memory
-            by its CPUs.
-        progress: told how many more bytes have been read.
-
-    Raises:
-        MissingExtraError: Ray is not installed.
-        InputError: no cluster answers, or it is of another version.
-    """
-    workers = shared(("ray", address, keep), lambda: _Workers(address, jobs, keep))
-    return Cluster(files, workers, progress)
+    """See `EngineMaker`. The address is `host:6379`, `ray://host:10001` or `auto`."""
+    return Cluster(files, shared(("ray", address), lambda: _RayActors(address, min(jobs, ranks))), progress)
 
 
-TIMEOUT: Final = 10
-"""Seconds for the address to answer."""
+class _RayActors:
+    """See `Actors`."""
 
-
-_TOKEN: Final = "; if the cluster was started with RAY_AUTH_MODE=token, set that and its RAY_AUTH_TOKEN here, too"
-
-
-class _Workers:
-    """See `Workers`."""
-
-    def __init__(self, address: str | None, jobs: int, keep: int | None) -> None:
+    def __init__(self, address: str | None, jobs: int) -> None:
         try:
             import ray as module
         except ImportError as error:
@@ -59,160 +42,90 @@ class _Workers:
         ray: Any = module
         self.cloudpickle: Any = ray.cloudpickle
         self.name = f"Ray at {address}" if address else "Ray on this machine"
-        ours = not ray.is_initialized()
-        if ours:
-            _connect(ray, address, jobs)
-        self._ray: Any = ray
-        self._keep = keep
-        self._actor = _sent_as_code(ray)
-        self._actors: dict[str, Any] = {}
-        self._coming: dict[Any, str] = {}  # by what is there when the actor is
-        self._ours = ours
         self.users: set[int] = set()
+        self._ray = ray
+        self._is_ours = not ray.is_initialized()
+        if self._is_ours:
+            _connect(ray, address, jobs)
+        self._actor_class = _actor_class(ray)
+        self._actors: dict[str, Any] = {}
+        self._starting: dict[Future[Any], str] = {}
+        self._references: dict[Future[Any], Any] = {}
         self._count = 0
         while len(self._actors) < max(1, int(ray.cluster_resources().get("CPU", 1))):
-            self._begin()
+            self._start()
 
     @property
     def alive(self) -> bool:
-        """See `Workers`."""
+        """See `Actors`."""
         return bool(self._ray.is_initialized())
 
-    def close(self) -> None:
-        """See `Workers`."""
-        if not self.alive:
-            return
-        for actor in self._actors.values():
-            self._ray.kill(actor)
-        if self._ours:
-            self._ray.shutdown()
-
-    @contextmanager
-    def question(self, question: bytes, version: str) -> Iterator[Question]:
-        """See `Workers`."""
-        asked = _Question(self, (version, question))
-        try:
-            yield asked
-        finally:
-            asked.cancel()
-
-    def _begin(self) -> None:
-        """An actor more; it comes when there is a CPU for it."""
-        name = f"actor {self._count}"
-        self._count += 1
-        self._actors[name] = self._actor.remote(name, self._keep)
-        self._coming[self._actors[name].there.remote()] = name
-
-    def there(self) -> list[str]:
-        """The actors that are ready. One that died before it was is replaced."""
-        ready, _ = (
-            self._ray.wait([*self._coming], num_returns=len(self._coming), timeout=0) if self._coming else ([], 0)
-        )
-        for each in ready:
-            name = self._coming.pop(each)
+    def capacity(self) -> Mapping[str, int]:
+        """See `Actors`. An actor that died before it was ready is replaced."""
+        for future in [each for each in self._starting if each.done()]:
+            name = self._starting.pop(future)
             try:
-                self._ray.get(each)
+                future.result()
             except self._ray.exceptions.RayActorError:
-                self.replace(name)
-        coming = set(self._coming.values())
-        return [name for name in self._actors if name not in coming]
+                self._replace(name)
+        starting = set(self._starting.values())
+        return {name: RANKS_PER_ACTOR for name in self._actors if name not in starting}
 
-    def replace(self, name: str) -> None:
-        """An actor died: another comes, perhaps elsewhere."""
-        if self._actors.pop(name, None) is not None:
-            self._begin()
+    def ask(self, worker: str, request: Request) -> Future[Any]:
+        """See `Actors`."""
+        reference = self._actors[worker].ask.remote(*request)
+        future: Future[Any] = reference.future()
+        self._references[future] = reference
+        return future
 
-    def wait(self, references: list[Any], seconds: float) -> list[Any]:
-        """Those of the references that have come; also returns when an actor has."""
-        everything = [*references, *self._coming]
-        if not everything:
-            return []
-        ready, _ = self._ray.wait(everything, num_returns=1, timeout=seconds)
-        if ready:
-            ready, _ = self._ray.wait(everything, num_returns=len(everything), timeout=0)
-        return [each for each in ready if each not in self._coming]
-
-    def ask(self, name: str, question: tuple[str, bytes], sources: bytes) -> Any:
-        """Ask an actor."""
-        return self._actors[name].ask.remote(*question, sources)
-
-    def get(self, reference: Any, name: str) -> Reply:
-        """What came back from the actor.
-
-        Raises:
-            DiedError: it died.
-        """
+    def reply(self, future: Future[Any], worker: str) -> Reply:
+        """See `Actors`."""
+        del self._references[future]
         try:
-            return Reply(*self._ray.get(reference))
+            return Reply(*future.result())
         except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError) as error:
-            self.replace(name)
+            self._replace(worker)
             raise DiedError from error
         except self._ray.exceptions.RayTaskError as error:  # what the question raised, wrapped
             raise error.cause from error
 
-    def forget(self, reference: Any) -> None:
-        """Nobody wants the answer."""
-        self._ray.cancel(reference, recursive=False)
+    def cancel(self, futures: Collection[Future[Any]]) -> None:
+        """See `Actors`; an actor ends what it has begun."""
+        for future in futures:
+            self._ray.cancel(self._references.pop(future), recursive=False)
+
+    def close(self) -> None:
+        """See `Actors`."""
+        if not self.alive:
+            return
+        for actor in self._actors.values():
+            self._ray.kill(actor)
+        if self._is_ours:
+            self._ray.shutdown()
+
+    def _start(self) -> None:
+        """One actor more; it is ready when there is a CPU for it."""
+        name = f"actor {self._count}"
+        self._count += 1
+        self._actors[name] = self._actor_class.remote()
+        self._starting[self._actors[name].ready.remote().future()] = name
+
+    def _replace(self, name: str) -> None:
+        """An actor died: another comes, perhaps elsewhere."""
+        if self._actors.pop(name, None) is not None:
+            self._start()
 
 
-class _Question:
-    """See `Question`."""
-
-    def __init__(self, workers: _Workers, question: tuple[str, bytes]) -> None:
-        self._workers = workers
-        self._question = question
-        self._running: dict[Any, str] = {}
-
-    def workers(self) -> Mapping[str, int]:
-        """See `Question`."""
-        return dict.fromkeys(self._workers.there(), AT_ONCE)
-
-    def ask(self, worker: str, sources: bytes) -> Hashable:
-        """See `Question`."""
-        reference = self._workers.ask(worker, self._question, sources)
-        self._running[reference] = worker
-        return reference  # type: ignore[no-any-return]
-
-    def finished(self, seconds: float) -> Collection[Hashable]:
-        """See `Question`."""
-        return self._workers.wait([*self._running], seconds)
-
-    def reply(self, handle: Hashable) -> Reply:
-        """See `Question`."""
-        return self._workers.get(handle, self._running.pop(handle))
-
-    def cancel(self) -> None:
-        """Give up what is running; an actor ends what it has begun."""
-        for reference in self._running:
-            self._workers.forget(reference)
-        self._running.clear()
-
-
-def _sent_as_code(ray: Any) -> Any:
-    """The actor. It is sent as code because it stands in a function: so it can say that something is missing."""
+def _actor_class(ray: Any) -> Any:
+    """The actor. It is sent as code because it stands in a function."""
+    program = worker_program()
 
     class Reader:
-        def __init__(self, name: str, keep: int | None) -> None:
-            self.name = name
-            self.keep = keep
-
-        def there(self) -> None:
+        def ready(self) -> None:
             """Answers when the actor is ready."""
 
-        def ask(self, version: str, question: bytes, sources: bytes) -> tuple[str, str, bytes]:
-            import importlib
-            import os
-
-            try:
-                theirs = importlib.import_module("kinetoscope").__version__
-            except ImportError:
-                return self.name, "Kinetoscope is not installed there", b""
-            if theirs != version:
-                return self.name, f"there Kinetoscope has version {theirs}", b""
-            from kinetoscope.engines.worker import answered, memory_of_this_machine
-
-            memory = self.keep or memory_of_this_machine() // (os.cpu_count() or 1)
-            return self.name, "", answered(question, sources, memory)
+        def ask(self, version: str, question: bytes, sources: bytes) -> tuple[str, bytes]:
+            return program(version, question, sources, 0)
 
     return ray.remote(num_cpus=1, max_restarts=0)(Reader)
 
@@ -225,8 +138,8 @@ def _connect(ray: Any, address: str | None, jobs: int) -> None:
     hint = ""
     try:
         if colon and port.isdecimal():  # Ray itself would try for minutes
-            socket.create_connection((host.strip("[]"), int(port)), TIMEOUT).close()
-            hint = _TOKEN
+            socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_S).close()
+            hint = _TOKEN_HINT
         ray.init(address=address or "local", **options)
     except (OSError, OverflowError, ValueError, RuntimeError) as error:
         reason = next(iter(str(error).splitlines()), "")

@@ -101,8 +101,9 @@ def answered(question: bytes, sources: bytes, memory: int) -> bytes:
     Args:
         question: reader, question, and how answers are folded; without that, one rank is asked about at a time.
         sources: which traces, pickled.
-        memory: bytes that this process may use, for all that it does.
+        memory: bytes that this process may use, for all that it does; 0 for its part of the machine's, by CPUs.
     """
+    memory = memory or memory_of_this_machine() // (os.cpu_count() or 1)
     # Both are from whoever put the question, over the cluster's own connections; nothing in them is from a trace.
     files, task, combine = pickle.loads(question)  # noqa: S301
     which: Sequence[Source] = pickle.loads(sources)  # noqa: S301
@@ -137,9 +138,9 @@ def _trace(files: Files, source: Source, memory: int, count: Callable[[int], Non
 
 def unpacked(answer: bytes) -> Answer:
     """What `answered` sent."""
-    found = pickle.loads(answer)  # noqa: S301 - from the user's own workers; they got their code from us
-    assert isinstance(found, Answer)
-    return found
+    value = pickle.loads(answer)  # noqa: S301 - from the user's own workers; they got their code from us
+    assert isinstance(value, Answer)
+    return value
 
 
 def _traces(memory: int) -> SharedCache[Trace]:

@@ -120,6 +120,10 @@ class Engine(Protocol):
         """The trace itself, where it can be had in this process."""
         ...
 
+    def close(self) -> None:
+        """Leave the cluster that it asks, if it asks one."""
+        ...
+
 
 @dataclass(frozen=True, repr=False)
 class Job:

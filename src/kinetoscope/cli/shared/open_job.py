@@ -27,7 +27,6 @@ def opened(args: argparse.Namespace) -> Iterator[tuple[Job, Meter]]:
     """
     meter = Meter()
     with shown(meter):
-        from kinetoscope.engines.cluster import Cluster
         from kinetoscope.reading import read
 
         job = read(args.path, ranks=args.ranks, jobs=args.jobs, progress=meter, **_how(args))
@@ -35,8 +34,7 @@ def opened(args: argparse.Namespace) -> Iterator[tuple[Job, Meter]]:
         try:
             yield job, meter
         finally:
-            if isinstance(job.engine, Cluster):
-                job.engine.close()
+            job.engine.close()
 
 
 @contextmanager

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from kinetoscope.engines import ENGINES
 from kinetoscope.errors import UsageError
 
-ENGINES = ("threads", "dask", "ray")
+DEFAULT_ENGINE = next(iter(ENGINES))
 PATHS = "a trace, a folder of traces, a glob, or a URL; several paths are one job"
 FORMATS = ("table", "json", "csv", "parquet", "folded")
 
@@ -40,7 +41,7 @@ def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
     """PATH, and how it is read."""
     if path:
         add_path(parser)
-    parser.set_defaults(engine=ENGINES[0], address=None)  # for verbs that read in this process only
+    parser.set_defaults(engine=DEFAULT_ENGINE, address=None)  # for verbs that read in this process only
     group = parser.add_argument_group("reading")
     group.add_argument("--ranks", type=typed(integers), metavar="LIST", help="only these ranks: 0,8-15")
     group.add_argument("--jobs", type=typed(positive), metavar="N", help="how many traces to read at the same time")
@@ -61,8 +62,8 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("engine")
     group.add_argument(
         "--engine",
-        choices=ENGINES,
-        default=ENGINES[0],
+        choices=[*ENGINES],
+        default=DEFAULT_ENGINE,
         help="threads of this process (default), or workers of a cluster",
     )
     group.add_argument(

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kinetoscope.caching import SharedCache
-from kinetoscope.engines.cluster import Cluster
 from kinetoscope.engines.threads import Threads
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
@@ -136,7 +135,7 @@ class Run:
 
     def close(self) -> None:
         """Let go of a cluster, if it is asked of one."""
-        if self._job is not None and isinstance(self._job.engine, Cluster):
+        if self._job is not None:
             self._job.engine.close()
 
     def tell(self, error: str) -> None:
