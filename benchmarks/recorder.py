@@ -52,7 +52,7 @@ def job(width: int = 256, layers: int = 12) -> Callable[[], None]:
 
 def idle(folder: str, steps: int = 20_000) -> float:
     """Microseconds of thread CPU time a step: a recorder, a `profile` whose cycles are over, `record --idle`."""
-    from kinetoscope.record.always_on.running import Running
+    from kinetoscope.record.always_on.running import ProcessRecording
     from kinetoscope.record.profile import profile
     from kinetoscope.record.session.child_config import Plan, control_of
     from kinetoscope.record.session.recorder import Recorder
@@ -65,7 +65,7 @@ def idle(folder: str, steps: int = 20_000) -> float:
         prof.step()
         costs.append(_each(lambda: prof.step(samples=32), steps))
     plan = Plan(dir=folder, control=str(control_of(folder)), idle=True, signal=False)
-    costs.append(_hooked(Running(plan).stepped, steps // 4))
+    costs.append(_hooked(ProcessRecording(plan).stepped, steps // 4))
     return max(costs) * 1e6
 
 
@@ -110,10 +110,10 @@ def recording(folder: str, pairs: int = 300, steps: int = 10) -> tuple[float, fl
 
 
 def _ours(step: Callable[[], None], steps: int, folder: str) -> float:
-    from kinetoscope.record.session.options import Options
+    from kinetoscope.record.session.options import RecordOptions
     from kinetoscope.record.session.recorder import Recorder
 
-    recorder = Recorder(folder, Options(**_OPTIONS), say=lambda _: None)
+    recorder = Recorder(folder, RecordOptions(**_OPTIONS), say=lambda _: None)
     recorder.start_window(0, steps + 1)
     took = _timed(step, recorder.step, steps)
     recorder.discard()
@@ -148,16 +148,16 @@ def stall(folder: str, steps: int, rounds: int = 3) -> tuple[float, float, float
     """Megabytes of JSON; ms of torch's stop, our stall, torch's export to .gz (the least of each)."""
     import torch
 
-    from kinetoscope.record.output.writing import Written
-    from kinetoscope.record.session.options import Options
+    from kinetoscope.record.output.writing import WindowOutcome
+    from kinetoscope.record.session.options import RecordOptions
     from kinetoscope.record.session.recorder import Recorder
 
     step = job(width=16)
     target = Path(folder) / "theirs.json.gz"
     stops, stalls, exports = [], [], []
     for _ in range(rounds):
-        told: list[Written] = []
-        recorder = Recorder(folder, Options(**_OPTIONS), say=print)
+        told: list[WindowOutcome] = []
+        recorder = Recorder(folder, RecordOptions(**_OPTIONS), say=print)
         recorder.start_window(0, steps, told.append)
         for _ in range(steps):
             step()

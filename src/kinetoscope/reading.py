@@ -14,11 +14,11 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.trace.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, ReadOptions, Source
 from kinetoscope.model.trace.text import listed
 from kinetoscope.readers.files.cache import Cache
-from kinetoscope.readers.files.stream import Progress, cache_for
+from kinetoscope.readers.files.stream import ProgressCallback, cache_for
 from kinetoscope.readers.job.discovery import common_name, find_all
 from kinetoscope.readers.job.probe import probed
 from kinetoscope.readers.job.ranks import assigned, shortened
-from kinetoscope.readers.reader import Candidate
+from kinetoscope.readers.reader import CandidateFile
 from kinetoscope.readers.registry import load, stamp
 
 
@@ -33,8 +33,8 @@ def read(
     max_event: int = DEFAULT_MAX_EVENT,
     cache: str | os.PathLike[str] | None = None,
     cache_size: int | None = None,
-    progress: Progress | None = None,
-    files: Sequence[Candidate] | None = None,
+    progress: ProgressCallback | None = None,
+    files: Sequence[CandidateFile] | None = None,
 ) -> Job:
     """The job at a path. Nothing but the ends of the files is read until a question is asked.
 
@@ -92,7 +92,7 @@ def _chosen(path: str, sources: list[Source], ranks: set[int]) -> tuple[list[Sou
     return [source for source in sources if source.rank in ranks], notes
 
 
-def sources_of(path: str, files: Sequence[Candidate], cache: Cache | None = None) -> tuple[list[Source], list[str]]:
+def sources_of(path: str, files: Sequence[CandidateFile], cache: Cache | None = None) -> tuple[list[Source], list[str]]:
     """A source, with rank and cycle, for each trace among the files, and notes on what the ranks rest on.
 
     Raises:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from kinetoscope.model.trace.source import Source
 from kinetoscope.readers.job.ranks import assigned, natural
 from kinetoscope.readers.json.probe import distributed, in_collectives
-from kinetoscope.readers.reader import Candidate
+from kinetoscope.readers.reader import CandidateFile
 
 CANDIDATES = st.lists(
     st.builds(
-        Candidate,
+        CandidateFile,
         url=st.sampled_from([f"{folder}/{name}" for folder in ("a", "b") for name in (
             "rank0.json", "rank2.json", "host_1.1600000000000.pt.trace.json", "host_1.1600000000001.pt.trace.json",
             "host_2.1600000000000.pt.trace.json.gz", "x.json", "x.json.gz", "10.json", "9.json",
@@ -31,23 +31,23 @@ CANDIDATES = st.lists(
 )  # fmt: skip
 
 
-def ranks(*candidates: Candidate) -> list[tuple[str, int, int]]:
+def ranks(*candidates: CandidateFile) -> list[tuple[str, int, int]]:
     return [(place.url, place.rank, place.cycle) for place in assigned(candidates)[0]]
 
 
-def notes(*candidates: Candidate) -> list[str]:
+def notes(*candidates: CandidateFile) -> list[str]:
     return assigned(candidates)[1]
 
 
 @given(CANDIDATES, st.randoms())
-def test_the_order_of_files_changes_nothing(candidates: list[Candidate], random: object) -> None:
+def test_the_order_of_files_changes_nothing(candidates: list[CandidateFile], random: object) -> None:
     shuffled = list(candidates)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert assigned(shuffled) == assigned(candidates)
 
 
 @given(CANDIDATES)
-def test_each_rank_and_cycle_is_there_once_and_cycles_count_from_zero(candidates: list[Candidate]) -> None:
+def test_each_rank_and_cycle_is_there_once_and_cycles_count_from_zero(candidates: list[CandidateFile]) -> None:
     places, _ = assigned(candidates)
     assert len({(place.rank, place.cycle) for place in places}) == len(places)
     assert all(place.cycle == 0 or before(places, place) for place in places)
@@ -63,7 +63,7 @@ def test_files_of_one_process_are_cycles_of_one_rank() -> None:
     """Names as tensorboard_trace_handler gives them; the times are as long as those of either era."""
     files = [f"run/node{node}_{pid}.{time}.pt.trace.json.gz" for node, pid in ((10, 7), (9, 77), (9, 8)) for time in
              (1600000000000, 1900000000000000000)]  # fmt: skip
-    candidates = [Candidate(file) for file in files]
+    candidates = [CandidateFile(file) for file in files]
     assert [(file[4:].partition(".")[0], rank, cycle) for file, rank, cycle in ranks(*candidates)] == [
         ("node9_8", 0, 0), ("node9_8", 0, 1), ("node9_77", 1, 0), ("node9_77", 1, 1), ("node10_7", 2, 0),
         ("node10_7", 2, 1),
@@ -76,26 +76,26 @@ def test_files_of_one_process_are_cycles_of_one_rank() -> None:
 
 def test_one_file_tells_the_rank_of_its_process() -> None:
     first, second = "host_7.1600000000000.pt.trace.json", "host_7.1600000000001.pt.trace.json"
-    assert ranks(Candidate(first), Candidate(second, rank=5, basis="text")) == [(first, 5, 0), (second, 5, 1)]
+    assert ranks(CandidateFile(first), CandidateFile(second, rank=5, basis="text")) == [(first, 5, 0), (second, 5, 1)]
 
 
 def test_files_of_different_processes_may_be_different_runs() -> None:
-    files = [Candidate(f"host_{pid}.1600000000000.pt.trace.json", rank=0, basis="text") for pid in (7, 8)]
+    files = [CandidateFile(f"host_{pid}.1600000000000.pt.trace.json", rank=0, basis="text") for pid in (7, 8)]
     assert "Files of the same rank come of different processes (0): this may be more than one run." in notes(*files)
 
 
 def test_cycles_are_counted_as_people_count() -> None:
-    candidates = [Candidate(f"step{step}/rank3.json") for step in (100, 20)]
+    candidates = [CandidateFile(f"step{step}/rank3.json") for step in (100, 20)]
     assert ranks(*candidates) == [("step20/rank3.json", 3, 0), ("step100/rank3.json", 3, 1)]
     assert natural("a10b") > natural("a9b")
 
 
 def test_copies_are_one_trace_and_cycles_are_not() -> None:
-    one = Candidate("a/rank0.json", rank=0, basis="text", digest="m", size=5)
-    packed = Candidate("a/rank0.json.gz", rank=0, basis="text", digest="m", size=2)
-    copy = Candidate("b/x.json", rank=0, basis="text", digest="m", size=5)
-    cycle = Candidate("a/rank0_2.json", rank=0, basis="text", digest="n", size=5)
-    twin = Candidate("a/rank1.json", rank=1, basis="text", digest="m", size=5)
+    one = CandidateFile("a/rank0.json", rank=0, basis="text", digest="m", size=5)
+    packed = CandidateFile("a/rank0.json.gz", rank=0, basis="text", digest="m", size=2)
+    copy = CandidateFile("b/x.json", rank=0, basis="text", digest="m", size=5)
+    cycle = CandidateFile("a/rank0_2.json", rank=0, basis="text", digest="n", size=5)
+    twin = CandidateFile("a/rank1.json", rank=1, basis="text", digest="m", size=5)
     assert ranks(one, packed, copy, cycle, twin) == [(one.url, 0, 0), (cycle.url, 0, 1), (twin.url, 1, 0)]
     assert notes(one, packed, copy, cycle, twin)[0] == "Left out, for they are copies of others: rank0.json.gz, x.json."
 
@@ -109,7 +109,9 @@ def test_copies_are_one_trace_and_cycles_are_not() -> None:
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_said_in_one_note(ranks_and_worlds: list[tuple[int, int]], note: str) -> None:
-    said = notes(*(Candidate(f"{rank}.json", rank=rank, world=world, basis="text") for rank, world in ranks_and_worlds))
+    said = notes(
+        *(CandidateFile(f"{rank}.json", rank=rank, world=world, basis="text") for rank, world in ranks_and_worlds)
+    )
     assert sum(each.startswith(note) for each in said) == 1
 
 
@@ -155,8 +157,8 @@ def test_collectives_tell_the_rank(events: list[tuple[str, str, dict[str, int]]]
 
 
 def test_captures_of_graphs_are_no_cycles_of_the_run() -> None:
-    run = Candidate("vllm/rank_0.json.gz", rank=0)
-    capture = Candidate("vllm/capture_traces/graph_capture_rank_0.17.pt.trace.json.gz", rank=0)
+    run = CandidateFile("vllm/rank_0.json.gz", rank=0)
+    capture = CandidateFile("vllm/capture_traces/graph_capture_rank_0.17.pt.trace.json.gz", rank=0)
     places, said = assigned([run, capture])
     assert [(place.url, place.cycle) for place in places] == [(run.url, 0)]
     assert said[0].startswith("Left out, for they record the capture of CUDA graphs")

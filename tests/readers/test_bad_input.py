@@ -18,7 +18,7 @@ from kinetoscope.model.trace.source import ReadOptions, Source
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers.files import stream
 from kinetoscope.readers.json import kineto, parallel
-from kinetoscope.readers.json.columns import Columns
+from kinetoscope.readers.json.columns import EventColumns
 from kinetoscope.readers.json.kineto import load
 from kinetoscope.views.exports import trace_json
 from tests.conftest import DEMO
@@ -197,7 +197,7 @@ def test_one_very_long_value(tmp_path: Path, text: bytes, threads: int) -> None:
 def test_events_made_to_fill_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, element: bytes, threads: int
 ) -> None:
-    monkeypatch.setattr(kineto, "MANY", 100_000)
+    monkeypatch.setattr(kineto, "UNSUSPICIOUS_EVENTS", 100_000)
     content = b'{"traceEvents": [%s{}]}' % (element * 800_000)
     words = r"[0-9,]+ events in [0-9,]+ bytes of text, as no trace has; .* limit of your own with --max-size"
     _refused(tmp_path / "t.json.gz", gzip.compress(content, 1), LimitError, words, threads=threads)
@@ -251,7 +251,7 @@ def test_an_error_in_a_thread_that_parses_surfaces(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("blocks", [0, 1, 2])
 def test_abandoned_in_the_middle(tmp_path: Path, blocks: int) -> None:
     (tmp_path / "t").write_bytes(zstd.compress(b" " * (40 << 20)))
-    with stream.Blocks(str(tmp_path / "t")) as text:
+    with stream.TextBlocks(str(tmp_path / "t")) as text:
         for _ in range(blocks):
             assert next(text)
 
@@ -262,7 +262,7 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Columns, "append", interrupt)
+    monkeypatch.setattr(EventColumns, "append", interrupt)
     with pytest.raises(KeyboardInterrupt):
         read_text(EVENTS, block=500, threads=2)
 

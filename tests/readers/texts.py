@@ -14,7 +14,7 @@ TINY: Final = Sizes(rows=2, values=2, strings=2, arena=16, shapes=2, items=256, 
 
 
 class InBlocks:
-    """A text in blocks of the given sizes, the last of which goes on to the end: a `Text`, as `Blocks` is."""
+    """A text in blocks of the given sizes, the last of which goes on to the end: a `Text`, as `TextBlocks` is."""
 
     def __init__(self, content: bytes, sizes: Iterable[int]) -> None:
         self.path = "memory.json"

@@ -65,8 +65,8 @@ def loop(step):
         train(number, batch)
         step()
 if plan["how"] != "none":
-    from kinetoscope.record.session.options import Options
-    options = Options(keep_free=0)
+    from kinetoscope.record.session.options import RecordOptions
+    options = RecordOptions(keep_free=0)
 how = plan["how"]
 if how == "none":
     loop(lambda: None)

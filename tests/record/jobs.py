@@ -19,7 +19,7 @@ import os, sys, time, threading, signal, hashlib
 import torch
 from torch.profiler import ProfilerActivity, record_function
 from kinetoscope.record.trace_handler import trace_handler
-from kinetoscope.record.session.options import Options
+from kinetoscope.record.session.options import RecordOptions
 from kinetoscope.record.profile import profile
 from kinetoscope.record.ranges import range as span
 from kinetoscope.record.session.recorder import Recorder

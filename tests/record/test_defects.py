@@ -97,7 +97,7 @@ def test_on_a_full_disk_nothing_is_left_and_training_goes_on(tmp_path: Path, beg
 
 
 def test_a_disk_that_is_nearly_full_is_left_alone(tmp_path: Path) -> None:
-    ours = run(f"with profile(DIR, options=Options(keep_free=1 << 60)) as prof:\n{_LOOP}", tmp_path)
+    ours = run(f"with profile(DIR, options=RecordOptions(keep_free=1 << 60)) as prof:\n{_LOOP}", tmp_path)
     assert ours.code == 0
     assert "are free" in " ".join(ours.said)
     assert list(tmp_path.iterdir()) == []
@@ -262,7 +262,7 @@ def test_on_sigterm_torch_alone_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_on_sigterm_a_marked_trace_is_written(tmp_path: Path) -> None:
-    ours = run(f"with profile(DIR, active=30, options=Options(grace=300)) as prof:\n{_TERMINATED}", tmp_path)
+    ours = run(f"with profile(DIR, active=30, options=RecordOptions(grace=300)) as prof:\n{_TERMINATED}", tmp_path)
     assert ours.code == -signal.SIGTERM, ours.err
     (trace,) = traces(tmp_path)
     assert document(trace)["kinetoscope"]["truncated"] == sidecar(trace)["truncated"] == "SIGTERM"
@@ -272,7 +272,7 @@ def test_on_sigterm_a_marked_trace_is_written(tmp_path: Path) -> None:
 def test_a_handler_of_sigterm_that_was_there_before_is_called(tmp_path: Path) -> None:
     ours = run(
         "signal.signal(signal.SIGTERM, lambda *_: (print('mine', flush=True), sys.exit(3)))\n"
-        f"with profile(DIR, active=30, options=Options(grace=300)) as prof:\n{_TERMINATED}",
+        f"with profile(DIR, active=30, options=RecordOptions(grace=300)) as prof:\n{_TERMINATED}",
         tmp_path,
     )
     assert (ours.code, ours.out.split()) == (3, ["now", "mine"]), ours.err

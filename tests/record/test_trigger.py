@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kinetoscope.record.always_on import mailbox
-from kinetoscope.record.always_on.idle import Watch, Who, wish_of
+from kinetoscope.record.always_on.idle import RankProcess, RequestWatch, agreed_window
 from tests.record.processes import ended_here, environment, run
 from tests.record.programs import TRAIN, kinetoscope, names, python, sidecars, steps, traces, until
 
@@ -31,10 +31,10 @@ class Ranks:
         self.watches = [self.watch(rank, folder, seconds) for rank in range(len(seconds))]
         self.threads = [threading.Thread(target=self.loop, args=(rank, each)) for rank, each in enumerate(seconds)]
 
-    def watch(self, rank: int, folder: Path, seconds: Sequence[float]) -> Watch:
-        who = Who(rank, len(seconds), 1000 + rank, "here")
+    def watch(self, rank: int, folder: Path, seconds: Sequence[float]) -> RequestWatch:
+        who = RankProcess(rank, len(seconds), 1000 + rank, "here")
         control = folder / ".kinetoscope"
-        return Watch(who, run=str(folder), control=control, clock=lambda: (self.ended[rank], seconds[rank]))
+        return RequestWatch(who, run=str(folder), control=control, clock=lambda: (self.ended[rank], seconds[rank]))
 
     def loop(self, rank: int, seconds: float) -> None:
         watch = self.watches[rank]
@@ -63,7 +63,7 @@ class Ranks:
             thread.join()
 
 
-def answers(folder: Path, number: str, count: int) -> dict[str, mailbox.Note]:
+def answers(folder: Path, number: str, count: int) -> dict[str, mailbox.MailboxNote]:
     """What so many ranks said came of a request."""
     control = folder / ".kinetoscope"
     until(lambda: len(mailbox.read_all(control / number, "done.")) == count)
@@ -117,10 +117,10 @@ def test_odd_notes_do_no_harm(tmp_path: Path, text: str) -> None:
 
 
 def test_a_wish_is_put_right() -> None:
-    wish = wish_of({"id": "a", "steps": -5, "warmup": True, "with_stack": True, "dir": "/", "took": "x"}, 7)
+    wish = agreed_window({"id": "a", "steps": -5, "warmup": True, "with_stack": True, "dir": "/", "took": "x"}, 7)
     assert (wish.number, wish.step, wish.active, wish.warmup, wish.took) == ("a", 7, 1, 1, 0.0)
     assert wish.options == {"with_stack": True}
-    assert wish_of({"steps": 10**9}, None).active == 1000
+    assert agreed_window({"steps": 10**9}, None).active == 1000
 
 
 def test_trigger_names_what_it_cannot_ask(tmp_path: Path) -> None:

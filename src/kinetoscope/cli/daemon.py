@@ -23,7 +23,7 @@ from typing import Any
 from kinetoscope.cli.shared.options import Parser, count, positive, time_of, typed
 from kinetoscope.errors import InputError
 from kinetoscope.record.always_on import mailbox
-from kinetoscope.record.daemon.daemon import Daemon, Order, rank_of
+from kinetoscope.record.daemon.daemon import Daemon, RecordingOrder, rank_of
 from kinetoscope.record.session.child_config import control_of, daemon_note
 from kinetoscope.views.text import printable
 
@@ -60,7 +60,7 @@ def run(arguments: list[str]) -> int:
         "--timeout", type=typed(positive), default=600, metavar="S", help="end --now after S seconds (600)"
     )
     args = parser.parse_args(arguments)
-    order = Order(
+    order = RecordingOrder(
         steps=0 if args.time else args.steps,
         milliseconds=_ms(args.time),
         roundup=args.roundup,
@@ -85,7 +85,7 @@ def _ms(nanoseconds: int | None) -> int:
     return max((nanoseconds or 0) // 1_000_000, 1)
 
 
-def _now(daemon: Daemon, order: Order, patience: float, timeout: float, count: int) -> int:
+def _now(daemon: Daemon, order: RecordingOrder, patience: float, timeout: float, count: int) -> int:
     """Record each process that asks within `patience`, and wait for the traces."""
     began = time.monotonic()
     ordered: set[int] = set()
@@ -129,7 +129,7 @@ def _noted(folder: Path) -> Iterator[Path]:
         shutil.rmtree(control, ignore_errors=True)
 
 
-def _serve(daemon: Daemon, control: Path, order: Order) -> None:
+def _serve(daemon: Daemon, control: Path, order: RecordingOrder) -> None:
     """Pass requests on to the jobs, and their traces back to who asked."""
     known, told = "", set[int]()
     while True:
@@ -163,7 +163,7 @@ def _about(process: int) -> dict[str, Any]:
     return {"rank": rank, "world": world, "pid": process, "host": socket.gethostname()}
 
 
-def _ordered(note: mailbox.Note, order: Order) -> Order:
+def _ordered(note: mailbox.MailboxNote, order: RecordingOrder) -> RecordingOrder:
     """What `kinetoscope trigger` asks for, and the rest as the daemon was told."""
     steps = note.get("steps")
     return replace(

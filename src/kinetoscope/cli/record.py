@@ -336,7 +336,7 @@ def _is_there(path: str) -> bool:
     return "://" in path or Path(path).exists()
 
 
-def _someone_waits(request: mailbox.Note | None) -> bool:
+def _someone_waits(request: mailbox.MailboxNote | None) -> bool:
     """Whoever asked lately by `kinetoscope trigger` may still read what came of it."""
     asked = (request or {}).get("time")
     return isinstance(asked, float) and "reason" not in (request or {}) and time.time() - asked < _ANSWERED

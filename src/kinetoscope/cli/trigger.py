@@ -18,7 +18,8 @@ from typing import Any
 from kinetoscope.cli.shared.options import Parser, count, positive, typed
 from kinetoscope.errors import InputError, NotFoundError
 from kinetoscope.record.always_on import mailbox
-from kinetoscope.record.daemon.processes import descendants, environment_of, is_alive
+from kinetoscope.record.daemon.daemon import descendants, environment_of
+from kinetoscope.record.output.leftovers import is_alive
 from kinetoscope.record.session.child_config import ENVIRONMENT, Plan, control_of, daemon_note
 from kinetoscope.views.text import printable
 
@@ -97,7 +98,9 @@ def _wait(control: Path, number: str, timeout: float) -> int:
         time.sleep(_PAUSE)
 
 
-def _awaited(ranks: Mapping[str, mailbox.Note], start: mailbox.Note | None, done: Mapping[str, Any]) -> set[str]:
+def _awaited(
+    ranks: Mapping[str, mailbox.MailboxNote], start: mailbox.MailboxNote | None, done: Mapping[str, Any]
+) -> set[str]:
     """Which processes have not answered: of those that agreed on a step, else of all."""
     answered = {name.partition(".")[2] for name in done}
     chosen = set(start.get("ranks", ())) if start is not None else None
@@ -114,7 +117,7 @@ def _lives(note: Mapping[str, Any]) -> bool:
     return note.get("host") != socket.gethostname() or not isinstance(process, int) or is_alive(process)
 
 
-def _report(done: Mapping[str, mailbox.Note], problem: str = "") -> int:
+def _report(done: Mapping[str, mailbox.MailboxNote], problem: str = "") -> int:
     for line in _lines(done):
         sys.stdout.write(printable(line) + "\n")
     sys.stdout.flush()
@@ -127,11 +130,11 @@ def _report(done: Mapping[str, mailbox.Note], problem: str = "") -> int:
     return 0 if done and not said and not problem else 1
 
 
-def _lines(done: Mapping[str, mailbox.Note]) -> Iterator[str]:
+def _lines(done: Mapping[str, mailbox.MailboxNote]) -> Iterator[str]:
     return (str(note["path"]) for note in _by_rank(done) if note.get("path"))
 
 
-def _by_rank(done: Mapping[str, mailbox.Note]) -> list[mailbox.Note]:
+def _by_rank(done: Mapping[str, mailbox.MailboxNote]) -> list[mailbox.MailboxNote]:
     return sorted(done.values(), key=lambda note: (str(note.get("rank")).zfill(9), str(note.get("path"))))
 
 

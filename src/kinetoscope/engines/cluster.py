@@ -1,4 +1,4 @@
-"""What the engines for clusters have in common: which worker is asked about which ranks, and what if one dies.
+"""The common part of the engines for clusters: which worker is asked about which ranks, and what if one dies.
 
 A worker that has read a trace keeps it, and is asked about it again. Where answers are folded, a worker is given
 several ranks that are a subtree of the fold, and folds it: one answer comes back, not one a rank. New workers are given
@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary
 
 from kinetoscope.caching import SharedCache
 from kinetoscope.engines.fold_tree import Tree
-from kinetoscope.engines.worker import Answer, Files, packed, unpacked
+from kinetoscope.engines.worker import Files, RanksAnswer, packed, unpacked
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.trace.source import Source
@@ -46,8 +46,8 @@ class DiedError(Exception):
     """The worker that had the rank is no more."""
 
 
-class Request(NamedTuple):
-    """What a worker is asked: by which version of Kinetoscope, `worker.packed`, and the pickled sources."""
+class WorkerRequest(NamedTuple):
+    """A question to a worker: our version of Kinetoscope, `worker.packed`, and the pickled sources."""
 
     version: str
     question: bytes
@@ -55,7 +55,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What came back: what is wrong with the worker ("": nothing), and an `Answer`, pickled."""
+    """A reply of a worker: what is wrong with it ("": nothing), and a `RanksAnswer`, pickled."""
 
     fault: str
     answer: bytes
@@ -83,12 +83,12 @@ class Actors(Protocol):
         """The workers that are ready, and how many requests each is given at a time."""
         ...
 
-    def ask(self, worker: str, request: Request) -> Future[Any]:
+    def ask(self, worker: str, request: WorkerRequest) -> Future[Any]:
         """Ask a worker; the future is done when `reply` can be called, or never if the worker is gone."""
         ...
 
     def reply(self, future: Future[Any], worker: str) -> Reply:
-        """What came back.
+        """The reply of a worker.
 
         Raises:
             DiedError: the worker died.
@@ -106,9 +106,9 @@ class Actors(Protocol):
 
 
 def worker_program() -> Callable[[str, bytes, bytes, int], tuple[str, bytes]]:
-    """What a worker runs for a `Request`, and bytes of memory that it may use.
+    """The function that a worker runs with a `WorkerRequest` and the bytes of memory that it may use.
 
-    It is sent as code because it stands in a function: so it can reply that Kinetoscope is missing.
+    It is sent as code because it is nested in a function: so it can reply that Kinetoscope is missing.
     """
 
     def answer(version: str, question: bytes, sources: bytes, memory: int) -> tuple[str, bytes]:
@@ -162,7 +162,7 @@ class Cluster:
         self._leave = weakref.finalize(self, _leave, actors, id(self))
 
     def close(self) -> None:
-        """Leave the cluster, unless another job is there, too. Happens by itself when nobody has the engine."""
+        """Leave the cluster, unless another job uses it, too. Happens by itself when nobody has the engine."""
         self._leave()
 
     def trace(self, source: Source) -> Trace:
@@ -191,7 +191,7 @@ class Cluster:
 
     def _answers(
         self, sources: Sequence[Source], task: Task, combine: Combine | None
-    ) -> Iterator[tuple[range, Answer]]:
+    ) -> Iterator[tuple[range, RanksAnswer]]:
         """What workers answer about blocks of places, each of them once; without `combine`, about one place each."""
         actors = self._actors
         question = packed(self._files, task, combine, actors.cloudpickle)
@@ -207,7 +207,7 @@ class Cluster:
                     raise InputError(f"{actors.name} has had no worker for {MAX_ABSENCE_S:.0f} s; start some")
                 for worker, block in waiting.given(capacity, Counter(worker for _, worker in running.values())):
                     pickled = pickle.dumps([_for_worker(source) for source in sources[block.start : block.stop]])
-                    request = Request(self._files.version, question, pickled)
+                    request = WorkerRequest(self._files.version, question, pickled)
                     running[actors.ask(worker, request)] = block, worker
                 if not running:
                     time.sleep(POLL_S)
@@ -226,7 +226,7 @@ class Cluster:
             if actors.alive:
                 actors.cancel(running)
 
-    def _answer(self, sources: Sequence[Source], worker: str, reply: Reply) -> Answer:
+    def _answer(self, sources: Sequence[Source], worker: str, reply: Reply) -> RanksAnswer:
         if reply.fault:
             version = self._files.version
             raise InputError(
@@ -247,8 +247,8 @@ def _for_worker(source: Source) -> Source:
     return replace(source, url=url, options=replace(source.options, threads=1))
 
 
-def _given_up(source: Source) -> Answer:
-    return Answer(None, {0: Failure(f"{source.url}: each worker that read it died; give workers more memory")})
+def _given_up(source: Source) -> RanksAnswer:
+    return RanksAnswer(None, {0: Failure(f"{source.url}: each worker that read it died; give workers more memory")})
 
 
 def _width(block: range) -> int:
@@ -270,34 +270,34 @@ class _Waiting:
 
     Args:
         sources: the ranks.
-        asked: by whom some were read, in the order of asking.
-        most: places that are given together at most.
+        reader_of: the workers that read some of them, in the order of asking.
+        max_block: places that are given together at most.
     """
 
-    def __init__(self, sources: Sequence[Source], asked: Mapping[Source, str], most: int) -> None:
-        self._most = most
+    def __init__(self, sources: Sequence[Source], reader_of: Mapping[Source, str], max_block: int) -> None:
+        self._max_block = max_block
         self._count = len(sources)
         self._own: dict[str, OrderedDict[int, None]] = {}  # in the order of asking
         self._alone: deque[int] = deque()
         self._deaths: Counter[int] = Counter()
         place = {source: k for k, source in enumerate(sources)}
-        for source, worker in asked.items():
+        for source, worker in reader_of.items():
             if source in place:
                 self._own.setdefault(worker, OrderedDict())[place[source]] = None
-        self._rest = OrderedDict.fromkeys(k for k, source in enumerate(sources) if source not in asked)
+        self._rest = OrderedDict.fromkeys(k for k, source in enumerate(sources) if source not in reader_of)
 
     def __len__(self) -> int:
         return sum(map(len, self._own.values())) + len(self._rest) + len(self._alone)
 
     def given(self, capacity: Mapping[str, int], busy: Counter[str]) -> Iterator[tuple[str, range]]:
-        """Who is asked about which places now; `busy` says how many blocks each has."""
+        """The worker and its places of each next question; `busy` counts the blocks of each worker."""
         for gone in set(self._own) - set(capacity):
             self._rest |= self._own.pop(gone)
         running = busy.total()
         slots = sum(capacity.values())
         for turn in range(max(capacity.values(), default=0)):  # the first block of all workers, then their second
             # Large blocks first, small ones when few ranks are left: all workers are done at about the same time.
-            width = max(1, min(self._most, len(self) // (2 * slots)))
+            width = max(1, min(self._max_block, len(self) // (2 * slots)))
             for worker, most in capacity.items():
                 if turn < most and busy[worker] <= turn and (block := self._next(worker, width)) is not None:
                     busy[worker] += 1
@@ -331,7 +331,7 @@ class _Waiting:
         return block
 
     def again(self, block: range) -> Iterator[int]:
-        """Put back what the worker that died was asked; gives the places that must be given up."""
+        """Put back the block of a worker that died; yields the places that must be given up."""
         for place in block:
             self._deaths[place] += 1
             if self._deaths[place] > MAX_SHARED_DEATHS + 1:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from kinetoscope.engines.cluster import POLL_S, Cluster, DiedError, Reply, Request, shared, worker_program
+from kinetoscope.engines.cluster import POLL_S, Cluster, DiedError, Reply, WorkerRequest, shared, worker_program
 from kinetoscope.engines.worker import Files
 from kinetoscope.errors import InputError, MissingExtraError
 
@@ -86,7 +86,7 @@ class _DaskWorkers:
             self._capacity_time = time.monotonic()
         return self._capacity
 
-    def ask(self, worker: str, request: Request) -> Future[Any]:
+    def ask(self, worker: str, request: WorkerRequest) -> Future[Any]:
         """See `Actors`.
 
         What is asked of a worker that is gone is asked anew by us: Dask forgets about it where, for a moment, there is

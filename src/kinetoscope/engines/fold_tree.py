@@ -29,7 +29,7 @@ def folded(
 
 
 class Tree:
-    """Folds the answers of so many places.
+    """A binary tree over places that folds their answers.
 
     Attributes:
         root: all of them, when each place has been put; None where none of them had an answer.

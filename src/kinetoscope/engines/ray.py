@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
-from kinetoscope.engines.cluster import Cluster, DiedError, Reply, Request, shared, worker_program
+from kinetoscope.engines.cluster import Cluster, DiedError, Reply, WorkerRequest, shared, worker_program
 from kinetoscope.engines.worker import Files
 from kinetoscope.errors import InputError, MissingExtraError
 
@@ -71,7 +71,7 @@ class _RayActors:
         starting = set(self._starting.values())
         return {name: RANKS_PER_ACTOR for name in self._actors if name not in starting}
 
-    def ask(self, worker: str, request: Request) -> Future[Any]:
+    def ask(self, worker: str, request: WorkerRequest) -> Future[Any]:
         """See `Actors`."""
         reference = self._actors[worker].ask.remote(*request)
         future: Future[Any] = reference.future()
@@ -120,14 +120,14 @@ def _actor_class(ray: Any) -> Any:
     """The actor. It is sent as code because it stands in a function."""
     program = worker_program()
 
-    class Reader:
+    class RankReader:
         def ready(self) -> None:
             """Answers when the actor is ready."""
 
         def ask(self, version: str, question: bytes, sources: bytes) -> tuple[str, bytes]:
             return program(version, question, sources, 0)
 
-    return ray.remote(num_cpus=1, max_restarts=0)(Reader)
+    return ray.remote(num_cpus=1, max_restarts=0)(RankReader)
 
 
 def _connect(ray: Any, address: str | None, jobs: int) -> None:

@@ -1,6 +1,6 @@
-"""What runs where a trace is: a question is asked of it, and the answer sent back.
+"""The work where a trace is read: it is asked a question, and the answer is sent back.
 
-In threads of this process, or in a worker of a cluster, which keeps the traces that it read for the next question.
+That is in threads of this process, or in a worker of a cluster, which keeps its traces for the next question.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
 
-SHARE: Final = 0.4
-"""Of the memory of a worker, for traces that it keeps. The rest is for those being read and asked."""
+CACHE_SHARE: Final = 0.4
+"""Share of a worker's memory for traces that it keeps. The rest is for those being read and asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """How files are read, as it is sent to a worker.
+    """The functions that read files, as they are sent to a worker.
 
     Attributes:
         load: reads a trace, and tells its keyword `progress` how many bytes it read.
-        stamp: a text that changes when the file at a URL does; "" where that cannot be told.
+        stamp: a text that changes when the trace of a source does; "" where a store does not tell.
         version: of Kinetoscope: workers need the same one.
     """
 
@@ -43,8 +43,8 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a worker sends back about the ranks that it was asked about.
+class RanksAnswer:
+    """The answer of a worker about the ranks that it was asked about.
 
     Attributes:
         folded: the rows of all of them; None where no rank has an answer.
@@ -58,7 +58,7 @@ class Answer:
 
 
 def ask(trace: Callable[[], Trace], task: Task) -> Partial | Failure:
-    """Ask the trace; what we can name as wrong with it or with the question is a Failure, our own mistakes are not."""
+    """Ask the trace. Errors in the trace or the question become a Failure; our own mistakes are raised."""
     try:
         return task(trace())
     except KinetoscopeError as error:
@@ -66,9 +66,9 @@ def ask(trace: Callable[[], Trace], task: Task) -> Partial | Failure:
 
 
 def packed(files: Files, task: Task, combine: Combine | None, cloudpickle: Any) -> bytes:
-    """Reader and question, to be sent; functions from a module of the user's are sent as code, not as names."""
-    homes = {_home(task.of_trace), _home(combine)}
-    theirs = [sys.modules[home] for home in homes if home in sys.modules and home.partition(".")[0] not in _NAMED]
+    """Reader and question as bytes; functions from a module of the user's are sent as code, not as names."""
+    names = {_module(task.of_trace), _module(combine)}
+    theirs = [sys.modules[name] for name in names if name in sys.modules and name.partition(".")[0] not in _INSTALLED]
     with _as_code:
         for module in theirs:
             cloudpickle.register_pickle_by_value(module)
@@ -79,15 +79,15 @@ def packed(files: Files, task: Task, combine: Combine | None, cloudpickle: Any) 
                 cloudpickle.unregister_pickle_by_value(module)
 
 
-def _home(function: Any) -> str:
-    """The module in which it stands."""
+def _module(function: Any) -> str:
+    """Name of the module of a function."""
     while isinstance(function, partial):
         function = function.func
     return getattr(function, "__module__", None) or ""
 
 
-_NAMED: Final = ("kinetoscope", "__main__")
-"""Packages of which a worker has the code, or of which cloudpickle knows that it has not."""
+_INSTALLED: Final = ("kinetoscope", "__main__")
+"""Packages whose code a worker has, or of which cloudpickle knows that it has not."""
 
 _kept: SharedCache[Trace] | None = None
 _lock = threading.Lock()
@@ -96,7 +96,7 @@ _as_code = threading.Lock()
 
 
 def answered(question: bytes, sources: bytes, memory: int) -> bytes:
-    """In a worker: an `Answer`, pickled, to what `packed` made.
+    """In a worker: a `RanksAnswer`, pickled, to what `packed` made.
 
     Args:
         question: reader, question, and how answers are folded; without that, one rank is asked about at a time.
@@ -123,7 +123,7 @@ def answered(question: bytes, sources: bytes, memory: int) -> bytes:
         if isinstance(answer, Failure):
             failures[place] = answer
         tree.put(place, None if isinstance(answer, Failure) else answer)
-    return pickle.dumps(Answer(tree.root, failures, read), pickle.HIGHEST_PROTOCOL)
+    return pickle.dumps(RanksAnswer(tree.root, failures, read), pickle.HIGHEST_PROTOCOL)
 
 
 def _trace(files: Files, source: Source, memory: int, count: Callable[[int], None]) -> Trace:
@@ -136,10 +136,10 @@ def _trace(files: Files, source: Source, memory: int, count: Callable[[int], Non
         raise NotFoundError(f"{error}{_unshared(source)}") from error
 
 
-def unpacked(answer: bytes) -> Answer:
+def unpacked(answer: bytes) -> RanksAnswer:
     """What `answered` sent."""
     value = pickle.loads(answer)  # noqa: S301 - from the user's own workers; they got their code from us
-    assert isinstance(value, Answer)
+    assert isinstance(value, RanksAnswer)
     return value
 
 
@@ -147,7 +147,7 @@ def _traces(memory: int) -> SharedCache[Trace]:
     global _kept  # noqa: PLW0603 - what a worker keeps outlives the question
     with _lock:
         if _kept is None:
-            _kept = SharedCache(int(memory * SHARE), _bytes, grows=True)
+            _kept = SharedCache(int(memory * CACHE_SHARE), _bytes, grows=True)
         return _kept
 
 

@@ -412,6 +412,9 @@ class _Rehearsal:
     def trace(self, source: Source) -> Trace:
         return self._engine.trace(source)
 
+    def close(self) -> None:
+        pass
+
     def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
         if tuple(sources) != self._sources:
             return self._engine.map(sources, task)

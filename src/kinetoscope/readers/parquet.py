@@ -50,19 +50,19 @@ from kinetoscope.model.trace.strings import Strings
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.tracks import Tracks
 from kinetoscope.readers.files.cache import Cache
-from kinetoscope.readers.files.stream import MAX_RATIO, UNSUSPICIOUS, cache_for, is_url, open_file
+from kinetoscope.readers.files.stream import MAX_RATIO, UNSUSPICIOUS_BYTES, cache_for, is_url, open_file
 from kinetoscope.readers.json.columns import slots_of
 from kinetoscope.readers.json.tokenizer import LONGEST_TIME
-from kinetoscope.readers.reader import Candidate, Reader
+from kinetoscope.readers.reader import CandidateFile, Reader
 
 NAME: Final = "parquet"
 
-_MOST_ITEMS: Final = 1 << 22
+_MAX_SHAPE_ITEMS: Final = 1 << 22
 _PLACES: Final = {PH: IN_COLUMN, CAT: IN_COLUMN, NAME_KEY: IN_COLUMN, PID: IN_TRACK, TID: IN_TRACK}
 _TIMES: Final = (TIME_INTEGER, TIME_DECIMAL)
 
 
-def probe(candidate: Candidate, cache: Cache | None, budget: int = 0) -> Candidate:  # noqa: ARG001 - see `Probe`
+def probe(candidate: CandidateFile, cache: Cache | None, budget: int = 0) -> CandidateFile:  # noqa: ARG001 - see `Probe`
     """The candidate with what its manifest tells, which is all at once."""
     with _blamed(candidate.url):
         manifest = _manifest(candidate.url, cache)
@@ -165,8 +165,8 @@ class _Folder:
         wanted = parquet.FILES[name]
         file, size = _opened(self.source.url, name, self.cache)
         scan = pl.scan_parquet(file, glob=False)
-        found = dict(scan.collect_schema())
-        _require(found == wanted, f"{name} has the columns {found}, not {wanted}")
+        columns = dict(scan.collect_schema())
+        _require(columns == wanted, f"{name} has the columns {columns}, not {wanted}")
         rows = int(scan.select(pl.len()).collect().item())
         self._within_limits(rows * sum(_width(dtype) for dtype in wanted.values()), size)
         if isinstance(file, io.BytesIO):
@@ -179,7 +179,7 @@ class _Folder:
 
     def _within_limits(self, size: int, stored_size: int) -> None:
         limit = self.source.options.max_size
-        suspicious = limit == DEFAULT_MAX_SIZE and size > max(UNSUSPICIOUS, MAX_RATIO * stored_size)
+        suspicious = limit == DEFAULT_MAX_SIZE and size > max(UNSUSPICIOUS_BYTES, MAX_RATIO * stored_size)
         if size > limit or suspicious:
             raise LimitError(
                 f"{self.source.url}: {stored_size:,} bytes of Parquet hold {size:,} bytes of columns; if that is no "
@@ -192,7 +192,7 @@ class _Folder:
     def _strings(self, manifest: Manifest) -> Strings:
         pieces = self._frame(parquet.ARENA)["bytes"]
         used = int(pieces.bin.size().sum())
-        _require(used <= manifest.arena_bytes <= max(4 * used, UNSUSPICIOUS), "the arena has an impossible size")
+        _require(used <= manifest.arena_bytes <= max(4 * used, UNSUSPICIOUS_BYTES), "the arena has an impossible size")
         arena = np.zeros(manifest.arena_bytes, np.uint8)
         arena[:used] = np.frombuffer(b"".join(pieces.to_list()), np.uint8)
         columns = self._arrays(parquet.STRINGS)
@@ -204,7 +204,7 @@ class _Folder:
 
     def _shapes(self, strings: Strings) -> tuple[Shapes, list[Int64s]]:
         column = self._frame(parquet.SHAPES)["items"]
-        _require(int(column.list.len().sum() or 0) <= _MOST_ITEMS, "too many items in shapes")
+        _require(int(column.list.len().sum() or 0) <= _MAX_SHAPE_ITEMS, "too many items in shapes")
         _require(not column.explode().has_nulls() or not column.len(), "shapes have missing values")
         packed = [np.array(items, np.int64) for items in column.to_list()]
         for items in packed:

@@ -16,7 +16,7 @@ RankBasis = Literal["", "text", "collectives", "name"]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidateFile:
     """A trace, or a file that may be one, and what its name, its ends and its store tell.
 
     Attributes:
@@ -49,7 +49,7 @@ class Candidate:
 class Probe(Protocol):
     """Fills in what the content of a candidate tells."""
 
-    def __call__(self, candidate: Candidate, cache: Cache | None, budget: int = 0) -> Candidate:
+    def __call__(self, candidate: CandidateFile, cache: Cache | None, budget: int = 0) -> CandidateFile:
         """The candidate with its facts.
 
         Args:

@@ -10,9 +10,9 @@ from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers import parquet
 from kinetoscope.readers.files import remote
-from kinetoscope.readers.files.stream import Progress, is_url
+from kinetoscope.readers.files.stream import ProgressCallback, is_url
 from kinetoscope.readers.json import kineto
-from kinetoscope.readers.reader import Candidate, Reader
+from kinetoscope.readers.reader import CandidateFile, Reader
 
 READERS: Final[dict[str, Reader]] = {
     kineto.READER.name: kineto.READER,
@@ -21,12 +21,12 @@ READERS: Final[dict[str, Reader]] = {
 """Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
 
 
-def load(source: Source, *, progress: Progress | None = None) -> Trace:
+def load(source: Source, *, progress: ProgressCallback | None = None) -> Trace:
     """The trace of a source, by the reader that it names."""
     return READERS[source.reader].load(source, progress=progress)
 
 
-def stamp(trace: Source | Candidate) -> str:
+def stamp(trace: Source | CandidateFile) -> str:
     """A text that changes when the trace does: size and time of change; "" where a store tells nothing.
 
     Of a trace that is a folder it is that of the file that was written last.

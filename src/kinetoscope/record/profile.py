@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from kinetoscope.errors import UsageError
 from kinetoscope.record.output.guards import harmless, tell
-from kinetoscope.record.output.writing import Written
-from kinetoscope.record.session.options import Options
+from kinetoscope.record.output.writing import WindowOutcome
+from kinetoscope.record.session.options import RecordOptions
 from kinetoscope.record.session.recorder import Recorder
 
 _NONE: Final = "NONE"
@@ -53,7 +53,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         max_memory: bytes that the process may grow by while it records a cycle, and when torch stops (1 GB).
         max_events: how many events a cycle may have, about (10 million).
         max_step: how many times as long as the longest step before it a step may take, beyond 5 s (10).
-        options: further limits; see `kinetoscope.record.session.options.Options`.
+        options: further limits; see `kinetoscope.record.session.options.RecordOptions`.
 
     Example:
         >>> with kinetoscope.profile("runs/baseline", wait=1, warmup=1, active=3) as prof:
@@ -88,7 +88,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         max_memory: int | None = None,
         max_events: int | None = None,
         max_step: float | None = None,
-        options: Options | None = None,
+        options: RecordOptions | None = None,
     ) -> None:
         if min(wait, warmup, repeat, skip_first, step) < 0 or active < 1:
             raise UsageError("wait, warmup, repeat, skip_first and step must be 0 or more, and active 1 or more")
@@ -98,7 +98,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         if any(each is not None and each < 0 for each in limits.values()):
             raise UsageError("max_memory, max_events and max_step must be 0 (no limit) or more")
         self._options = replace(
-            options or Options(),
+            options or RecordOptions(),
             **{name: each for name, each in limits.items() if each is not None},
             activities=activities,
             record_shapes=record_shapes,
@@ -120,7 +120,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         self._now = _NONE
         self._opened = self._running = self._provisional = False
         self._stepped = False
-        self._done: list[Written] = []
+        self._done: list[WindowOutcome] = []
 
     # --- as torch.profiler.profile has them -----------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         return [each.path for each in self._done if each.path is not None]
 
     @property
-    def written(self) -> list[Written]:
+    def written(self) -> list[WindowOutcome]:
         """What became of each cycle; waits for those that are being written."""
         self._recorder.flush()
         return list(self._done)
@@ -234,7 +234,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
             why = "the block ended before its steps did" if self._stepped or self._now != _SAVE else ""
         self._recorder.leave(why)
 
-    def _ready(self, written: Written) -> None:
+    def _ready(self, written: WindowOutcome) -> None:
         self._done.append(written)
         if written.path is None:
             return

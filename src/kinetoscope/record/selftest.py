@@ -1,6 +1,6 @@
 """What this machine can record: three steps of a tiny model, recorded with everything on, and looked at.
 
-Run as a program of its own, so that what breaks in it breaks nothing else; prints JSON: a list of findings.
+Run as a program of its own, so that what breaks in it breaks nothing else; prints JSON: a list of capabilities.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-_STEPS: Final = 3
+_STEP_COUNT: Final = 3
 
-Finding = tuple[str, str, str]
+Capability = tuple[str, str, str]
 """What it is about; "yes", "no", or "absent" where there is nothing to record; and a sentence."""
 
 
 def main() -> None:
     """Record, look, print."""
     with tempfile.TemporaryDirectory() as folder:
-        found = list(findings(Path(folder)))
-    sys.stdout.write(json.dumps([{"what": what, "can": can, "message": message} for what, can, message in found]))
+        results = list(capabilities(Path(folder)))
+    sys.stdout.write(json.dumps([{"what": what, "can": can, "message": message} for what, can, message in results]))
 
 
-def findings(folder: Path) -> Iterator[Finding]:
+def capabilities(folder: Path) -> Iterator[Capability]:
     """Each thing that can be recorded, and whether it was."""
     import torch
 
@@ -43,7 +43,7 @@ def findings(folder: Path) -> Iterator[Finding]:
     yield from _on_device(trace, device)
     _record(torch, folder / "threads", device, with_stack=False, all_threads=True)
     ops = _threads(_read(folder / "threads") or {})
-    yield "threads", *_said(ops > 1, "Threads that Python started are recorded with all_threads=True.")
+    yield "threads", *_answer(ops > 1, "Threads that Python started are recorded with all_threads=True.")
 
 
 def _device(torch: Any) -> str:
@@ -55,16 +55,16 @@ def _device(torch: Any) -> str:
 
 def _record(torch: Any, folder: Path, device: str, *, with_stack: bool, all_threads: bool) -> str:
     """Record three steps; "" or why there is no trace."""
-    from kinetoscope.record.session.options import Options
+    from kinetoscope.record.session.options import RecordOptions
     from kinetoscope.record.session.recorder import Recorder
 
     problems: list[str] = []
-    options = Options(with_stack=with_stack, all_threads=all_threads)
+    options = RecordOptions(with_stack=with_stack, all_threads=all_threads)
     recorder = Recorder(folder, options, say=problems.append, signals=False)
     model = torch.nn.Linear(64, 64).to(device)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    recorder.start_window(1, _STEPS, lambda written: problems.append(written.problem))
-    for _ in range(_STEPS + 1):
+    recorder.start_window(1, _STEP_COUNT, lambda written: problems.append(written.problem))
+    for _ in range(_STEP_COUNT + 1):
         optimizer.zero_grad()
         model(torch.ones(8, 64, device=device)).sum().backward()
         optimizer.step()
@@ -85,21 +85,21 @@ def _read(folder: Path) -> dict[str, Any] | None:
     return None
 
 
-def _host(trace: Mapping[str, Any]) -> Iterator[Finding]:
+def _host(trace: Mapping[str, Any]) -> Iterator[Capability]:
     events = trace["traceEvents"]
     ops = [event for event in events if event.get("cat") == "cpu_op"]
     steps = {event["name"] for event in events if str(event.get("name")).startswith("ProfilerStep#")}
-    yield "steps", *_said(len(steps) == _STEPS, f"{len(steps)} of {_STEPS} steps are marked.")
-    yield "operators", *_said(bool(ops), f"{len(ops)} operators of the host.")
+    yield "steps", *_answer(len(steps) == _STEP_COUNT, f"{len(steps)} of {_STEP_COUNT} steps are marked.")
+    yield "operators", *_answer(bool(ops), f"{len(ops)} operators of the host.")
     shapes = any("Input Dims" in event.get("args", {}) for event in ops)
-    yield "shapes", *_said(shapes, "Shapes of their inputs (record_shapes).")
+    yield "shapes", *_answer(shapes, "Shapes of their inputs (record_shapes).")
     memory = any(event.get("name") == "[memory]" for event in events)
-    yield "memory", *_said(memory, "Allocations (profile_memory).")
+    yield "memory", *_answer(memory, "Allocations (profile_memory).")
     stacks = any(event.get("cat") == "python_function" for event in events)
-    yield "stacks", *_said(stacks, "Calls of Python (with_stack).")
+    yield "stacks", *_answer(stacks, "Calls of Python (with_stack).")
 
 
-def _on_device(trace: Mapping[str, Any], device: str) -> Iterator[Finding]:
+def _on_device(trace: Mapping[str, Any], device: str) -> Iterator[Capability]:
     if device == "cpu":
         yield "device", "absent", "Torch sees no device here: the host alone is recorded."
         return
@@ -107,20 +107,20 @@ def _on_device(trace: Mapping[str, Any], device: str) -> Iterator[Finding]:
     kernels = sum(event.get("cat") == "kernel" for event in events)
     launches = sum(event.get("cat") in ("cuda_runtime", "cuda_driver", "xpu_runtime") for event in events)
     hint = "" if kernels else " Is another profiler attached, or is the driver closed to it (NVreg_RestrictProfiling)?"
-    yield "launches", *_said(bool(launches), f"{launches} calls of the runtime.")
-    yield "kernels", *_said(bool(kernels), f"{kernels} kernels of the device.{hint}")
+    yield "launches", *_answer(bool(launches), f"{launches} calls of the runtime.")
+    yield "kernels", *_answer(bool(kernels), f"{kernels} kernels of the device.{hint}")
     kind = {"cuda": 1, "xpu": 12}[device]
     memory = any(
         event.get("args", {}).get("Device Type") == kind for event in events if event.get("name") == "[memory]"
     )
-    yield "device memory", *_said(memory, "Allocations on the device.")
+    yield "device memory", *_answer(memory, "Allocations on the device.")
 
 
 def _threads(trace: Mapping[str, Any]) -> int:
     return len({event.get("tid") for event in trace.get("traceEvents", ()) if event.get("cat") == "cpu_op"})
 
 
-def _said(true: bool, message: str) -> tuple[str, str]:
+def _answer(true: bool, message: str) -> tuple[str, str]:
     return ("yes" if true else "no"), message
 
 

@@ -10,18 +10,18 @@ from collections.abc import Callable
 from typing import Any
 
 from kinetoscope.record.output import run_info
-from kinetoscope.record.output.delivery import Delivery, resolved
+from kinetoscope.record.output.delivery import TraceDelivery, resolved
 from kinetoscope.record.output.guards import harmless, tell
-from kinetoscope.record.output.writing import Written
-from kinetoscope.record.session.options import DEFAULTS, Options, Place, place
-from kinetoscope.record.session.session import Exported
+from kinetoscope.record.output.writing import WindowOutcome
+from kinetoscope.record.session.options import DEFAULTS, RankIdentity, RecordOptions, place
+from kinetoscope.record.session.session import ExportedCycle
 
 
 def trace_handler(
     dir: str | os.PathLike[str],  # noqa: A002 - the name that users type
-    options: Options = DEFAULTS,
+    options: RecordOptions = DEFAULTS,
     *,
-    on_done: Callable[[Written], None] | None = None,
+    on_done: Callable[[WindowOutcome], None] | None = None,
 ) -> Callable[[Any], None]:
     """A handler for `torch.profiler.profile(on_trace_ready=...)` that never raises, and never leaves half a file.
 
@@ -40,9 +40,9 @@ def trace_handler(
 
 
 class _Handler:
-    def __init__(self, folder: str, options: Options, on_done: Callable[[Written], None] | None) -> None:
+    def __init__(self, folder: str, options: RecordOptions, on_done: Callable[[WindowOutcome], None] | None) -> None:
         self._folder, self._options = folder, options
-        self._delivery = Delivery(folder, options.keep_free, tell)
+        self._delivery = TraceDelivery(folder, options.keep_free, tell)
         self._on_done = [on_done] if on_done is not None else []
         self._told = False
         self._lock = threading.Lock()
@@ -55,9 +55,9 @@ class _Handler:
         where, number = place(), int(getattr(profiler, "step_num", 0))
         name = self._delivery.name(where, number)
         part = self._delivery.writer.spool / f"{name}.part"
-        cycle = Exported(profiler)
+        cycle = ExportedCycle(profiler)
         why = self._delivery.ready() or self._delivery.export(cycle, part)
-        written = Written(None, last_step=number, stall_seconds=time.perf_counter() - began, reason="handler")
+        written = WindowOutcome(None, last_step=number, stall_seconds=time.perf_counter() - began, reason="handler")
         if why:
             self._delivery.refuse(why, self._on_done, "handler", written)
             return
@@ -68,13 +68,13 @@ class _Handler:
 
         self._delivery.submit(part, file, written, {}, about, cycle, [self._done, *self._on_done])
 
-    def _about(self, where: Place, file: str, number: int, written: Written) -> dict[str, Any]:
+    def _about(self, where: RankIdentity, file: str, number: int, written: WindowOutcome) -> dict[str, Any]:
         known = run_info.collect(self._options, where)
         del known["options"]  # the profiler is not ours; the trace says what it recorded
         costs = {"export_seconds": written.stall_seconds}
         return run_info.fits({**known, "trace": file, "profiler_step": number, "costs": costs, "export": "torch"})
 
-    def _done(self, written: Written) -> None:
+    def _done(self, written: WindowOutcome) -> None:
         with self._lock:
             first, self._told = not self._told, True
         if written.problem:

@@ -128,21 +128,21 @@ def test_a_folder_that_cannot_be_is_no_cache(tmp_path: Path) -> None:
 
 
 def test_where_it_is_and_how_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (cache.FOLDER, cache.SIZE):
+    for name in (cache.FOLDER_VARIABLE, cache.SIZE_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     own = tmp_path / "kinetoscope" / "files"
-    assert cache_at() == Cache(own, cache.DEFAULT_SIZE)
+    assert cache_at() == Cache(own, cache.DEFAULT_BYTES)
     assert own.stat().st_mode & 0o777 == 0o700
     assert cache_at(str(tmp_path / "here"), 5) == Cache(tmp_path / "here", 5)
-    monkeypatch.setenv(cache.FOLDER, str(tmp_path / "there"))
-    monkeypatch.setenv(cache.SIZE, "1.5GB")
+    monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "there"))
+    monkeypatch.setenv(cache.SIZE_VARIABLE, "1.5GB")
     assert cache_at() == Cache(tmp_path / "there", 1_500_000_000)
     assert cache_at("off") is None
     assert cache_at("", 0) is None
-    monkeypatch.setenv(cache.FOLDER, "off")
+    monkeypatch.setenv(cache.FOLDER_VARIABLE, "off")
     assert cache_at() is None
-    monkeypatch.setenv(cache.SIZE, "much")
+    monkeypatch.setenv(cache.SIZE_VARIABLE, "much")
     with pytest.raises(UsageError, match="KINETOSCOPE_CACHE_SIZE is 'much', which is no size"):
         cache_at()
 

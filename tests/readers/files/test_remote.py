@@ -142,8 +142,8 @@ def test_wrong_credentials_are_said_in_a_line(store: Store, monkeypatch: pytest.
 
 
 def test_a_connection_that_is_cut_is_taken_up_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "PIECE", 1 << 18)
-    monkeypatch.setattr(remote, "AHEAD", 1)
+    monkeypatch.setattr(remote, "RANGE_BYTES", 1 << 18)
+    monkeypatch.setattr(remote, "RANGES_AHEAD", 1)
     cuts = 6 if store.package == "s3fs" else 1  # s3fs gives up after five
     proxy = Proxy(store.port, after=200_000, cuts=cuts)
     with proxy.running() as port:
@@ -204,7 +204,7 @@ def test_a_folder_on_the_web_ends_with_a_slash(copies: Path) -> None:
     ("status", "message"), [(403, "access denied"), (404, "no such file"), (500, "cannot be read")]
 )
 def test_what_a_server_refuses_is_said_in_a_line(status: int, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "WAITS", (0.0, 0.0))
+    monkeypatch.setattr(remote, "WAITS_S", (0.0, 0.0))
     with Web({"/t.json": SMALL}, status=status).running() as root:
         with pytest.raises(NotFoundError, match=message) as caught:
             read(f"{root}/t.json")
@@ -229,7 +229,7 @@ def test_no_network_is_said_in_a_line_and_within_20_seconds(
         case "abfs":
             store = servers.azure(port)
         case _:
-            monkeypatch.setattr(remote, "WAITS", (0.0, 0.0))
+            monkeypatch.setattr(remote, "WAITS_S", (0.0, 0.0))
             url = f"http://127.0.0.1:{port}/{path}"
     if scheme != "http":
         servers.require(store.package)

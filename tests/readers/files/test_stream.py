@@ -10,19 +10,19 @@ import pytest
 from backports import zstd
 
 from kinetoscope.readers.files import stream
-from kinetoscope.readers.files.decompress import STORED
-from kinetoscope.readers.files.stream import Blocks
+from kinetoscope.readers.files.decompress import STORED_BYTES
+from kinetoscope.readers.files.stream import TextBlocks
 
 RANDOM = random.Random(0)
 TEXT = b"\n".join(f'{{"ph": "X", "ts": {RANDOM.random()}}}'.encode() for _ in range(60_000))  # 2 MB, 0.6 MB stored
 SKIPPED = b"\x50\x2a\x4d\x18\x04\x00\x00\x00pzst"
 
 
-def _read(file: Path, content: bytes) -> tuple[bytes, Blocks]:
+def _read(file: Path, content: bytes) -> tuple[bytes, TextBlocks]:
     file.write_bytes(content)
-    with Blocks(str(file), ahead=False) as here:
+    with TextBlocks(str(file), ahead=False) as here:
         without_thread = b"".join(here)
-    with Blocks(str(file)) as blocks:
+    with TextBlocks(str(file)) as blocks:
         text = b"".join(blocks)
     assert without_thread == text
     assert (here.fault, here.goes_on, here.length) == (blocks.fault, blocks.goes_on, blocks.length)
@@ -54,9 +54,9 @@ def test_as_it_went_in(tmp_path: Path, content: bytes) -> None:
 
 def test_blocks_are_neither_large_nor_small(tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes(b"".join(gzip.compress(TEXT[k : k + 1000]) for k in range(0, len(TEXT), 1000)))
-    with Blocks(str(tmp_path / "t")) as blocks:
+    with TextBlocks(str(tmp_path / "t")) as blocks:
         sizes = [len(block) for block in blocks]
-    assert all(STORED <= size <= stream.BLOCK for size in sizes[:-1])
+    assert all(STORED_BYTES <= size <= stream.MAX_BLOCK_BYTES for size in sizes[:-1])
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd.compress])
@@ -111,13 +111,13 @@ def test_damage_in_the_second_member(tmp_path: Path) -> None:
 
 def test_urls(tmp_path: Path) -> None:
     (tmp_path / "t.gz").write_bytes(gzip.compress(TEXT))
-    with Blocks(f"file://{tmp_path}/t.gz") as blocks:
+    with TextBlocks(f"file://{tmp_path}/t.gz") as blocks:
         assert b"".join(blocks) == TEXT
 
 
 def test_peek(tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes(TEXT)
-    with Blocks(str(tmp_path / "t")) as blocks:
+    with TextBlocks(str(tmp_path / "t")) as blocks:
         first = blocks.peek()
         assert blocks.peek() is first
         assert blocks.length == 0

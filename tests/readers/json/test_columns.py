@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, SPECIAL_KEYS, STRING
 from kinetoscope.model.trace.strings import Strings
 from kinetoscope.readers.json import tokenizer as tk
-from kinetoscope.readers.json.columns import Columns, Tables, padded, slots_of
+from kinetoscope.readers.json.columns import EventColumns, Tables, padded, slots_of
 from tests.readers.texts import TINY, read_text
 
 contents = st.lists(st.binary(max_size=40).filter(lambda text: b'"' not in text), max_size=60)
@@ -81,7 +81,7 @@ def test_slots_of() -> None:
 
 
 def test_no_rows() -> None:
-    columns = Columns()
+    columns = EventColumns()
     assert columns.rows == 0
     assert list(columns.made_by(1)) == []
     assert len(columns.whole().values) == 0

@@ -5,17 +5,17 @@ import itertools
 import pytest
 
 from kinetoscope.readers.json.columns import Tokenizer
-from kinetoscope.readers.json.events import Elements, read_elements
-from kinetoscope.readers.json.window import Window
+from kinetoscope.readers.json.events import ParsedEvents, read_elements
+from kinetoscope.readers.json.window import TextWindow
 from tests.readers.texts import InBlocks
 
 EVENT = '{{"ph": "X", "name": "a", "args": {{"x": {}}}}}'
 
 
-def _read(events: list[str], threads: int) -> Elements:
+def _read(events: list[str], threads: int) -> ParsedEvents:
     text = ",\n".join(events) + "]"
-    window = Window(InBlocks(text.encode(), itertools.repeat(400)), max_event=1 << 20)
-    elements = Elements([Tokenizer() for _ in range(threads)])
+    window = TextWindow(InBlocks(text.encode(), itertools.repeat(400)), max_event=1 << 20)
+    elements = ParsedEvents([Tokenizer() for _ in range(threads)])
     read_elements(window, elements)
     assert not elements.cut
     assert elements.columns.rows == len(events)

@@ -15,7 +15,7 @@ from kinetoscope.model.trace.json_events import members
 from kinetoscope.model.trace.shapes import NOT_AN_OBJECT, NUMBER_TEXT, OPEN, RAW
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers.json.columns import SIZES, Sizes
-from kinetoscope.readers.json.window import Window
+from kinetoscope.readers.json.window import TextWindow
 from tests.readers import drawing
 from tests.readers.texts import TINY, InBlocks, read_text
 
@@ -148,7 +148,7 @@ def test_places_that_look_like_the_start_of_an_event(inside: str, block: int) ->
 def test_pieces_begin_with_the_first_key_of_the_first_event(first: str) -> None:
     members = {first: "X", "ph": "X", "name": "a", "cat": "b", "ts": 1}
     text = json.dumps({"traceEvents": [members] * 50})
-    window = Window(InBlocks(text.encode(), itertools.repeat(300)), max_event=1 << 20)
+    window = TextWindow(InBlocks(text.encode(), itertools.repeat(300)), max_event=1 << 20)
     window.fill()
     window.position = text.index("[") + 1
     cut = list(window.pieces(window.mark()))

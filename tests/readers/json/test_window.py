@@ -6,19 +6,19 @@ from hypothesis import strategies as st
 
 from kinetoscope.errors import LimitError
 from kinetoscope.readers.json.tokenizer import PADDING
-from kinetoscope.readers.json.window import Window
+from kinetoscope.readers.json.window import TextWindow
 from tests.readers.texts import InBlocks
 
 TEXT = b'"metadata": 1, ' + b", ".join(b'{ "ph": "X", "at": %d}' % k for k in range(60))
 
 
-def _padded(window: Window) -> bool:
+def _padded(window: TextWindow) -> bool:
     return bytes(window.data[window.limit : window.limit + PADDING]) == b'"' * PADDING
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=20), st.data())
 def test_every_byte_once(sizes: list[int], data: st.DataObject) -> None:
-    window = Window(InBlocks(TEXT, sizes), max_event=1 << 20)
+    window = TextWindow(InBlocks(TEXT, sizes), max_event=1 << 20)
     seen = b""
     while window.fill():
         assert window.rest() == TEXT[window.place : window.offset + window.limit]
@@ -34,7 +34,7 @@ def test_every_byte_once(sizes: list[int], data: st.DataObject) -> None:
 
 @given(st.lists(st.integers(20, 300), min_size=1, max_size=20), st.integers(0, 6))
 def test_pieces_cover_the_text_and_can_be_given_back(sizes: list[int], taken: int) -> None:
-    window = Window(InBlocks(TEXT, sizes), max_event=1 << 20)
+    window = TextWindow(InBlocks(TEXT, sizes), max_event=1 << 20)
     window.fill()
     window.position = min(15, window.limit)
     begin = window.place
@@ -57,7 +57,7 @@ def test_pieces_cover_the_text_and_can_be_given_back(sizes: list[int], taken: in
 
 def test_filling_again_and_again_doubles_what_is_there() -> None:
     """So that looking at all of it each time is linear in the end."""
-    window = Window(InBlocks(b"x" * 100_000, iter(lambda: 100, 0)), max_event=1 << 20)
+    window = TextWindow(InBlocks(b"x" * 100_000, iter(lambda: 100, 0)), max_event=1 << 20)
     fills = 0
     while window.fill():
         fills += 1
@@ -66,7 +66,7 @@ def test_filling_again_and_again_doubles_what_is_there() -> None:
 
 
 def test_limit() -> None:
-    window = Window(InBlocks(b"x" * 10_000, iter(lambda: 100, 0)), max_event=1000)
+    window = TextWindow(InBlocks(b"x" * 10_000, iter(lambda: 100, 0)), max_event=1000)
     while window.limit <= 1000:
         window.fill()
     assert window.limit < 1200

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kinetoscope.record.always_on.always import Always, Window, Windows
-from kinetoscope.record.always_on.idle import Watch
+from kinetoscope.record.always_on.always import KeptWindow, KeptWindows, SamplingSchedule
+from kinetoscope.record.always_on.idle import RequestWatch
 from tests.record.processes import run
 from tests.record.programs import TRAIN, kinetoscope, sidecars, traces
 
@@ -17,7 +17,7 @@ from tests.record.programs import TRAIN, kinetoscope, sidecars, traces
 class Job:
     """A training loop on a clock of its own: windows cost what they are told to, in a start, a stop, and each step."""
 
-    def __init__(self, always: Always, *, step: float = 0.01, stop: float = 0.3, slower: float = 1.2) -> None:
+    def __init__(self, always: SamplingSchedule, *, step: float = 0.01, stop: float = 0.3, slower: float = 1.2) -> None:
         self.always, self.step, self.stop, self.slower = always, step, stop, slower
         self.now, self.ended, self.lost = 0.0, 0, 0.0
         self.opened: list[tuple[int, str]] = []
@@ -42,21 +42,21 @@ class Job:
 @pytest.mark.parametrize("stop", [0.0, 0.01, 0.3, 5.0])
 @pytest.mark.parametrize("budget", [0.001, 0.01, 0.1])
 def test_the_cost_stays_within_the_budget(stop: float, budget: float) -> None:
-    job = Job(Always(50, budget), stop=stop)
+    job = Job(SamplingSchedule(50, budget), stop=stop)
     job.run(100_000, jitter=0.2)
     assert job.lost <= budget * job.now + (stop + 0.02 if len(job.opened) == 1 else 0)
     assert job.opened
 
 
 def test_the_interval_is_the_one_asked_for_where_windows_are_cheap() -> None:
-    job = Job(Always(100, 0.05), stop=0.001)
+    job = Job(SamplingSchedule(100, 0.05), stop=0.001)
     job.run(10_000)
     gaps = [after - before for (before, _), (after, _) in zip(job.opened, job.opened[1:], strict=False)]
     assert set(gaps) <= {100, 104, 105}
 
 
 def test_the_interval_grows_where_they_are_dear() -> None:
-    job = Job(Always(100, 0.01), stop=1.0)
+    job = Job(SamplingSchedule(100, 0.01), stop=1.0)
     job.run(200_000)
     gaps = [after - before for (before, _), (after, _) in zip(job.opened[1:], job.opened[2:], strict=False)]
     assert min(gaps) > 5_000
@@ -64,26 +64,26 @@ def test_the_interval_grows_where_they_are_dear() -> None:
 
 
 def test_a_slow_step_opens_a_window_if_the_budget_allows() -> None:
-    job = Job(Always(10_000, 0.05), stop=0.01)
+    job = Job(SamplingSchedule(10_000, 0.05), stop=0.01)
     job.run(9_000, slow=frozenset({2_000, 2_001, 5_000}))
     assert job.opened == [(2_000, "slow step"), (5_000, "slow step")]
-    poor = Job(Always(10_000, 0.001), stop=5.0)
+    poor = Job(SamplingSchedule(10_000, 0.001), stop=5.0)
     poor.run(9_000, slow=frozenset({2_000, 5_000}))
     assert poor.opened == [(2_000, "slow step")]
 
 
 def test_the_first_steps_are_not_slow_for_want_of_others() -> None:
-    job = Job(Always(10_000, 0.05))
+    job = Job(SamplingSchedule(10_000, 0.05))
     job.run(20, slow=frozenset({1, 2, 3, 4}))
     assert job.opened == []
 
 
-def windows(folder: Path, took: list[float], keep: int, *, leads: bool = True) -> Windows:
-    kept = Windows(folder / "control", keep, leads=leads)
+def windows(folder: Path, took: list[float], keep: int, *, leads: bool = True) -> KeptWindows:
+    kept = KeptWindows(folder / "control", keep, leads=leads)
     for number, seconds in enumerate(took):
         file = folder / f"{'leader' if leads else 'other'}{number}"
         file.write_text("")
-        kept.add(Window(number, seconds, (str(file),)))
+        kept.add(KeptWindow(number, seconds, (str(file),)))
     return kept
 
 
@@ -100,9 +100,9 @@ def test_the_newest_and_the_slowest_are_kept_on_all_ranks(tmp_path: Path) -> Non
 
 
 def test_one_request_at_a_time(tmp_path: Path) -> None:
-    from kinetoscope.record.always_on.idle import Who
+    from kinetoscope.record.always_on.idle import RankProcess
 
-    watch = Watch(Who(0, 2, 1, "h"), run=str(tmp_path), control=tmp_path, clock=lambda: (0, 0.0))
+    watch = RequestWatch(RankProcess(0, 2, 1, "h"), run=str(tmp_path), control=tmp_path, clock=lambda: (0, 0.0))
     watch.ask({"steps": 1})
     watch.ask({"steps": 2})
     assert watch._wanted == {"steps": 1}

@@ -13,12 +13,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
 pytestmark = pytest.mark.torch
 
-from kinetoscope.record.always_on.hooks import Rounds, Spans  # noqa: E402
+from kinetoscope.record.always_on.hooks import OptimizerRounds, PassSpans  # noqa: E402
 
 
 def rounds(order: str) -> str:
     """The optimizers of `order`, those in capitals that end a step."""
-    told, objects = Rounds(), {name: object() for name in order}
+    told, objects = OptimizerRounds(), {name: object() for name in order}
     return "".join(name.upper() if told.ended_by(objects[name]) else name for name in order)
 
 
@@ -44,8 +44,8 @@ def test_each_round_ends_once_however_many_optimizers_take_turns() -> None:
 
 
 @pytest.fixture
-def spans() -> Iterator[Spans]:
-    spans = Spans()
+def spans() -> Iterator[PassSpans]:
+    spans = PassSpans()
     yield spans
     spans.detach()
 
@@ -60,7 +60,7 @@ class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
         return self.head(self.body(x))
 
 
-def recorded(spans: Spans, path: Path, work: Any, *, shapes: bool = True) -> list[dict[str, Any]]:
+def recorded(spans: PassSpans, path: Path, work: Any, *, shapes: bool = True) -> list[dict[str, Any]]:
     with torch.profiler.profile(record_shapes=shapes) as prof:
         spans.attach(record_shapes=shapes)
         work()
@@ -74,7 +74,7 @@ def within(inner: dict[str, Any], outer: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("shapes", [True, False])
-def test_passes_and_modules_are_marked(spans: Spans, tmp_path: Path, shapes: bool) -> None:
+def test_passes_and_modules_are_marked(spans: PassSpans, tmp_path: Path, shapes: bool) -> None:
     net = Net()
     found = recorded(spans, tmp_path / "a.json", lambda: net(torch.ones(2, 4)).sum().backward(), shapes=shapes)
     by_name = {event["name"]: event for event in found}
@@ -86,7 +86,7 @@ def test_passes_and_modules_are_marked(spans: Spans, tmp_path: Path, shapes: boo
     assert by_name["forward"]["ts"] + by_name["forward"]["dur"] <= by_name["backward"]["ts"]
 
 
-def test_recomputing_in_the_backward_pass_is_no_forward_pass(spans: Spans, tmp_path: Path) -> None:
+def test_recomputing_in_the_backward_pass_is_no_forward_pass(spans: PassSpans, tmp_path: Path) -> None:
     from torch.utils.checkpoint import checkpoint
 
     net = Net()
@@ -99,7 +99,7 @@ def test_recomputing_in_the_backward_pass_is_no_forward_pass(spans: Spans, tmp_p
     assert sum(name.endswith(": Net.head") for name in names) == 2
 
 
-def test_an_exception_in_a_module_leaves_nothing_open(spans: Spans, tmp_path: Path) -> None:
+def test_an_exception_in_a_module_leaves_nothing_open(spans: PassSpans, tmp_path: Path) -> None:
     net = Net()
 
     def work() -> None:
@@ -112,7 +112,7 @@ def test_an_exception_in_a_module_leaves_nothing_open(spans: Spans, tmp_path: Pa
     assert first["ts"] + first["dur"] <= second["ts"]
 
 
-def test_names_that_break_a_trace_are_put_right(spans: Spans, tmp_path: Path) -> None:
+def test_names_that_break_a_trace_are_put_right(spans: PassSpans, tmp_path: Path) -> None:
     name = 'say "hi"\\'
     net = torch.nn.ModuleDict({name: torch.nn.Linear(4, 1)})
     net.forward = net[name].__call__
@@ -120,7 +120,7 @@ def test_names_that_break_a_trace_are_put_right(spans: Spans, tmp_path: Path) ->
     assert any(event["name"].endswith(": ModuleDict.say _hi__") for event in found)
 
 
-def test_nothing_stays_behind(spans: Spans) -> None:
+def test_nothing_stays_behind(spans: PassSpans) -> None:
     from torch.nn.modules import module
 
     backward = torch.autograd.backward
@@ -133,7 +133,7 @@ def test_nothing_stays_behind(spans: Spans) -> None:
     assert before == [len(module._global_forward_hooks), len(module._global_forward_pre_hooks)]
 
 
-def test_a_compiled_model_is_not_compiled_again(spans: Spans) -> None:
+def test_a_compiled_model_is_not_compiled_again(spans: PassSpans) -> None:
     compiled = []
 
     def backend(graph: Any, _: Any) -> Any:
@@ -153,7 +153,7 @@ def test_a_compiled_model_is_not_compiled_again(spans: Spans) -> None:
     assert len(compiled) == 1
 
 
-def test_a_wrapper_of_our_backward_that_someone_else_put_there_stays(spans: Spans) -> None:
+def test_a_wrapper_of_our_backward_that_someone_else_put_there_stays(spans: PassSpans) -> None:
     original = torch.autograd.backward
     spans.attach(record_shapes=True)
     ours = torch.autograd.backward

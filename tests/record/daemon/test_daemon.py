@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from kinetoscope.errors import InputError
-from kinetoscope.record.daemon.daemon import Daemon, Order
-from kinetoscope.record.daemon.processes import descendants, environment_of, is_alive
+from kinetoscope.record.daemon.daemon import Daemon, RecordingOrder, descendants, environment_of
+from kinetoscope.record.output.leftovers import is_alive
 from tests.record.processes import ended_here, environment, run
 from tests.record.programs import TRAIN, kinetoscope, names, traces, until
 
@@ -69,7 +69,7 @@ def test_a_job_is_told_once_what_to_record(daemon: Daemon, job: socket.socket, t
     assert answer(daemon, job, datagram(b"ctxt", struct.pack("=iiq", 0, os.getpid(), 0))) == struct.pack("=i", 1)
     assert answer(daemon, job, request()) == b""
     assert set(daemon.seen) == {os.getpid()}
-    daemon.order(os.getpid(), Order(steps=5, with_stack=True))
+    daemon.order(os.getpid(), RecordingOrder(steps=5, with_stack=True))
     assert answer(daemon, job, request(1)) == b""  # it takes counters only, as it records already
     lines = dict(line.split("=") for line in answer(daemon, job, request()).decode().splitlines())
     assert lines["ACTIVITIES_ITERATIONS"] == "5"
@@ -86,7 +86,7 @@ def test_a_job_is_told_once_what_to_record(daemon: Daemon, job: socket.socket, t
 
 
 def test_a_time_instead_of_steps() -> None:
-    text = Order(steps=0, milliseconds=250).text(Path("/x"))
+    text = RecordingOrder(steps=0, milliseconds=250).text(Path("/x"))
     assert "ACTIVITIES_DURATION_MSECS=250\n" in text
     assert "ITERATIONS" not in text
 
@@ -117,7 +117,7 @@ def test_two_daemons_exclude_each_other(daemon: Daemon, tmp_path: Path) -> None:
 def test_a_job_that_ends_before_its_trace_is_told(daemon: Daemon) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    daemon.order(ended.pid, Order())
+    daemon.order(ended.pid, RecordingOrder())
     assert daemon.gone() == [ended.pid]
     assert not daemon.busy
 

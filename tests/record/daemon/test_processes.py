@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kinetoscope.record.daemon.processes import is_alive
+from kinetoscope.record.output.leftovers import is_alive
 from tests.record import processes
 from tests.record.programs import until
 

@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.record.output import finishing
-from kinetoscope.record.output.finishing_process import Apart
-from kinetoscope.record.output.validate_json import Checker, InvalidError, repaired, texts
+from kinetoscope.record.output.finishing_process import FinishingProcess
+from kinetoscope.record.output.validate_json import InvalidError, TraceChecker, repaired, texts
 
 _EVENT = '{\n    "ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1,\n    "ts": 1.5, "dur": 2.0\n  }'
 _WHOLE = '{"schemaVersion": 1, "traceEvents": [\n  EVENT,\n  EVENT\n  ],"traceName": "/a/b"}'.replace("EVENT", _EVENT)
 
 
 def _checked(text: str, size: int = 7) -> str:
-    checker = Checker("x.json", {"truncated": ""})
+    checker = TraceChecker("x.json", {"truncated": ""})
     data = text.encode()
     pieces = texts(data[at : at + size] for at in range(0, len(data), size))
     return "".join(checker.feed(piece) for piece in pieces) + checker.finish()
@@ -84,9 +84,9 @@ def test_what_torch_and_accidents_make_of_a_trace_is_refused(text: str) -> None:
 
 def test_a_trace_without_a_rank_is_given_one() -> None:
     given = {"rank": 3, "world_size": 8}
-    checker = Checker("x", {}, given)
+    checker = TraceChecker("x", {}, given)
     assert json.loads(checker.feed(_WHOLE) + checker.finish())["distributedInfo"] == given
-    checker = Checker("x", {}, given)
+    checker = TraceChecker("x", {}, given)
     said = _WHOLE.replace("{", '{"distributedInfo": {"rank": 1},', 1)
     assert json.loads(checker.feed(said) + checker.finish())["distributedInfo"] == {"rank": 1}
 
@@ -160,7 +160,7 @@ def test_it_goes_to_stores(tmp_path: Path) -> None:
 
 
 def test_what_waits_is_not_kept_waiting_by_a_process_that_gets_no_time(tmp_path: Path) -> None:
-    apart, answers = Apart(), []
+    apart, answers = FinishingProcess(), []
     os.mkfifo(tmp_path / "x.part")  # the first process waits for it for ever
     task = {**_task(tmp_path / "other", ""), "plain": str(tmp_path / "x.part"), "path": []}
     thread = threading.Thread(target=lambda: answers.append(apart.finish(task)))

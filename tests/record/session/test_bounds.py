@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kinetoscope.record.session.bounds import BYTES_PER_EVENT, GROWTH, LONGEST_PAUSE, SHORTEST_PAUSE, Bounds
-from kinetoscope.record.session.options import Options
+from kinetoscope.record.session.options import RecordOptions
 from tests.record.jobs import recorded, sidecar, traces
 from tests.record.programs import TRAIN
 
@@ -27,7 +27,7 @@ class _Window:
 
     def __init__(self, *, free: int = 100_000 * MEGA, **options: Any) -> None:
         self.process = _Process()
-        self.bounds = Bounds(Options(**options), lambda: self.process.resident, free, lambda: self.process.now)
+        self.bounds = Bounds(RecordOptions(**options), lambda: self.process.resident, free, lambda: self.process.now)
         self.look(0.5, 0)
         self.process.now = 1.0
         assert self.bounds.step() == ""

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.torch
 
 from kinetoscope.advisor.advice import advise  # noqa: E402
 from kinetoscope.reading import read  # noqa: E402
-from kinetoscope.record.session.collector import NAME, Collections  # noqa: E402
+from kinetoscope.record.session.window import GC_NAME, Collections  # noqa: E402
 from tests.record.jobs import run  # noqa: E402
 
 
@@ -30,7 +30,7 @@ def test_collections_are_spans_and_a_finding(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     job = read(tmp_path)
     names = job.sql("SELECT name FROM annotations").frame.get_column("name").to_list()
-    assert names.count(NAME) == 3
+    assert names.count(GC_NAME) == 3
     assert "HOST006" in [finding.code for finding in advise(job).findings]
 
 

@@ -64,7 +64,7 @@ def test_the_result_of_training_is_the_same_bit_for_bit(tmp_path: Path) -> None:
 def test_windows_are_asked_for_from_anywhere(tmp_path: Path) -> None:
     done = run(
         """
-from kinetoscope.record.output.writing import Written
+from kinetoscope.record.output.writing import WindowOutcome
 recorder, told = Recorder(DIR), []
 train(); recorder.step()
 asked = []
@@ -89,7 +89,7 @@ recorder.close()
 def test_a_window_that_grows_too_large_is_ended_even_in_the_midst_of_a_step(tmp_path: Path, limit: str) -> None:
     done = run(
         f"""
-with profile(DIR, wait=0, warmup=0, active=2, options=Options({limit})) as prof:
+with profile(DIR, wait=0, warmup=0, active=2, options=RecordOptions({limit})) as prof:
     end = time.monotonic() + 60
     while prof._recorder.state == "recording" and time.monotonic() < end: train()
     prof.step()
@@ -108,7 +108,7 @@ result()
 def test_a_long_first_step_is_kept_only_if_no_step_ever_ends(tmp_path: Path, steps: int) -> None:
     done = run(
         f"""
-with profile(DIR, options=Options(max_seconds=1.0)) as prof:
+with profile(DIR, options=RecordOptions(max_seconds=1.0)) as prof:
     end = time.monotonic() + 1.5
     while time.monotonic() < end: train()
     for _ in range({steps}): prof.step(); train()
@@ -238,7 +238,7 @@ def test_the_rank_comes_from_the_launcher(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_limits_are_those_of_this_machine() -> None:
-    resident = guards.Resident()
+    resident = guards.ResidentMemory()
     assert resident.bytes() > 1 << 20
     resident.close()
     assert resident.bytes() == 0

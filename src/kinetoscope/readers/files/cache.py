@@ -21,17 +21,17 @@ from typing import IO, Final
 
 from kinetoscope.errors import UsageError
 
-FOLDER: Final = "KINETOSCOPE_CACHE"
+FOLDER_VARIABLE: Final = "KINETOSCOPE_CACHE"
 """The environment variable that says which folder, or `off`."""
 
-SIZE: Final = "KINETOSCOPE_CACHE_SIZE"
+SIZE_VARIABLE: Final = "KINETOSCOPE_CACHE_SIZE"
 """The environment variable that says how many bytes at most: `20GB`; 0 turns the cache off."""
 
 OFF: Final = "off"
-DEFAULT_SIZE: Final = 10 * 10**9
+DEFAULT_BYTES: Final = 10 * 10**9
 
 _UNITS: Final = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-_PART: Final = ".part"
+_PART_SUFFIX: Final = ".part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +56,17 @@ class Cache:
             os.utime(file.fileno())
         return file
 
-    def begin(self, name: str, size: int) -> Part | None:
+    def begin(self, name: str, size: int) -> PartialCopy | None:
         """A place for a copy of that many bytes; None if there is none to be had. Others make room for it."""
         try:
             with self._locked():
                 if not self._make_room(size):
                     return None
-                path = self.folder / f"{name}.{os.getpid()}-{os.urandom(6).hex()}{_PART}"
-                file = open(path, "xb", buffering=0)  # noqa: SIM115 - closed with the Part
+                path = self.folder / f"{name}.{os.getpid()}-{os.urandom(6).hex()}{_PART_SUFFIX}"
+                file = open(path, "xb", buffering=0)  # noqa: SIM115 - closed with the PartialCopy
                 fcntl.flock(file, fcntl.LOCK_EX)
                 os.truncate(path, size)  # reserved: others count it as if it were written
-                return Part(file, path, self.folder / name, size)
+                return PartialCopy(file, path, self.folder / name, size)
         except OSError:
             return None
 
@@ -84,7 +84,7 @@ class Cache:
             if entry.name.startswith("."):
                 continue
             facts = entry.stat()
-            if entry.name.endswith(_PART):
+            if entry.name.endswith(_PART_SUFFIX):
                 if not _abandoned(entry.path):
                     held += facts.st_size
                 continue
@@ -115,7 +115,7 @@ def _abandoned(path: str) -> bool:
 
 
 @dataclass(slots=True)
-class Part:
+class PartialCopy:
     """A copy that is being written, from front to back."""
 
     file: IO[bytes]
@@ -166,7 +166,7 @@ def cache_at(folder: str = "", size: int | None = None) -> Cache | None:
     Raises:
         UsageError: the environment has a size that is none.
     """
-    folder = folder or os.environ.get(FOLDER, "")
+    folder = folder or os.environ.get(FOLDER_VARIABLE, "")
     limit = _limit() if size is None else size
     if folder.lower() in (OFF, "0") or limit <= 0:
         return None
@@ -184,10 +184,12 @@ def _own() -> Path:
 
 
 def _limit() -> int:
-    text = os.environ.get(SIZE, "").strip()
+    text = os.environ.get(SIZE_VARIABLE, "").strip()
     if not text:
-        return DEFAULT_SIZE
+        return DEFAULT_BYTES
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text)
     if match is None or match[2] not in _UNITS:
-        raise UsageError(f"{SIZE} is {text!r}, which is no size: a number with one of {', '.join([*_UNITS][1:])}")
+        raise UsageError(
+            f"{SIZE_VARIABLE} is {text!r}, which is no size: a number with one of {', '.join([*_UNITS][1:])}"
+        )
     return int(float(match[1]) * _UNITS[match[2]])

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol, cast
 
-PIECE: Final = 4 << 20
+MAX_PIECE_BYTES: Final = 4 << 20
 """Bytes of text in a piece at most. Larger ones leave the cache and cost page faults; smaller ones cost calls."""
 
-STORED: Final = 1 << 18
+STORED_BYTES: Final = 1 << 18
 """Bytes of a compressed file that are looked at at once."""
 
-_GZIP: Final = b"\x1f\x8b"
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPED: Final = b"\x2a\x4d\x18"  # the end of sixteen marks; pzstd puts such a frame before each of its own
 
-Read = Callable[[int], bytes]
+ReadBytes = Callable[[int], bytes]
 """Gives so many more bytes of the file at most; none at its end."""
 
 
@@ -51,38 +51,38 @@ class GoesOnError(Exception):
 
 def decompressor(head: bytes) -> Callable[[], Decompressor] | None:
     """What makes a decompressor for data that begins like this; None if it is not compressed."""
-    if head.startswith(_GZIP):
+    if head.startswith(_GZIP_MAGIC):
         return _gzip_member
-    if head.startswith(_ZSTD) or (head[1:4] == _ZSTD_SKIPPED and head[0] >> 4 == 5):
+    if head.startswith(_ZSTD_MAGIC) or (head[1:4] == _ZSTD_SKIPPED and head[0] >> 4 == 5):
         return _zstd_frame
     return None
 
 
-def inflated(read: Read) -> Iterator[bytes]:
-    """The text of all members (gzip) or frames (Zstandard) of a file, in pieces of up to PIECE bytes.
+def inflated(read: ReadBytes) -> Iterator[bytes]:
+    """The text of all members (gzip) or frames (Zstandard) of a file, in pieces of up to MAX_PIECE_BYTES bytes.
 
     Raises:
         CorruptError, EndsEarlyError, GoesOnError: after the text that came before it.
     """
-    data = read(STORED)
+    data = read(STORED_BYTES)
     taken = len(data)
     while create := decompressor(data):
         machine = create()
         while not machine.eof:
             try:
-                text = machine.decompress(data, PIECE)
+                text = machine.decompress(data, MAX_PIECE_BYTES)
             except Exception as error:  # each library has its own error, and all mean corrupt data
                 raise CorruptError(taken - len(data), str(error) or type(error).__name__) from error
             if text:
                 yield text
             data = b""
             if machine.needs_input and not machine.eof:
-                data = read(STORED)
+                data = read(STORED_BYTES)
                 taken += len(data)
                 if not data:
                     raise EndsEarlyError
         data = machine.unused_data
-        while len(data) < 4 and (more := read(STORED)):  # four bytes tell what follows
+        while len(data) < 4 and (more := read(STORED_BYTES)):  # four bytes tell what follows
             data += more
             taken += len(more)
         if not data.rstrip(b"\0"):  # the end, or padding up to a full block of some device
@@ -90,7 +90,7 @@ def inflated(read: Read) -> Iterator[bytes]:
     raise GoesOnError
 
 
-def salvaged(read: Read, at: int, done: int) -> Iterator[bytes]:
+def salvaged(read: ReadBytes, at: int, done: int) -> Iterator[bytes]:
     """What `inflated` left out of a file that is damaged behind `at`: all text up to the damage, but the first `done`.
 
     A decompressor that meets the damage keeps back what it made of the same call; so it is fed byte by byte there.

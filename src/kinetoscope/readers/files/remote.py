@@ -24,38 +24,38 @@ from types import MethodType
 from typing import IO, Any, Final
 
 from kinetoscope.errors import KinetoscopeError, NotFoundError
-from kinetoscope.readers.files.cache import Cache, Part, name_of
-from kinetoscope.readers.files.remote_errors import passing, refused, said
+from kinetoscope.readers.files.cache import Cache, PartialCopy, name_of
+from kinetoscope.readers.files.remote_errors import as_our_error, is_passing, is_refused
 
-FIRST: Final = 1 << 18
+FIRST_RANGE_BYTES: Final = 1 << 18
 """Bytes of the first range: enough to tell what a file is."""
 
-PIECE: Final = 8 << 20
+RANGE_BYTES: Final = 8 << 20
 """Bytes of the others."""
 
-AHEAD: Final = 3
+RANGES_AHEAD: Final = 3
 """Ranges under way at a time."""
 
-WAITS: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
+WAITS_S: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
 """Seconds before each further try, give or take a half. Whoever gets bytes begins anew."""
 
-_UNMET: Final = 2
+_MAX_UNANSWERED_TRIES: Final = 2
 """Further tries of a web server that never answered."""
 
-_GOOGLE: Final = ("gs", "gcs")
+_GOOGLE_PROTOCOLS: Final = ("gs", "gcs")
 _GOOGLE_TRIES: Final = 3
 _AZURE_RETRIES: Final = {"total_retries": 2, "initial_backoff": 1, "increment_base": 1, "random_jitter_range": 0.5}
 
-_HTTP: Final = ("http", "https")
-_UNLISTED: Final = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "http", "https"}
-_TALKATIVE: Final = ("gcsfs", "s3fs", "adlfs", "aiobotocore", "azure", "google", "fsspec")
+_HTTP_PROTOCOLS: Final = ("http", "https")
+_NO_LISTINGS_PROTOCOLS: Final = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "http", "https"}
+_LOGGERS: Final = ("gcsfs", "s3fs", "adlfs", "aiobotocore", "azure", "google", "fsspec")
 _SILENCE: Final = logging.NullHandler()
-_VERSIONS: Final = ("ETag", "etag", "md5Hash", "content_md5", "checksum")
-_TIMES: Final = ("LastModified", "last_modified", "updated", "mtime", "Last-Modified", "created")
+_VERSION_KEYS: Final = ("ETag", "etag", "md5Hash", "content_md5", "checksum")
+_TIME_KEYS: Final = ("LastModified", "last_modified", "updated", "mtime", "Last-Modified", "created")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RemoteLocation:
     """A file or folder in a file system of fsspec.
 
     Attributes:
@@ -71,11 +71,11 @@ class Place:
     @property
     def is_http(self) -> bool:
         """Is it read as a stream? Whether a web server heeds ranges shows only in its answer."""
-        return protocol_of(self.url) in _HTTP
+        return protocol_of(self.url) in _HTTP_PROTOCOLS
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FileFacts:
     """What a store says of a file.
 
     Attributes:
@@ -100,9 +100,9 @@ def blamed(url: str) -> Iterator[None]:
     except KinetoscopeError:
         raise
     except Exception as error:
-        if refused(error):
+        if is_refused(error):
             _forget(url)
-        raise said(url, error) from error
+        raise as_our_error(url, error) from error
 
 
 def _forget(url: str) -> None:
@@ -114,7 +114,7 @@ def _forget(url: str) -> None:
         fsspec.get_filesystem_class(protocol_of(url)).clear_instance_cache()
 
 
-def place(url: str) -> Place:
+def place(url: str) -> RemoteLocation:
     """Where a URL leads.
 
     Raises:
@@ -125,22 +125,24 @@ def place(url: str) -> Place:
 
     # Gcsfs would ask another service, over gRPC, which kind of bucket it is; without an answer it waits for a minute.
     os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
-    for library in _TALKATIVE:
+    for library in _LOGGERS:
         logging.getLogger(library).addHandler(_SILENCE)  # else what they log while they try again is printed
     with blamed(url):
         # Lists of folders are not kept: what is asked again is to be seen as it is by then.
         options: dict[str, Any] = {}
         if "::" not in url:
-            options = {"use_listings_cache": False} if protocol_of(url) in _UNLISTED else {}
-            options |= {"token": "anon"} if protocol_of(url) in _GOOGLE and _is_nobody(fsspec.config.conf) else {}
+            options = {"use_listings_cache": False} if protocol_of(url) in _NO_LISTINGS_PROTOCOLS else {}
+            options |= (
+                {"token": "anon"} if protocol_of(url) in _GOOGLE_PROTOCOLS and _is_nobody(fsspec.config.conf) else {}
+            )
         system, path = fsspec.core.url_to_fs(url, **options)
-        _hasten(system)
-    return Place(url, system, str(path))
+        _shorten_retries(system)
+    return RemoteLocation(url, system, str(path))
 
 
 def _is_nobody(settings: Mapping[str, Any]) -> bool:
     """Has nobody here an account at Google? Gcsfs would ask the same, and then the machine's again, for 15 seconds."""
-    told = any("token" in settings.get(protocol, {}) for protocol in _GOOGLE)
+    told = any("token" in settings.get(protocol, {}) for protocol in _GOOGLE_PROTOCOLS)
     if told or Path("~/.gcs_tokens").expanduser().exists():
         return False
     return _has_no_account(os.environ.get("GOOGLE_APPLICATION_CREDENTIALS", ""))
@@ -160,7 +162,7 @@ def _has_no_account(_: str) -> bool:
     return False
 
 
-def _hasten(system: Any) -> None:
+def _shorten_retries(system: Any) -> None:
     """Let the clients of Google and Azure give up a request within ten seconds, where they would try for a minute.
 
     Neither has an option for it. Where what is set here is not there they take their time, and nothing else changes.
@@ -176,16 +178,16 @@ def _hasten(system: Any) -> None:
             setattr(policy, name, value)
 
 
-def facts_of(info: dict[str, Any]) -> Facts:
+def facts_of(info: dict[str, Any]) -> FileFacts:
     """Size and version from what `info` or `find` of a file system answer."""
     size = info.get("size")
     size = size if isinstance(size, int) and size >= 0 else None
-    tag = next((str(info[key]) for key in _VERSIONS if info.get(key)), "")
-    time_ = next((str(info[key]) for key in _TIMES if info.get(key)), "")
-    return Facts(size, f"{tag}|{size}" if tag else f"{time_}|{size}" if time_ and size is not None else "")
+    tag = next((str(info[key]) for key in _VERSION_KEYS if info.get(key)), "")
+    time_ = next((str(info[key]) for key in _TIME_KEYS if info.get(key)), "")
+    return FileFacts(size, f"{tag}|{size}" if tag else f"{time_}|{size}" if time_ and size is not None else "")
 
 
-def copied(url: str, facts: Facts, cache: Cache | None) -> IO[bytes] | None:
+def copied(url: str, facts: FileFacts, cache: Cache | None) -> IO[bytes] | None:
     """The copy in the cache, if there is one."""
     return cache.open(name_of(url, facts.version)) if cache and facts.version else None
 
@@ -202,18 +204,18 @@ def opened(url: str, cache: Cache | None = None) -> tuple[IO[bytes] | RemoteFile
     return copied(url, facts, cache) or RemoteFile(where, facts, cache), facts.size
 
 
-def head(where: Place, size: int, known: int | None) -> bytes:
+def head(where: RemoteLocation, size: int, known: int | None) -> bytes:
     """The first `size` bytes of a file that has `known` of them; of a stream what comes first."""
     with blamed(where.url):
         if known == 0:
             return b""
         if where.is_http or known is None:
-            with RemoteFile(where, Facts(known, ""), None) as file:
+            with RemoteFile(where, FileFacts(known, ""), None) as file:
                 return file.read_fully(size)
         return _patiently(lambda: _exactly(where, 0, min(size, known)))
 
 
-def tail(where: Place, size: int, known: int) -> bytes:
+def tail(where: RemoteLocation, size: int, known: int) -> bytes:
     """The last `size` bytes of a file that has `known` of them; nothing of a stream."""
     with blamed(where.url):
         return b"" if where.is_http else _patiently(lambda: _exactly(where, max(0, known - size), known))
@@ -225,7 +227,7 @@ class RemoteFile:
     Raises NotFoundError where reading fails for good.
     """
 
-    def __init__(self, where: Place, facts: Facts, cache: Cache | None) -> None:
+    def __init__(self, where: RemoteLocation, facts: FileFacts, cache: Cache | None) -> None:
         self.size = facts.size
         self._where = where
         ranged = not where.is_http and facts.size is not None
@@ -252,7 +254,7 @@ class RemoteFile:
         """Exactly `size` bytes, unless there are fewer; all for None."""
         parts = []
         wanted = size
-        while (wanted is None or wanted > 0) and (part := self.read(PIECE if wanted is None else wanted)):
+        while (wanted is None or wanted > 0) and (part := self.read(RANGE_BYTES if wanted is None else wanted)):
             parts.append(part)
             wanted = None if wanted is None else wanted - len(part)
         return b"".join(parts)
@@ -274,12 +276,12 @@ class RemoteFile:
 class _Keeping:
     """A copy in the making. It takes no room before a second piece is asked for: many files are only looked into."""
 
-    def __init__(self, cache: Cache, name: str, facts: Facts) -> None:
+    def __init__(self, cache: Cache, name: str, facts: FileFacts) -> None:
         self._cache = cache
         self._name = name
         self._size = facts.size
         self._first = b""
-        self._part: Part | None = None
+        self._part: PartialCopy | None = None
 
     def take(self, piece: bytes) -> None:
         """The next piece; none at the end."""
@@ -307,7 +309,7 @@ class _Keeping:
             self._part = self._size = None  # no room: read on without
 
 
-def _exactly(where: Place, begin: int, end: int) -> bytes:
+def _exactly(where: RemoteLocation, begin: int, end: int) -> bytes:
     data: bytes = where.system.cat_file(where.path, start=begin, end=end)
     if len(data) != end - begin:
         raise ConnectionResetError(f"{len(data):,} of {end - begin:,} bytes came")
@@ -316,11 +318,11 @@ def _exactly(where: Place, begin: int, end: int) -> bytes:
 
 def _patiently(fetch: Callable[[], bytes]) -> bytes:
     """What it gives, tried again while what goes wrong may pass."""
-    for wait in WAITS:
+    for wait in WAITS_S:
         try:
             return fetch()
         except Exception as error:  # each library has errors of its own
-            if not passing(error):
+            if not is_passing(error):
                 raise
             _pause(wait)
     return fetch()
@@ -330,24 +332,24 @@ def _pause(seconds: float) -> None:
     time.sleep(seconds * random.uniform(0.5, 1.5))  # many ranks are not to come back all at once
 
 
-def _ranges(where: Place, facts: Facts) -> Generator[bytes, None, None]:
+def _ranges(where: RemoteLocation, facts: FileFacts) -> Generator[bytes, None, None]:
     """The content in pieces, the next few of them already under way."""
     size = facts.size or 0
     if not size:
         return
-    yield _patiently(lambda: _exactly(where, 0, min(FIRST, size)))
-    if size <= FIRST:
+    yield _patiently(lambda: _exactly(where, 0, min(FIRST_RANGE_BYTES, size)))
+    if size <= FIRST_RANGE_BYTES:
         return
-    begins = iter(range(FIRST, size, PIECE))
+    begins = iter(range(FIRST_RANGE_BYTES, size, RANGE_BYTES))
     running: deque[Future[bytes]] = deque()
-    with ThreadPoolExecutor(AHEAD, "kinetoscope-range") as pool:
+    with ThreadPoolExecutor(RANGES_AHEAD, "kinetoscope-range") as pool:
 
         def start(count: int) -> None:
             for begin in islice(begins, count):
-                end = min(begin + PIECE, size)
+                end = min(begin + RANGE_BYTES, size)
                 running.append(pool.submit(_patiently, partial(_exactly, where, begin, end)))
 
-        start(AHEAD)
+        start(RANGES_AHEAD)
         try:
             while running:
                 piece = running.popleft().result()
@@ -360,7 +362,7 @@ def _ranges(where: Place, facts: Facts) -> Generator[bytes, None, None]:
         raise NotFoundError(f"{where.url}: it changed while it was read; ask again")
 
 
-def _stream(where: Place, facts: Facts) -> Generator[bytes, None, None]:
+def _stream(where: RemoteLocation, facts: FileFacts) -> Generator[bytes, None, None]:
     """The content as it comes, in one request as long as that lasts."""
     position = failures = 0
     while True:
@@ -373,13 +375,13 @@ def _stream(where: Place, facts: Facts) -> Generator[bytes, None, None]:
                 raise ConnectionResetError(f"{position:,} of {facts.size:,} bytes came")
             return
         except Exception as error:  # each library has errors of its own
-            if failures == (len(WAITS) if position else _UNMET) or not passing(error):
+            if failures == (len(WAITS_S) if position else _MAX_UNANSWERED_TRIES) or not is_passing(error):
                 raise
-            _pause(WAITS[failures])
+            _pause(WAITS_S[failures])
             failures += 1
 
 
-def _from(where: Place, position: int, facts: Facts) -> Iterator[bytes]:
+def _from(where: RemoteLocation, position: int, facts: FileFacts) -> Iterator[bytes]:
     """What follows the first `position` bytes."""
     options: dict[str, Any] = {}
     if where.is_http:
@@ -387,7 +389,7 @@ def _from(where: Place, position: int, facts: Facts) -> Iterator[bytes]:
         if position:
             headers["Range"] = f"bytes={position}-"
         options = {"size": facts.size or 1, "headers": headers}  # with a size it does not ask for one
-    with where.system.open(where.path, "rb", block_size=0 if where.is_http else PIECE, **options) as file:
+    with where.system.open(where.path, "rb", block_size=0 if where.is_http else RANGE_BYTES, **options) as file:
         skip = position
         if where.is_http and position:
             answer = file.r
@@ -395,7 +397,7 @@ def _from(where: Place, position: int, facts: Facts) -> Iterator[bytes]:
             if facts.version and tag and tag not in facts.version:
                 raise NotFoundError(f"{where.url}: it changed while it was read; ask again")
             skip = 0 if answer.status == 206 else position  # a server that knows no ranges begins anew
-        while skip and (data := file.read(min(skip, PIECE))):
+        while skip and (data := file.read(min(skip, RANGE_BYTES))):
             skip -= len(data)
-        while data := file.read(FIRST):
+        while data := file.read(FIRST_RANGE_BYTES):
             yield data

@@ -37,10 +37,10 @@ _NO_LINE = re.compile(
 _CUT = re.compile(r"IncompleteRead|PayloadError|ResponseStreaming|ProtocolError|ContentLength|SSLError|SlowDown")
 _CODE = re.compile(r"\b(?:InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|AuthenticationFailed)\b")
 _NO_AZURE = "Must provide either a connection_string or account_name"
-_LENGTH: Final = 200
+_MAX_CHARACTERS: Final = 200
 
 
-def said(url: str, error: Exception) -> KinetoscopeError:
+def as_our_error(url: str, error: Exception) -> KinetoscopeError:
     """The error to raise when reading a URL failed with another library's error."""
     protocol = url.partition("://")[0].rpartition("::")[2].lower()
     extra = next((name for name, protocols in _EXTRAS.items() if protocol in protocols), "")
@@ -48,7 +48,7 @@ def said(url: str, error: Exception) -> KinetoscopeError:
     reason = _reason(chain)
     if isinstance(error, ImportError) and extra:
         return MissingExtraError(f"reading {protocol}://", extra)
-    if _is_refused(chain):
+    if _has_refusal(chain):
         hint = f"; credentials: {_CREDENTIALS[extra]}" if extra else ""
         return NotFoundError(f"{url}: access denied: {reason}{hint}")
     if _is_unreachable(chain):
@@ -58,15 +58,15 @@ def said(url: str, error: Exception) -> KinetoscopeError:
     return NotFoundError(f"{url}: cannot be read: {reason}")
 
 
-def refused(error: Exception) -> bool:
+def is_refused(error: Exception) -> bool:
     """Was it a matter of credentials?"""
-    return _is_refused(list(_chain(error)))
+    return _has_refusal(list(_chain(error)))
 
 
-def passing(error: Exception) -> bool:
+def is_passing(error: Exception) -> bool:
     """May it be gone when tried again? A broken connection, a store in trouble; not a file that is not there."""
     chain = list(_chain(error))
-    if isinstance(error, (ImportError, KinetoscopeError)) or _is_refused(chain):
+    if isinstance(error, (ImportError, KinetoscopeError)) or _has_refusal(chain):
         return False
     if any(_CUT.search(type(each).__name__) for each in chain):  # which aiohttp gives the number of a bad request
         return True
@@ -87,7 +87,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _is_refused(chain: list[BaseException]) -> bool:
+def _has_refusal(chain: list[BaseException]) -> bool:
     return any(
         _status(each) in (401, 403)
         or isinstance(each, PermissionError)
@@ -122,5 +122,5 @@ def _reason(chain: list[BaseException]) -> str:
         strerror = error.strerror if isinstance(error, OSError) else None
         text = " ".join((strerror or str(error)).split())
         if text:
-            return text if len(text) <= _LENGTH else f"{text[: _LENGTH - 1]}…"
+            return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
     return type(chain[0]).__name__

@@ -2,7 +2,7 @@
 
 Gzip (one member or many), Zstandard and plain text are told apart by their first bytes, never by the name. A thread
 of its own inflates while the tokenizer works (both leave the GIL); two blocks are ready at most, so that memory does
-not hold the text. What is cut or corrupt ends the stream early, and `Blocks.fault` says how.
+not hold the text. What is cut or corrupt ends the stream early, and `TextBlocks.fault` says how.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kinetoscope.errors import LimitError, NotFoundError
 from kinetoscope.model.trace.source import DEFAULT_MAX_SIZE, ReadOptions
 from kinetoscope.readers.files.cache import Cache, cache_at
 from kinetoscope.readers.files.decompress import (
-    PIECE,
-    STORED,
+    MAX_PIECE_BYTES,
+    STORED_BYTES,
     CorruptError,
     EndsEarlyError,
     GoesOnError,
@@ -30,19 +30,19 @@ from kinetoscope.readers.files.decompress import (
 if TYPE_CHECKING:
     from kinetoscope.readers.files.remote import RemoteFile
 
-BLOCK: Final = PIECE
+MAX_BLOCK_BYTES: Final = MAX_PIECE_BYTES
 """Bytes of text in a block at most."""
 
 MAX_RATIO: Final = 200
 """Bytes of text from one byte of compressed data that nothing but a bomb exceeds: traces have 8 to 30."""
 
-UNSUSPICIOUS: Final = 1 << 28
+UNSUSPICIOUS_BYTES: Final = 1 << 28
 """Bytes of text up to which the ratio does not matter."""
 
-_LOCAL: Final = ("file://", "local://", "memory://")
+_LOCAL_PROTOCOLS: Final = ("file://", "local://", "memory://")
 
-Progress = Callable[[int], None]
-"""Told how many bytes of the file (as stored) have been read since it was last told."""
+ProgressCallback = Callable[[int], None]
+"""Called with the bytes of the file, as stored, that have been read since the last call."""
 
 
 class Text(Protocol):
@@ -67,7 +67,7 @@ class Text(Protocol):
     def __next__(self) -> bytes: ...
 
 
-class Blocks:
+class TextBlocks:
     """The text of a file as an iterator of blocks; a context manager, which closes the file.
 
     Blocks are read ahead in a thread of their own, unless `ahead` is false: where as many files are read at once as
@@ -86,7 +86,7 @@ class Blocks:
         path: str,
         *,
         max_size: int = DEFAULT_MAX_SIZE,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
         cache: Cache | None = None,
         ahead: bool = True,
     ) -> None:
@@ -96,7 +96,7 @@ class Blocks:
         self.unread = 0.0
         self.length = 0
         self._max_size = max_size
-        self._progress: Progress = progress or (lambda _: None)
+        self._progress: ProgressCallback = progress or (lambda _: None)
         self._cache = cache
         self._file, self.stored = open_file(path, cache)
         self._taken = 0
@@ -108,7 +108,7 @@ class Blocks:
         if ahead:
             self._thread.start()
 
-    def __enter__(self) -> Blocks:
+    def __enter__(self) -> TextBlocks:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -176,10 +176,10 @@ class Blocks:
         return data
 
     def _pieces(self) -> Iterator[bytes]:
-        head = self._read(STORED)
+        head = self._read(STORED_BYTES)
         if decompressor(head) is None:
             yield head
-            while data := self._read(BLOCK):
+            while data := self._read(MAX_BLOCK_BYTES):
                 yield data
             return
         rest = iter((head,))
@@ -208,7 +208,7 @@ class Blocks:
                     f"{self.path}: more than {self._max_size:,} bytes of text; if that is no accident, raise the "
                     "limit with --max-size"
                 )
-            if length > max(UNSUSPICIOUS, MAX_RATIO * self._taken) and self._max_size == DEFAULT_MAX_SIZE:
+            if length > max(UNSUSPICIOUS_BYTES, MAX_RATIO * self._taken) and self._max_size == DEFAULT_MAX_SIZE:
                 raise LimitError(
                     f"{self.path}: {self._taken:,} bytes of compressed data hold more than {length:,} bytes of text, "
                     "as no trace does; if that is no accident, set a limit of your own with --max-size"
@@ -217,13 +217,13 @@ class Blocks:
 
 
 def is_url(path: str) -> bool:
-    """Does this name something that fsspec opens, rather than a local file?"""
+    """Whether this names something that fsspec opens, rather than a local file."""
     return "://" in path
 
 
 def cache_for(path: str, options: ReadOptions) -> Cache | None:
     """Where a copy of a remote file is kept, as the options and the environment say; None for what is here."""
-    is_remote = is_url(path) and not path.startswith(_LOCAL)
+    is_remote = is_url(path) and not path.startswith(_LOCAL_PROTOCOLS)
     return cache_at(options.cache, options.cache_size) if is_remote else None
 
 
@@ -252,7 +252,7 @@ def open_file(path: str, cache: Cache | None = None) -> tuple[IO[bytes] | Remote
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, without the number and the path that an OSError repeats."""
+    """The message of an error, without the number and the path that an OSError repeats."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 
@@ -263,7 +263,7 @@ def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         waiting.append(piece)
         size += len(piece)
-        if size >= STORED:
+        if size >= STORED_BYTES:
             yield piece if len(waiting) == 1 else b"".join(waiting)
             waiting.clear()
             size = 0

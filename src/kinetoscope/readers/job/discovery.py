@@ -12,7 +12,7 @@ from kinetoscope.errors import NotFoundError
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.readers.job.ranks import natural
 from kinetoscope.readers.json.kineto import SIDECAR
-from kinetoscope.readers.reader import Candidate
+from kinetoscope.readers.reader import CandidateFile
 from kinetoscope.readers.registry import READERS
 
 _SUFFIXES: Final = tuple(chain.from_iterable(reader.suffixes for reader in READERS.values()))
@@ -22,7 +22,7 @@ _MAX_DEPTH: Final = 16
 """Folders in folders of a store: pages of a web server may lead to each other for ever."""
 
 
-def find(path: str) -> list[Candidate]:
+def find(path: str) -> list[CandidateFile]:
     """The files that a path means, in order of name; a trace as Parquet is a folder.
 
     Raises:
@@ -43,14 +43,14 @@ def find(path: str) -> list[Candidate]:
             )
         return candidates
     if os.path.exists(path):
-        return [Candidate(path, size=_size(path))]
+        return [CandidateFile(path, size=_size(path))]
     matches = [file for file in glob.glob(path, recursive=True) if not file.endswith(SIDECAR)]
     if not matches:
         raise NotFoundError(f"{path}: no such file or folder")
     return find_all(matches)
 
 
-def find_all(paths: Sequence[str]) -> list[Candidate]:
+def find_all(paths: Sequence[str]) -> list[CandidateFile]:
     """The files that several paths mean, each once: a pattern can match a folder and what is in it.
 
     Raises: as `find`, for the first of them that is wrong.
@@ -67,7 +67,7 @@ def common_name(paths: Sequence[str]) -> str:
     return common or ("/" if paths[0].startswith("/") else ".")
 
 
-def _below(folder: str, on_error: Callable[[OSError], None]) -> Iterator[Candidate]:
+def _below(folder: str, on_error: Callable[[OSError], None]) -> Iterator[CandidateFile]:
     """The traces in a folder and all its folders, links to folders included, each folder once.
 
     on_error: called for each folder that cannot be listed.
@@ -84,7 +84,7 @@ def _below(folder: str, on_error: Callable[[OSError], None]) -> Iterator[Candida
             file = os.path.join(inside, name)
             for reader in READERS.values():
                 if trace := reader.trace_at(file):
-                    yield Candidate(trace, reader.name, _size(file) if trace == file else None)
+                    yield CandidateFile(trace, reader.name, _size(file) if trace == file else None)
 
 
 def _size(file: str) -> int | None:
@@ -94,27 +94,27 @@ def _size(file: str) -> int | None:
         return None
 
 
-def _first_format(candidates: Iterable[Candidate]) -> list[Candidate]:
+def _first_format(candidates: Iterable[CandidateFile]) -> list[CandidateFile]:
     """The traces in a folder, of the first format that it has: the others are copies of them."""
     everything = list(candidates)
     of_formats = ([each for each in everything if each.reader == reader] for reader in READERS)
     return _in_order(next(filter(None, of_formats), []))
 
 
-def _in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
+def _in_order(candidates: Iterable[CandidateFile]) -> list[CandidateFile]:
     return sorted(candidates, key=lambda candidate: (natural(candidate.url), candidate.url))
 
 
 # --- in stores
 
 
-def _find_remote(path: str) -> list[Candidate]:
+def _find_remote(path: str) -> list[CandidateFile]:
     from kinetoscope.readers.files.remote import blamed, place
 
     where = place(path)
     with blamed(path):
         if where.is_http and not path.endswith("/"):  # a page is no folder, and ? begins a query
-            return [Candidate(path)]
+            return [CandidateFile(path)]
         if glob.has_magic(where.path) and not where.is_http:
             candidates = _in_pattern(where.system, where.system.glob(where.path, detail=True))
         elif where.is_http or (not path.endswith(_SUFFIXES) and where.system.isdir(where.path)):
@@ -129,9 +129,9 @@ def _find_remote(path: str) -> list[Candidate]:
     return candidates
 
 
-def _in_pattern(system: Any, matches: dict[str, dict[str, Any]]) -> list[Candidate]:
+def _in_pattern(system: Any, matches: dict[str, dict[str, Any]]) -> list[CandidateFile]:
     """What a pattern matches: files, whatever their names, and the traces in folders."""
-    candidates: set[Candidate] = set()
+    candidates: set[CandidateFile] = set()
     for name, info in matches.items():
         if info.get("type") == "directory":
             candidates.update(_first_format(_listed(system, name)))
@@ -140,20 +140,20 @@ def _in_pattern(system: Any, matches: dict[str, dict[str, Any]]) -> list[Candida
     return _in_order(candidates)
 
 
-def _listed(system: Any, folder: str) -> Iterator[Candidate]:
+def _listed(system: Any, folder: str) -> Iterator[CandidateFile]:
     """The traces in a folder of a store and all its folders."""
-    from kinetoscope.readers.files.remote import Facts, facts_of
+    from kinetoscope.readers.files.remote import FileFacts, facts_of
 
     for name, info in system.find(folder, maxdepth=_MAX_DEPTH, detail=True).items():
         for reader in READERS.values():
             if trace := reader.trace_at(name):
                 url = str(system.unstrip_protocol(trace))
-                facts = facts_of(info) if trace == name else Facts(None, "")
-                yield Candidate(url, reader.name, facts.size, facts.version)
+                facts = facts_of(info) if trace == name else FileFacts(None, "")
+                yield CandidateFile(url, reader.name, facts.size, facts.version)
 
 
-def _remote_candidate(url: str, info: dict[str, Any]) -> Candidate:
+def _remote_candidate(url: str, info: dict[str, Any]) -> CandidateFile:
     from kinetoscope.readers.files.remote import facts_of
 
     facts = facts_of(info)
-    return Candidate(url, size=facts.size, version=facts.version)
+    return CandidateFile(url, size=facts.size, version=facts.version)

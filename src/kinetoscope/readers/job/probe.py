@@ -16,7 +16,7 @@ from kinetoscope.errors import BrokenTraceError, LimitError, NotFoundError
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.readers.job.ranks import rank_in_name
-from kinetoscope.readers.reader import Candidate
+from kinetoscope.readers.reader import CandidateFile
 from kinetoscope.readers.registry import READERS
 
 BUDGET_BYTES: Final = 128 << 20
@@ -32,7 +32,7 @@ _LOCAL_THREADS: Final = 4
 _REMOTE_THREADS: Final = 32
 
 
-def probed(candidates: Sequence[Candidate], cache: Cache | None = None) -> list[Candidate]:
+def probed(candidates: Sequence[CandidateFile], cache: Cache | None = None) -> list[CandidateFile]:
     """The candidates, in the same order, with what a probe of each tells.
 
     Of several files, those that cannot be read stay as they are: the reason is given when they are asked.
@@ -50,13 +50,13 @@ def probed(candidates: Sequence[Candidate], cache: Cache | None = None) -> list[
         share = BUDGET_BYTES // max(len(unknown), 1)
         if share < MIN_SHARE_BYTES:  # then only files whose ends can be read without what is between
             unknown = [k for k in unknown if not result[k].compressed]
-        thorough: Callable[[Candidate], Candidate] = lambda each: READERS[each.reader].probe(each, cache, share)  # noqa: E731
+        thorough: Callable[[CandidateFile], CandidateFile] = lambda each: READERS[each.reader].probe(each, cache, share)  # noqa: E731
         for k, candidate in zip(unknown, pool.map(thorough, [result[k] for k in unknown]), strict=True):
             result[k] = candidate
     return result
 
 
-def _quick(candidate: Candidate, cache: Cache | None) -> Candidate:
+def _quick(candidate: CandidateFile, cache: Cache | None) -> CandidateFile:
     reader = READERS[candidate.reader]
     is_here = not is_url(candidate.url) and os.path.exists(candidate.url)
     if is_here and not reader.marker and not os.path.isfile(candidate.url):
@@ -64,14 +64,14 @@ def _quick(candidate: Candidate, cache: Cache | None) -> Candidate:
     return reader.probe(candidate, cache)
 
 
-def _quick_or_as_it_is(candidate: Candidate, cache: Cache | None) -> Candidate:
+def _quick_or_as_it_is(candidate: CandidateFile, cache: Cache | None) -> CandidateFile:
     try:
         return _quick(candidate, cache)
     except (NotFoundError, BrokenTraceError, LimitError):
         return candidate
 
 
-def _needs_thorough(candidate: Candidate) -> bool:
+def _needs_thorough(candidate: CandidateFile) -> bool:
     """Whether there is more to read, and need for it. A name may be wrong; to check it only costs a cheap probe."""
     if candidate.rank is not None or candidate.other_format or candidate.fully_probed:
         return False

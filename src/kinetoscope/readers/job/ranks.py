@@ -15,7 +15,7 @@ from typing import Final
 
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import listed
-from kinetoscope.readers.reader import MAX_RANK, Candidate
+from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 
 _RANK_IN_NAME: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_=]?(\d{1,9})(?!\d)", re.IGNORECASE)
 _PROCESS: Final = re.compile(r"(?P<process>.*_\d+)\.\d{10,19}(?:\.pt)?(?:\.trace)?\.json(?:\.\w+)?\Z")
@@ -44,7 +44,7 @@ def rank_in_name(file: str) -> int | None:
     return None
 
 
-def assigned(candidates: Iterable[Candidate]) -> tuple[list[Source], list[str]]:
+def assigned(candidates: Iterable[CandidateFile]) -> tuple[list[Source], list[str]]:
     """A source for each trace, ordered by rank and cycle, and notes on what its rank rests on."""
     traces = [_with_rank_of_name(each) for each in sorted(candidates, key=lambda each: (natural(each.url), each.url))]
     notes: list[str] = []
@@ -68,15 +68,15 @@ def assigned(candidates: Iterable[Candidate]) -> tuple[list[Source], list[str]]:
     return sorted(sources, key=lambda source: (source.rank, source.cycle)), notes
 
 
-def _with_rank_of_name(candidate: Candidate) -> Candidate:
+def _with_rank_of_name(candidate: CandidateFile) -> CandidateFile:
     """The candidate with the rank that its name has, where its text tells none."""
     rank = rank_in_name(candidate.url) if candidate.rank is None else None
     return candidate if rank is None else replace(candidate, rank=rank, basis="name")
 
 
-def _without_copies(traces: list[Candidate], notes: list[str]) -> list[Candidate]:
+def _without_copies(traces: list[CandidateFile], notes: list[str]) -> list[CandidateFile]:
     """The traces but those that are another one again: the same rank, beginning, and either size or name."""
-    kept: list[Candidate] = []
+    kept: list[CandidateFile] = []
     copies: list[str] = []
     seen: set[tuple[int, str, str]] = set()
     for trace in traces:
@@ -96,7 +96,7 @@ def _without_copies(traces: list[Candidate], notes: list[str]) -> list[Candidate
     return kept
 
 
-def _without_captures(traces: list[Candidate], notes: list[str]) -> list[Candidate]:
+def _without_captures(traces: list[CandidateFile], notes: list[str]) -> list[CandidateFile]:
     """The traces of the run itself: a serving engine captures its graphs before it serves, into files of their own."""
     captures = [trace for trace in traces if _CAPTURE.search(trace.url.replace("\\", "/"))]
     if not captures or len(captures) == len(traces):
@@ -112,7 +112,7 @@ def _process(file: str) -> str:
     return match["process"] if match else ""
 
 
-def _ranks_of_processes(traces: Iterable[Candidate]) -> dict[str, int]:
+def _ranks_of_processes(traces: Iterable[CandidateFile]) -> dict[str, int]:
     """The rank of each process of which one file tells it."""
     ranks: defaultdict[str, set[int]] = defaultdict(set)
     for trace in traces:
@@ -121,7 +121,7 @@ def _ranks_of_processes(traces: Iterable[Candidate]) -> dict[str, int]:
     return {process: of.pop() for process, of in ranks.items() if process and len(of) == 1}
 
 
-def _numbered(traces: Sequence[Candidate]) -> list[int]:
+def _numbered(traces: Sequence[CandidateFile]) -> list[int]:
     """A rank for each; those without one get the free numbers in order, the files of one process the same."""
     taken = {trace.rank for trace in traces}
     free = (rank for rank in range(len(traces) + len(taken)) if rank not in taken)
@@ -141,7 +141,7 @@ def _numbered(traces: Sequence[Candidate]) -> list[int]:
 # --- notes
 
 
-def _on_basis(traces: Sequence[Candidate]) -> list[str]:
+def _on_basis(traces: Sequence[CandidateFile]) -> list[str]:
     """One note for each thing that ranks rest on, other than what the traces say outright."""
     all_of_them = len(traces)
     notes = []
@@ -161,7 +161,7 @@ def _on_basis(traces: Sequence[Candidate]) -> list[str]:
     return notes
 
 
-def _on_cycles(cycles: Counter[int], traces: Sequence[Candidate], ranks: Sequence[int]) -> list[str]:
+def _on_cycles(cycles: Counter[int], traces: Sequence[CandidateFile], ranks: Sequence[int]) -> list[str]:
     repeated = [rank for rank, count in cycles.items() if count > 1]
     if not repeated:
         return []
@@ -177,7 +177,7 @@ def _on_cycles(cycles: Counter[int], traces: Sequence[Candidate], ranks: Sequenc
     return notes
 
 
-def _on_worlds(traces: Sequence[Candidate], ranks: Sequence[int]) -> list[str]:
+def _on_worlds(traces: Sequence[CandidateFile], ranks: Sequence[int]) -> list[str]:
     """One note if the traces do not agree about how many ranks there were."""
     worlds: defaultdict[int, list[int]] = defaultdict(list)
     for trace, rank in zip(traces, ranks, strict=True):
@@ -189,7 +189,7 @@ def _on_worlds(traces: Sequence[Candidate], ranks: Sequence[int]) -> list[str]:
     return [f"The traces disagree about how many ranks the job had: {each}. This may be more than one run."]
 
 
-def _on_gaps(cycles: Counter[int], traces: Sequence[Candidate]) -> list[str]:
+def _on_gaps(cycles: Counter[int], traces: Sequence[CandidateFile]) -> list[str]:
     world = max(trace.world for trace in traces)
     if world:
         missing = set(range(world)) - set(cycles)

@@ -18,19 +18,19 @@ from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.model.trace.tracks import Tracks
 from kinetoscope.readers.json import tokenizer as tk
-from kinetoscope.readers.json.columns import Chunk, Columns, Tables, slots_of, translate
-from kinetoscope.readers.json.document import Document
+from kinetoscope.readers.json.columns import Chunk, EventColumns, Tables, slots_of, translate
+from kinetoscope.readers.json.document import TraceDocument
 
-_MOST_ROWS = (1 << 31) - 1
+_MAX_ROWS = (1 << 31) - 1
 _LONGEST_WORD = 40  # characters of a word that a message shows
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
 def assemble(
     source: Source,
-    document: Document,
+    document: TraceDocument,
     team: list[Tables],
-    made: Columns,
+    made: EventColumns,
     symptoms: list[Symptom],
     text_bytes: int,
 ) -> Trace:
@@ -39,8 +39,8 @@ def assemble(
     Raises:
         LimitError: more events than a row number can count.
     """
-    if made.rows > _MOST_ROWS:
-        raise LimitError(f"{source.url}: {made.rows:,} events; {_MOST_ROWS:,} is the most that one trace can have")
+    if made.rows > _MAX_ROWS:
+        raise LimitError(f"{source.url}: {made.rows:,} events; {_MAX_ROWS:,} is the most that one trace can have")
     tables = team[0]
     for k in range(1, len(team)):
         codes = tables.adopt(team[k])
@@ -181,7 +181,7 @@ def _unify(rows: Chunk, strings: Strings, tables: Tables) -> list[Symptom]:
     return [Symptom("SYNONYMS", "note", message, count)]
 
 
-def _odd_numbers(rows: Chunk, strings: Strings, tables: Tables, document: Document) -> list[Symptom]:
+def _odd_numbers(rows: Chunk, strings: Strings, tables: Tables, document: TraceDocument) -> list[Symptom]:
     """Values that are neither numbers nor anything else that JSON knows, such as nan, and integers beyond all use."""
     numbers = _holding(rows, strings, tables, NUMBER_TEXT)
     words = sorted(text for text in strings.labels(np.flatnonzero(numbers).tolist()) if not _NUMBER.fullmatch(text))

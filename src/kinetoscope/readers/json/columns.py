@@ -1,8 +1,8 @@
 """The growing columns of a trace, the tables that their codes refer to, and the tokenizer's scratch.
 
 A `Tokenizer` owns its tables (strings, shapes, tracks) and a scratch area for rows, which is small enough to stay in
-the cache. Full scratch goes to a *sink*: straight into the `Columns` of the trace, or, where several tokenizers work on
-pieces of one text, into chunks that wait for their turn.
+the cache. Full scratch goes to a *sink*: straight into the `EventColumns` of the trace, or, where several tokenizers
+work on pieces of one text, into chunks that wait for their turn.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ Sink = Callable[[Chunk], None]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows of `Columns` that one tokenizer made: where they and their values begin."""
+    """Rows of `EventColumns` that one tokenizer made: where they and their values begin."""
 
     row: int
     value: int
     tokenizer: int
 
 
-class Columns:
+class EventColumns:
     """The columns of all events and their values, which grow at the end.
 
     They are byte arrays until they are whole: those grow by `realloc`, which moves pages instead of copying them, where

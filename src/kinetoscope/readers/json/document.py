@@ -13,17 +13,17 @@ from typing import Final, NamedTuple
 
 from kinetoscope.model.trace.strings import decode
 from kinetoscope.readers.json import repair, resync
-from kinetoscope.readers.json.window import Window
+from kinetoscope.readers.json.window import TextWindow
 
 EVENTS: Final = "traceEvents"
 
-_LOOK: Final = 1 << 12
+_FIRST_LOOK_BYTES: Final = 1 << 12
 """Bytes that are looked at for a member at first; eight times as many each time it turns out to be longer."""
 
-_WORD: Final = 16
+_MAX_WORD_BYTES: Final = 16
 """Bytes that the longest bare word is shorter than."""
 
-_FURTHEST: Final = 1 << 24
+_MAX_BROKEN_BYTES: Final = 1 << 24
 """Bytes beyond which a broken member has no end."""
 
 _SPACE = re.compile(rb"[ \t\r\n\f\v,]*")
@@ -36,26 +36,26 @@ _DECODER = json.JSONDecoder(parse_int=str)  # only the end is asked for, and int
 _LAX = json.JSONDecoder(strict=False, parse_int=str)  # control characters inside strings are fine
 
 
-class Member(NamedTuple):
+class DocumentMember(NamedTuple):
     """One member of the document: its key and the text of its value, or None where a list of events begins."""
 
     key: str
     text: str | None
 
 
-class _Found(NamedTuple):
+class _ParsedMember(NamedTuple):
     """A member, how many bytes it takes (0 if it is broken), and what was odd about it."""
 
-    member: Member
+    member: DocumentMember
     length: int
     odd: str = ""
 
 
-_BROKEN: Final = _Found(Member("", None), 0)
+_BROKEN_MEMBER: Final = _ParsedMember(DocumentMember("", None), 0)
 
 
 @dataclass(slots=True)
-class Document:
+class TraceDocument:
     """What was found at the top level.
 
     Attributes:
@@ -77,7 +77,7 @@ class Document:
     complete: bool = False
 
 
-def open_document(window: Window, document: Document) -> bool:
+def open_document(window: TextWindow, document: TraceDocument) -> bool:
     """Read up to the first event; false if the text ends before, or is no JSON object or list."""
     while window.limit < 3 and window.fill():
         pass
@@ -96,7 +96,7 @@ def open_document(window: Window, document: Document) -> bool:
     return next_events(window, document)
 
 
-def next_events(window: Window, document: Document) -> bool:
+def next_events(window: TextWindow, document: TraceDocument) -> bool:
     """Read members up to the next list of events (the position is then after its `[`); false at the end."""
     while True:
         _more(window)
@@ -121,7 +121,7 @@ def next_events(window: Window, document: Document) -> bool:
         return True
 
 
-def _more(window: Window) -> bool:
+def _more(window: TextWindow) -> bool:
     """Is there anything but white space and commas? The position moves over those."""
     while True:
         match = _SPACE.match(window.data, window.position, window.limit)
@@ -132,14 +132,14 @@ def _more(window: Window) -> bool:
             return False
 
 
-def goes_on(window: Window) -> bool:
+def goes_on(window: TextWindow) -> bool:
     """Behind the `]` of a list of events: was that bracket a mistake, because another object follows?"""
     return _more(window) and window.rest(1) == b"{"
 
 
-def _member(window: Window, document: Document) -> Member | None:
+def _member(window: TextWindow, document: TraceDocument) -> DocumentMember | None:
     """The next member, strictly; None if it is broken."""
-    look = _LOOK
+    look = _FIRST_LOOK_BYTES
     while True:
         text = window.rest(look)
         whole = window.ended and len(text) == window.limit - window.position
@@ -154,15 +154,16 @@ def _member(window: Window, document: Document) -> Member | None:
             window.fill()
 
 
-def _parse(text: bytes, *, whole: bool) -> _Found | None:
+def _parse(text: bytes, *, whole: bool) -> _ParsedMember | None:
     """The member at the start of a text; None if more text is needed to tell."""
     key = _KEY.match(text)
     if key is None:
-        return None if not whole and _CUT_KEY.match(text) else _BROKEN
+        return None if not whole and _CUT_KEY.match(text) else _BROKEN_MEMBER
     name = decode(key.group(1))
     begin = key.end()
     if name == EVENTS and (bracket := _TO_LIST.match(text, begin)):
-        return _Found(Member(name, None), bracket.end(), "rubbish before the list" if len(bracket[0]) > 1 else "")
+        odd = "rubbish before the list" if len(bracket[0]) > 1 else ""
+        return _ParsedMember(DocumentMember(name, None), bracket.end(), odd)
     value = text[begin:].decode("latin-1")  # which keeps one character a byte, and JSON's grammar is ASCII
     lax = False
     try:
@@ -174,29 +175,31 @@ def _parse(text: bytes, *, whole: bool) -> _Found | None:
                 raise
             _, end = _LAX.raw_decode(value)
     except json.JSONDecodeError as error:
-        cut = error.msg.startswith("Unterminated string") or error.pos > len(value) - _WORD
-        return None if cut and not whole else _BROKEN
+        cut = error.msg.startswith("Unterminated string") or error.pos > len(value) - _MAX_WORD_BYTES
+        return None if cut and not whole else _BROKEN_MEMBER
     except RecursionError:
-        return _BROKEN
+        return _BROKEN_MEMBER
     after = _SPACE.match(text, begin + end)
     follows = after.end() if after else begin + end
-    if follows > len(text) - _WORD and not whole:  # of 1.5 there may be only 1. so far
+    if follows > len(text) - _MAX_WORD_BYTES and not whole:  # of 1.5 there may be only 1. so far
         return None
     if text[follows : follows + 1] != b"}" and (
         text[follows : follows + 1] != b'"' or b"," not in text[begin + end : follows]
     ):
-        return _BROKEN
+        return _BROKEN_MEMBER
     content = text[begin : begin + end].decode("utf-8", "replace")
     if lax:
         content = _STRING.sub(_escaped, content)
-    return _Found(Member(name, content), begin + end, "control characters inside a text escaped" if lax else "")
+    return _ParsedMember(
+        DocumentMember(name, content), begin + end, "control characters inside a text escaped" if lax else ""
+    )
 
 
 def _escaped(string: re.Match[str]) -> str:
     return _CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], string[0])
 
 
-def _broken_member(window: Window, document: Document) -> Member | None:
+def _broken_member(window: TextWindow, document: TraceDocument) -> DocumentMember | None:
     """The next member, mended (or whole, behind text that belongs to none); None if only rubbish is left."""
     while True:
         end = _end_of_broken(window)
@@ -209,16 +212,16 @@ def _broken_member(window: Window, document: Document) -> Member | None:
         window.position += len(text)
         if mended is not None:
             document.repaired.append(f"{mended.key}: {mended.what}")
-            return Member(mended.key, mended.json.decode())
+            return DocumentMember(mended.key, mended.json.decode())
         document.repaired.append("text that belongs to nothing dropped")
         if member := _member(window, document):
             return member
 
 
-def _end_of_broken(window: Window) -> int:
+def _end_of_broken(window: TextWindow) -> int:
     """Length of the broken member at the window's position; −1 if no other follows, or none that is near."""
     while True:
         waiting = window.limit - window.position
         end = resync.next_member(window.rest(), 0)
-        if end >= 0 or waiting > _FURTHEST or not window.fill():
+        if end >= 0 or waiting > _MAX_BROKEN_BYTES or not window.fill():
             return end

@@ -6,32 +6,33 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from kinetoscope.readers.files.stream import BLOCK
+from kinetoscope.readers.files.stream import MAX_BLOCK_BYTES
 from kinetoscope.readers.json import repair, resync
 from kinetoscope.readers.json import tokenizer as tk
-from kinetoscope.readers.json.columns import Columns, Tokenizer, padded
+from kinetoscope.readers.json.columns import EventColumns, Tokenizer, padded
 from kinetoscope.readers.json.document import goes_on
 from kinetoscope.readers.json.parallel import read_pieces
-from kinetoscope.readers.json.window import Window
+from kinetoscope.readers.json.window import TextWindow
 
-_PATIENCE: Final = 8
-"""How often parsing in pieces may fail in one list before it has come _FAR; each failure costs some blocks' parsing."""
+_MAX_FAILURES: Final = 8
+"""Failures of parsing in pieces in one list, after little progress; each costs the parsing of some blocks."""
 
-_FAR: Final = 16 * BLOCK
+_PROGRESS_BYTES: Final = 16 * MAX_BLOCK_BYTES
+"""Bytes that parsing in pieces must come for a failure not to count."""
 
-_LONGEST_MENDED: Final = 1 << 24
+_MAX_MENDED_BYTES: Final = 1 << 24
 """Bytes of a broken element beyond which it is given up: mending takes time, and what is so long is a hole."""
 
-_OVERLAP: Final = 1 << 16
+_OVERLAP_BYTES: Final = 1 << 16
 """Bytes that are searched again for the next element when there is more text: the end of the one was not there yet."""
 
 
-_ODDLY_LONG: Final = 16_384
+_SWALLOWED_BYTES: Final = 16_384
 """Bytes of a broken element from which on it was more than one."""
 
 
 @dataclass(slots=True)
-class Elements:
+class ParsedEvents:
     """What the tokenizers have made so far.
 
     Attributes:
@@ -47,7 +48,7 @@ class Elements:
     """
 
     team: list[Tokenizer]
-    columns: Columns = field(default_factory=Columns)
+    columns: EventColumns = field(default_factory=EventColumns)
     repaired: Counter[str] = field(default_factory=Counter)
     lost: int = 0
     lost_places: list[int] = field(default_factory=list)
@@ -58,25 +59,25 @@ class Elements:
     cut_place: int | None = None
 
 
-def read_elements(window: Window, elements: Elements) -> None:
+def read_elements(window: TextWindow, elements: ParsedEvents) -> None:
     """Read one list; the window stands after its `[`, and afterwards behind its `]` or at the end of the text."""
     status, expect = tk.MORE, tk.FIRST
-    patience = _PATIENCE if len(elements.team) > 1 else 0
+    failures_left = _MAX_FAILURES if len(elements.team) > 1 else 0
     while status != tk.DONE and not elements.cut:
-        if patience and (window.position < window.limit or window.fill()):
+        if failures_left and (window.position < window.limit or window.fill()):
             begin = window.place
             outcome = read_pieces(window, elements.team, elements.columns, expect)
             status, expect = outcome.status, outcome.expect
             elements.odd_commas += outcome.odd_commas
-            patience -= window.place - begin < _FAR
+            failures_left -= window.place - begin < _PROGRESS_BYTES
         if status != tk.DONE:
-            status, expect = _read_serially(window, elements, expect, to_the_end=not patience)
+            status, expect = _read_serially(window, elements, expect, to_the_end=not failures_left)
         if status == tk.DONE and goes_on(window):
             elements.rubbish += 1
             status, expect = tk.MORE, tk.ELEMENT
 
 
-def _read_serially(window: Window, elements: Elements, expect: int, *, to_the_end: bool) -> tuple[int, int]:
+def _read_serially(window: TextWindow, elements: ParsedEvents, expect: int, *, to_the_end: bool) -> tuple[int, int]:
     """Read on with one tokenizer: DONE, or MORE at the end of the text (or of what the window holds now)."""
     tokenizer = elements.team[0]
     before = tokenizer.odd_commas
@@ -99,14 +100,14 @@ def _read_serially(window: Window, elements: Elements, expect: int, *, to_the_en
     return status, expect
 
 
-def _mend(window: Window, elements: Elements) -> tuple[int, int]:
+def _mend(window: TextWindow, elements: ParsedEvents) -> tuple[int, int]:
     """Repair the element at the window's position, or leave it out; BROKEN, or DONE after the last; what may follow."""
     begin, end, last = _extent(window)
     text = memoryview(window.data)[begin:end]
-    mended = repair.repair_event(bytes(text)) if len(text) <= _LONGEST_MENDED else None
+    mended = repair.repair_event(bytes(text)) if len(text) <= _MAX_MENDED_BYTES else None
     if mended is not None and _keep(mended.json, elements):
         elements.repaired[mended.what] += 1
-        if len(text) > _ODDLY_LONG:  # others were swallowed by a text that did not end
+        if len(text) > _SWALLOWED_BYTES:  # others were swallowed by a text that did not end
             elements.lost_bytes += len(text)
         elif "dropped" in mended.what:  # what else is shorter was only written otherwise
             elements.lost_bytes += max(0, len(text) - len(mended.json))
@@ -122,7 +123,7 @@ def _mend(window: Window, elements: Elements) -> tuple[int, int]:
     return tk.DONE if last else tk.BROKEN, tk.ELEMENT
 
 
-def _keep(content: bytes, elements: Elements) -> bool:
+def _keep(content: bytes, elements: ParsedEvents) -> bool:
     """Tokenize one element; false if it is no JSON after all."""
     status, position, _ = elements.team[0].feed(
         padded(content + b","), len(content) + 1, 0, tk.ELEMENT, elements.columns.append
@@ -130,14 +131,14 @@ def _keep(content: bytes, elements: Elements) -> bool:
     return status == tk.MORE and position > len(content)
 
 
-def _extent(window: Window) -> tuple[int, int, bool]:
+def _extent(window: TextWindow) -> tuple[int, int, bool]:
     """Where the broken element begins and ends, and whether the list ends there."""
     searched = 0
     while True:
         text = memoryview(window.data)[: window.limit]
         begin = window.position
         brace = window.data.find(b"{", begin + max(searched, 1), window.limit)
-        follows = -1 if brace < 0 else resync.next_event(text, max(begin, brace - _OVERLAP))
+        follows = -1 if brace < 0 else resync.next_event(text, max(begin, brace - _OVERLAP_BYTES))
         final = follows < 0 and window.ended
         before = text if follows < 0 else text[:follows]
         closes = resync.end_of_events(before, begin + (0 if final else searched), final=final)
@@ -145,5 +146,5 @@ def _extent(window: Window) -> tuple[int, int, bool]:
             return begin, closes, True
         if follows >= 0 or window.ended:
             return begin, follows if follows >= 0 else window.limit, False
-        searched = max(window.limit - begin - _OVERLAP, 0)
+        searched = max(window.limit - begin - _OVERLAP_BYTES, 0)
         window.fill()

@@ -13,14 +13,14 @@ from typing import Final
 from kinetoscope.errors import BrokenTraceError, LimitError, NotATraceError
 from kinetoscope.model.trace.source import DEFAULT_MAX_SIZE, Source
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.readers.files.stream import Blocks, Text, cache_for, is_url
+from kinetoscope.readers.files.stream import Text, TextBlocks, cache_for, is_url
 from kinetoscope.readers.json import probe, sniff
 from kinetoscope.readers.json.assembly import assemble
-from kinetoscope.readers.json.columns import SIZES, Columns, Sizes, Tokenizer
-from kinetoscope.readers.json.document import Document, next_events, open_document
-from kinetoscope.readers.json.events import Elements, read_elements
+from kinetoscope.readers.json.columns import SIZES, EventColumns, Sizes, Tokenizer
+from kinetoscope.readers.json.document import TraceDocument, next_events, open_document
+from kinetoscope.readers.json.events import ParsedEvents, read_elements
 from kinetoscope.readers.json.symptoms import findings
-from kinetoscope.readers.json.window import Window
+from kinetoscope.readers.json.window import TextWindow
 from kinetoscope.readers.reader import Reader
 
 NAME: Final = "kineto"
@@ -53,7 +53,7 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
     options = source.options
     cache = cache_for(source.url, options)
     ahead = options.threads > 1 or is_url(source.url)
-    with Blocks(source.url, max_size=options.max_size, progress=progress, cache=cache, ahead=ahead) as blocks:
+    with TextBlocks(source.url, max_size=options.max_size, progress=progress, cache=cache, ahead=ahead) as blocks:
         _refuse_other_formats(source, blocks)
         return read(source, blocks)
 
@@ -68,10 +68,10 @@ def read(source: Source, text: Text, *, sizes: Sizes = SIZES) -> Trace:
 
     Raises: as `load` does, but for what comes of opening the file.
     """
-    window = Window(text, max_event=source.options.max_event)
-    document = Document()
+    window = TextWindow(text, max_event=source.options.max_event)
+    document = TraceDocument()
     team = [Tokenizer(sizes) for _ in range(max(1, source.options.threads))]
-    elements = Elements(team, Columns(partial(_refuse_short_events, source, text)))
+    elements = ParsedEvents(team, EventColumns(partial(_refuse_short_events, source, text)))
     more = open_document(window, document)
     while more:
         read_elements(window, elements)
@@ -103,7 +103,7 @@ def _refuse_short_events(source: Source, text: Text, rows: int) -> None:
         )
 
 
-def _refuse_other_formats(source: Source, blocks: Blocks) -> None:
+def _refuse_other_formats(source: Source, blocks: TextBlocks) -> None:
     """Raise what says that this is something else, if it clearly is."""
     head = blocks.peek()
     if not head and blocks.fault:
@@ -113,7 +113,7 @@ def _refuse_other_formats(source: Source, blocks: Blocks) -> None:
         raise NotATraceError(f"{source.url}: not a Kineto trace: {other.what}; {other.hint}")
 
 
-def _not_a_trace(source: Source, document: Document) -> str:
+def _not_a_trace(source: Source, document: TraceDocument) -> str:
     keys = ", ".join(key for key, _ in document.members[:5])
     found = f"JSON without traceEvents (it has {keys})" if keys else "no JSON object with traceEvents"
     return f"{source.url}: not a Kineto trace: {found}; {HINT}"

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinetoscope.readers.json import tokenizer as tk
-from kinetoscope.readers.json.columns import Chunk, Columns, Tokenizer
-from kinetoscope.readers.json.window import Window
+from kinetoscope.readers.json.columns import Chunk, EventColumns, Tokenizer
+from kinetoscope.readers.json.window import TextWindow
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PieceOutcome:
     """How parsing a piece, or as many pieces as there were, ended.
 
     Attributes:
@@ -42,10 +42,10 @@ class _Piece:
     limit: int
     place: int
     tokenizer: int
-    future: Future[Outcome]
+    future: Future[PieceOutcome]
 
 
-def read_pieces(window: Window, team: list[Tokenizer], columns: Columns, expect: int) -> Outcome:
+def read_pieces(window: TextWindow, team: list[Tokenizer], columns: EventColumns, expect: int) -> PieceOutcome:
     """Read as far as pieces go: to the end of the list, or to where one tokenizer must go on alone from the window.
 
     Pieces go to the tokenizers in turn, not to whichever is free, so that codes do not depend on timing.
@@ -74,12 +74,12 @@ def read_pieces(window: Window, team: list[Tokenizer], columns: Columns, expect:
                 expect = outcome.expect
                 if (outcome.status, outcome.position, expect) != (tk.MORE, pending[0].limit, tk.ELEMENT):
                     _give_back(window, pending, outcome.position)
-                    return Outcome(outcome.status, expect, odd_commas)
+                    return PieceOutcome(outcome.status, expect, odd_commas)
                 pending.popleft()
-    return Outcome(tk.MORE, expect, odd_commas)
+    return PieceOutcome(tk.MORE, expect, odd_commas)
 
 
-def _parse(tokenizer: Tokenizer, text: bytearray, limit: int, expect: int) -> Outcome:
+def _parse(tokenizer: Tokenizer, text: bytearray, limit: int, expect: int) -> PieceOutcome:
     before = tokenizer.odd_commas
     chunks: list[Chunk] = []
 
@@ -88,10 +88,10 @@ def _parse(tokenizer: Tokenizer, text: bytearray, limit: int, expect: int) -> Ou
 
     status, position, expect = tokenizer.feed(np.frombuffer(text, np.uint8), limit, 0, expect, keep)
     tokenizer.flush(keep)
-    return Outcome(status, expect, tokenizer.odd_commas - before, position, tuple(chunks))
+    return PieceOutcome(status, expect, tokenizer.odd_commas - before, position, tuple(chunks))
 
 
-def _give_back(window: Window, pending: deque[_Piece], position: int) -> None:
+def _give_back(window: TextWindow, pending: deque[_Piece], position: int) -> None:
     """Put back the text of the first piece from `position` on, and of those after it; what was made of them is lost."""
     for piece in pending:
         piece.future.result()

@@ -21,10 +21,10 @@ from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.decompress import CorruptError, EndsEarlyError, GoesOnError, decompressor, inflated
 from kinetoscope.readers.files.stream import is_url, open_file
 from kinetoscope.readers.json import sniff
-from kinetoscope.readers.reader import MAX_RANK, Candidate
+from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 
 HEAD_BYTES: Final = 1 << 16
-"""Bytes as stored that a quick probe reads; FIRST of a remote file, where the way is what takes the time."""
+"""Bytes as stored that a quick probe reads; of a remote file `remote.FIRST_RANGE_BYTES`, as the way takes the time."""
 
 HEAD_TEXT_BYTES: Final = 1 << 18
 """Bytes of text that a quick probe makes of them at most."""
@@ -49,7 +49,7 @@ class _Ends(NamedTuple):
     complete: bool
 
 
-def probe(candidate: Candidate, cache: Cache | None, budget: int = 0) -> Candidate:
+def probe(candidate: CandidateFile, cache: Cache | None, budget: int = 0) -> CandidateFile:
     """See `Probe`. A thorough probe that fails leaves what the quick one told."""
     if not budget:
         return _quick(candidate, cache)
@@ -66,7 +66,7 @@ def probe(candidate: Candidate, cache: Cache | None, budget: int = 0) -> Candida
     return _with_rank_of_collectives(candidate, ends.first, ends.last)
 
 
-def _quick(candidate: Candidate, cache: Cache | None) -> Candidate:
+def _quick(candidate: CandidateFile, cache: Cache | None) -> CandidateFile:
     with StoredFile(candidate, cache) as stored:
         data = stored.first(HEAD_BYTES)
     text = _text(data, HEAD_TEXT_BYTES)
@@ -88,14 +88,14 @@ def _quick(candidate: Candidate, cache: Cache | None) -> Candidate:
     return _with_rank_of_collectives(candidate, text)
 
 
-def _with_rank_of_collectives(candidate: Candidate, *texts: bytes) -> Candidate:
+def _with_rank_of_collectives(candidate: CandidateFile, *texts: bytes) -> CandidateFile:
     if candidate.rank is not None or candidate.other_format:
         return candidate
     rank = in_collectives(b"{}".join(texts))
     return candidate if rank is None else replace(candidate, rank=rank, basis="collectives")
 
 
-def _ends(candidate: Candidate, budget: int, cache: Cache | None) -> _Ends:
+def _ends(candidate: CandidateFile, budget: int, cache: Cache | None) -> _Ends:
     size = candidate.size or 0
     with StoredFile(candidate, cache) as stored:
         data = stored.first(min(HEAD_BYTES, budget))
@@ -222,13 +222,13 @@ def in_collectives(text: bytes) -> int | None:
 class StoredFile:
     """The ends of a file as it is stored: here, in the cache, or afar."""
 
-    def __init__(self, candidate: Candidate, cache: Cache | None) -> None:
+    def __init__(self, candidate: CandidateFile, cache: Cache | None) -> None:
         self._candidate = candidate
         self._local: IO[bytes] | None = None
         if is_url(candidate.url):
-            from kinetoscope.readers.files.remote import Facts, copied, place
+            from kinetoscope.readers.files.remote import FileFacts, copied, place
 
-            self._local = copied(candidate.url, Facts(candidate.size, candidate.version), cache)
+            self._local = copied(candidate.url, FileFacts(candidate.size, candidate.version), cache)
             self._place = None if self._local else place(candidate.url)
         else:
             self._local = open_file(candidate.url)[0]  # type: ignore[assignment]
@@ -257,9 +257,9 @@ class StoredFile:
         """The bytes that it begins with."""
         if self._place is None:
             return self._read(0, size)
-        from kinetoscope.readers.files.remote import FIRST, head
+        from kinetoscope.readers.files.remote import FIRST_RANGE_BYTES, head
 
-        return head(self._place, max(size, FIRST), self._candidate.size)
+        return head(self._place, max(size, FIRST_RANGE_BYTES), self._candidate.size)
 
     def last(self, size: int) -> bytes:
         """The bytes that it ends with."""

@@ -43,8 +43,8 @@ MAX_DEPTH: Final = 200
 """Deeper nesting than this is refused: no profiler writes it, and Python's own JSON reader recurses."""
 
 _MAX_DIGITS: Final = 4000  # Python refuses to read longer integers
-_LOOK_AHEAD: Final = 1 << 20  # characters an event may spend on looking for the end of JSON pasted into a text
-_TRIES: Final = 64  # ends considered for a value without quotes
+_PASTED_CHARACTERS: Final = 1 << 20  # characters an event may spend on looking for the end of JSON pasted into a text
+_MAX_ENDS: Final = 64  # ends considered for a value without quotes
 
 _WS = r"[ \t\n\r]*+"
 _KEY = re.compile(rf'"[^"\\]*+(?:\\.[^"\\]*+)*+"{_WS}:', re.DOTALL)  # any key that valid JSON may have
@@ -77,7 +77,7 @@ _PIECE = re.compile(r'\\u[0-9a-fA-F]{4}|\\["\\]|(\\[/bfnrt])|(\\)|["\x00-\x1f]')
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
+class RepairedEvent:
     """One event as valid JSON bytes (NaN and Infinity as Python's json spells them), and the kinds of fault it had."""
 
     json: bytes
@@ -89,7 +89,7 @@ class Repaired:
         return _in_words(self.kinds)
 
 
-class Member(NamedTuple):
+class RepairedMember(NamedTuple):
     """One member of the top-level object: its key, its value as valid JSON bytes, and the faults in words."""
 
     key: str
@@ -97,7 +97,7 @@ class Member(NamedTuple):
     what: str
 
 
-def repair_event(text: Buffer) -> Repaired | None:
+def repair_event(text: Buffer) -> RepairedEvent | None:
     """One broken event as valid JSON; None if not a single key of it can be kept.
 
     `text` runs from the `{` of the event to the next event or the end of the list; commas and white space around it
@@ -113,10 +113,10 @@ def repair_event(text: Buffer) -> Repaired | None:
     mender = _Mender(body, kinds)
     if not mender.mend() or not mender.members:
         return None
-    return Repaired("".join(mender.out).encode(), _in_order(kinds))
+    return RepairedEvent("".join(mender.out).encode(), _in_order(kinds))
 
 
-def repair_member(text: Buffer) -> Member | None:
+def repair_member(text: Buffer) -> RepairedMember | None:
     """The broken member of the top-level object that stands in `text`; None if there is no key in it.
 
     `text` runs from the start of the member to the next believable one, or to the end of the input with or without the
@@ -131,9 +131,9 @@ def repair_member(text: Buffer) -> Member | None:
     written, stood = mender.members[0]
     key: str = json.loads(mender.out[written - 1][:-1])
     if whole:
-        return Member(key, "".join(mender.out[written:-1]).encode(), _in_words(_in_order(kinds)))
+        return RepairedMember(key, "".join(mender.out[written:-1]).encode(), _in_words(_in_order(kinds)))
     raw = _raw_value(body[stood:])
-    return Member(key, raw.encode(), _in_words(_in_order((kinds & {"encoding"}) | {"raw"})))
+    return RepairedMember(key, raw.encode(), _in_words(_in_order((kinds & {"encoding"}) | {"raw"})))
 
 
 def _raw_value(text: str) -> str:
@@ -207,7 +207,7 @@ class _Mender:
         self.members: list[tuple[int, int]] = []
         self.lossy = False  # something was dropped inside a member's value
         self.hopeless = False  # a text was found to have no believable end: do not search to the end again
-        self.budget = _LOOK_AHEAD
+        self.budget = _PASTED_CHARACTERS
 
     def mend(self) -> bool:
         """Read all of the text; False if it is nested too deeply."""
@@ -353,7 +353,7 @@ class _Mender:
                 return mark.start()
             if first < 0 and not is_quote:
                 first = mark.start()
-            if tries >= _TRIES and first >= 0:
+            if tries >= _MAX_ENDS and first >= 0:
                 break
         return first if first >= 0 else len(self.text)
 

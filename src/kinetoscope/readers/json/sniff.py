@@ -24,45 +24,54 @@ class Recognised:
     hint: str
 
 
-_RECORD = "record with torch.profiler.profile(...) and save with prof.export_chrome_trace('trace.json.gz')"
-_UNPACK = "unpack it first; .json, .json.gz and .json.zst are read as they are"
-_AGAIN = "copy or download it again, or " + _RECORD
-_COMPANION = "open the trace of the same run, as prof.export_chrome_trace('trace.json.gz') writes it"
+_HINT_RECORD = "record with torch.profiler.profile(...) and save with prof.export_chrome_trace('trace.json.gz')"
+_HINT_UNPACK = "unpack it first; .json, .json.gz and .json.zst are read as they are"
+_HINT_AGAIN = "copy or download it again, or " + _HINT_RECORD
+_HINT_COMPANION = "open the trace of the same run, as prof.export_chrome_trace('trace.json.gz') writes it"
 
 # (first bytes, what it is, what to do)
 _MAGIC: Final[tuple[tuple[bytes, str, str], ...]] = (
     (b"\x1f\x8b", "gzip data inside a compressed file (it was compressed twice)", "decompress it once"),
     (b"\x28\xb5\x2f\xfd", "zstd data inside a compressed file (it was compressed twice)", "decompress it once"),
-    (b"BZh", "a bzip2 archive", _UNPACK),
-    (b"\xfd7zXZ\x00", "an xz archive", _UNPACK),
-    (b"\x04\x22\x4d\x18", "an lz4 archive", _UNPACK),
-    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", _UNPACK),
-    (b"Rar!\x1a\x07", "a RAR archive", _UNPACK),
-    (b"\x7fELF", "a program or library (ELF)", _RECORD),
-    (b"MZ", "a Windows program or library", _RECORD),
-    (b"\xcf\xfa\xed\xfe", "a macOS program or library", _RECORD),
-    (b"\xca\xfe\xba\xbe", "a macOS program or library", _RECORD),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", _RECORD),
-    (b"\x93NUMPY", "a NumPy array", _RECORD),
-    (b"PAR1", "a Parquet file", "if `kinetoscope convert` wrote it, name the folder that it wrote to; else " + _RECORD),
-    (b"ARROW1", "an Arrow file", _RECORD),
-    (b"GGUF", "model weights (GGUF)", _RECORD),
-    (b"\x89PNG\r\n", "a PNG image", _RECORD),
-    (b"\xff\xd8\xff", "a JPEG image", _RECORD),
-    (b"%PDF", "a PDF document", _RECORD),
+    (b"BZh", "a bzip2 archive", _HINT_UNPACK),
+    (b"\xfd7zXZ\x00", "an xz archive", _HINT_UNPACK),
+    (b"\x04\x22\x4d\x18", "an lz4 archive", _HINT_UNPACK),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", _HINT_UNPACK),
+    (b"Rar!\x1a\x07", "a RAR archive", _HINT_UNPACK),
+    (b"\x7fELF", "a program or library (ELF)", _HINT_RECORD),
+    (b"MZ", "a Windows program or library", _HINT_RECORD),
+    (b"\xcf\xfa\xed\xfe", "a macOS program or library", _HINT_RECORD),
+    (b"\xca\xfe\xba\xbe", "a macOS program or library", _HINT_RECORD),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", _HINT_RECORD),
+    (b"\x93NUMPY", "a NumPy array", _HINT_RECORD),
+    (
+        b"PAR1",
+        "a Parquet file",
+        "if `kinetoscope convert` wrote it, name the folder that it wrote to; else " + _HINT_RECORD,
+    ),
+    (b"ARROW1", "an Arrow file", _HINT_RECORD),
+    (b"GGUF", "model weights (GGUF)", _HINT_RECORD),
+    (b"\x89PNG\r\n", "a PNG image", _HINT_RECORD),
+    (b"\xff\xd8\xff", "a JPEG image", _HINT_RECORD),
+    (b"%PDF", "a PDF document", _HINT_RECORD),
 )
 
 # (keys that must all stand at the top level, text that must occur, what it is, what to do)
 _OBJECTS: Final[tuple[tuple[frozenset[str], bytes, str, str], ...]] = (
-    (frozenset({"schema", "nodes"}), b"", "a PyTorch execution trace (ExecutionTraceObserver, Chakra)", _COMPANION),
-    (frozenset({"segments"}), b"", "a memory snapshot of the CUDA allocator as JSON", _COMPANION),
-    (frozenset({"device_traces"}), b"", "a memory snapshot of the CUDA allocator as JSON", _COMPANION),
-    (frozenset({"rocprofiler-sdk-tool"}), b"", "the results of rocprofv3", _RECORD),
-    (frozenset({"nodes"}), b'"callFrame"', "a CPU profile of JavaScript (.cpuprofile)", _RECORD),
-    (frozenset({"profiles"}), b"speedscope", "a Speedscope profile", _RECORD),
-    (frozenset({"$schema"}), b"speedscope.app", "a Speedscope profile", _RECORD),
-    (frozenset({"nbformat"}), b"", "a Jupyter notebook", _RECORD),
-    (frozenset({"cells", "metadata"}), b'"cell_type"', "a Jupyter notebook", _RECORD),
+    (
+        frozenset({"schema", "nodes"}),
+        b"",
+        "a PyTorch execution trace (ExecutionTraceObserver, Chakra)",
+        _HINT_COMPANION,
+    ),
+    (frozenset({"segments"}), b"", "a memory snapshot of the CUDA allocator as JSON", _HINT_COMPANION),
+    (frozenset({"device_traces"}), b"", "a memory snapshot of the CUDA allocator as JSON", _HINT_COMPANION),
+    (frozenset({"rocprofiler-sdk-tool"}), b"", "the results of rocprofv3", _HINT_RECORD),
+    (frozenset({"nodes"}), b'"callFrame"', "a CPU profile of JavaScript (.cpuprofile)", _HINT_RECORD),
+    (frozenset({"profiles"}), b"speedscope", "a Speedscope profile", _HINT_RECORD),
+    (frozenset({"$schema"}), b"speedscope.app", "a Speedscope profile", _HINT_RECORD),
+    (frozenset({"nbformat"}), b"", "a Jupyter notebook", _HINT_RECORD),
+    (frozenset({"cells", "metadata"}), b'"cell_type"', "a Jupyter notebook", _HINT_RECORD),
 )
 
 _EVENTS_KEY = b'"traceEvents"'
@@ -78,7 +87,7 @@ _PLANE = re.compile(rb"\x12[\x05-\x7f](?:/host:|/device:|Task Environment)")
 _TABLE = re.compile(rb"Self (?:CPU|CUDA|XPU) (?:%|time total|total)")
 _TORCH_ZIP = re.compile(rb"/data\.pkl|/constants\.pkl|/byteorder|archive/|\.data/serialization_id")
 _OLD_TORCH = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
-_MARKS = (b"\xff\xfe", b"\xfe\xff", b"{\0", b"[\0", b"\0{", b"\0[", b"\0\0\0{", b"\0\0\0[")
+_UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff", b"{\0", b"[\0", b"\0{", b"\0[", b"\0\0\0{", b"\0\0\0[")
 
 
 def what_is(head: bytes) -> Recognised | None:
@@ -94,7 +103,9 @@ def what_is(head: bytes) -> Recognised | None:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text:
         return (
-            Recognised("a file with nothing but white space", _AGAIN) if head else Recognised("an empty file", _AGAIN)
+            Recognised("a file with nothing but white space", _HINT_AGAIN)
+            if head
+            else Recognised("an empty file", _HINT_AGAIN)
         )
     if _EVENTS_KEY in text:
         return _other_events(text)
@@ -114,9 +125,9 @@ def what_is_binary(head: bytes) -> Recognised | None:
         if found := recognise(head):
             return found
     if head[257:262] == b"ustar":
-        return Recognised("a tar archive", _UNPACK)
+        return Recognised("a tar archive", _HINT_UNPACK)
     if head and not head.strip(b"\0"):
-        return Recognised("nothing but zero bytes (the file was never written, or its disk was full)", _AGAIN)
+        return Recognised("nothing but zero bytes (the file was never written, or its disk was full)", _HINT_AGAIN)
     if head.lstrip()[:1] in (b"{", b"[") or _EVENTS_KEY in head or not _CONTROL.search(head):
         return None  # rubbish bytes inside a trace are the reader's business
     return _protobuf(head)
@@ -129,33 +140,33 @@ def _zip(head: bytes) -> Recognised | None:
     if not head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return None
     if _TORCH_ZIP.search(head):
-        return Recognised("a PyTorch checkpoint or exported model (torch.save)", _RECORD)
-    return Recognised("a zip archive", _UNPACK)
+        return Recognised("a PyTorch checkpoint or exported model (torch.save)", _HINT_RECORD)
+    return Recognised("a zip archive", _HINT_UNPACK)
 
 
 def _sqlite(head: bytes) -> Recognised | None:
     if not head.startswith(b"SQLite format 3\0"):
         return None
     if b"rocpd_" in head:
-        return Recognised("a database of rocprofv3 (rocpd)", _RECORD)
+        return Recognised("a database of rocprofv3 (rocpd)", _HINT_RECORD)
     if re.search(b"CUPTI_|StringIds|TARGET_INFO|NVTX_EVENTS", head):
-        return Recognised("a database of Nsight Systems", _RECORD)
-    return Recognised("an SQLite database (of Nsight Systems?)", _RECORD)
+        return Recognised("a database of Nsight Systems", _HINT_RECORD)
+    return Recognised("an SQLite database (of Nsight Systems?)", _HINT_RECORD)
 
 
 def _pickle(head: bytes) -> Recognised | None:
     if not re.match(rb"\x80[\x02-\x05]", head):
         return None
     if head.startswith(_OLD_TORCH):
-        return Recognised("a PyTorch checkpoint (torch.save, old form)", _RECORD)
+        return Recognised("a PyTorch checkpoint (torch.save, old form)", _HINT_RECORD)
     if b"segments" in head or b"device_traces" in head:
-        hint = "look at it on pytorch.org/memory_viz, or " + _COMPANION
+        hint = "look at it on pytorch.org/memory_viz, or " + _HINT_COMPANION
         return Recognised("a memory snapshot of the CUDA allocator (pickled)", hint)
-    return Recognised("a Python pickle, which is not opened because it could run code", _RECORD)
+    return Recognised("a Python pickle, which is not opened because it could run code", _HINT_RECORD)
 
 
 def _other_encoding(head: bytes) -> Recognised | None:
-    if not head.startswith(_MARKS):
+    if not head.startswith(_UTF16_STARTS):
         return None
     return Recognised(
         "text in UTF-16 or UTF-32 (as PowerShell's > writes it)", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8"
@@ -164,13 +175,15 @@ def _other_encoding(head: bytes) -> Recognised | None:
 
 def _protobuf(head: bytes) -> Recognised:
     if b"brain.Event:" in head[:64]:
-        return Recognised("a TensorBoard event file", _RECORD)
+        return Recognised("a TensorBoard event file", _HINT_RECORD)
     if _PLANE.search(head):
-        return Recognised("an XPlane profile of XLA (TensorFlow, JAX, torch_xla)", "open it with XProf, or " + _RECORD)
+        return Recognised(
+            "an XPlane profile of XLA (TensorFlow, JAX, torch_xla)", "open it with XProf, or " + _HINT_RECORD
+        )
     if _packets(head) >= 2:
-        hint = "open it on ui.perfetto.dev, or " + _RECORD
+        hint = "open it on ui.perfetto.dev, or " + _HINT_RECORD
         return Recognised("a Perfetto trace in its binary form", hint)
-    return Recognised("binary data of an unknown kind", _RECORD)
+    return Recognised("binary data of an unknown kind", _HINT_RECORD)
 
 
 def _packets(head: bytes) -> int:
@@ -200,9 +213,9 @@ def _other_events(text: bytes) -> Recognised | None:
     if _KINETO.search(text):
         return None
     if _DEVTOOLS.search(text):
-        return Recognised("a recording of Chrome's DevTools", _RECORD)
+        return Recognised("a recording of Chrome's DevTools", _HINT_RECORD)
     if _ROCPROF.search(text):
-        return Recognised("the results of rocprof", _RECORD)
+        return Recognised("the results of rocprof", _HINT_RECORD)
     return None
 
 
@@ -214,17 +227,17 @@ def _object(text: bytes) -> Recognised | None:
     if _strictly(text) is None or _EVENT.match(text):
         return None  # there is more of it: the events may follow
     named = ", ".join(keys) if len(keys) <= 5 else ", ".join(list(keys)[:5]) + ", …"
-    return Recognised(f"a JSON object without traceEvents (its keys: {named or 'none'})", _RECORD)
+    return Recognised(f"a JSON object without traceEvents (its keys: {named or 'none'})", _HINT_RECORD)
 
 
 def _list(text: bytes) -> Recognised | None:
     if re.match(rb"\[\s*\[\s*-?[0-9]", text):
-        return Recognised("a memory timeline (export_memory_timeline)", _COMPANION)
+        return Recognised("a memory timeline (export_memory_timeline)", _HINT_COMPANION)
     if b'"ph"' in text:
         return None
     if re.match(rb"\[\s*(?:\{|\]|\Z)", text) and not (_strictly(text) or _first_item(text)):
         return None
-    return Recognised("a JSON list that holds no trace events", _RECORD)
+    return Recognised("a JSON list that holds no trace events", _HINT_RECORD)
 
 
 def _json_lines(text: bytes) -> Recognised | None:
@@ -233,7 +246,7 @@ def _json_lines(text: bytes) -> Recognised | None:
         return None
     if b'"ph"' in line:
         return Recognised("trace events as JSON lines", "make a list of them: jq -s . FILE > trace.json")
-    return Recognised("JSON lines", _RECORD)
+    return Recognised("JSON lines", _HINT_RECORD)
 
 
 def _top_level_keys(text: bytes) -> dict[str, None]:
@@ -276,13 +289,13 @@ def _plain(text: bytes) -> Recognised:
     if start.startswith(b"version https://git-lfs"):
         return Recognised("a pointer of Git LFS in place of the file", "fetch the file itself: git lfs pull")
     if start.startswith((b"<!doctype html", b"<html", b"<head", b"<!-- saved")):
-        hint = "download the file itself (this may be a log-in or error page), or " + _RECORD
+        hint = "download the file itself (this may be a log-in or error page), or " + _HINT_RECORD
         return Recognised("an HTML page", hint)
     if start.startswith(b"<"):
-        return Recognised("an XML document (an error message of the store?)", _AGAIN)
+        return Recognised("an XML document (an error message of the store?)", _HINT_AGAIN)
     if _TABLE.search(text):
-        return Recognised("the table that key_averages().table() prints", _RECORD)
+        return Recognised("the table that key_averages().table() prints", _HINT_RECORD)
     stack, _, count = text.partition(b"\n")[0].rpartition(b" ")
     if b";" in stack and count.strip().isdigit():
-        return Recognised("folded stacks (export_stacks)", _COMPANION)
-    return Recognised("plain text", _RECORD)
+        return Recognised("folded stacks (export_stacks)", _HINT_COMPANION)
+    return Recognised("plain text", _HINT_RECORD)

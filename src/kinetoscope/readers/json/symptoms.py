@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from kinetoscope.model.trace.symptoms import Symptom
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.readers.files.stream import Text
-from kinetoscope.readers.json.document import Document
-from kinetoscope.readers.json.events import Elements
+from kinetoscope.readers.json.document import TraceDocument
+from kinetoscope.readers.json.events import ParsedEvents
 
 
-def findings(text: Text, document: Document, elements: Elements, trailing: int) -> list[Symptom]:
+def findings(text: Text, document: TraceDocument, elements: ParsedEvents, trailing: int) -> list[Symptom]:
     """All symptoms; `trailing` is how many bytes follow the end of the document, or its last whole value."""
     return [
         *_of_the_text(text, document, elements, trailing),
@@ -20,7 +20,7 @@ def findings(text: Text, document: Document, elements: Elements, trailing: int) 
     ]
 
 
-def _of_the_text(text: Text, document: Document, elements: Elements, trailing: int) -> Iterator[Symptom]:
+def _of_the_text(text: Text, document: TraceDocument, elements: ParsedEvents, trailing: int) -> Iterator[Symptom]:
     behind = trailing / text.length if text.length else 0.0
     if text.fault:
         yield Symptom("STREAM", "error", f"{'; '.join(text.fault)}: what could be read is kept.", lost=text.unread)
@@ -43,7 +43,7 @@ def _of_the_text(text: Text, document: Document, elements: Elements, trailing: i
         yield Symptom("TRAILING", "warning", "What follows the compressed data in the file is ignored.")
 
 
-def _of_the_events(elements: Elements, length: int) -> Iterator[Symptom]:
+def _of_the_events(elements: ParsedEvents, length: int) -> Iterator[Symptom]:
     lost = elements.lost_bytes / length if length else 0.0
     if elements.repaired:
         kinds = ", ".join(f"{what} ({count})" for what, count in elements.repaired.most_common(5))
@@ -67,7 +67,7 @@ def _of_the_events(elements: Elements, length: int) -> Iterator[Symptom]:
         yield Symptom("ODD_COMMAS", "note", message, elements.odd_commas)
 
 
-def _of_the_rest(document: Document) -> Iterator[Symptom]:
+def _of_the_rest(document: TraceDocument) -> Iterator[Symptom]:
     if document.lists > 1:
         message = f"The file has {document.lists} lists of events; they are read as one."
         yield Symptom("SEVERAL_LISTS", "note", message, document.lists)

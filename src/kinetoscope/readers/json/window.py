@@ -10,8 +10,8 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import UInt8s
 from kinetoscope.errors import LimitError
-from kinetoscope.readers.files.decompress import STORED
-from kinetoscope.readers.files.stream import BLOCK, Text
+from kinetoscope.readers.files.decompress import STORED_BYTES
+from kinetoscope.readers.files.stream import MAX_BLOCK_BYTES, Text
 from kinetoscope.readers.json.tokenizer import PADDING
 
 _SPACE: Final = b" \n\r\t"
@@ -19,7 +19,7 @@ _QUOTES: Final = b'"' * PADDING
 _FIRST_KEY: Final = re.compile(rb'\s*\{\s*("[^"\\]{1,64}")\s*:')
 
 
-class Window:
+class TextWindow:
     """A buffer over a text that moves forward.
 
     Attributes:
@@ -112,8 +112,8 @@ class Window:
         waiting = self.limit - self.position
         end = waiting + len(text)
         if end + PADDING > len(self.data):
-            doubled = min(2 * len(self.data), self._max_event + BLOCK)
-            larger = bytearray(max(end, doubled, STORED) + PADDING)
+            doubled = min(2 * len(self.data), self._max_event + MAX_BLOCK_BYTES)
+            larger = bytearray(max(end, doubled, STORED_BYTES) + PADDING)
             larger[:waiting] = memoryview(self.data)[self.position : self.limit]
             self.data = larger
             self.array = np.frombuffer(larger, np.uint8)

@@ -19,25 +19,25 @@ from typing import Final
 
 from kinetoscope.record.always_on import mailbox
 
-SLOW: Final = 1.5
+SLOW_RATIO: Final = 1.5
 """A step this many times longer than the median is slow."""
 
-_FEW: Final = 10
+_MIN_STEPS: Final = 10
 """Steps whose median says something."""
 
-_MANY: Final = 101
+_MAX_STEPS: Final = 101
 
-_LATELY: Final = 8
+_COSTS_REMEMBERED: Final = 8
 """Windows of which the dearest says what the next may cost."""
 
-_AIM: Final = 0.85
+_BUDGET_SHARE: Final = 0.85
 """Share of the budget that is used: about a tenth of what windows cost cannot be seen from inside the job."""
 
-_REMEMBERED: Final = 100
+_MAX_DROP_NOTES: Final = 100
 """Windows that were dropped of which other ranks still find a note."""
 
 
-class Always:
+class SamplingSchedule:
     """When to record.
 
     Attributes:
@@ -50,13 +50,13 @@ class Always:
     def __init__(self, every: int, budget: float, warmup: int = 1, active: int = 3) -> None:
         self.every, self.budget, self.warmup, self.active = every, budget, warmup, active
         self.spent = 0.0
-        self._steps: deque[float] = deque(maxlen=_MANY)
+        self._steps: deque[float] = deque(maxlen=_MAX_STEPS)
         self._usual = 0.0
         self._began: float | None = None
         self._last = 0
         self._open = False
         self._this = 0.0
-        self._costs: deque[float] = deque(maxlen=_LATELY)
+        self._costs: deque[float] = deque(maxlen=_COSTS_REMEMBERED)
 
     def after_step(self, ended: int, took: float, *, recorded: bool, now: float) -> str:
         """Why a window is to be opened after this step; "" if it is not.
@@ -73,9 +73,9 @@ class Always:
             return ""
         if self._open:
             self._close(ended)
-        slow = len(self._steps) >= _FEW and took > SLOW * self._usual
+        slow = len(self._steps) >= _MIN_STEPS and took > SLOW_RATIO * self._usual
         self._steps.append(took)
-        if len(self._steps) <= _FEW or ended % _FEW == 0:  # a median of 101 numbers costs 10 µs
+        if len(self._steps) <= _MIN_STEPS or ended % _MIN_STEPS == 0:  # a median of 101 numbers costs 10 µs
             self._usual = median(self._steps)
         if not (slow or ended - self._last >= self.every) or not self._can_afford(now):
             return ""
@@ -98,13 +98,13 @@ class Always:
         self._last = ended
 
     def _can_afford(self, now: float) -> bool:
-        """Is the next window within the budget, if it costs as the dearest of late? Of the first nobody knows."""
-        room = _AIM * self.budget * (now - (self._began or now))
+        """Whether the next window is within the budget, if it costs as much as the dearest of late."""
+        room = _BUDGET_SHARE * self.budget * (now - (self._began or now))
         return self.spent + max(self._costs, default=0.0) <= room
 
 
 @dataclass(frozen=True)
-class Window:
+class KeptWindow:
     """A window that is on disk.
 
     Attributes:
@@ -118,20 +118,20 @@ class Window:
     files: tuple[str, ...]
 
 
-class Windows:
+class KeptWindows:
     """The windows of a run that are kept: the newest and the slowest. The leader's choice holds for all ranks."""
 
     def __init__(self, control: Path, keep: int, *, leads: bool) -> None:
         self._dropped, self._keep, self._leads = control / "dropped", keep, leads
-        self._kept: dict[int, Window] = {}
-        self._told: deque[Path] = deque()
+        self._kept: dict[int, KeptWindow] = {}
+        self._drop_notes: deque[Path] = deque()
 
     @property
-    def kept(self) -> Sequence[Window]:
+    def kept(self) -> Sequence[KeptWindow]:
         """What is kept, the oldest first."""
         return tuple(self._kept.values())
 
-    def add(self, window: Window) -> None:
+    def add(self, window: KeptWindow) -> None:
         """Keep this one, and remove what is neither among the newest nor among the slowest any more."""
         self._kept[window.number] = window
         if not self._keep:
@@ -140,20 +140,20 @@ class Windows:
             newest = sorted(self._kept)[-self._keep :]
             slowest = sorted(self._kept, key=lambda number: (self._kept[number].took, number))[-self._keep :]
             for number in sorted(set(self._kept) - {*newest, *slowest}):
-                self._tell(number)
+                self._note_drop(number)
                 self._remove(number)
         else:
             for name in mailbox.read_all(self._dropped):
                 if name.isdecimal() and int(name) in self._kept:
                     self._remove(int(name))
 
-    def _tell(self, number: int) -> None:
+    def _note_drop(self, number: int) -> None:
         """Leave a note for the other ranks, and take an old one away."""
-        self._told.append(self._dropped / str(number))
+        self._drop_notes.append(self._dropped / str(number))
         with contextlib.suppress(OSError):
-            mailbox.leave(self._told[-1], {})
-            if len(self._told) > _REMEMBERED:
-                self._told.popleft().unlink()
+            mailbox.leave(self._drop_notes[-1], {})
+            if len(self._drop_notes) > _MAX_DROP_NOTES:
+                self._drop_notes.popleft().unlink()
 
     def _remove(self, number: int) -> None:
         for file in self._kept.pop(number).files:

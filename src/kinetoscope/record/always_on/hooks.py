@@ -19,20 +19,20 @@ import torch
 
 FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
-_OPTIMIZER: Final = "Optimizer."
-_MODULE: Final = "[pl][module]"
+_OPTIMIZER_PREFIX: Final = "Optimizer."
+_MODULE_PREFIX: Final = "[pl][module]"
 """How Lightning begins the names of the spans of modules; the analysis of modules reads them."""
 
-_UNSAFE: Final = re.compile(r'[^ -~]|["\\]')
+_UNSAFE_CHARACTERS: Final = re.compile(r'[^ -~]|["\\]')
 """What torch's exporter breaks the file with, or loses the name for."""
 
-_SCOPED: Final = (2, 13)
+_SCOPED_VERSION: Final = (2, 13)
 """The version of torch from which on a mark that is made fast is an annotation, as far as we have seen."""
 
-_EXTRA_CALL: Final = r"Using `torch\.compile\(module\)` when there are global hooks"
+_EXTRA_CALL_WARNING: Final = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 
-class Rounds:
+class OptimizerRounds:
     """Tells the steps of a training loop from those of its optimizers.
 
     A step is a round of all optimizers that take turns: it ends with the last of them. Where one of them steps more
@@ -67,7 +67,7 @@ class Rounds:
         return True
 
 
-class Ends:
+class StepEnds:
     """Puts off what is to be done at the end of a step until torch has closed its own mark of the optimizer's step.
 
     The hook runs within that mark. A window that ended there would cut the mark off, and each step would begin within
@@ -95,7 +95,7 @@ class Ends:
             def __exit__(self, *exception: Any) -> None:
                 super().__exit__(*exception)
                 waits = ends._then is not None and ends._thread == threading.get_ident()
-                if waits and self.name.startswith(_OPTIMIZER):
+                if waits and self.name.startswith(_OPTIMIZER_PREFIX):
                     ends.do()
 
         Mark.__name__, Mark.__qualname__, Mark.__module__ = (
@@ -125,7 +125,7 @@ class Ends:
             act()
 
 
-class Spans:
+class PassSpans:
     """Marks the passes and the calls of modules on whatever thread they happen, from `attach` to `detach`.
 
     `poll` is called before each module: there the program can be interrupted on any thread.
@@ -148,7 +148,7 @@ class Spans:
         from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
         self._mark = _marker(record_shapes=record_shapes)
-        warnings.filterwarnings("ignore", message=_EXTRA_CALL)
+        warnings.filterwarnings("ignore", message=_EXTRA_CALL_WARNING)
         self._handles = [
             register_module_forward_pre_hook(self._enter),
             register_module_forward_hook(self._leave, always_call=True),
@@ -247,7 +247,7 @@ class Spans:
 
 def _spelled(module: torch.nn.Module, path: str) -> str:
     kind = type(module)
-    return _UNSAFE.sub("_", f"{_MODULE}{kind.__module__}.{kind.__qualname__}: {path}")
+    return _UNSAFE_CHARACTERS.sub("_", f"{_MODULE_PREFIX}{kind.__module__}.{kind.__qualname__}: {path}")
 
 
 def _close(marks: list[Any]) -> None:
@@ -261,7 +261,7 @@ def _marker(*, record_shapes: bool) -> Callable[[str], Any]:
     Older versions of torch (2.4 does) take no notice of the scope, and make an operator of it.
     """
     fast = getattr(getattr(torch._C, "_profiler", None), "_RecordFunctionFast", None)
-    if fast is None or not record_shapes or _version() < _SCOPED:
+    if fast is None or not record_shapes or _version() < _SCOPED_VERSION:
         return torch.autograd.profiler.record_function  # type: ignore[no-any-return]
     scope = {"scope": "user_scope"}
     return lambda name: fast(name, (), scope)

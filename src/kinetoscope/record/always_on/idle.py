@@ -1,9 +1,9 @@
 """Recordings on demand: all ranks of a run begin at the same step, without a word between them while they train.
 
-A thread of each process looks a few times a second whether something is asked for. Who reads a request notes the step
-that it is at; the leader (rank 0) takes the furthest of them, adds the steps that will have passed until everyone has
-read its answer, and notes that as the step to begin at. Ranks that reach this step before they could read it say so and
-record nothing. The thread that trains looks at one number a step; it reads no file and waits for nobody.
+A thread of each process checks a few times a second for a request. Each process that reads one notes its own step; the
+leader (rank 0) takes the furthest of these, adds the steps that will have passed until everyone has read its answer,
+and notes that as the step to begin at. Ranks that reach this step before they read of it report that and record none.
+The thread that trains looks at one number a step; it reads no file and waits for nobody.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from kinetoscope.record.always_on import mailbox
 Clock = Callable[[], tuple[int, float]]
 """The number of steps that have ended, and how long one takes, in seconds."""
 
-_LOOK: Final = 0.25
-_LOOK_OFTEN: Final = 0.02
-_PATIENCE: Final = 20.0
+_POLL_S: Final = 0.25
+_FAST_POLL_S: Final = 0.02
+_PATIENCE_S: Final = 20.0
 """Seconds after which the leader no longer waits for ranks that have not read a request."""
 
-_MARGIN: Final = 0.5
+_MARGIN_S: Final = 0.5
 """Seconds between the leader's answer and the step to begin at, at least."""
 
-_MOST_STEPS: Final = 1000
+_MAX_STEPS: Final = 1000
 
 
 @dataclass(frozen=True)
-class Who:
-    """One process of a run. Several may have the same rank, where one command starts several programs."""
+class RankProcess:
+    """A process of a run. Several may have the same rank, where one command starts several programs."""
 
     rank: int
     world: int
@@ -50,14 +50,14 @@ class Who:
 
 
 @dataclass(frozen=True)
-class Wish:
+class AgreedWindow:
     """A recording that is to begin at a step.
 
     Attributes:
         number: of the request.
         step: the number of steps that have ended when it begins; None for the next boundary.
         active, warmup: how many steps.
-        options: fields of `Options` that differ from the job's.
+        options: fields of `RecordOptions` that differ from the job's.
         reason: who or what asked.
         took: the step that was the reason, s.
     """
@@ -71,11 +71,11 @@ class Wish:
     took: float = 0.0
 
 
-def wish_of(note: Mapping[str, Any], step: int | None) -> Wish:
+def agreed_window(note: Mapping[str, Any], step: int | None) -> AgreedWindow:
     """What a request asks for; what makes no sense in it is put right."""
     options = {name: True for name in ("with_stack", "profile_memory", "record_shapes") if note.get(name) is True}
     took = note.get("took")
-    return Wish(
+    return AgreedWindow(
         str(note.get("id", "")),
         step,
         _count(note.get("steps"), 3, 1),
@@ -88,18 +88,18 @@ def wish_of(note: Mapping[str, Any], step: int | None) -> Wish:
 
 def _count(value: object, otherwise: int, least: int) -> int:
     fits = isinstance(value, int) and not isinstance(value, bool)
-    return min(max(int(value), least), _MOST_STEPS) if fits else otherwise  # type: ignore[call-overload]
+    return min(max(int(value), least), _MAX_STEPS) if fits else otherwise  # type: ignore[call-overload]
 
 
-class Watch:
+class RequestWatch:
     """Looks for requests, and agrees with the other ranks on the step to begin at.
 
     Attributes:
         wish: what the thread that trains is to begin; that thread takes it away. Reading it is all that a step costs.
     """
 
-    def __init__(self, who: Who, *, run: str, control: Path, clock: Clock) -> None:
-        self.wish: Wish | None = None
+    def __init__(self, who: RankProcess, *, run: str, control: Path, clock: Clock) -> None:
+        self.wish: AgreedWindow | None = None
         self._who, self._control, self._clock = who, control, clock
         self._touch = None if "://" in run else Path(run) / mailbox.TOUCH
         self._asked: dict[str, Any] | None = None
@@ -139,7 +139,7 @@ class Watch:
         with contextlib.suppress(OSError):
             me = {"rank": who.rank, "world": who.world, "pid": who.pid, "host": who.host}
             mailbox.leave(self._control / "ranks" / who.name, me)
-        while not self._stop.wait(_LOOK_OFTEN if self._asked else _LOOK):
+        while not self._stop.wait(_FAST_POLL_S if self._asked else _POLL_S):
             with contextlib.suppress(OSError):  # a folder that is away for a moment
                 self._look()
 
@@ -175,7 +175,7 @@ class Watch:
         if (folder / "start").exists() or mailbox.read_all(folder, "done."):  # of before this process began
             return
         if self._who.world <= 1:
-            self.wish = wish_of(note, None)
+            self.wish = agreed_window(note, None)
             return
         self._asked, self._since = note, time.monotonic()
         step, seconds = self._clock()
@@ -190,22 +190,22 @@ class Watch:
             self._decide(folder)
         answer = mailbox.read(folder / "start")
         if answer is None:
-            if time.monotonic() - self._since > 3 * _PATIENCE:
+            if time.monotonic() - self._since > 3 * _PATIENCE_S:
                 self._asked = None
                 self.done(self._known, {"problem": "rank 0 did not say at which step to begin"})
             return
         step = answer.get("step")
-        self.wish, self._asked = wish_of(self._asked, step if isinstance(step, int) else 0), None
+        self.wish, self._asked = agreed_window(self._asked, step if isinstance(step, int) else 0), None
 
     def _decide(self, folder: Path) -> None:
         seen = [note for note in mailbox.read_all(folder, "seen.").values() if isinstance(note.get("step"), int)]
         waited = time.monotonic() - self._since
-        if len(seen) < self._who.world and waited < _PATIENCE:
+        if len(seen) < self._who.world and waited < _PATIENCE_S:
             return
         step, seconds = self._clock()
         longest = max([seconds, *(float(note.get("seconds") or 0.0) for note in seen)])
-        if not longest and waited < _PATIENCE:
+        if not longest and waited < _PATIENCE_S:
             return  # after the first step nobody knows yet how long one takes
-        margin = max(_MARGIN, 2 * min(waited, _PATIENCE))
+        margin = max(_MARGIN_S, 2 * min(waited, _PATIENCE_S))
         begin = max([step, *(note["step"] for note in seen)]) + 2 + math.ceil(margin / max(longest, 1e-4))
         mailbox.leave(folder / "start", {"step": begin, "ranks": sorted({int(note.get("rank", -1)) for note in seen})})

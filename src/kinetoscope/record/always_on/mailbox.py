@@ -25,7 +25,7 @@ from typing import Any, Final
 TOUCH: Final = "trigger"
 """A file of this name in the folder of the run asks for a recording too: `touch runs/a/trigger`."""
 
-Note = dict[str, Any]
+MailboxNote = dict[str, Any]
 
 
 def leave(path: Path, note: Mapping[str, Any]) -> None:
@@ -45,7 +45,7 @@ def leave(path: Path, note: Mapping[str, Any]) -> None:
         raise
 
 
-def read(path: Path) -> Note | None:
+def read(path: Path) -> MailboxNote | None:
     """A note, None if there is none, or something else under its name."""
     try:
         note = json.loads(path.read_text(encoding="utf-8"))
@@ -54,12 +54,12 @@ def read(path: Path) -> Note | None:
     return note if isinstance(note, dict) else None
 
 
-def read_all(folder: Path, prefix: str = "") -> dict[str, Note]:
+def read_all(folder: Path, prefix: str = "") -> dict[str, MailboxNote]:
     """The notes of a folder whose names begin so."""
     return dict(_notes(folder, prefix))
 
 
-def _notes(folder: Path, prefix: str) -> Iterator[tuple[str, Note]]:
+def _notes(folder: Path, prefix: str) -> Iterator[tuple[str, MailboxNote]]:
     try:
         names = sorted(each.name for each in folder.iterdir())
     except OSError:

@@ -1,8 +1,8 @@
-"""What `kinetoscope record` does in each process that it started, from the moment that torch was imported.
+"""The part of `kinetoscope record` in each process that it started, from the moment that torch was imported.
 
 There is one hook, on the steps of optimizers, until one of them steps; so data loaders, launchers and other helpers are
-left alone, and each rank that trains records, however it was started. Whatever goes wrong here is said once, and the
-program goes on without us.
+left alone, and each rank that trains records, however it was started. An error here is printed once, and the program
+goes on without us.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from pathlib import Path
 from typing import Any
 
 from kinetoscope.record.always_on import mailbox
-from kinetoscope.record.always_on.always import Always, Window, Windows
-from kinetoscope.record.always_on.hooks import Ends, Rounds, Spans
-from kinetoscope.record.always_on.idle import Watch, Who, Wish
+from kinetoscope.record.always_on.always import KeptWindow, KeptWindows, SamplingSchedule
+from kinetoscope.record.always_on.hooks import OptimizerRounds, PassSpans, StepEnds
+from kinetoscope.record.always_on.idle import AgreedWindow, RankProcess, RequestWatch
 from kinetoscope.record.output.guards import described, harmless, tell
-from kinetoscope.record.output.writing import Written
+from kinetoscope.record.output.writing import WindowOutcome
 from kinetoscope.record.session import forks, others
 from kinetoscope.record.session.child_config import Plan
-from kinetoscope.record.session.options import Options, place
+from kinetoscope.record.session.options import RecordOptions, place
 from kinetoscope.record.session.recorder import Recorder
 
-_current: Running | None = None
+_current: ProcessRecording | None = None
 
 
 def begin(text: str) -> None:
@@ -40,14 +40,14 @@ def begin(text: str) -> None:
     global _current  # noqa: PLW0603 - one for the process, for `forked` and the signal
     if _current is None:
         others.watch()
-        running = _current = Running(Plan.from_text(text))
+        running = _current = ProcessRecording(Plan.from_text(text))
         running.hook = register_optimizer_step_post_hook(running.stepped)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=running.forked)
         running.listen()
 
 
-class Running:
+class ProcessRecording:
     """The recording of one process: counts its steps, and opens windows when it is time or someone asks.
 
     Attributes:
@@ -57,11 +57,11 @@ class Running:
     def __init__(self, plan: Plan) -> None:
         self.hook: Any = None
         self._plan = plan
-        self._options = Options(**plan.options)
+        self._options = RecordOptions(**plan.options)
         self._forget()
 
     def _forget(self) -> None:
-        self._rounds = Rounds()
+        self._rounds = OptimizerRounds()
         self._job: _Job | None = None
         self._thread = 0
         self._signalled = False
@@ -127,23 +127,25 @@ def _is_loader() -> bool:
 class _Job:
     """The steps of a process that trains; one call of `boundary` for each that has ended."""
 
-    def __init__(self, plan: Plan, options: Options) -> None:
+    def __init__(self, plan: Plan, options: RecordOptions) -> None:
         self._plan, self._options = plan, options
         self._control = Path(plan.control)
         here = place()
-        self.who = Who(here.rank, here.world, here.pid, socket.gethostname())
+        self.who = RankProcess(here.rank, here.world, here.pid, socket.gethostname())
         self._ended = 0
         self._last = time.monotonic()
         self._seconds = 0.0
         self._recorder = Recorder(plan.dir, options, say=None if here.rank == 0 else _quiet)
         self._yielded = self._told_open = False
-        self._spans = Spans(self._recorder.poll)
-        self._ends = Ends()
+        self._spans = PassSpans(self._recorder.poll)
+        self._ends = StepEnds()
         self._next = max(plan.wait, 1)
         self._left = plan.repeat or sys.maxsize
-        self._always = Always(plan.every, plan.budget, plan.warmup, plan.active) if plan.every else None
-        self._kept = Windows(self._control, plan.keep, leads=self.who.rank == 0)
-        self.watch = Watch(self.who, run=plan.dir, control=self._control, clock=lambda: (self._ended, self._seconds))
+        self._always = SamplingSchedule(plan.every, plan.budget, plan.warmup, plan.active) if plan.every else None
+        self._kept = KeptWindows(self._control, plan.keep, leads=self.who.rank == 0)
+        self.watch = RequestWatch(
+            self.who, run=plan.dir, control=self._control, clock=lambda: (self._ended, self._seconds)
+        )
         self.watch.start()
 
     def boundary(self) -> None:
@@ -189,7 +191,7 @@ class _Job:
         elif not self._recorder.full:
             self._left -= 1
             self._next = self._ended + plan.warmup + plan.active + plan.wait
-            self._open(Wish("", None, plan.active, plan.warmup, reason="schedule"))
+            self._open(AgreedWindow("", None, plan.active, plan.warmup, reason="schedule"))
 
     def _tell_open(self) -> None:
         """Should the process be killed now, it is known that a window was there."""
@@ -211,20 +213,20 @@ class _Job:
             with contextlib.suppress(OSError):
                 mailbox.leave(self._control / "yielded" / self.who.name, {"step": self._ended})
 
-    def _sample(self, always: Always, took: float, *, recorded: bool) -> None:
+    def _sample(self, always: SamplingSchedule, took: float, *, recorded: bool) -> None:
         costs = recorded or self._recorder.writing > 0
         reason = always.after_step(self._ended, took, recorded=costs, now=time.monotonic())
         if not reason:
             return
         if self.who.world <= 1:
             began = time.monotonic()
-            self._open(Wish("", None, always.active, always.warmup, reason=reason, took=took))
+            self._open(AgreedWindow("", None, always.active, always.warmup, reason=reason, took=took))
             always.charge(time.monotonic() - began)
         elif self.who.rank == 0:
             wish = {"steps": always.active, "warmup": always.warmup, "reason": reason, "took": took}
             self.watch.ask(wish)
 
-    def _take(self, wish: Wish) -> None:
+    def _take(self, wish: AgreedWindow) -> None:
         """Begin what was asked for, if its step has come."""
         if wish.step is not None and self._ended < wish.step:
             return
@@ -235,7 +237,7 @@ class _Job:
         elif not self._open(wish):
             self.watch.done(wish.number, {"problem": "it was recording already"})
 
-    def _open(self, wish: Wish) -> bool:
+    def _open(self, wish: AgreedWindow) -> bool:
         if self._recorder.state != "idle":
             return False
         options = replace(self._options, **wish.options)
@@ -251,37 +253,37 @@ class _Job:
                 self._leave()
         return opened
 
-    def _written(self, wish: Wish) -> Callable[[Written], None]:
+    def _written(self, wish: AgreedWindow) -> Callable[[WindowOutcome], None]:
         """What is to be done when the trace is on disk; on another thread."""
 
-        def written(found: Written) -> None:
-            if wish.reason == "schedule" and found.path is None and _gave_way(found):
+        def written(outcome: WindowOutcome) -> None:
+            if wish.reason == "schedule" and outcome.path is None and _gave_way(outcome):
                 self._left += 1  # the next step tries again
                 self._gave_way()
                 return
             self._note_of_open.unlink(missing_ok=True)
             note = {
                 "rank": self.who.rank,
-                "path": found.path,
-                "problem": found.problem,
-                "truncated": found.truncated,
-                "first_step": found.first_step,
-                "last_step": found.last_step,
+                "path": outcome.path,
+                "problem": outcome.problem,
+                "truncated": outcome.truncated,
+                "first_step": outcome.first_step,
+                "last_step": outcome.last_step,
                 "cost": None if self._always is None else self._always.cost(time.monotonic()),
             }
-            left = self._control / "written" / f"{self.who.name}.{found.first_step}"
+            left = self._control / "written" / f"{self.who.name}.{outcome.first_step}"
             with contextlib.suppress(OSError):
                 mailbox.leave(left, note)
             self.watch.done(wish.number, note)
             if self._always is not None and wish.reason in ("every", "slow step"):
-                files = tuple(filter(None, (found.path, found.meta, str(left))))
-                self._kept.add(Window(found.first_step, wish.took, files))
+                files = tuple(filter(None, (outcome.path, outcome.meta, str(left))))
+                self._kept.add(KeptWindow(outcome.first_step, wish.took, files))
 
         return written
 
 
-def _gave_way(found: Written) -> bool:
-    return others.PROBLEM in found.problem or others.STARTED in found.problem
+def _gave_way(outcome: WindowOutcome) -> bool:
+    return others.PROBLEM in outcome.problem or others.STARTED in outcome.problem
 
 
 def _quiet(_: str) -> None:

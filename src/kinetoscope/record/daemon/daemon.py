@@ -26,19 +26,19 @@ from pathlib import Path
 from typing import Final
 
 from kinetoscope.errors import InputError
-from kinetoscope.record.daemon.processes import environment_of, is_alive
+from kinetoscope.record.output.leftovers import is_alive
 
 _ADDRESS: Final = "\0dynolog\0"
 _DIRECTORY: Final = "KINETO_IPC_SOCKET_DIR"
 _HEADER: Final = struct.Struct("=Q32s")
 _REQUEST: Final = struct.Struct("=iiq")
 _CREDENTIALS: Final = struct.Struct("=iII")
-_RECORDINGS: Final = 2
-_LARGEST: Final = 1 << 16
+_RECORDING_KIND: Final = 2
+_MAX_DATAGRAM_BYTES: Final = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class RecordingOrder:
     """What jobs are told to record.
 
     Attributes:
@@ -79,7 +79,7 @@ class Daemon:
 
     folder: Path
     seen: dict[int, float] = field(default_factory=dict)
-    _orders: dict[int, Order] = field(default_factory=dict)
+    _orders: dict[int, RecordingOrder] = field(default_factory=dict)
     _waiting: dict[int, Path] = field(default_factory=dict)
 
     @contextlib.contextmanager
@@ -109,7 +109,7 @@ class Daemon:
                     with contextlib.suppress(OSError):
                         Path(address).unlink()
 
-    def order(self, process: int, order: Order) -> None:
+    def order(self, process: int, order: RecordingOrder) -> None:
         """Let this process record when it asks next."""
         self._orders[process] = order
 
@@ -119,7 +119,9 @@ class Daemon:
         while (left := until - time.monotonic()) > 0:
             self._channel.settimeout(left)
             try:
-                datagram, extra, _, sender = self._channel.recvmsg(_LARGEST, socket.CMSG_SPACE(_CREDENTIALS.size))
+                datagram, extra, _, sender = self._channel.recvmsg(
+                    _MAX_DATAGRAM_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size)
+                )
             except TimeoutError:
                 return
             process, user = _who(extra)
@@ -141,7 +143,7 @@ class Daemon:
         if kind != b"req" or len(body) < _REQUEST.size:
             return None
         self.seen[process] = time.time()
-        text = self._work(process) if _REQUEST.unpack_from(body)[0] & _RECORDINGS else ""
+        text = self._work(process) if _REQUEST.unpack_from(body)[0] & _RECORDING_KIND else ""
         return _HEADER.pack(len(text), word) + text.encode("ascii", "replace")
 
     def _work(self, process: int) -> str:
@@ -202,3 +204,36 @@ def rank_of(process: int) -> tuple[int, int]:
         return int(text) if text.isdecimal() else otherwise
 
     return number("RANK", 0), number("WORLD_SIZE", 1)
+
+
+# --- other processes of this machine, as /proc shows them
+
+
+def environment_of(process: int) -> dict[str, str]:
+    """The variables that a process was started with; empty where we may not know."""
+    try:
+        text = Path(f"/proc/{process}/environ").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return {}
+    return dict(each.split("=", 1) for each in text.split("\0") if "=" in each)
+
+
+def descendants(process: int) -> Iterator[int]:
+    """A process and all that it started, the nearest first."""
+    children: dict[int, list[int]] = {}
+    with contextlib.suppress(OSError):
+        for each in Path("/proc").iterdir():
+            if each.name.isdecimal() and (parent := _parent_of(each)) is not None:
+                children.setdefault(parent, []).append(int(each.name))
+    found = [process]
+    for one in found:
+        yield one
+        found.extend(sorted(children.get(one, ())))
+
+
+def _parent_of(folder: Path) -> int | None:
+    try:
+        after_name = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        return int(after_name[1])
+    except (OSError, ValueError, IndexError):
+        return None

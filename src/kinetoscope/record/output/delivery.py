@@ -1,4 +1,4 @@
-"""What becomes of a window once torch has stopped: export on the training thread, the rest by the writer."""
+"""The way of a window once torch has stopped: export on the training thread, the rest by the writer."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any, Final
 from kinetoscope.record.output import guards
 from kinetoscope.record.output.guards import harmless
 from kinetoscope.record.output.leftovers import ends_whole, remove
-from kinetoscope.record.output.writing import MOST_WAITING, Work, Writer, Written
-from kinetoscope.record.session.options import Place, place
-from kinetoscope.record.session.session import Exported, Session
-from kinetoscope.record.session.window import Run, Window
+from kinetoscope.record.output.writing import MAX_WAITING_TRACES, WindowOutcome, Writer, WriteTask
+from kinetoscope.record.session.options import RankIdentity, place
+from kinetoscope.record.session.session import ExportedCycle, ProfilerSession
+from kinetoscope.record.session.window import RecordingWindow, RunFacts
 
-_BUSY: Final = f"{MOST_WAITING} traces were still being written"
+_BUSY_REASON: Final = f"{MAX_WAITING_TRACES} traces were still being written"
 
 
-class Delivery:
+class TraceDelivery:
     """Where the traces of a recorder go.
 
     Attributes:
@@ -33,24 +33,24 @@ class Delivery:
         self.writer = Writer(folder, place().host, keep_free)
         self._keep_free = keep_free
         self._tell = tell
-        self._run = Run()
+        self._run_facts = RunFacts()
 
     @property
     def busy(self) -> bool:
-        """As many traces are being written as may be: a window has to wait."""
-        return self.writer.waiting >= MOST_WAITING
+        """Whether as many traces are being written as may be: a window has to wait."""
+        return self.writer.waiting >= MAX_WAITING_TRACES
 
     def ready(self) -> str:
-        """One more trace can be taken: "" or why not."""
+        """Why no further trace can be taken; "" if one can."""
         if self.busy:
-            return _BUSY
+            return _BUSY_REASON
         return self.writer.ready() or self._room(0)
 
-    def name(self, where: Place, step: int) -> str:
-        """What files of a trace are called, without their endings."""
+    def name(self, where: RankIdentity, step: int) -> str:
+        """Name of the files of a trace, without their endings."""
         return f"{where.host}_{where.pid}.rank{where.rank}of{where.world}.step{step}.{time.time_ns()}"
 
-    def deliver(self, window: Window, why: str, truncated: str, grown: int, stop_seconds: float) -> None:
+    def deliver(self, window: RecordingWindow, why: str, truncated: str, grown: int, stop_seconds: float) -> None:
         """Have torch export what a window recorded, unless `why` says that it is lost; hand the rest to the writer."""
         began = time.perf_counter()
         where = place()
@@ -60,7 +60,7 @@ class Delivery:
         why = why or self._room(int(grown * guards.FILE_PER_RESIDENT)) or self.export(window.session, part)
         seconds = time.perf_counter() - began
         last = window.steps[-1]["step"] if window.steps else first - 1
-        written = Written(None, None, "", first, last, truncated, 0, 0, stop_seconds, seconds, window.reason)
+        written = WindowOutcome(None, None, "", first, last, truncated, 0, 0, stop_seconds, seconds, window.reason)
         if why:
             window.session.release()
             self.refuse(why, window.on_done, window.reason, written)
@@ -71,7 +71,7 @@ class Delivery:
         facts = {"first_step": first, "last_step": last, "truncated": truncated}
 
         def about() -> dict[str, Any]:
-            return self._run.about(window, where, file, written, seconds)
+            return self._run_facts.about(window, where, file, written, seconds)
 
         self.submit(part, file, written, facts, about, window.session, window.on_done)
 
@@ -79,18 +79,18 @@ class Delivery:
         self,
         part: Path,
         file: str,
-        written: Written,
+        written: WindowOutcome,
         facts: dict[str, Any],
         about: Callable[[], dict[str, Any]],
-        session: Session | Exported,
-        on_done: list[Callable[[Written], None]],
+        session: ProfilerSession | ExportedCycle,
+        on_done: list[Callable[[WindowOutcome], None]],
     ) -> None:
         """Have the writer make the file of what was exported."""
         target = f"{self.folder.rstrip('/')}/{file}"
-        self.writer.submit(Work(part, target, written, facts, about, self._keep_free, session, on_done))
+        self.writer.submit(WriteTask(part, target, written, facts, about, self._keep_free, session, on_done))
 
-    def export(self, session: Session | Exported, part: Path) -> str:
-        """Have torch write plain JSON; "" or why there is none."""
+    def export(self, session: ProfilerSession | ExportedCycle, part: Path) -> str:
+        """Have torch write plain JSON; "" or the reason why it failed."""
         why = session.export(str(part))
         if not why and not ends_whole(part):
             why = "the disk is full, or torch could not write to it"
@@ -99,18 +99,18 @@ class Delivery:
         return why
 
     def refuse(
-        self, why: str, on_done: list[Callable[[Written], None]], reason: str, known: Written | None = None
+        self, why: str, on_done: list[Callable[[WindowOutcome], None]], reason: str, known: WindowOutcome | None = None
     ) -> None:
-        """Nothing comes of a window: tell whoever waits for it."""
-        nothing = "A window was skipped" if why == _BUSY else "Nothing was recorded"
+        """Report to `on_done` that there is no trace of a window."""
+        nothing = "A window was skipped" if why == _BUSY_REASON else "Nothing was recorded"
         problem = f"The trace was not written: {why}." if known else f"{nothing}: {why}."
         self._tell(problem[0].lower() + problem[1:].rstrip("."))
-        written = replace(known or Written(None, reason=reason), problem=problem)
+        written = replace(known or WindowOutcome(None, reason=reason), problem=problem)
         for each in on_done:
             harmless(None)(each)(written)
 
     def _room(self, need: int) -> str:
-        """The disk has room for so many bytes: "" or not."""
+        """Why the disk has no room for so many bytes; "" if it has."""
         free = guards.free_disk(str(self.writer.spool))
         if free is not None and free < need + self._keep_free:
             kept = self._keep_free >> 20

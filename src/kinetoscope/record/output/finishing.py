@@ -20,17 +20,19 @@ from typing import Any, Final
 
 if __name__ == "__main__":  # a bare interpreter: the module beside this one, and no package
     sys.path.insert(0, str(Path(__file__).parent))
-    from validate_json import Checker, InvalidError, repaired, texts  # type: ignore[import-not-found, unused-ignore]
+    from validate_json import InvalidError, TraceChecker, repaired, texts  # type: ignore[import-not-found, unused-ignore]
 else:
-    from kinetoscope.record.output.validate_json import Checker, InvalidError, repaired, texts
+    from kinetoscope.record.output.validate_json import InvalidError, TraceChecker, repaired, texts
 
-_BLOCK: Final = 1 << 20
-_LEVEL: Final = 1
-_LONG: Final = 256 << 10
-"""Characters of the sidecar beyond which the longest parts of it are not put into the trace as well."""
+_BLOCK_BYTES: Final = 1 << 20
+_GZIP_LEVEL: Final = 1
+_MAX_EMBEDDED_CHARACTERS: Final = 256 << 10
+"""Characters of the sidecar beyond which its longest parts are left out of the trace."""
 
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_ATOMIC: Final = frozenset(("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "memory", "oss", "cos", "r2"))
+_DISK_FULL_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_ATOMIC_STORES: Final = frozenset(
+    ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "memory", "oss", "cos", "r2")
+)
 """Stores in which a file appears whole or not at all."""
 
 
@@ -57,7 +59,7 @@ def finish(task: dict[str, Any]) -> dict[str, Any]:
         _remove(packed)
         return {"status": "invalid", "message": str(error)}
     except OSError as error:
-        full = error.errno in _FULL
+        full = error.errno in _DISK_FULL_ERRORS
         # A trace that waits for its upload is kept where it is; what fills the job's disk is not.
         _remove(packed, *([plain] if full else ()))
         _unpublish(task["meta_target"])
@@ -67,10 +69,10 @@ def finish(task: dict[str, Any]) -> dict[str, Any]:
 
 def _pack(plain: Path, packed: Path, task: dict[str, Any], lost: list[int]) -> int:
     """Check and compress; how many events there are."""
-    checker = Checker(Path(task["target"]).name, _embedded(task), _distributed(task))
-    compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, 31)
+    checker = TraceChecker(Path(task["target"]).name, _embedded(task), _distributed(task))
+    compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, 31)
     with plain.open("rb") as source, packed.open("wb") as target:
-        pieces = texts(iter(lambda: source.read(_BLOCK), b""))
+        pieces = texts(iter(lambda: source.read(_BLOCK_BYTES), b""))
         for text in repaired(_lenient(plain), lost) if task.get("repair") else pieces:
             target.write(compressor.compress(checker.feed(text).encode()))
         target.write(compressor.compress(checker.finish().encode()))
@@ -86,16 +88,16 @@ def _distributed(task: dict[str, Any]) -> dict[str, int] | None:
 
 
 def _embedded(task: dict[str, Any]) -> dict[str, Any]:
-    """What the trace itself says of the run: the sidecar too, but for what is long, so that copies have it."""
+    """Facts of the run for the trace itself: those of the sidecar, without the longest, so that copies have them."""
     whole = {**(task["meta"] or {}), **task["facts"]}
-    if len(json.dumps(whole)) > _LONG:
-        whole = {key: value for key, value in whole.items() if len(json.dumps(value)) < _LONG // 16}
+    if len(json.dumps(whole)) > _MAX_EMBEDDED_CHARACTERS:
+        whole = {key: value for key, value in whole.items() if len(json.dumps(value)) < _MAX_EMBEDDED_CHARACTERS // 16}
     return whole
 
 
 def _lenient(plain: Path) -> Iterator[str]:
     with plain.open(encoding="utf-8", errors="replace", newline="") as source:
-        yield from iter(lambda: source.read(_BLOCK), "")
+        yield from iter(lambda: source.read(_BLOCK_BYTES), "")
 
 
 def _room(plain: Path, need: int, keep_free: int) -> None:
@@ -131,7 +133,7 @@ def _publish(part: Path, target: str) -> None:
 
 def _upload(store: Any, part: Path, path: str) -> None:
     names = (store.protocol,) if isinstance(store.protocol, str) else store.protocol
-    if _ATOMIC.intersection(names):
+    if _ATOMIC_STORES.intersection(names):
         store.put_file(str(part), path)
         return
     store.makedirs(path.rpartition("/")[0], exist_ok=True)

@@ -1,7 +1,7 @@
-"""Finishing a trace in a process of its own: of low priority while training goes on, of the usual one if that waits.
+"""The process that finishes a trace: of low priority while training goes on, of the usual one if someone waits for it.
 
-On a machine whose cores are all busy, what has low priority may take a hundred times as long: a process that ends would
-wait for its traces in vain. A priority once lowered is not ours to raise, so what has begun is then begun anew.
+On a machine whose cores are all busy, low priority may make it a hundred times slower: a process that ends would wait
+for its traces in vain. A lowered priority cannot be raised again, so the work is then begun anew.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from kinetoscope.record.output import finishing, run_info
 
-_NICE: Final = 10
-_LOOK: Final = 0.25
-"""Seconds between looks whether someone waits."""
+_NICENESS: Final = 10
+_POLL_S: Final = 0.25
+"""Seconds between checks whether someone waits."""
 
 
-class Apart:
+class FinishingProcess:
     """Runs `finishing` for one writer."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Apart:
 
     @contextlib.contextmanager
     def hurried(self) -> Iterator[None]:
-        """Someone waits for what is being finished."""
+        """A context in which someone waits for the traces."""
         self._waiting += 1
         try:
             yield
@@ -64,10 +64,10 @@ class Apart:
         if self._is_waited_for():
             return None
         with _started(task) as process:
-            given: bytes | None = _text(task, _NICE)
+            given: bytes | None = _text(task, _NICENESS)
             while not self._is_waited_for():
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    out, errors = process.communicate(given, _LOOK)
+                    out, errors = process.communicate(given, _POLL_S)
                     return process.returncode, out, errors
                 given = None
             process.kill()

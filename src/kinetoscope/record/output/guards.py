@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 FILE_PER_RESIDENT: Final = 1.3
 """Bytes of the exported file per byte that resident memory grew."""
 
@@ -30,7 +30,7 @@ def tell(text: str) -> None:
         return
 
 
-class Once:
+class TellOnce:
     """Passes each line on once, and not too many of them; what goes wrong with that is nothing."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -72,7 +72,7 @@ def described(error: BaseException) -> str:
 # --- memory -------------------------------------------------------------------------------------------------------
 
 
-class Resident:
+class ResidentMemory:
     """Resident memory of this process; asking costs a microsecond or two."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Resident:
         if self._file < 0:
             return 0
         try:
-            return int(os.pread(self._file, 128, 0).split()[1]) * _PAGE
+            return int(os.pread(self._file, 128, 0).split()[1]) * _PAGE_BYTES
         except (OSError, ValueError, IndexError):
             return 0
 
@@ -148,10 +148,10 @@ def free_disk(folder: str) -> int | None:
 # --- a step that does not end -------------------------------------------------------------------------------------
 
 
-class Watch:
+class LimitWatch:
     """A thread that looks after a window while a step takes long, and calls when a limit is passed.
 
-    Once; `too_much` says in a few words what is over its limit, "" if nothing is; `pause`, when to look again (s).
+    TellOnce; `too_much` says in a few words what is over its limit, "" if nothing is; `pause`, when to look again (s).
     """
 
     def __init__(self, too_much: Callable[[], str], alarm: Callable[[str], Any], pause: Callable[[], float]) -> None:

@@ -1,7 +1,7 @@
-"""What is known of a run beside its trace: the sidecar `<trace>.meta.json`.
+"""Facts of a run beside its trace: the sidecar `<trace>.meta.json`.
 
-What users give goes here and nowhere else: torch copies metadata into a trace without escaping it. Nothing is executed
-to find out about the run (git would run hooks of the folder it stands in); what looks like a secret is left out.
+Facts from users go here and nowhere else: torch copies metadata into a trace without escaping it. Nothing is executed
+to collect them (git would run hooks of its folder); values that look like secrets are left out.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kinetoscope.record.session.options import Options, Place
+from kinetoscope.record.session.options import RankIdentity, RecordOptions
 
 FORMAT: Final = "kinetoscope.meta/1"
-_LONGEST: Final = 4096
-_MOST: Final = 1000
-_DEEPEST: Final = 6
+_MAX_CHARACTERS: Final = 4096
+_MAX_ITEMS: Final = 1000
+_MAX_DEPTH: Final = 6
 _COMMIT: Final = re.compile(r"[0-9a-f]{40,64}\Z")
 _SECRET: Final = re.compile(r"(?i)(token|secret|passw|api[-_]?key|access[-_]?key|credential)")
 _PACKAGES: Final = ("accelerate", "deepspeed", "lightning", "pytorch_lightning", "torchvision", "transformers")
@@ -34,8 +34,8 @@ def clocks() -> dict[str, int]:
     return {"unix_ns": unix, "monotonic_ns": (before + time.monotonic_ns()) // 2}
 
 
-def collect(options: Options, place: Place) -> dict[str, Any]:
-    """All that holds for the whole run. Milliseconds, once; off the training thread."""
+def collect(options: RecordOptions, place: RankIdentity) -> dict[str, Any]:
+    """The facts of the whole run. Takes milliseconds, once; off the training thread."""
     return {
         "format": FORMAT,
         "run": plain(options.run),
@@ -53,17 +53,17 @@ def collect(options: Options, place: Place) -> dict[str, Any]:
     }
 
 
-def recorded(options: Options) -> dict[str, Any]:
+def recorded(options: RecordOptions) -> dict[str, Any]:
     """The options that shape the trace."""
     names = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "all_threads")
     return {name: bool(getattr(options, name)) for name in names}
 
 
 def command() -> list[str]:
-    """What was typed, without what looks like a secret."""
-    said: list[str] = []
+    """The command line, without values that look like secrets."""
+    words: list[str] = []
     hide = False
-    for word in sys.orig_argv[:_MOST]:
+    for word in sys.orig_argv[:_MAX_ITEMS]:
         if hide and not word.startswith("-"):
             word, hide = "…", False
         elif _SECRET.search(word.partition("=")[0]) and word.startswith("-"):
@@ -71,12 +71,12 @@ def command() -> list[str]:
             word, hide = (f"{name}=…", False) if equals else (word, True)
         else:
             hide = False
-        said.append(word[:_LONGEST])
-    return said
+        words.append(word[:_MAX_CHARACTERS])
+    return words
 
 
 def versions() -> dict[str, str]:
-    """Of Python, of this package, of torch and what it was built for, of frameworks that are in use."""
+    """Versions of Python, of this package, of torch and its toolkits, of frameworks that are in use."""
     from importlib import metadata
 
     found = {"python": platform.python_version(), "system": platform.platform()}
@@ -149,7 +149,7 @@ def _head(folder: Path) -> dict[str, str]:
     if ".." in name or name.startswith("/"):
         return {}
     common = folder / _short(folder / "commondir") if (folder / "commondir").is_file() else folder
-    found = {"branch": name.removeprefix("refs/heads/")[:_LONGEST]}
+    found = {"branch": name.removeprefix("refs/heads/")[:_MAX_CHARACTERS]}
     for each in (folder / name, common / name):
         if each.is_file() and _COMMIT.match(_short(each)):
             return {"commit": _short(each), **found}
@@ -164,7 +164,7 @@ def _head(folder: Path) -> dict[str, str]:
 
 def _short(path: Path) -> str:
     with path.open(encoding="utf-8") as file:
-        return file.read(_LONGEST).strip()
+        return file.read(_MAX_CHARACTERS).strip()
 
 
 def plain(value: Any, depth: int = 0) -> Any:
@@ -176,14 +176,18 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, float):
         return float(value) if value == value and abs(value) != float("inf") else str(value)
     if isinstance(value, str):
-        return value[:_LONGEST].encode(errors="replace").decode()
-    if depth < _DEEPEST and isinstance(value, Mapping):
-        items = list(value.items())[:_MOST]
+        return value[:_MAX_CHARACTERS].encode(errors="replace").decode()
+    if depth < _MAX_DEPTH and isinstance(value, Mapping):
+        items = list(value.items())[:_MAX_ITEMS]
         return {str(key)[:200]: plain(each, depth + 1) for key, each in items if not _SECRET.search(str(key))}
-    if depth < _DEEPEST and isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes | bytearray):
-        return [plain(each, depth + 1) for each in list(value)[:_MOST]]
+    if (
+        depth < _MAX_DEPTH
+        and isinstance(value, Sequence | set | frozenset)
+        and not isinstance(value, bytes | bytearray)
+    ):
+        return [plain(each, depth + 1) for each in list(value)[:_MAX_ITEMS]]
     try:
-        return str(value)[:_LONGEST].encode(errors="replace").decode()
+        return str(value)[:_MAX_CHARACTERS].encode(errors="replace").decode()
     except Exception:  # noqa: BLE001 - a user's own class may do anything
         return type(value).__name__
 

@@ -35,7 +35,7 @@ def _no_constant(name: str) -> Any:
 _decode: Final = json.JSONDecoder(parse_constant=_no_constant).raw_decode
 
 
-class Checker:
+class TraceChecker:
     """Takes the text of a trace in pieces; hands back what to write: the same, with a closing part of our own.
 
     The document is valid if and only if each event is, and the rest is with one string in place of the events.

@@ -1,4 +1,4 @@
-"""From what torch exported to a file with its final name: off the training thread, and never half.
+"""Writes traces: from the plain JSON that torch exported to a whole file under its final name, off the training thread.
 
 torch writes plain JSON to `<name>.part` (the only thing that the training thread waits for; the interpreter's lock is
 held meanwhile, so that another thread would not help). A thread of ours then has a process of low priority check,
@@ -21,23 +21,23 @@ from typing import Any, Final
 
 from kinetoscope.record.output import leftovers
 from kinetoscope.record.output import run_info as meta
-from kinetoscope.record.output.finishing_process import Apart
+from kinetoscope.record.output.finishing_process import FinishingProcess
 from kinetoscope.record.output.guards import described, tell, trim
 from kinetoscope.record.output.leftovers import remove
-from kinetoscope.record.session.session import Exported, Session
+from kinetoscope.record.session.session import ExportedCycle, ProfilerSession
 
-MOST_WAITING: Final = 4
+MAX_WAITING_TRACES: Final = 4
 """Traces not yet written, beyond which no window is started: each holds memory and disk."""
 
-UNSENT: Final = "kinetoscope-unsent"
+UNSENT_FOLDER: Final = "kinetoscope-unsent"
 """The folder, where the job runs, of traces that a store did not take."""
 
 _SPOOL: Final = "kinetoscope-spool"
 
 
 @dataclass(frozen=True)
-class Written:
-    """What became of one window.
+class WindowOutcome:
+    """The outcome of one window.
 
     Attributes:
         path: the trace's final name; None if it was not written.
@@ -67,17 +67,17 @@ class Written:
 
 
 @dataclass
-class Work:
+class WriteTask:
     """One exported window on its way."""
 
     plain: Path
     target: str
-    written: Written
+    written: WindowOutcome
     facts: dict[str, Any]
     about: Callable[[], dict[str, Any]] | None
     keep_free: int
-    session: Session | Exported | None = None
-    on_done: list[Callable[[Written], None]] = field(default_factory=list)
+    session: ProfilerSession | ExportedCycle | None = None
+    on_done: list[Callable[[WindowOutcome], None]] = field(default_factory=list)
 
 
 class Writer:
@@ -87,10 +87,10 @@ class Writer:
         """Of `host` leftovers in the folder are swept; "": of none."""
         self.folder = folder
         self._host, self._keep_free = host, keep_free
-        self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[WriteTask | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._waiting = 0
-        self._apart = Apart()
+        self._finishing = FinishingProcess()
         self._thread: threading.Thread | None = None
 
     @property
@@ -117,7 +117,7 @@ class Writer:
             return f"{self.spool}: {error.strerror or error}"
         return ""
 
-    def submit(self, work: Work) -> None:
+    def submit(self, work: WriteTask) -> None:
         """Have it written; `on_done` is called on the writer's thread."""
         with self._changed:
             self._waiting += 1
@@ -128,12 +128,12 @@ class Writer:
 
     def flush(self, seconds: float) -> bool:
         """Wait until nothing waits; False if that took too long."""
-        with self._apart.hurried(), self._changed:
+        with self._finishing.hurried(), self._changed:
             return self._changed.wait_for(lambda: self._waiting == 0, seconds)
 
     def _run(self) -> None:
         if self._host:
-            self.salvage(leftovers.STALE)
+            self.salvage(leftovers.STALE_S)
         while True:
             work = self._work.get()
             if work is None:
@@ -150,14 +150,14 @@ class Writer:
                 try:
                     each(written)
                 except Exception as error:  # noqa: BLE001 - what is called is not ours
-                    tell(f"what was to be done with the trace failed: {described(error)}")
+                    tell(f"on_done failed: {described(error)}")
             with self._changed:
                 self._waiting -= 1
                 self._changed.notify_all()
 
     # --- one trace ------------------------------------------------------------------------------------------------
 
-    def _write(self, work: Work) -> Written:
+    def _write(self, work: WriteTask) -> WindowOutcome:
         answer = self._finish(work)
         how = ""
         if answer["status"] == "invalid" and work.session is not None:
@@ -187,12 +187,12 @@ class Writer:
             return _lost(work, "the disk is full")
         return _lost(work, answer["message"])
 
-    def _keep_here(self, work: Work, why: str) -> Written | None:
-        """What a store does not take is kept in a folder of the job's; None if that cannot be either."""
+    def _keep_here(self, work: WriteTask, why: str) -> WindowOutcome | None:
+        """The trace that a store did not take, in a folder of the job's; None if that fails, too."""
         url, _, name = work.target.rpartition("/")
         if "://" not in url:
             return None
-        folder = Path(UNSENT).absolute()
+        folder = Path(UNSENT_FOLDER).absolute()
         try:
             folder.mkdir(exist_ok=True)
         except OSError:
@@ -209,7 +209,9 @@ class Writer:
             problem=f"{url} could not be written to ({why}), so the trace is in {folder}.",
         )
 
-    def _finish(self, work: Work, plain: Path | None = None, how: str = "", *, repair: bool = False) -> dict[str, Any]:
+    def _finish(
+        self, work: WriteTask, plain: Path | None = None, how: str = "", *, repair: bool = False
+    ) -> dict[str, Any]:
         about = work.about() if work.about is not None else None
         if about is not None and how:
             about["export"] = how
@@ -223,7 +225,7 @@ class Writer:
             "repair": repair,
             "path": [each for each in sys.path if each] if "://" in work.target else [],
         }
-        return self._apart.finish(task)
+        return self._finishing.finish(task)
 
     def salvage(self, stale: float = 0.0) -> tuple[int, int]:
         """Finish what processes of this host that are gone left in the folder, or remove it: how many of each.
@@ -244,10 +246,10 @@ class Writer:
             with contextlib.suppress(OSError):
                 path.rename(claimed)
                 facts = {"truncated": "its process ended before it was written"}
-                self.submit(Work(claimed, target, Written(None), facts, None, self._keep_free))
+                self.submit(WriteTask(claimed, target, WindowOutcome(None), facts, None, self._keep_free))
                 rescued += 1
         return rescued, removed
 
 
-def _lost(work: Work, why: str) -> Written:
+def _lost(work: WriteTask, why: str) -> WindowOutcome:
     return replace(work.written, path=None, problem=f"The trace was not written: {why}.")

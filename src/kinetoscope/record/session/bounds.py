@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from kinetoscope.record.session.options import Options
+from kinetoscope.record.session.options import RecordOptions
 
 BYTES_PER_EVENT: Final = 300
 """Resident bytes of an event while it is recorded: 210 without shapes to 470, as measured with torch 2.13."""
@@ -39,7 +39,7 @@ class Bounds:
 
     def __init__(
         self,
-        options: Options,
+        options: RecordOptions,
         resident: Callable[[], int],
         free: int,
         clock: Callable[[], float] = time.monotonic,

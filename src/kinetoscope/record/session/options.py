@@ -1,4 +1,4 @@
-"""What to record, and how far recording may go: facts alone, read by every part of the recorder."""
+"""Options of recording and its limits, and which rank this process is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class RecordOptions:
     """How a recorder records.
 
     Attributes:
@@ -54,12 +54,12 @@ class Options:
     wait_at_exit: float = 60.0
 
 
-DEFAULTS = Options()
+DEFAULTS = RecordOptions()
 
 
 @dataclass(frozen=True)
-class Place:
-    """Which process of which job this is, for names of files."""
+class RankIdentity:
+    """The place of this process in its job, for names of files."""
 
     host: str
     pid: int
@@ -68,7 +68,7 @@ class Place:
     local_rank: int
 
 
-def place() -> Place:
+def place() -> RankIdentity:
     """From torch.distributed if it runs, else from what launchers put into the environment, else rank 0 of 1."""
     import socket
     import sys
@@ -80,7 +80,7 @@ def place() -> Place:
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         rank, world = distributed.get_rank(), distributed.get_world_size()
     host = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in socket.gethostname())
-    return Place(host[:64] or "host", os.getpid(), rank, max(world, rank + 1), local)
+    return RankIdentity(host[:64] or "host", os.getpid(), rank, max(world, rank + 1), local)
 
 
 def _number(names: Sequence[str], otherwise: int) -> int:

@@ -1,9 +1,9 @@
-"""The program's own profilers come first: what records hears of one before it begins, and ends in time.
+"""Profilers of the program come first: the recorder hears of one before it begins, and ends in time.
 
-What all of them call before they begin is wrapped, in the namespace where they look it up: torch.profiler, the
-profilers of torch.autograd (emit_nvtx and emit_itt too), the one before Kineto, observers of execution traces, and
-cudaProfiler. Those that do not come to torch (of XLA, of vendors) are not seen, and do not meet ours either.
-Only what has returned when the profiler begins is wrapped, so that no frame of ours is in the stacks that it records.
+The functions that all of them call before they begin are wrapped, in the namespace where they look them up:
+torch.profiler, the profilers of torch.autograd (emit_nvtx and emit_itt too), the one before Kineto, observers of
+execution traces, and cudaProfiler. Profilers that do not come to torch (of XLA, of vendors) are not seen, and do not
+meet ours either. Wrapped functions have returned when the profiler begins, so that no frame of ours is in its stacks.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any, Final
 PROBLEM: Final = "another profiler is recording"
 STARTED: Final = "another profiler was started"
 
-_PREPARES: Final = "_prepare_profiler"
-_STARTS: Final = "_run_on_profiler_start"
-_OBSERVES: Final = "_enable_execution_trace_observer"
-_OBSERVED: Final = "_disable_execution_trace_observer"
-_WRAPPED: Final = (
-    ("torch.autograd.profiler", _PREPARES),
-    ("torch.autograd.profiler", _STARTS),
+_PREPARE_NAME: Final = "_prepare_profiler"
+_START_NAME: Final = "_run_on_profiler_start"
+_OBSERVE_NAME: Final = "_enable_execution_trace_observer"
+_UNOBSERVE_NAME: Final = "_disable_execution_trace_observer"
+_WRAPPED_FUNCTIONS: Final = (
+    ("torch.autograd.profiler", _PREPARE_NAME),
+    ("torch.autograd.profiler", _START_NAME),
     ("torch.autograd.profiler_legacy", "_enable_profiler_legacy"),
-    ("torch.profiler.profiler", _OBSERVES),
-    ("torch.profiler.profiler", _OBSERVED),
+    ("torch.profiler.profiler", _OBSERVE_NAME),
+    ("torch.profiler.profiler", _UNOBSERVE_NAME),
     ("torch.cuda.profiler", "start"),
 )
 
@@ -38,14 +38,14 @@ class _Others:
         self.prepared = self.observing = False
         self.listeners: list[Callable[[], Any]] = []
         self.ours = threading.local()
-        """It has something on the thread on which it is we who call torch."""
+        """Has an attribute on the thread on which we ourselves call torch."""
 
     def begins(self, name: str) -> None:
         if vars(self.ours):
             return
-        self.prepared = name == _PREPARES or (self.prepared and name != _STARTS)
-        self.observing = name == _OBSERVES or (self.observing and name != _OBSERVED)
-        if name != _OBSERVED:
+        self.prepared = name == _PREPARE_NAME or (self.prepared and name != _START_NAME)
+        self.observing = name == _OBSERVE_NAME or (self.observing and name != _UNOBSERVE_NAME)
+        if name != _UNOBSERVE_NAME:
             for each in tuple(self.listeners):
                 each()
 
@@ -54,11 +54,11 @@ _others: Final = _Others()
 
 
 def watch() -> None:
-    """Hear of the program's profilers from now on. Torch has been imported."""
+    """Wrap the functions by which profilers begin. Torch has been imported."""
     if _others.watching:
         return
     _others.watching = True
-    for module, name in _WRAPPED:
+    for module, name in _WRAPPED_FUNCTIONS:
         with contextlib.suppress(ImportError):
             _wrap(importlib.import_module(module), name)
 
@@ -77,7 +77,7 @@ def _wrap(module: Any, name: str) -> None:
 
 
 def active() -> bool:
-    """Another profiler of torch records in this process, or warms up."""
+    """Whether another profiler of torch records in this process, or warms up."""
     import torch
     import torch.autograd.profiler as autograd
 
@@ -88,7 +88,7 @@ def active() -> bool:
 
 @contextlib.contextmanager
 def ours() -> Iterator[None]:
-    """It is we who start and stop a profiler here."""
+    """A context in which we ourselves start or stop a profiler."""
     _others.ours.here = True
     try:
         yield
@@ -97,17 +97,17 @@ def ours() -> Iterator[None]:
 
 
 def listen(listener: Callable[[], Any]) -> None:
-    """Call it before another profiler begins, on the thread that begins it."""
+    """Have it called before another profiler begins, on the thread that begins it."""
     if listener not in _others.listeners:
         _others.listeners.append(listener)
 
 
 def forked() -> None:
-    """In a child of fork, what listened is the parent's."""
+    """In a child of fork the listeners are the parent's."""
     _others.listeners, _others.ours = [], threading.local()
 
 
 def forget(listener: Callable[[], Any]) -> None:
-    """Call it no more."""
+    """Have it called no more."""
     with contextlib.suppress(ValueError):
         _others.listeners.remove(listener)

@@ -1,7 +1,7 @@
 """The recorder: windows of torch.profiler at the steps of a training loop, never in the way of the training.
 
 Everything that touches torch happens on the training thread, at a step boundary (or where the program ends); other
-threads only leave requests. No method raises what goes wrong with recording: a line tells it, and training goes on.
+threads only leave requests. No method raises an error of recording: it is printed as one line, and training goes on.
 """
 
 from __future__ import annotations
@@ -15,21 +15,20 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kinetoscope.record.output import guards
-from kinetoscope.record.output.delivery import Delivery, resolved
+from kinetoscope.record.output.delivery import TraceDelivery, resolved
 from kinetoscope.record.output.guards import harmless
 from kinetoscope.record.output.writing import Writer
 from kinetoscope.record.session import others
-from kinetoscope.record.session.options import DEFAULTS, Options
-from kinetoscope.record.session.requests import OnDone, Request, Requests
-from kinetoscope.record.session.signal_guard import Critical
-from kinetoscope.record.session.signals import Endings, Interruption
-from kinetoscope.record.session.window_runner import Stage
+from kinetoscope.record.session.options import DEFAULTS, RecordOptions
+from kinetoscope.record.session.requests import OnDone, WindowRequest, WindowRequests
+from kinetoscope.record.session.signals import CriticalSections, MidStepInterrupt, ProgramEnd
+from kinetoscope.record.session.window_runner import WindowRunner
 
-_YIELDING: Final = 0.5
+_YIELD_S: Final = 0.5
 """Seconds that a profiler of the program on another thread waits until ours begins to end."""
 
-_YIELDING_BUSY: Final = 60.0
-"""And until it has ended."""
+_YIELD_BUSY_S: Final = 60.0
+"""Seconds that it waits until ours has ended, once that has begun."""
 
 
 class Recorder:
@@ -39,14 +38,14 @@ class Recorder:
         dir: where the traces go.
         options: how to record.
         step: the number, over the whole run, of the step that is about to run.
-        say: told each line that the user should see; None: standard error.
+        say: prints a line that the user should see; None: on standard error.
         signals: end a window properly on SIGTERM, too.
     """
 
     def __init__(
         self,
         dir: str | os.PathLike[str],  # noqa: A002 - the name that users type
-        options: Options = DEFAULTS,
+        options: RecordOptions = DEFAULTS,
         *,
         step: int = 0,
         say: Callable[[str], None] | None = None,
@@ -54,18 +53,18 @@ class Recorder:
     ) -> None:
         self.options = options
         self.step_number = step
-        self._say = guards.Once(say or guards.tell)
+        self._say = guards.TellOnce(say or guards.tell)
         self._folder = resolved(dir)
         self._thread = 0
         self._gone = False
         if "torch" in sys.modules:
             others.watch()
-        self._critical = Critical()
-        self._requests = Requests()
-        self._delivery = Delivery(self._folder, options.keep_free, self._say)
-        self._endings = Endings(self, terminate=signals)
-        self._interruption = Interruption()
-        self._stage = Stage(
+        self._critical = CriticalSections()
+        self._requests = WindowRequests()
+        self._delivery = TraceDelivery(self._folder, options.keep_free, self._say)
+        self._endings = ProgramEnd(self, wait_at_exit=options.wait_at_exit, grace=options.grace if signals else None)
+        self._interruption = MidStepInterrupt()
+        self._runner = WindowRunner(
             self._delivery, self._interruption, listen=self._listen, make_way=self._make_way, tell=self._say
         )
         _ALL.add(self)
@@ -74,16 +73,16 @@ class Recorder:
 
     @property
     def state(self) -> str:
-        """It is "idle", in "warmup" or "recording"."""
-        window = self._stage.window
+        """One of "idle", "warmup" and "recording"."""
+        window = self._runner.window
         if window is None:
             return "idle"
         return "warmup" if window.began is None else "recording"
 
     @property
     def busy(self) -> bool:
-        """A window runs, or one is wanted."""
-        return self._stage.window is not None or self._requests.waiting is not None
+        """Whether a window runs, or one is requested."""
+        return self._runner.window is not None or self._requests.waiting is not None
 
     @property
     def writing(self) -> int:
@@ -92,12 +91,12 @@ class Recorder:
 
     @property
     def full(self) -> bool:
-        """So many traces are on their way that no window can begin now."""
+        """Whether too many traces are on their way to begin a window now."""
         return self._delivery.busy
 
     @property
     def interruptible(self) -> bool:
-        """The calling thread may end the window at this very moment."""
+        """Whether the calling thread may end the window at this very moment."""
         return not self._critical.busy and threading.get_ident() == self._thread
 
     def request(
@@ -107,7 +106,7 @@ class Recorder:
         warmup: int = 1,
         at_step: int | None = None,
         reason: str = "request",
-        options: Options | None = None,
+        options: RecordOptions | None = None,
         on_done: OnDone = None,
     ) -> bool:
         """Ask for a window from the next step boundary on, or such that it records from global step `at_step` on.
@@ -115,10 +114,10 @@ class Recorder:
         Returns:
             Whether it will be tried; False if a window is wanted or running already.
         """
-        if self._gone or self._stage.window is not None:
+        if self._gone or self._runner.window is not None:
             return False
-        asked = Request(max(active, 1), max(warmup, 0), at_step, reason, options or self.options, on_done)
-        return self._requests.put(asked)
+        request = WindowRequest(max(active, 1), max(warmup, 0), at_step, reason, options or self.options, on_done)
+        return self._requests.put(request)
 
     def flush(self, seconds: float | None = None) -> bool:
         """Wait until all traces are written; False if that takes too long."""
@@ -128,7 +127,7 @@ class Recorder:
 
     def step(self, samples: int | None = None, *, step: int | None = None) -> None:
         """A step ended, with so many samples; `step` says what number the next one has in the run."""
-        if self._stage.window is None and self._requests.waiting is None:
+        if self._runner.window is None and self._requests.waiting is None:
             self.step_number = self.step_number + 1 if step is None else step
             return
         self._boundary(samples, step)
@@ -141,7 +140,7 @@ class Recorder:
         on_done: OnDone = None,
         *,
         reason: str = "window",
-        options: Options | None = None,
+        options: RecordOptions | None = None,
         provisional: bool = False,
         on_ready: Callable[[Any], Any] | None = None,
         on_end: Callable[[], Any] | None = None,
@@ -154,17 +153,19 @@ class Recorder:
         Returns:
             Whether it runs; if not, a line says why, and `on_done` is told.
         """
-        if self._stage.window is None:
+        if self._runner.window is None:
             self._thread = threading.get_ident()
         if threading.get_ident() != self._thread or self._gone:
             return False
-        asked = Request(max(active, 1), max(warmup, 0), None, reason, options or self.options, on_done)
+        request = WindowRequest(max(active, 1), max(warmup, 0), None, reason, options or self.options, on_done)
         with self._critical.section():
-            return self._stage.open(asked, self.step_number, provisional=provisional, on_ready=on_ready, on_end=on_end)
+            return self._runner.open(
+                request, self.step_number, provisional=provisional, on_ready=on_ready, on_end=on_end
+            )
 
     def hint(self, *, begin: bool = False, end: bool = False) -> None:
         """The step that is running is the last before the window records (`begin`), or the last of it (`end`)."""
-        window = self._stage.window
+        window = self._runner.window
         if window is not None and begin and window.began is None:
             window.warmup = 1
         if window is not None and end and window.began is not None:
@@ -172,7 +173,7 @@ class Recorder:
 
     @harmless(None)
     def stop(self, reason: str = "stopped") -> None:
-        """End the window now; what it recorded is written, marked with the reason."""
+        """End the window now; its trace is written, marked with the reason."""
         self._stop(reason, keep=True)
 
     @harmless(None)
@@ -181,16 +182,16 @@ class Recorder:
 
         A provisional one only stops to record: whether it is wanted shows later.
         """
-        window = self._stage.window
+        window = self._runner.window
         if window is None or not window.provisional or not self.interruptible:
             self._stop(reason, keep=True)
             return
         with self._critical.section():
-            self._stage.cut(window, self.step_number, reason)
+            self._runner.cut(window, self.step_number, reason)
 
     @harmless(None)
     def discard(self) -> None:
-        """End the window now and forget what it recorded."""
+        """End the window now and drop its trace."""
         self._stop("discarded", keep=False)
 
     @harmless(None)
@@ -206,7 +207,7 @@ class Recorder:
             self._say(f"{self.writing} traces were not written within {patience:g} s")
         self._endings.forget()
         self._interruption.forget()
-        self._stage.close()
+        self._runner.close()
         _ALL.discard(self)
 
     @harmless(None)
@@ -222,32 +223,32 @@ class Recorder:
     def ended_by(self, reason: str, patience: float) -> None:
         """The program ends: write what there is, within so many seconds. Called where that is known, on any thread."""
         until = time.monotonic() + patience
-        if self._stage.window is not None and threading.get_ident() != self._thread:
+        if self._runner.window is not None and threading.get_ident() != self._thread:
             # Only the training thread can stop torch's profiler: it is asked to, if it still runs.
-            self._stage.asked_to_stop = reason
+            self._runner.asked_to_stop = reason
             while (self._critical.busy or self.state != "idle") and time.monotonic() < until - patience / 2:
                 time.sleep(0.01)
             if self.state != "idle":
                 self._say("the trace was not written: the thread that recorded it came to no end of its step")
-        elif self._stage.window is not None:
+        elif self._runner.window is not None:
             self.stop(reason)
         self._delivery.writer.flush(max(until - time.monotonic(), 0.0))
 
     def poll(self) -> None:
         """On the training thread, in the midst of a step: end the window if another thread wants that."""
-        why = self._stage.asked_to_stop
+        why = self._runner.asked_to_stop
         if why and self.interruptible:
             self.cut(why)
 
     def when_free(self, act: Callable[[], Any]) -> None:
-        """Do it as soon as the recorder is not in the midst of something; at once if it is not."""
+        """Call it as soon as the recorder is in no critical section; at once if it is in none."""
         self._critical.when_free(act)
 
     def forked(self) -> None:
-        """In a child of fork: whatever there was is the parent's. Nothing is ended, and nothing of ours stays."""
+        """In a child of fork everything is the parent's: nothing is ended, and nothing of ours stays."""
         self._gone = True
-        self._critical = Critical()
-        self._stage.forked()
+        self._critical = CriticalSections()
+        self._runner.forked()
         self._requests.forget()
         self._endings.forget()
         self._interruption.forget()
@@ -257,7 +258,7 @@ class Recorder:
 
     @harmless(None)
     def _boundary(self, samples: int | None, step: int | None) -> None:
-        stage = self._stage
+        stage = self._runner
         if stage.window is None:
             self._thread = threading.get_ident()
         if threading.get_ident() != self._thread:
@@ -274,13 +275,13 @@ class Recorder:
 
     def _stop(self, reason: str, *, keep: bool) -> None:
         if threading.get_ident() != self._thread:
-            if self._stage.window is not None:
-                self._stage.asked_to_stop = reason
+            if self._runner.window is not None:
+                self._runner.asked_to_stop = reason
             return
         with self._critical.section():
-            window = self._stage.window
+            window = self._runner.window
             if window is not None:
-                self._stage.stop(window, self.step_number, reason, keep=keep)
+                self._runner.stop(window, self.step_number, reason, keep=keep)
 
     def _listen(self) -> None:
         """A window begins to record: it may be ended by signals, and in the midst of a step."""
@@ -295,9 +296,9 @@ class Recorder:
             return
         self._interruption.raise_for(why)
         began = time.monotonic()
-        while (window := self._stage.window) is not None:
+        while (window := self._runner.window) is not None:
             waited = time.monotonic() - began
-            if waited > (_YIELDING_BUSY if self._critical.busy else _YIELDING):
+            if waited > (_YIELD_BUSY_S if self._critical.busy else _YIELD_S):
                 window.ended()
                 return
             time.sleep(0.002)

@@ -1,4 +1,4 @@
-"""Windows that are asked for, from any thread: one at a time."""
+"""Windows that are requested, from any thread: one at a time."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from kinetoscope.record.output.writing import Written
-from kinetoscope.record.session.options import Options
+from kinetoscope.record.output.writing import WindowOutcome
+from kinetoscope.record.session.options import RecordOptions
 
-OnDone = Callable[[Written], None] | None
-"""What is to be called with what became of a window."""
+OnDone = Callable[[WindowOutcome], None] | None
+"""Called with the outcome of a window."""
 
 
 @dataclass(frozen=True)
-class Request:
-    """A window that someone asked for.
+class WindowRequest:
+    """A window that is requested.
 
     Attributes:
         active: steps to record.
@@ -23,27 +23,27 @@ class Request:
         at_step: the first step to record, counted over the run; None: as soon as may be.
         reason: why.
         options: how to record.
-        on_done: called with what became of it.
+        on_done: called with its outcome.
     """
 
     active: int
     warmup: int
     at_step: int | None
     reason: str
-    options: Options
+    options: RecordOptions
     on_done: OnDone
 
     def due(self, step: int) -> bool:
-        """The step that is about to run is the one to begin with."""
+        """Whether to begin with the step that is about to run."""
         return self.at_step is None or step >= self.at_step - self.warmup
 
-    def at(self, step: int) -> Request:
+    def at(self, step: int) -> WindowRequest:
         """The same, begun with this step: if that is late, there is less warm-up."""
         late = 0 if self.at_step is None else step - (self.at_step - self.warmup)
         return replace(self, warmup=max(self.warmup - max(late, 0), 0))
 
 
-class Requests:
+class WindowRequests:
     """The one request that waits.
 
     Attributes:
@@ -51,18 +51,18 @@ class Requests:
     """
 
     def __init__(self) -> None:
-        self.waiting: Request | None = None
+        self.waiting: WindowRequest | None = None
         self._lock = threading.Lock()
 
-    def put(self, request: Request) -> bool:
-        """Ask for it; False if another one waits."""
+    def put(self, request: WindowRequest) -> bool:
+        """Add a request; False if another one waits."""
         with self._lock:
             if self.waiting is not None:
                 return False
             self.waiting = request
         return True
 
-    def take_due(self, step: int) -> Request | None:
+    def take_due(self, step: int) -> WindowRequest | None:
         """The request, if it is to begin with this step; it waits no more."""
         waiting = self.waiting
         if waiting is None or not waiting.due(step):
@@ -72,6 +72,6 @@ class Requests:
         return None if waiting is None else waiting.at(step)
 
     def forget(self) -> None:
-        """None waits. The lock is a new one: in a child of fork the old one may be held for ever."""
+        """Drop the request. The lock is a new one: in a child of fork the old one may be held for ever."""
         self.waiting = None
         self._lock = threading.Lock()

@@ -1,6 +1,6 @@
 """One cycle of torch.profiler, started and stopped only in ways that torch survives.
 
-What is avoided, each of which ends a process or loses a trace in torch 2.13: a handler that raises (there is none: each
+Avoided are, as each ends a process or loses a trace in torch 2.13: a handler that raises (there is none: each
 cycle is a fresh `profile` without schedule); stopping on another thread; starting while another profiler runs or warms
 up on any thread; starting what was prepared before another profiler came; saving twice. Where another profiler is
 started while ours runs, ours ends first and both keep what they recorded; where ours cannot end in time, as its thread
@@ -17,17 +17,17 @@ from typing import Any
 
 from kinetoscope.record.output.guards import described
 from kinetoscope.record.session import forks, others
-from kinetoscope.record.session.options import Options
+from kinetoscope.record.session.options import RecordOptions
 
 
-class Session:
-    """`prepare` (where a device is recorded), `start`, `stop`, `export`: each says "" or, in a few words, why not.
+class ProfilerSession:
+    """A cycle of a profiler: `prepare` (for a device), `start`, `stop`, `export`, each of which returns "" or a reason.
 
     Attributes:
         lost: "" or why what was recorded is gone.
     """
 
-    def __init__(self, options: Options, *, light: bool = False, yielding: Callable[[], Any]) -> None:
+    def __init__(self, options: RecordOptions, *, light: bool = False, yielding: Callable[[], Any]) -> None:
         """`yielding` is called when another profiler is about to start, on its thread; it has this session stopped."""
         others.watch()
         self.lost = ""
@@ -42,16 +42,16 @@ class Session:
 
     @property
     def running(self) -> bool:
-        """It records, as far as we know."""
+        """Whether it records, as far as we know."""
         return self._running
 
     @property
     def profiler(self) -> Any:
-        """That of torch."""
+        """The profiler of torch."""
         return self._profiler
 
     def prepare(self) -> str:
-        """Bring up what is slow to come up (CUPTI and kin); what they deliver is thrown away until `start`."""
+        """Start what is slow to start (CUPTI and kin); its records are dropped until `start`."""
         if others.active():
             return others.PROBLEM
         if getattr(self._profiler, "use_device", None) is None:
@@ -119,7 +119,7 @@ class Session:
             autograd._is_profiler_enabled = False
 
     def export(self, path: str, *, plainly: bool = False) -> str:
-        """Write it; the fast way once, or `plainly` by torch's exporter in Python, which escapes what it writes."""
+        """Write the trace: once by the fast exporter, or `plainly` by the one in Python, which escapes names."""
         try:
             self._export(path, use_python_export=True) if plainly else self._export(path)
         except Exception as error:  # noqa: BLE001 - torch raises anything here
@@ -127,7 +127,7 @@ class Session:
         return ""
 
     def release(self) -> None:
-        """Free what was recorded now, and not when the collector comes by."""
+        """Free the recorded events now, not when the garbage collector runs."""
         if self._profiler is not None:
             self._profiler.profiler = None
         self._profiler = self._export = None
@@ -143,7 +143,7 @@ def _again(export: Any, path: str, use_python_export: bool = True) -> None:  # n
     export(path, use_python_export=True)
 
 
-class Exported:
+class ExportedCycle:
     """A cycle of a profiler that is not ours, to be exported as a session is."""
 
     def __init__(self, profiler: Any) -> None:
@@ -153,7 +153,7 @@ class Exported:
         self._export = profiler.export_chrome_trace
 
     def export(self, path: str, *, plainly: bool = False) -> str:
-        """Write it, as `Session.export` does."""
+        """Write the trace, as `ProfilerSession.export` does."""
         try:
             if plainly:
                 self._cycle.export_chrome_trace(path, self._metadata, use_python_export=True)
@@ -174,7 +174,7 @@ class Exported:
         self._cycle = self._export = None
 
 
-def _profiler(options: Options, light: bool) -> Any:
+def _profiler(options: RecordOptions, light: bool) -> Any:
     """A `torch.profiler.profile` of these options; a light one records as little as can be."""
     import torch.profiler
 

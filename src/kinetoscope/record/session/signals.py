@@ -1,6 +1,6 @@
-"""How a program may end while it records: by itself, by an exception, by SIGTERM; and how a step is ended early.
+"""The ends of a program that records (by itself, by an exception, by SIGTERM), and how a step is ended early.
 
-A handler of ours does what must be done and then lets happen what would have happened without it.
+Our handlers finish the recording, and then do what would have happened without them.
 """
 
 from __future__ import annotations
@@ -11,45 +11,95 @@ import contextlib
 import os
 import signal
 import threading
+from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from kinetoscope.record.session.recorder import Recorder
+from typing import Any, Protocol
 
 
-class Endings:
-    """Listens for the end of the program, from the first window of a recorder on."""
+class Interruptible(Protocol):
+    """What is ended by signals: the recorder."""
 
-    def __init__(self, recorder: Recorder, *, terminate: bool) -> None:
+    def when_free(self, act: Callable[[], Any]) -> None:
+        """Call it as soon as nothing is under way that must not be cut in two."""
+        ...
+
+    def cut(self, reason: str) -> None:
+        """End the window in the midst of a step."""
+        ...
+
+    def ended_by(self, reason: str, patience: float) -> None:
+        """The program ends: write what there is within so many seconds."""
+        ...
+
+
+class CriticalSections:
+    """Sections of the main thread that no handler of signals may cut in two: what it wants is put off until they end.
+
+    Attributes:
+        busy: how many sections the thread is in.
+    """
+
+    def __init__(self) -> None:
+        self.busy = 0
+        self._after: list[Callable[[], Any]] = []
+
+    @contextlib.contextmanager
+    def section(self) -> Iterator[None]:
+        """One section."""
+        self.busy += 1
+        try:
+            yield
+        finally:
+            self.busy -= 1
+            while self._after and not self.busy:
+                self._after.pop(0)()
+
+    def when_free(self, act: Callable[[], Any]) -> None:
+        """Call it once no section is entered; at once if none is."""
+        if self.busy:
+            self._after.append(act)
+        else:
+            act()
+
+
+class ProgramEnd:
+    """Listens for the end of the program, from the first window of a recorder on.
+
+    Args:
+        recorder: what is ended.
+        wait_at_exit: seconds that the end of the program may be put off.
+        grace: the same for SIGTERM; None to leave that signal alone.
+    """
+
+    def __init__(self, recorder: Interruptible, *, wait_at_exit: float, grace: float | None) -> None:
         self._recorder = recorder
-        self._terminate = terminate
+        self._wait_at_exit, self._grace = wait_at_exit, grace
         self._pid = os.getpid()
         self._before: Any = None
         self._listens = self._handles = False
 
     def listen(self) -> None:
-        """Begin to; again and again does no harm."""
+        """Register the handlers; again and again does no harm."""
         if not self._listens:
             self._listens = True
             atexit.register(self._at_exit)
-        if self._terminate and not self._handles and threading.current_thread() is threading.main_thread():
+        if self._grace is not None and not self._handles and threading.current_thread() is threading.main_thread():
             before = signal.getsignal(signal.SIGTERM)
             if before is signal.SIG_IGN or before is None:
-                return  # the program takes no notice of it; nor do we
+                return  # the program ignores the signal; so do we
             self._before = before
             signal.signal(signal.SIGTERM, self._on_term)
             self._handles = True
 
     def forget(self) -> None:
-        """Put back what was there, unless someone came after us."""
+        """Put the earlier handlers back, unless somebody replaced ours."""
         if self._listens:
             atexit.unregister(self._at_exit)
             self._listens = False
         self.let_go()
 
     def let_go(self) -> None:
-        """Of the signal only."""
+        """Put the earlier handler of the signal back, and leave the end of the program registered."""
         if self._handles and threading.current_thread() is threading.main_thread():
             if signal.getsignal(signal.SIGTERM) == self._on_term:
                 signal.signal(signal.SIGTERM, self._before)
@@ -57,7 +107,7 @@ class Endings:
 
     def _at_exit(self) -> None:
         if os.getpid() == self._pid:
-            self._recorder.ended_by("the program ended", self._recorder.options.wait_at_exit)
+            self._recorder.ended_by("the program ended", self._wait_at_exit)
 
     def _on_term(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._pid:
@@ -66,11 +116,11 @@ class Endings:
         self._recorder.when_free(lambda: self._end(number, frame))
 
     def _end(self, number: int, frame: FrameType | None) -> None:
-        self._recorder.ended_by("SIGTERM", self._recorder.options.grace)
+        self._recorder.ended_by("SIGTERM", self._grace or 0.0)
         self._go_on(number, frame)
 
     def _go_on(self, number: int, frame: FrameType | None) -> None:
-        """What the signal does without us."""
+        """The effect of the signal without us."""
         if callable(self._before):
             self._before(number, frame)
             return
@@ -78,7 +128,7 @@ class Endings:
         os.kill(os.getpid(), number)
 
 
-class Interruption:
+class MidStepInterrupt:
     """Has the main thread end a window in the midst of a step, when a limit is passed.
 
     The interpreter is told that a signal came that nobody sends; its handler runs on the main thread, as any does.
@@ -86,11 +136,11 @@ class Interruption:
 
     def __init__(self) -> None:
         self._number = 0
-        self._recorder: Recorder | None = None
+        self._recorder: Interruptible | None = None
         self._why = ""
 
-    def listen(self, recorder: Recorder) -> None:
-        """Ready for a window, if it is the main thread that records."""
+    def listen(self, recorder: Interruptible) -> None:
+        """Choose a signal number for a window, if the main thread records it."""
         self._recorder = recorder
         self._why = ""
         if self._number or threading.current_thread() is not threading.main_thread():
@@ -102,18 +152,18 @@ class Interruption:
                 return
 
     def raise_for(self, why: str) -> None:
-        """Called on the watching thread: the window is to end, for this reason."""
+        """End the window for this reason; called on the watching thread."""
         self._why = why
         if self._number and self._recorder is not None:
             with contextlib.suppress(ValueError):
                 _thread.interrupt_main(self._number)  # type: ignore[arg-type] # any number does
 
     def rest(self) -> None:
-        """No window runs: what may still come is nothing to us."""
+        """No window runs: ignore signals that may still come."""
         self._why = ""
 
     def forget(self) -> None:
-        """Give the number back."""
+        """Give the signal number back."""
         if self._number and threading.current_thread() is threading.main_thread():
             if signal.getsignal(self._number) == self._on_alarm:
                 signal.signal(self._number, signal.SIG_DFL)

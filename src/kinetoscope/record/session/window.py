@@ -1,25 +1,63 @@
-"""One window of a recorder: its plan, what was seen of each step, and the facts that go with its trace."""
+"""One window of a recorder: its plan, its steps, and the facts that go with its trace."""
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import operator
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from kinetoscope.record.output import guards, run_info
-from kinetoscope.record.output.writing import Written
+from kinetoscope.record.output.writing import WindowOutcome
 from kinetoscope.record.session.bounds import Bounds
-from kinetoscope.record.session.collector import Collections
-from kinetoscope.record.session.options import Options
-from kinetoscope.record.session.session import Session
+from kinetoscope.record.session.options import RecordOptions
+from kinetoscope.record.session.session import ProfilerSession
+
+GC_NAME: Final = "Python GC"
+"""Name that torch gives such spans, which it records with stacks only."""
+
+_OLDEST_GENERATION: Final = 2
+"""Generation whose collections look at all objects; those of the younger ones take microseconds and are many."""
+
+
+class Collections:
+    """Spans of Python's garbage collector, which stops the thread that it runs on and leaves no mark itself.
+
+    While this is open, each collection of the oldest generation is a span.
+    """
+
+    def __init__(self) -> None:
+        self._span: Any = None
+
+    def open(self) -> None:
+        """Begin."""
+        gc.callbacks.append(self._happens)
+
+    def close(self) -> None:
+        """End."""
+        with contextlib.suppress(ValueError):
+            gc.callbacks.remove(self._happens)
+
+    def _happens(self, phase: str, info: dict[str, int]) -> None:
+        """The interpreter calls this before and after each collection, on its thread; only one is under way."""
+        with contextlib.suppress(Exception):  # what is raised here nobody can catch
+            if phase == "start" and info.get("generation") == _OLDEST_GENERATION:
+                import torch
+
+                self._span = torch.profiler.record_function(GC_NAME)
+                self._span.__enter__()
+            elif phase == "stop" and self._span is not None:
+                span, self._span = self._span, None
+                span.__exit__(None, None, None)
 
 
 @dataclass
-class Window:
-    """What is being recorded.
+class RecordingWindow:
+    """A window that is being recorded.
 
     Attributes:
         session: torch's part of it.
@@ -38,13 +76,13 @@ class Window:
         on_ready, on_end: what to call once it is exported, and before it stops.
     """
 
-    session: Session
+    session: ProfilerSession
     reason: str
-    options: Options
+    options: RecordOptions
     warmup: int
     active: int
-    on_done: list[Callable[[Written], None]]
-    resident: guards.Resident
+    on_done: list[Callable[[WindowOutcome], None]]
+    resident: guards.ResidentMemory
     bounds: Bounds
     provisional: bool = False
     steps: list[dict[str, Any]] = field(default_factory=list)
@@ -52,7 +90,7 @@ class Window:
     began: int | None = None
     step_began: int = 0
     span: Any = None
-    watch: guards.Watch | None = None
+    watch: guards.LimitWatch | None = None
     start_seconds: float = 0.0
     on_ready: Callable[[Any], Any] | None = None
     on_end: Callable[[], Any] | None = None
@@ -69,7 +107,7 @@ class Window:
         self.collections.open()
 
     def close_step(self, number: int, samples: int | None, *, whole: bool) -> None:
-        """It ended, or was cut off."""
+        """The step ended, or was cut off."""
         self.collections.close()
         span, self.span = self.span, None
         if span is not None:
@@ -89,7 +127,7 @@ class Window:
             self.steps.append(facts)
 
     def ended(self) -> None:
-        """Nobody watches it any more, and whoever wants to know hears that it records no more."""
+        """The window records no more: end its watch, and call `on_end`."""
         on_end, self.on_end = self.on_end, None
         if on_end is not None:
             guards.harmless(None)(on_end)()
@@ -97,33 +135,35 @@ class Window:
             self.watch.end()
 
     def forked(self) -> None:
-        """In a child of fork: it is the parent's. The span of the step stays open there, and here says nothing."""
+        """In a child of fork the window is the parent's: the span of the step stays open there."""
         self.collections.close()
         self.session.forked()
         self.ended()
 
     def clock(self, at: str) -> None:
-        """Note what the clocks say."""
+        """Note the time on both clocks."""
         self.clocks.append({"at": at, **run_info.clocks()})
 
 
 def _count(samples: object) -> int | None:
-    """As an integer that JSON can hold: it may be one of NumPy's, or a tensor; None where it is none."""
+    """Samples as an integer that JSON can hold; None where they are none. They may be NumPy's, or a tensor."""
     try:
-        found = operator.index(samples)  # type: ignore[arg-type] # what is none raises
+        count = operator.index(samples)  # type: ignore[arg-type] # raises for what is no integer
     except Exception:  # noqa: BLE001 - a user's own class may do anything
         return None
-    return found if 0 <= found < 1 << 63 else None
+    return count if 0 <= count < 1 << 63 else None
 
 
-class Run:
-    """What holds for the whole run, found out once, and off the training thread."""
+class RunFacts:
+    """Facts of the whole run, collected once, off the training thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[str, Any] | None = None
 
-    def about(self, window: Window, place: Any, name: str, written: Written, export_seconds: float) -> dict[str, Any]:
+    def about(
+        self, window: RecordingWindow, place: Any, name: str, written: WindowOutcome, export_seconds: float
+    ) -> dict[str, Any]:
         """The sidecar of one window."""
         with self._lock:
             if self._known is None:

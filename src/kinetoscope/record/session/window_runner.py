@@ -1,4 +1,4 @@
-"""Where the windows of a recorder run, one at a time: from torch's start to what is handed over to be written."""
+"""The windows of a recorder, one at a time: from torch's start to the trace that is handed over to be written."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kinetoscope.record.output import guards
-from kinetoscope.record.output.delivery import Delivery
+from kinetoscope.record.output.delivery import TraceDelivery
 from kinetoscope.record.session.bounds import Bounds
-from kinetoscope.record.session.requests import Request
-from kinetoscope.record.session.session import Session
-from kinetoscope.record.session.signals import Interruption
-from kinetoscope.record.session.window import Window
+from kinetoscope.record.session.requests import WindowRequest
+from kinetoscope.record.session.session import ProfilerSession
+from kinetoscope.record.session.signals import MidStepInterrupt
+from kinetoscope.record.session.window import RecordingWindow
 
-_HIDDEN: Final = 32 << 20
+_FREE_HEAP_BYTES: Final = 32 << 20
 """Free bytes of the heap that a window would take before the process is seen to grow."""
 
 
-class Stage:
-    """Everything here is done by the thread that records, in a section that no handler of signals cuts in two.
+class WindowRunner:
+    """Runs windows, on the thread that records, in sections that no handler of signals cuts in two.
 
     Attributes:
         window: the window that runs.
@@ -29,37 +29,37 @@ class Stage:
 
     def __init__(
         self,
-        delivery: Delivery,
-        interruption: Interruption,
+        delivery: TraceDelivery,
+        interruption: MidStepInterrupt,
         *,
         listen: Callable[[], None],
         make_way: Callable[[], None],
         tell: Callable[[str], None],
     ) -> None:
         """`listen` is called when a window begins to record, `make_way` when another profiler is about to."""
-        self.window: Window | None = None
+        self.window: RecordingWindow | None = None
         self.asked_to_stop = ""
         self._delivery, self._interruption = delivery, interruption
         self._listen, self._make_way, self._tell = listen, make_way, tell
-        self._resident = guards.Resident()
+        self._resident = guards.ResidentMemory()
 
     def open(
         self,
-        asked: Request,
+        asked: WindowRequest,
         step: int,
         *,
         provisional: bool = False,
         on_ready: Callable[[Any], Any] | None = None,
         on_end: Callable[[], Any] | None = None,
     ) -> bool:
-        """Begin a window with the step that is about to run; if it cannot be, whoever asked is told why."""
+        """Begin a window with the step that is about to run; if that fails, `on_done` gets the reason."""
         on_done = [asked.on_done] if asked.on_done is not None else []
         why = "a window is running" if self.window is not None else self._delivery.ready()
         if not why:
             self.asked_to_stop = ""
-            guards.trim(_HIDDEN)
-            session = Session(asked.options, light=provisional, yielding=self._make_way)
-            self.window = window = Window(
+            guards.trim(_FREE_HEAP_BYTES)
+            session = ProfilerSession(asked.options, light=provisional, yielding=self._make_way)
+            self.window = window = RecordingWindow(
                 session,
                 asked.reason,
                 asked.options,
@@ -72,7 +72,7 @@ class Stage:
                 on_ready=on_ready,
                 on_end=on_end,
             )
-            window.watch = guards.Watch(
+            window.watch = guards.LimitWatch(
                 window.bounds.look, functools.partial(self._too_much, window), window.bounds.pause
             )
             if asked.warmup <= 0:
@@ -85,7 +85,7 @@ class Stage:
             self._delivery.refuse(why, on_done, asked.reason)
         return not why
 
-    def advance(self, window: Window, ended: int, step: int, samples: int | None) -> None:
+    def advance(self, window: RecordingWindow, ended: int, step: int, samples: int | None) -> None:
         """A step of the window ended, and the next is about to run."""
         if window.began is None:
             window.bounds.step()
@@ -101,14 +101,14 @@ class Stage:
         else:
             window.open_step(step)
 
-    def cut(self, window: Window, step: int, reason: str) -> None:
-        """Record no more; whether what was recorded is wanted shows later."""
+    def cut(self, window: RecordingWindow, step: int, reason: str) -> None:
+        """Stop recording; whether the trace is wanted shows later."""
         window.cut = reason
         window.ended()
         window.close_step(step, None, whole=False)
         window.session.stop()
 
-    def stop(self, window: Window, step: int, reason: str, *, keep: bool) -> None:
+    def stop(self, window: RecordingWindow, step: int, reason: str, *, keep: bool) -> None:
         """End the window in the midst of a step."""
         if window.began is None:
             self._forget(window)
@@ -130,7 +130,7 @@ class Stage:
         """No window comes any more."""
         self._resident.close()
 
-    def _begin(self, window: Window, step: int) -> str:
+    def _begin(self, window: RecordingWindow, step: int) -> str:
         """Record from here on; "" or why not."""
         began = time.perf_counter()
         window.clock("start")
@@ -145,19 +145,19 @@ class Stage:
         window.open_step(step)
         return ""
 
-    def _too_much(self, window: Window, why: str) -> None:
-        """Called on the thread that watches: the window is to end, in the midst of the step if that can be."""
+    def _too_much(self, window: RecordingWindow, why: str) -> None:
+        """End the window, in the midst of the step if possible; called on the watching thread."""
         if self.window is window:
             self.asked_to_stop = why
             self._interruption.raise_for(why)
 
-    def _forget(self, window: Window) -> None:
-        """It is no longer the one that runs."""
+    def _forget(self, window: RecordingWindow) -> None:
+        """The window is no longer the one that runs."""
         self.window, self.asked_to_stop = None, ""
         window.ended()
 
-    def _end(self, window: Window, truncated: str, *, keep: bool = True) -> None:
-        """Stop torch's profiler; what it recorded is delivered, or forgotten."""
+    def _end(self, window: RecordingWindow, truncated: str, *, keep: bool = True) -> None:
+        """Stop torch's profiler; its trace is delivered, or dropped."""
         self._forget(window)
         self._interruption.rest()
         grown = window.bounds.grown()

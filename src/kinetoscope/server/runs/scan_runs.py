@@ -19,7 +19,7 @@ from kinetoscope.readers.files.stream import is_url
 from kinetoscope.readers.job import ranks
 from kinetoscope.readers.job.discovery import find
 from kinetoscope.readers.job.probe import probed
-from kinetoscope.readers.reader import Candidate
+from kinetoscope.readers.reader import CandidateFile
 from kinetoscope.readers.registry import stamp
 
 _RANK_FOLDER: Final = re.compile(r"(?:rank|worker|node|host)[-_=]?\d{1,9}", re.IGNORECASE)
@@ -37,7 +37,7 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 class File:
     """A file of a run: where, its size, what changes when it does, seconds since 1970 of that (0: not known)."""
 
-    candidate: Candidate
+    candidate: CandidateFile
     size: int
     stamp: str
     modified: float
@@ -90,7 +90,7 @@ class RunScanner:
 
     def scan(self) -> tuple[list[RunFiles], list[str]]:
         """The runs that are there now, and what is wrong with a path, one line each."""
-        candidates: dict[str, Candidate] = {}
+        candidates: dict[str, CandidateFile] = {}
         wrong = []
         for path in self._paths:
             try:
@@ -114,14 +114,14 @@ class RunScanner:
         self._ids |= dict.fromkeys(urls, identity)
         return identity
 
-    def _files(self, files: Iterable[Candidate]) -> tuple[File, ...]:
+    def _files(self, files: Iterable[CandidateFile]) -> tuple[File, ...]:
         return tuple(file for each in files if (file := _file(each)))
 
-    def _runs(self, files: Iterable[Candidate]) -> list[tuple[str, list[Candidate]]]:
-        folders: defaultdict[str, list[Candidate]] = defaultdict(list)
+    def _runs(self, files: Iterable[CandidateFile]) -> list[tuple[str, list[CandidateFile]]]:
+        folders: defaultdict[str, list[CandidateFile]] = defaultdict(list)
         for file in files:
             folders[_home(file.url)].append(file)
-        runs: list[tuple[str, list[Candidate]]] = []
+        runs: list[tuple[str, list[CandidateFile]]] = []
         for folder, inside in folders.items():
             groups = self._groups(inside)
             for name, members in groups.items():
@@ -132,10 +132,10 @@ class RunScanner:
         """Folders of files that were named themselves: the run has the name of the file."""
         return {os.path.dirname(path) for path in self._paths if not is_url(path) and not os.path.isdir(path)}
 
-    def _groups(self, files: Sequence[Candidate]) -> dict[str, list[Candidate]]:
+    def _groups(self, files: Sequence[CandidateFile]) -> dict[str, list[CandidateFile]]:
         """The files of a folder by the path of their run."""
-        groups: defaultdict[str, list[Candidate]] = defaultdict(list)
-        others: list[Candidate] = []
+        groups: defaultdict[str, list[CandidateFile]] = defaultdict(list)
+        others: list[CandidateFile] = []
         for file in files:
             home, name = _home(file.url), file.url.rstrip("/").rpartition("/")[2]
             if _PROCESS_FILE.fullmatch(name):
@@ -152,7 +152,7 @@ class RunScanner:
                 groups[file.url].append(file)
         return groups
 
-    def _told(self, files: Sequence[Candidate]) -> list[int | None]:
+    def _told(self, files: Sequence[CandidateFile]) -> list[int | None]:
         """The rank that each file tells of itself."""
         keys = [(file.url, f"{file.size} {file.version}") for file in files]
         new = [file for file, key in zip(files, keys, strict=True) if key not in self._ranks]
@@ -163,7 +163,7 @@ class RunScanner:
         return [self._ranks[key] for key in keys]
 
 
-def _file(candidate: Candidate) -> File | None:
+def _file(candidate: CandidateFile) -> File | None:
     """With size and time; None if it is gone by now."""
     if is_url(candidate.url):
         return File(candidate, candidate.size or 0, f"{candidate.version} {candidate.size}", 0.0)
