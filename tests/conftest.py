@@ -23,9 +23,10 @@ SHARED = ROOT.parent / "shared" / "traces"
 _ALLOWED = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture)
 settings.register_profile("dev", max_examples=25, deadline=None, suppress_health_check=_ALLOWED)
 settings.register_profile("ci", max_examples=200, deadline=None, suppress_health_check=_ALLOWED, print_blob=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
+settings.load_profile(PROFILE)
 
-few_examples = settings(max_examples=max(settings.default.max_examples // 5, 5))
+few_examples = settings(max_examples=settings.get_profile(PROFILE).max_examples // 5)
 """For a property of which each example takes long."""
 
 
