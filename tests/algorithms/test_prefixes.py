@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.algorithms import prefixes
-from kinetoscope.algorithms.prefixes import NO_NODE, node_totals, prefix_tree
+from kinetoscope.algorithms import grouping
+from kinetoscope.algorithms.grouping import NO_NODE, node_totals, prefix_tree
 
 Path = tuple[int, ...]
 
@@ -48,7 +48,7 @@ def test_twin(forest: tuple[list[int], list[int], list[int]]) -> None:
 
 
 def test_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefixes, "_FIRST_NODES", 2)
+    monkeypatch.setattr(grouping, "_FIRST_SLOTS", 4)
     rows = np.arange(100, dtype=np.int32)
     found = prefix_tree(rows, rows - 1, rows % 7)
     assert found.node.tolist() == rows.tolist()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.algorithms.sequences import distinct_sequences
+from kinetoscope.algorithms.grouping import distinct_sequences
 
 sequences = st.lists(st.lists(st.integers(-1, 2) | st.sampled_from([2**31 - 1, -(2**31)]), max_size=4), max_size=30)
 

@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.algorithms.prefixes import NO_NODE, Prefixes, prefix_tree
+from kinetoscope.algorithms.grouping import NO_NODE, Prefixes, group, prefix_tree, sum_by
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.autograd import belongs_to, by_start
 from kinetoscope.model.execution.call_stacks import DEEPEST, SEPARATOR, frame_text

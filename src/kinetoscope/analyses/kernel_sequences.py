@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.algorithms.sequences import distinct_sequences
+from kinetoscope.algorithms.grouping import distinct_sequences, group, sum_by
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.errors import UsageError
 from kinetoscope.model.device.busy import no_work_note

@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
-from kinetoscope.algorithms.grouping import sum_by
-from kinetoscope.algorithms.prefixes import node_totals, preorder
+from kinetoscope.algorithms.grouping import node_totals, preorder, sum_by
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.call_tree import call_tree, owned_times

@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
-from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.algorithms.sequences import distinct_sequences
+from kinetoscope.algorithms.grouping import distinct_sequences, group, sum_by
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.device.launches import Launches, is_selected, launch_notes, launches
 from kinetoscope.model.execution.call_tree import call_tree

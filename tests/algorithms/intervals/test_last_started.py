@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.intervals.intervals import Intervals
-from kinetoscope.algorithms.intervals.last_started import owned
+from kinetoscope.algorithms.intervals.ownership import owned_by_group
 
 SPANS = st.lists(st.tuples(st.integers(0, 14), st.integers(-2, 9), st.integers(0, 2), st.integers(0, 3)), max_size=10)
 CUTS = st.lists(st.integers(-3, 25), max_size=8).map(sorted)
@@ -21,7 +21,7 @@ def intervals(pairs: list[tuple[int, int]]) -> Intervals:
 @given(SPANS, CUTS)
 def test_twin(spans: list[tuple[int, int, int, int]], cuts: list[int]) -> None:
     windows = list(zip(cuts[::2], cuts[1::2], strict=False))
-    found = owned(
+    found = owned_by_group(
         intervals(windows),
         intervals([(start, start + length) for start, length, _, _ in spans]),
         np.array([rank for _, _, rank, _ in spans], np.int8),
@@ -47,4 +47,4 @@ def test_twin(spans: list[tuple[int, int, int, int]], cuts: list[int]) -> None:
 def test_windows_that_overlap_are_refused() -> None:
     none = np.empty(0, np.int32)
     with pytest.raises(ValueError, match="overlap"):
-        owned(intervals([(0, 5), (4, 6)]), intervals([]), none, none, 0)
+        owned_by_group(intervals([(0, 5), (4, 6)]), intervals([]), none, none, 0)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms import ordering
-from kinetoscope.algorithms.intervals.ownership import owned
+from kinetoscope.algorithms.intervals.ownership import owned_time
 
 SPANS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 12), st.integers(-1, 9)), max_size=9)
 
@@ -25,4 +25,4 @@ def test_twin(spans: list[tuple[int, int, int]], window: tuple[int, int]) -> Non
             running = [row for row in place if track[row] == lane and start[row] <= now < end[row]]
             if running:
                 expected[max(running, key=lambda row: place[row])] += 1
-    assert owned(start, end, order, offsets, *window).tolist() == expected
+    assert owned_time(start, end, order, offsets, *window).tolist() == expected

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s
-from kinetoscope.algorithms.prefixes import Prefixes, prefix_tree
+from kinetoscope.algorithms.grouping import Prefixes, prefix_tree
 from kinetoscope.compare.diff.normalize_names import alike, alike_frame, without_digits
 from kinetoscope.model.execution.call_stacks import DEEPEST, SEPARATOR
 from kinetoscope.model.execution.call_tree import call_tree

@@ -12,7 +12,7 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals
-from kinetoscope.algorithms.intervals.last_started import Owned, owned
+from kinetoscope.algorithms.intervals.ownership import Owned, owned_by_group
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.analyses.step_breakdown import CATEGORIES
 from kinetoscope.compare.diff.call_paths import Paths, plain_names
@@ -95,7 +95,7 @@ def owners(trace: Trace, select: Selection) -> Partial:
     windows = view.clipped(chosen.steps.device.start, chosen.steps.device.end)
     found = _intervals(view, chosen.steps.host)
     codes, first = group(found.category, found.node, found.name, found.shape)
-    shares = owned(windows, Intervals(found.start, found.end), found.category, codes, len(first))
+    shares = owned_by_group(windows, Intervals(found.start, found.end), found.category, codes, len(first))
     calls = np.bincount(codes[found.counts], minlength=len(first))
     owns = np.bincount(shares.group, minlength=len(first)) > 0
     kept = np.flatnonzero(owns | ((calls > 0) & (found.event[first] != EventKind.PYTHON)))

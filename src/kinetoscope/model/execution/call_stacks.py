@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
-from kinetoscope.algorithms.prefixes import Prefixes, prefix_tree
+from kinetoscope.algorithms.grouping import Prefixes, prefix_tree
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import belongs_to, by_start
 from kinetoscope.model.execution.call_tree import call_tree

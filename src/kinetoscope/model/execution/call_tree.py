@@ -9,7 +9,7 @@ import numpy as np
 
 from kinetoscope.algorithms import ordering
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.intervals.ownership import owned
+from kinetoscope.algorithms.intervals.ownership import owned_time
 from kinetoscope.algorithms.trees import tree
 from kinetoscope.model.execution.marks import is_asynchronous, is_module_call, is_step
 from kinetoscope.model.trace.derived import derived
@@ -142,7 +142,7 @@ def owned_times(trace: Trace, shown: Bools, window: tuple[int, int] | None = Non
     calls = call_tree(trace)
     place = shown[calls.order]
     offsets = np.concatenate([[0], np.cumsum(place)])[calls.offsets]
-    return owned(trace.start, trace.end, calls.order[place], offsets, *window or ())
+    return owned_time(trace.start, trace.end, calls.order[place], offsets, *window or ())
 
 
 @derived

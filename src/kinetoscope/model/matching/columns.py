@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.alignment.witnesses import Witness
+from kinetoscope.algorithms.alignment.sequence_alignment import Witness
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.collectives.attributes import BINDING, GATHERS, POINT_TO_POINT, UNEVEN

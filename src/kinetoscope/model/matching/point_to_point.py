@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.alignment.alignment import aligned_pairs
-from kinetoscope.algorithms.alignment.witnesses import Witness
+from kinetoscope.algorithms.alignment.sequence_alignment import Witness
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.matching.columns import CallArrays

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.alignment.alignment import aligned_or_doubtful
+from kinetoscope.algorithms.alignment.alignment import align
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.matching.attendance import certain_groups
@@ -89,9 +89,9 @@ def _placed_beside(calls: CallArrays, pivot: Int64s, part: Int64s, offsets: Offs
     """The call of one sequence beside each call of another, −1 for none; and whether several places fit."""
     beside = np.full(len(pivot), -1, np.int64)
     offset = offsets.between(pivot[0], part[0])
-    (mine, theirs), doubtful = aligned_or_doubtful(calls.witness(pivot), calls.witness(part), offset, gaps=calls.gaps)
+    (mine, theirs), ambiguous = align(calls.witness(pivot), calls.witness(part), offset, gaps=calls.gaps)
     beside[mine] = part[theirs]
-    return beside, doubtful
+    return beside, ambiguous
 
 
 def _leaving_together(calls: CallArrays, rows: Int64s, offsets: Offsets) -> Int64s:
@@ -186,8 +186,8 @@ def _side_by_side(calls: CallArrays, parts: list[Int64s], offsets: Offsets) -> I
         columns, is_timed, rest = [pivot], [True], []
         for part in parts:
             if calls.on_host[part[0]] or _similarity(calls, pivot, part) >= _MIN_ALIKE_SHARE:
-                by_time, doubtful = _placed_beside(calls, pivot, part, offsets)
-                if doubtful:
+                by_time, ambiguous = _placed_beside(calls, pivot, part, offsets)
+                if ambiguous:
                     continue
                 beside = _from_the_start(calls, pivot, part, by_time, offsets)
                 columns.append(beside)

@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.prefixes import NO_NODE, Prefixes, prefix_tree
+from kinetoscope.algorithms.grouping import NO_NODE, Prefixes, prefix_tree
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links, belongs_to, by_start
 from kinetoscope.model.execution.call_stacks import DEEPEST
