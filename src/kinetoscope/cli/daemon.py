@@ -20,8 +20,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kinetoscope.cli.shared.options import Parser, count, positive, time_of, typed
+from kinetoscope.cli.shared.options import Parser, count, positive, typed
 from kinetoscope.errors import InputError
+from kinetoscope.model.steps.grammar import duration
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.daemon.daemon import Daemon, RecordingOrder, rank_of
 from kinetoscope.record.session.child_config import control_of, daemon_note
@@ -42,8 +43,8 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--now", action="store_true", help="record the jobs that call in within --patience, then end")
     parser.add_argument(
         "--patience",
-        type=typed(time_of),
-        default=time_of("15s"),
+        type=typed(duration),
+        default=duration("15s"),
         metavar="TIME",
         help="how long to wait for jobs (15s)",
     )
@@ -53,7 +54,7 @@ def run(arguments: list[str]) -> int:
         "--roundup", type=typed(positive), default=1, metavar="N", help="begin at a multiple of N steps on every rank"
     )
     parser.add_argument(
-        "--time", type=typed(time_of), metavar="TIME", help="record this long instead of --steps: 500ms"
+        "--time", type=typed(duration), metavar="TIME", help="record this long instead of --steps: 500ms"
     )
     parser.add_argument("--with-stack", action="store_true", help="record Python calls too; the most expensive option")
     parser.add_argument(

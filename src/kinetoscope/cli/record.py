@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import kinetoscope
-from kinetoscope.cli.shared.options import Parser, count, positive, size, typed
+from kinetoscope.cli.shared.options import Parser, count, positive, typed
 from kinetoscope.errors import InputError, UsageError
+from kinetoscope.model.steps.grammar import size
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.output import finishing, leftovers
 from kinetoscope.record.output.writing import Writer

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kinetoscope.cli.shared.options import Parser, add_path, add_reading, integers, typed
+from kinetoscope.cli.shared.options import Parser, add_path, add_reading, typed
 from kinetoscope.cli.shared.output import write_file
 from kinetoscope.errors import InputError, UsageError
+from kinetoscope.model.steps.grammar import numbers, time_range, time_range_text
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.views.text import nearest
 
@@ -51,7 +52,8 @@ def _parser() -> Parser:
     parser.add_argument("--sections", metavar="LIST", help="views to include: overview,kernels; by default all")
     parser.add_argument("--rank", type=typed(_one), metavar="N", help="rank to report on; by default the whole job")
     parser.add_argument("--steps", metavar="LIST", help="only these steps: 2-4, all; by default without the warm-up")
-    parser.add_argument("--time", dest="time_range", metavar="FROM-TO", help="only this time, in nanoseconds")
+    help_ = "only this time, from the beginning: 10ms..20ms"
+    parser.add_argument("--time-range", "--time", type=typed(_time_range), metavar="FROM..TO", help=help_)
     parser.add_argument(
         "--source", action="append", default=[], metavar="DIR", help="include source files below this folder"
     )
@@ -60,8 +62,12 @@ def _parser() -> Parser:
 
 
 def _one(text: str) -> str:
-    (rank,) = integers(text)
+    (rank,) = numbers(text)
     return str(rank)
+
+
+def _time_range(text: str) -> str:
+    return time_range_text(*time_range(text))
 
 
 def _sections(text: str | None) -> tuple[str, ...]:

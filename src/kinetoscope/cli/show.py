@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import types
-import typing
-from collections.abc import Callable, Iterator
-from typing import Any, Final, cast
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
 
 from kinetoscope.cli.shared.open_job import opened, selection
 from kinetoscope.cli.shared.options import (
@@ -16,13 +15,12 @@ from kinetoscope.cli.shared.options import (
     add_reading,
     add_selection,
     add_table,
-    size,
-    time_of,
     typed,
 )
 from kinetoscope.cli.shared.output import deliver, width, write_lines
 from kinetoscope.cli.shared.resolve_analysis import found
 from kinetoscope.errors import UsageError
+from kinetoscope.model.steps.grammar import parameter_type, parameter_value
 from kinetoscope.schema import Analysis, Parameter
 from kinetoscope.views.terminal.lines import Line, plain
 from kinetoscope.views.text import wrapped
@@ -122,25 +120,11 @@ def _add(group: argparse._ArgumentGroup | argparse.ArgumentParser, parameter: Pa
         group.add_argument(option, dest=dest, action=argparse.BooleanOptionalAction, default=None, help=text)
         return
     choices = parameter.choices or None
-    convert = typed(_converter(parameter))
+    if (kind := parameter_type(parameter)) not in (int, float, str):
+        raise UsageError(f"parameter {parameter.name} has the type {kind}, for which the command line has no option")
+    convert = typed(partial(parameter_value, parameter))
     metavar = None if choices else parameter.unit.upper() or None
     group.add_argument(option, dest=dest, type=convert, choices=choices, metavar=metavar, help=text)
-
-
-def _converter(parameter: Parameter) -> Callable[[str], Any]:
-    """Text to a value of the parameter's type; a time takes `30us`, a size `1MB`."""
-    kind: Any = parameter.type
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        kind = next(each for each in typing.get_args(kind) if each is not type(None))
-    if kind is int and parameter.unit == "ns":
-        return time_of
-    if kind is int and parameter.unit == "bytes":
-        return size
-    if kind in (int, float):
-        return cast(Callable[[str], Any], kind)
-    if kind is str or typing.get_origin(kind) is typing.Literal:
-        return str
-    raise UsageError(f"parameter {parameter.name} has the type {kind}, for which the command line has no option")
 
 
 def _columns(analysis: Analysis) -> Iterator[str]:

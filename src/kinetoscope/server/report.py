@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kinetoscope.errors import InputError
+from kinetoscope.model.steps.grammar import time_range_text
 from kinetoscope.pages import PAGES
 from kinetoscope.server.app import Server, application
 from kinetoscope.server.http.in_process_client import InProcessClient, address
@@ -169,7 +170,7 @@ def _timeline(kept: ReportAnswers, run: str, rank: str) -> None:
     if lanes is None:
         return
     start, end = int(lanes["start"]), int(lanes["end"])  # texts, where they are too long for a browser's numbers
-    whole = f"{max(start, 0)}-{end}"
+    whole = time_range_text(max(start, 0), end)
     kept.ask("runs", run, "timeline", "range", pairs={"rank": rank, "time": whole})
     length = max(end - min(start, 0), 1)
     level = max((length // 1024).bit_length(), 0)

@@ -1,5 +1,6 @@
 /** A chart by Vega-Lite: a click on a mark follows its link, a brush selects a time range. */
 
+import { timeRangeText } from "../base/ranges";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Chart, Link } from "../api/blocks";
 import { INK } from "../base/colour";
@@ -92,7 +93,7 @@ function watchBrush(view: Drawn, spec: Readonly<Record<string, unknown>>, select
         number,
         number,
       ];
-      timer = window.setTimeout(() => to > from && select(`${Math.max(0, from)}-${to}`), SETTLED);
+      timer = window.setTimeout(() => to > from && select(timeRangeText(Math.max(0, from), to)), SETTLED);
     });
   } catch {
     // The chart has no brush.

@@ -1,5 +1,6 @@
 /** Where a link leads: to another view, a place on the timeline, another selection, a line of source. */
 
+import { timeRangeText } from "../base/ranges";
 import type { Link } from "../api/blocks";
 import type { Server } from "../api/types";
 import { recall } from "../base/theme";
@@ -22,7 +23,7 @@ export function changeOf(link: Partial<Link>): Change {
   if (link.row != null && !view) view = "timeline";
   if (link.row != null) params["row"] = String(link.row);
   if (link.time) {
-    const text = `${Math.round(link.time[0])}-${Math.round(link.time[1])}`;
+    const text = timeRangeText(link.time[0], link.time[1]);
     if (view === "timeline") params["in"] = text;
     else select["time"] = text;
   }

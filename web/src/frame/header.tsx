@@ -10,7 +10,7 @@ import { go, type Select, type State } from "../base/url";
 import { Cycles, Only, Ranks, Runs, Steps, TimeRange } from "./pickers";
 import { Pill } from "./popover";
 import type { PageName } from "./nav";
-import { few, textOf } from "./ranges";
+import { few, textOf, timeRangeOf } from "../base/ranges";
 
 interface Props {
   readonly state: State;
@@ -39,7 +39,7 @@ export function Header({ state, runs, about, page, menu, toggle, help }: Props) 
     select.annotation && `in ${printable(select.annotation)}`,
   ].filter(Boolean);
   const ranks = about?.ranks.length ?? 0;
-  const [from, to] = (select.time ?? "").split("-").map(Number);
+  const time = timeRangeOf(select.time);
   return (
     <header>
       <button class="icon menu" aria-label="Views" aria-expanded={menu} onClick={toggle}>
@@ -135,7 +135,7 @@ export function Header({ state, runs, about, page, menu, toggle, help }: Props) 
         </Pill>
         <Pill
           label="time"
-          value={select.time ? `${shown(from, "ns")} – ${shown(to, "ns")}` : "all"}
+          value={time ? `${shown(time[0], "ns")} – ${shown(time[1], "ns")}` : "all"}
           title="Time range"
           fixed={fixed}
           right

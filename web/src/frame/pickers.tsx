@@ -5,7 +5,7 @@ import type { Listed, Run, Step } from "../api/types";
 import { scale, shown, withUnit } from "../base/numbers";
 import { Name, printable } from "../base/text";
 import type { Change, Select } from "../base/url";
-import { numbersOf, textOf } from "./ranges";
+import { numbersOf, textOf, timeRangeOf, timeRangeText } from "../base/ranges";
 
 const FEW_RUNS = 8;
 const MOST_RUNS = 500;
@@ -269,13 +269,13 @@ interface TimeProps {
 
 export function TimeRange({ duration, chosen, choose }: TimeProps) {
   const unit = scale([duration], "ns");
-  const [start, end] = chosen ? (chosen.split("-").map(Number) as [number, number]) : [0, duration];
+  const [start, end] = timeRangeOf(chosen) ?? [0, duration];
   const [from, setFrom] = useState(String(+(start / unit.divisor).toFixed(6)));
   const [to, setTo] = useState(String(+(end / unit.divisor).toFixed(6)));
   const ns = (text: string) => Math.round(Number(text.replace(",", ".")) * unit.divisor);
   const fine = ns(from) >= 0 && ns(to) > ns(from);
   return (
-    <form onSubmit={(event) => (event.preventDefault(), fine && choose(`${ns(from)}-${ns(to)}`))}>
+    <form onSubmit={(event) => (event.preventDefault(), fine && choose(timeRangeText(ns(from), ns(to))))}>
       <div class="row">
         <label>
           From ({unit.label})

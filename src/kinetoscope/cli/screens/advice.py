@@ -12,6 +12,7 @@ from typing import Final
 
 from kinetoscope.advisor.advice import METHOD, Advice, is_part_sure
 from kinetoscope.advisor.finding import Evidence, Finding
+from kinetoscope.model.steps.grammar import time_range_text
 from kinetoscope.model.trace.symptoms import DAMAGED
 from kinetoscope.views.numbers import scale, shown
 from kinetoscope.views.terminal.lines import FILL, THIN, Line, Piece, plain
@@ -179,16 +180,13 @@ def _command(each: Evidence, path: str, ranks: int) -> str:
     for name, value in each.params.items():
         words += [f"--{name.replace('_', '-')}", printable(str(value))]
     if each.time_range is not None:
-        words += ["--time-range", _span(*each.time_range)]
+        words += ["--time-range", time_range_text(*_outwards(*each.time_range))]
     return " ".join(map(shlex.quote, words))
 
 
-def _span(start: int, end: int) -> str:
-    """As `--time-range` takes it, outwards to the microsecond: `1203.456ms..1272ms`."""
-    size, unit = (10**6, "ms") if end >= 10**6 else (10**3, "us")
-    fine = size // 10**3
-    first, last = start // fine / 10**3, -(-end // fine) / 10**3
-    return f"{first:g}{unit}..{last:g}{unit}" if last < 10**3 else f"{first:.3f}{unit}..{last:.3f}{unit}"
+def _outwards(start: int, end: int) -> tuple[int, int]:
+    """A range widened to whole microseconds."""
+    return (start // 1000 * 1000, -(-end // 1000) * 1000) if end >= 10**6 else (start, end)
 
 
 def _foot(advice: Advice, width: int) -> Iterator[Line]:

@@ -10,10 +10,12 @@ from typing import Any, Final
 from kinetoscope.errors import NotFoundError, UsageError
 from kinetoscope.integrations.assistant.wording import brief
 from kinetoscope.model.job import Job
+from kinetoscope.server.query import numbers
+from kinetoscope.server.runs.run import Run
 from kinetoscope.server.runs.workspace import Workspace
 
-_FEW: Final = 4
-"""Runs that are not in the list and stay open."""
+MAX_UNLISTED_RUNS: Final = 4
+"""Open runs that are not in the list."""
 
 
 class Folders:
@@ -37,24 +39,22 @@ class Folders:
         Raises:
             KinetoscopeError: there is none of this name, it lies elsewhere, or it cannot be read.
         """
-        from kinetoscope.server.query import integers
-
         run = self._found(given[name])
-        ranks = integers("ranks", given["ranks"]) if given.get("ranks") else None
-        job: Job = run.part(ranks, None)
+        ranks = numbers("ranks", given["ranks"]) if given.get("ranks") else None
+        job = run.part(ranks, None)
         for source in job.sources:
             self._require_inside(source.url, given[name])
         return job
 
-    def runs(self) -> list[Any]:
+    def runs(self) -> list[Run]:
         """The runs below the folders, newest first; links that lead out of them are no runs."""
-        return [run for run in self._workspace.runs().runs if all(self._is_inside(each) for each in _files(run))]
+        return [run for run in self._workspace.runs().runs if self._is_whole_inside(run)]
 
-    def shown(self, run: Any) -> str:
+    def shown(self, run: Run) -> str:
         """What a run is called here: unlike its path it tells nothing about the machine."""
         return str(run.files.name)
 
-    def _found(self, asked: str) -> Any:
+    def _found(self, asked: str) -> Run:
         listed = self.runs()
         for run in listed:
             if asked in (run.id, self.shown(run), run.files.path):
@@ -77,10 +77,10 @@ class Folders:
             raise UsageError(f"{brief(asked)}: only paths below the served folders can be asked about")
         raise NotFoundError(f"{brief(asked)}: no such run; list_runs names them")
 
-    def _opened(self, path: Path, asked: str) -> Any:
+    def _opened(self, path: Path, asked: str) -> Run:
         """A run that the list does not have as one, such as a single file of several."""
         if path not in self._others:
-            while len(self._others) >= _FEW:
+            while len(self._others) >= MAX_UNLISTED_RUNS:
                 self._others.pop(next(iter(self._others))).close()
             self._others[path] = Workspace((str(path),))
         found = self._others[path].runs()
@@ -95,10 +95,9 @@ class Folders:
         place = Path(os.path.realpath(path))
         return any(place == root or root in place.parents for root in self._roots)
 
+    def _is_whole_inside(self, run: Run) -> bool:
+        return all(self._is_inside(file.candidate.url) for file in run.files.files)
+
     def _require_inside(self, path: str, asked: str) -> None:
         if not self._is_inside(path):
             raise UsageError(f"{brief(asked)}: it leads out of the served folders")
-
-
-def _files(run: Any) -> list[str]:
-    return [file.found.url for file in run.files.files]

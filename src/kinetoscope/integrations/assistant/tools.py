@@ -24,6 +24,7 @@ from kinetoscope.integrations.assistant.wording import (
     notes,
     table,
 )
+from kinetoscope.model.steps.grammar import time_range_text
 from kinetoscope.server.errors import ForbiddenError
 from kinetoscope.views.text import nearest
 
@@ -154,7 +155,7 @@ def _evidence(each: Any) -> dict[str, Any]:
         "analysis": each.analysis,
         "params": {name: clean(value, LONGEST) for name, value in each.params.items()},
         "rank": each.rank,
-        "time": "{}-{}".format(*each.time_range) if each.time_range else "",
+        "time": time_range_text(*each.time_range) if each.time_range else "",
         "file": f"{clean(each.file, LONGEST)}:{each.line}" if each.file else "",
     }
     return {key: value for key, value in answer.items() if value not in ("", {}, None)}
@@ -240,7 +241,7 @@ _SORT: Final = Argument("sort", "string", "Columns by which rows are sorted, lar
 _PARTS: Final = (
     Argument("ranks", "string", "Only these ranks: `0,8-15`."),
     Argument("steps", "string", "Only these steps: `2-4`; `all`. By default `steady`, without those of the warm-up."),
-    Argument("time", "string", "Only this time: two whole numbers of ns from the beginning: `1000-2000`."),
+    Argument("time", "string", "Only this time, from the beginning: `10ms..20ms`."),
 )
 _PATH: Final = Argument("path", "string", _RUN, required=True)
 

@@ -133,7 +133,7 @@ def _searched(request: ApiRequest, trace: Trace) -> dict[str, Any]:
 def _time(request: ApiRequest) -> tuple[int, int]:
     time = run_part(request.query).select.time
     if time is None:
-        raise BadValueError("time is missing: it takes two whole numbers of ns, as 1000-2000")
+        raise BadValueError("time is missing: it takes two times, as 10ms..20ms")
     return time
 
 

@@ -79,7 +79,8 @@ function About({ facts, rank, lanes }: Props) {
   const group = own?.groups.find(({ lanes: some }) => some.some(({ id }) => id === facts.lane));
   const lane = group?.lanes.find(({ id }) => id === facts.lane);
   const device = group?.kind === "device";
-  const self = facts.self_time != null && facts.self_time < facts.duration ? `, self ${shown(facts.self_time, "ns")}` : "";
+  const self =
+    facts.self_time != null && facts.self_time < facts.duration ? `, self ${shown(facts.self_time, "ns")}` : "";
   const where = [lane?.title ?? facts.lane, lanes.ranks.length > 1 ? `rank ${rank}` : ""].filter(Boolean).join(", ");
   return (
     <>

@@ -1,6 +1,6 @@
 /** Between the address, the server's answers and the picture: what is shown at first, spans as text, an event's mark. */
 
-import { numbersOf } from "../../frame/ranges";
+import { numbersOf, timeRangeOf, timeRangeText } from "../../base/ranges";
 import { type Arrangement, keyOf, PLAIN } from "./layout";
 import type { EventFacts, Lanes, Mark, Span } from "./types";
 import { fitted } from "./view";
@@ -115,9 +115,8 @@ export function ownTime(lanes: Lanes, rank: number, span: Span): Span {
 
 /** `a-b` in ns, as the address has it. */
 export function spanOf(text: string | undefined): Span | null {
-  const parts = /^(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)$/.exec(text ?? "");
-  const [start, end] = [Number(parts?.[1]), Number(parts?.[2])];
-  return parts && end > start ? { start, end } : null;
+  const range = timeRangeOf(text);
+  return range && { start: range[0], end: range[1] };
 }
 
-export const textOf = (span: Span): string => `${Math.round(span.start)}-${Math.round(span.end)}`;
+export const textOf = (span: Span): string => timeRangeText(span.start, span.end);
