@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.compare.statistics.noise import Side
+from kinetoscope.compare.statistics.noise import Samples
 
 Floats = NDArray[np.float64]
-Pair = tuple[Side, Side]
+Pair = tuple[Samples, Samples]
 
 BETWEEN_STEPS: Final = 0.03
 BETWEEN_RUNS: Final = 0.02

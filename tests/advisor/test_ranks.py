@@ -12,7 +12,7 @@ import pytest
 
 import kinetoscope
 from kinetoscope.advisor.advice import Advice, advise
-from kinetoscope.advisor.evidence.communication import COLLECTIVES, Exchange, Late, exchange
+from kinetoscope.advisor.evidence.communication import COLLECTIVES, CommunicationCosts, Straggler, communication_costs
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.rules import rules
@@ -37,9 +37,9 @@ def found(advice: Advice, code: str) -> list[Finding]:
     return [finding for finding in advice.findings if finding.code == code]
 
 
-def looked(model: Model, folder: Path) -> Exchange:
+def looked(model: Model, folder: Path) -> CommunicationCosts:
     simulate(model, folder)
-    return exchange(JobView(kinetoscope.read(folder), default_to_steady(ALL)))
+    return communication_costs(JobView(kinetoscope.read(folder), default_to_steady(ALL)))
 
 
 FAULTS = [
@@ -97,17 +97,17 @@ def test_a_straggler_is_named_with_its_cause_and_what_it_costs(tmp_path: Path) -
 def test_transfer_is_not_counted_as_waiting_nor_the_other_way_round(tmp_path: Path) -> None:
     late = looked(replace(SMALL, fault=Fault("data_loading", 2, 1_500_000)), tmp_path / "late")
     assert late.waiting > 10 * late.transfer
-    assert [each.rank for each in late.late] == [2]
+    assert [each.rank for each in late.stragglers] == [2]
     assert late.rest < 0.1 * late.waiting
     slow = looked(replace(SMALL, overlaps=False, elements=12_000_000), tmp_path / "slow")
     assert slow.transfer > 10 * slow.waiting
-    assert slow.late == ()
+    assert slow.stragglers == ()
 
 
 def test_parts_of_the_axis_do_not_overlap(tmp_path: Path) -> None:
     look = looked(replace(SMALL, fault=Fault("data_loading", 2, 1_500_000)), tmp_path)
-    (late,) = look.late
-    ends = [look.of_transfer(look.transfer), look.of_late(late), look.of_rest(look.rest)]
+    (late,) = look.stragglers
+    ends = [look.of_transfer(look.transfer), look.of_straggler(late), look.of_rest(look.rest)]
     assert sum(each.length for each in ends) == pytest.approx(look.transfer + look.waiting, abs=4)
     for before, after in pairwise(ends):
         if after.length and before.length:
@@ -157,7 +157,7 @@ def test_a_job_that_exposes_nothing_is_not_asked_further(tmp_path: Path, monkeyp
         return named(name)
 
     monkeypatch.setattr("kinetoscope.advisor.rule.named", recorded)
-    assert not len(exchange(JobView(kinetoscope.read(tmp_path), default_to_steady(ALL))).collectives)
+    assert not len(communication_costs(JobView(kinetoscope.read(tmp_path), default_to_steady(ALL))).collectives)
     assert asked == ["rank_balance"]
 
 
@@ -170,12 +170,12 @@ def test_one_rank_alone_gets_a_note_and_all_together_do_not(tmp_path: Path) -> N
     assert not found(advise(kinetoscope.read(tmp_path)), "RANKS009")
 
 
-def _late(rank: int, cost: float, ahead: float) -> Late:
-    return Late(rank, "host gap", cost, ahead, cost, 0.0)
+def _late(rank: int, cost: float, ahead: float) -> Straggler:
+    return Straggler(rank, "host gap", cost, ahead, cost, 0.0)
 
 
-def _looked(*late: Late, steps: float = 10, pipeline: bool = False) -> Exchange:
-    return Exchange(COLLECTIVES.empty(), 4, steps, 100 * MS, 0.0, 50 * MS, late, pipeline, pl.DataFrame())
+def _looked(*late: Straggler, steps: float = 10, pipeline: bool = False) -> CommunicationCosts:
+    return CommunicationCosts(COLLECTIVES.empty(), 4, steps, 100 * MS, 0.0, 50 * MS, late, pipeline, pl.DataFrame())
 
 
 def test_the_stake_of_a_straggler() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.finding import Finding, Severity, Stake
-from kinetoscope.compare.delivery import delivered, delivery, of_advice
+from kinetoscope.compare.delivery import delivered, delivery, delivery_of_advice
 from kinetoscope.reading import read
 
 
@@ -33,7 +33,7 @@ def test_one_finding_is_held_against_the_step(step: float, outcome: str) -> None
 
 def test_several_at_once_share_what_came() -> None:
     before = advice(1000, finding("DATA001", 100, 200), finding("HOST001", 50, 80), finding("DEVICE001", 30, 40))
-    frame = of_advice(["a", "b"], [before, advice(800, finding("DEVICE001", 30, 40))]).frame
+    frame = delivery_of_advice(["a", "b"], [before, advice(800, finding("DEVICE001", 30, 40))]).frame
     assert frame.select(
         "code", "promised_low", "together", "together_low", "together_high", "brought", "outcome"
     ).rows() == [
@@ -63,7 +63,7 @@ def test_what_promises_no_time_has_no_row() -> None:
 
 
 def test_each_run_is_held_against_the_next() -> None:
-    frame = of_advice(
+    frame = delivery_of_advice(
         ["a", "b", "c"], [advice(1000, finding("A1", 1, 2)), advice(900, finding("A2", 3, 4)), advice(800)]
     ).frame
     assert frame.select("run", "next", "code").rows() == [("a", "b", "A1"), ("b", "c", "A2")]
@@ -81,7 +81,7 @@ def test_data_loading_delivers_what_was_promised(shared_traces: Path) -> None:
 
 def test_what_is_mostly_gone_counts_with_what_is_gone_of_it() -> None:
     before = advice(1000, finding("DATA001", 300, 400))
-    found = of_advice(["a", "b"], [before, advice(690, finding("DATA001", 20, 30))]).frame
+    found = delivery_of_advice(["a", "b"], [before, advice(690, finding("DATA001", 20, 30))]).frame
     assert found.select("status", "promised_low", "promised_high", "brought", "outcome").rows() == [
         ("mostly gone", 270, 380, 310, "as promised")
     ]

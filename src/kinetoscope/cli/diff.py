@@ -20,21 +20,21 @@ def run(arguments: list[str]) -> int:
     args = _parser().parse_args(arguments)
     from kinetoscope.advisor.advice import advise
     from kinetoscope.cli.shared.output import deliver, is_screen, width, write_lines
-    from kinetoscope.compare.delivery import of_advice
+    from kinetoscope.compare.delivery import delivery_of_advice
     from kinetoscope.compare.diff.diff import between
-    from kinetoscope.compare.diff.run_profile import side
+    from kinetoscope.compare.diff.run_profile import run_profile
     from kinetoscope.model.steps.selection import ALL
 
     select = selection(args).get("select", ALL)
     screen = is_screen(args)
     promised = args.table == "promises" or (screen and args.promises)
-    sides, advice = [], []
+    profiles, advice = [], []
     for path in (args.base, args.new):
         with opened_at(args, path) as (job, _):
-            sides.append(side(job, select))
+            profiles.append(run_profile(job, select))
             advice += [advise(job, select=select)] if promised else []
-    found = between(*sides)
-    kept = of_advice([args.base, args.new], advice) if promised else None
+    found = between(*profiles)
+    kept = delivery_of_advice([args.base, args.new], advice) if promised else None
     if screen:
         from kinetoscope.cli.screens.diff import lines
 

@@ -143,8 +143,7 @@ def _write(args: Namespace, paths: list[str], limits: tuple[Any, ...]) -> int:
 
 def _say(args: Namespace, found: Gate) -> None:
     from kinetoscope.cli.shared.output import deliver, form_of, width_of, write_lines
-    from kinetoscope.compare.gate.screen import lines
-    from kinetoscope.compare.gate.summary import markdown
+    from kinetoscope.compare.gate.report import lines, markdown
 
     files = [*filter(None, (args.summary, os.environ.get(_SUMMARY)))]
     shown = form_of(args) == "table"

@@ -17,8 +17,8 @@ def run(arguments: list[str]) -> int:
     args = _parser().parse_args(arguments)
     from kinetoscope.advisor.advice import advise
     from kinetoscope.cli.shared.output import deliver, is_screen, width, write_lines
-    from kinetoscope.compare.delivery import of_advice
-    from kinetoscope.compare.ledger.ledger import entry, of_entries
+    from kinetoscope.compare.delivery import delivery_of_advice
+    from kinetoscope.compare.ledger.ledger import ledger_entry, result_of_entries
     from kinetoscope.model.steps.selection import ALL
 
     select = selection(args).get("select", ALL)
@@ -27,10 +27,10 @@ def run(arguments: list[str]) -> int:
     entries, advice = [], []
     for path in args.runs:
         with opened_at(args, path) as (job, _):
-            entries.append(entry(job, select=select, samples_per_step=args.samples_per_step))
+            entries.append(ledger_entry(job, select=select, samples_per_step=args.samples_per_step))
             advice += [advise(job, select=select)] if promised else []
-    found = of_entries(entries)
-    kept = of_advice([each.path for each in entries], advice) if promised else None
+    found = result_of_entries(entries)
+    kept = delivery_of_advice([each.path for each in entries], advice) if promised else None
     if screen:
         from kinetoscope.cli.screens.ledger import lines
 

@@ -39,7 +39,7 @@ _LITTLE: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class DeliveredGain:
     """What findings that are gone had promised together, and what came.
 
     Attributes:
@@ -84,10 +84,10 @@ def delivery(runs: Sequence[Job], *, select: Selection = ALL) -> Result:
     Raises:
         InputError: a run cannot be read.
     """
-    return of_advice([run.path for run in runs], [advise(run, select=select) for run in runs])
+    return delivery_of_advice([run.path for run in runs], [advise(run, select=select) for run in runs])
 
 
-def of_advice(names: Sequence[str], advice: Sequence[Advice]) -> Result:
+def delivery_of_advice(names: Sequence[str], advice: Sequence[Advice]) -> Result:
     """The same of runs about which the advisor has said all; `names` are shown."""
     rows = []
     for (name, before), (following, after) in pairwise(zip(names, advice, strict=True)):
@@ -113,14 +113,14 @@ def of_advice(names: Sequence[str], advice: Sequence[Advice]) -> Result:
     return Result(frame, RESULT, (), "delivery", {"runs": list(names)})
 
 
-def delivered(before: Advice, after: Advice) -> Delivery:
+def delivered(before: Advice, after: Advice) -> DeliveredGain:
     """What the findings of one run that the next one does not have had promised, and what came."""
     smaller = list(_smaller(before.findings, after.findings))
     gone = tuple(sorted([*_gone(before.findings, after.findings), *smaller], key=_order))
     low = sum(finding.stake.low for finding in gone)
     high = min(sum(finding.stake.high for finding in gone), before.step)
     left = frozenset((finding.code, finding.key) for finding in smaller)
-    return Delivery(gone, left, low, max(high, low), before.step - after.step)
+    return DeliveredGain(gone, left, low, max(high, low), before.step - after.step)
 
 
 def _order(finding: Finding) -> tuple[float, str, str]:

@@ -173,13 +173,13 @@ def _short(file: Path, request: pytest.FixtureRequest) -> str:
 
 
 def _sentence(found: Gate) -> str:
-    from kinetoscope.compare.gate.summary import sentence
+    from kinetoscope.compare.gate.report import sentence
 
     return sentence(found)
 
 
 def _told(found: Gate) -> str:
     from kinetoscope.compare.gate.causes import causes
-    from kinetoscope.compare.gate.screen import text
+    from kinetoscope.compare.gate.report import text
 
     return text(found, causes(found))

@@ -10,7 +10,7 @@ import polars as pl
 
 from kinetoscope.compare.diff.diff import ROWS, Diff, diff
 from kinetoscope.compare.diff.waterfall import LABELS
-from kinetoscope.compare.ledger.naming import told_apart
+from kinetoscope.compare.ledger.ledger import distinct_names
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
@@ -50,7 +50,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str], *, base: Job | 
         found = diff(base, job, select=select)
     except InputError as error:
         return Page("compare", "Compare", "One of the runs has no step to compare.", cannot=(str(error),))
-    before, after = told_apart([base.path, job.path])
+    before, after = distinct_names([base.path, job.path])
     facts = (f"from {before}", f"to {after}")
     return Page("compare", "Compare", found.sentence, facts, tuple(_blocks(found)), found.notes)
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kinetoscope.advisor.advice import advise
-from kinetoscope.compare.delivery import of_advice
+from kinetoscope.compare.delivery import delivery_of_advice
 from kinetoscope.compare.diff.programs import Program, program
-from kinetoscope.compare.ledger.ledger import Entry, entry, of_entries
+from kinetoscope.compare.ledger.ledger import LedgerEntry, ledger_entry, result_of_entries
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
@@ -35,7 +35,7 @@ def page(
     of = chosen(params, "of", [value for value, _ in _OF], "program")
     words = [word.strip().lower() for word in params.get("named", "").split(",") if word.strip()]
     own = _program(job)
-    entries: list[Entry] = []
+    entries: list[LedgerEntry] = []
     told: list[Job] = []
     left: list[str] = []
     asked = other = 0
@@ -47,7 +47,7 @@ def page(
             other += 1
             continue
         try:
-            entries.append(entry(run, select=select))
+            entries.append(ledger_entry(run, select=select))
             told.append(run)
         except KinetoscopeError as error:  # a run without steps must not cost the others their rows
             left.append(f"{run.path} is left out: {error}.")
@@ -55,7 +55,7 @@ def page(
     facts = _facts(len(told), asked, max(listed, asked), other)
     if not told:
         return Page("ledger", "Ledger", "No run here has a step to compare.", facts, (controls,), tuple(left))
-    found = of_entries(entries)
+    found = result_of_entries(entries)
     place = next((place for place, run in enumerate(told) if run.path == job.path), -1)
     blocks = (controls, *_blocks(told, found, select, place))
     return Page("ledger", "Ledger", _sentence(found), facts, blocks, (*found.notes, *left))
@@ -106,7 +106,7 @@ def _blocks(runs: Sequence[Job], found: Result, select: Selection, own: int) -> 
     if len(runs) < 2:
         yield Note("Put the traces of the next run beside this one, in a folder of its own: it becomes the next row.")
         return
-    kept = of_advice(found.frame.get_column("run").to_list(), [advise(run, select=select) for run in runs])
+    kept = delivery_of_advice(found.frame.get_column("run").to_list(), [advise(run, select=select) for run in runs])
     if kept.frame.height:
         yield _rows("Promise and delivery", kept)
     else:

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.compare.diff.align import aligned
-from kinetoscope.compare.diff.run_profile import Entry, Key, Side
+from kinetoscope.compare.diff.run_profile import Owner, OwnerKey, RunProfile
 
 KEYS = st.builds(
-    Key,
+    OwnerKey,
     category=st.sampled_from(("computation", "host")),
     kind=st.sampled_from(("kernel", "operator")),
     name=st.sampled_from(("a", "b", "c 1", "c 2")),
@@ -20,13 +20,13 @@ KEYS = st.builds(
 SETS = st.lists(KEYS, max_size=12, unique=True)
 
 
-def run(keys: list[Key]) -> Side:
-    entries = tuple(Entry(key, 1, 10 + place, place) for place, key in enumerate(keys))
-    return Side("run", (0,), 1, np.ones(1, np.int64), entries)
+def run(keys: list[OwnerKey]) -> RunProfile:
+    entries = tuple(Owner(key, 1, 10 + place, place) for place, key in enumerate(keys))
+    return RunProfile("run", (0,), 1, np.ones(1, np.int64), entries)
 
 
 @given(SETS, SETS)
-def test_each_owner_is_in_one_pair(base: list[Key], new: list[Key]) -> None:
+def test_each_owner_is_in_one_pair(base: list[OwnerKey], new: list[OwnerKey]) -> None:
     pairs = aligned(run(base), run(new))
     assert sorted(entry.key for pair in pairs for entry in pair.base if entry.key.input_shapes) == sorted(
         key for key in base if key.input_shapes
@@ -44,7 +44,7 @@ def test_each_owner_is_in_one_pair(base: list[Key], new: list[Key]) -> None:
 
 
 @given(SETS)
-def test_a_run_beside_itself(keys: list[Key]) -> None:
+def test_a_run_beside_itself(keys: list[OwnerKey]) -> None:
     assert all(
         [entry.key for entry in pair.base] == [entry.key for entry in pair.new] and len(pair.base) == 1
         for pair in aligned(run(keys), run(keys))
@@ -52,7 +52,7 @@ def test_a_run_beside_itself(keys: list[Key]) -> None:
 
 
 @given(SETS, SETS)
-def test_both_ways_it_is_the_same(base: list[Key], new: list[Key]) -> None:
+def test_both_ways_it_is_the_same(base: list[OwnerKey], new: list[OwnerKey]) -> None:
     there = {
         (frozenset(e.key for e in pair.base), frozenset(e.key for e in pair.new))
         for pair in aligned(run(base), run(new))

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from kinetoscope.analyses import named
 from kinetoscope.compare.diff.diff import Diff, _rounded, between, diff
-from kinetoscope.compare.diff.normalize_names import alike
-from kinetoscope.compare.diff.run_profile import VARYING, Side, side
+from kinetoscope.compare.diff.normalize_names import normalized
+from kinetoscope.compare.diff.run_profile import VARYING, RunProfile, run_profile
 from kinetoscope.errors import InputError
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import Job
@@ -113,11 +113,11 @@ def golden() -> dict[str, Any]:
     return found
 
 
-def changes_of_calls(base: Side, new: Side) -> dict[str, set[str]]:
+def changes_of_calls(base: RunProfile, new: RunProfile) -> dict[str, set[str]]:
     """Names by what became of their calls, as HTA has it: by name alone."""
     before, after = Counter[str](), Counter[str]()
     for counter, run in ((before, base), (after, new)):
-        for entry in run.entries:
+        for entry in run.owners:
             counter[entry.key.name] += entry.calls
     kinds: dict[str, set[str]] = {}
     for name in before.keys() | after.keys():
@@ -131,11 +131,11 @@ def changes_of_calls(base: Side, new: Side) -> dict[str, set[str]]:
 
 def test_every_difference_that_hta_finds_is_found(shared_traces: Path, golden: dict[str, Any]) -> None:
     step = Selection(steps=(1009,))
-    runs = [side(read(str(shared_traces / "trace_diff" / name)), step) for name in ("control", "test")]
+    runs = [run_profile(read(str(shared_traces / "trace_diff" / name)), step) for name in ("control", "test")]
     mine = changes_of_calls(runs[0], runs[1])
     for question in ("ops_diff_default", "ops_diff_cpu", "ops_diff_gpu"):
         for kind, names in golden[question]["result"].items():
-            there = {alike(name) for name in names["names"] if not name.startswith("ProfilerStep#")}
+            there = {normalized(name) for name in names["names"] if not name.startswith("ProfilerStep#")}
             assert there <= mine[kind], (question, kind, there - mine[kind])
     for kind, names in golden["ops_diff_default"]["result"].items():
         steps = 1 if kind == "unchanged" else 0  # for HTA a step is an operator
@@ -149,14 +149,14 @@ def test_every_difference_that_hta_finds_is_found(shared_traces: Path, golden: d
     assert all(name in now or name in was for name in mine["deleted"])
     assert set(rows.filter(pl.col("status") == "new").get_column("name")) & mine["added"]
     for each in golden["compare_default"]["result"]["top10_by_abs_diff_counts"]:
-        calls = rows.filter(pl.col("name") == alike(each["name"])).get_column("new_calls").sum()
+        calls = rows.filter(pl.col("name") == normalized(each["name"])).get_column("new_calls").sum()
         assert calls == each["Test_counts"]
 
 
 def test_a_step_is_not_new_because_it_has_another_number(shared_traces: Path) -> None:
     """HTA: ProfilerStep#1010 deleted, ProfilerStep#1011 added."""
     run = read(str(shared_traces / "trace_diff" / "control"))
-    found = between(*(side(run, Selection(steps=(number,))) for number in (1010, 1011)))
+    found = between(*(run_profile(run, Selection(steps=(number,))) for number in (1010, 1011)))
     assert_complete(found)
     names = found.rows.frame.get_column("name")
     assert not names.str.contains("ProfilerStep").any()
@@ -313,9 +313,9 @@ def test_ranks_are_averaged(tmp_path: Path) -> None:
 
 def test_without_a_step_there_is_nothing_to_compare(tmp_path: Path) -> None:
     run = loop(tmp_path / "a", [op("aten::add", 0, 100)])
-    empty = replace(side(run, ALL), entries=())
+    empty = replace(run_profile(run, ALL), owners=())
     with pytest.raises(InputError, match="no step"):
-        between(empty, side(run, ALL))
+        between(empty, run_profile(run, ALL))
 
 
 def test_noise_is_not_called_a_change(tmp_path: Path) -> None:
@@ -328,8 +328,8 @@ def test_noise_is_not_called_a_change(tmp_path: Path) -> None:
 
 
 def test_the_side_of_a_run_knows_each_step(tmp_path: Path) -> None:
-    run: Side = side(loop(tmp_path, *([op("aten::add", 0, length)] for length in (100, 200, 300))), ALL)
-    (entry,) = (each for each in run.entries if each.key.name == "aten::add")
+    run: RunProfile = run_profile(loop(tmp_path, *([op("aten::add", 0, length)] for length in (100, 200, 300))), ALL)
+    (entry,) = (each for each in run.owners if each.key.name == "aten::add")
     assert run.values([entry]).tolist() == [100.0, 200.0, 300.0]
     assert run.steps.tolist() == [1000.0] * 3
 

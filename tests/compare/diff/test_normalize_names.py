@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kinetoscope.compare.diff.normalize_names import alike, alike_frame, without_digits
+from kinetoscope.compare.diff.normalize_names import normalized, normalized_frame, without_digits
 
 SAME = [
     ("ProfilerStep#1010", "ProfilerStep#1011"),
@@ -50,33 +50,35 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_names_of_the_same(one: str, other: str) -> None:
-    assert alike(one) == alike(other)
+    assert normalized(one) == normalized(other)
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_names_that_differ(one: str, other: str) -> None:
-    assert alike(one) != alike(other)
+    assert normalized(one) != normalized(other)
 
 
 @pytest.mark.parametrize("name", ["", ";", " \n "])
 def test_a_name_is_never_empty_nor_two(name: str) -> None:
-    assert alike(name)
-    assert ";" not in alike(name)
+    assert normalized(name)
+    assert ";" not in normalized(name)
 
 
 def test_frames() -> None:
     assert (
-        alike_frame("/home/me/run1/train.py(12): main")
-        == alike_frame("/data/run2/train.py(40): main")
+        normalized_frame("/home/me/run1/train.py(12): main")
+        == normalized_frame("/data/run2/train.py(40): main")
         == "train.py: main"
     )
-    assert alike_frame("torch/nn/modules/module.py(1501): _call_impl") == "torch/nn/modules/module.py: _call_impl"
+    assert normalized_frame("torch/nn/modules/module.py(1501): _call_impl") == "torch/nn/modules/module.py: _call_impl"
     installed = "/opt/conda/lib/python3.8/site-packages/torch/utils/data/dataloader.py(530): __next__"
-    assert alike_frame(installed) == "torch/utils/data/dataloader.py: __next__"
+    assert normalized_frame(installed) == "torch/utils/data/dataloader.py: __next__"
     assert (
-        alike_frame("nn.Module: Conv2d_3") == alike_frame("nn.Module: Conv2d_12") != alike_frame("nn.Module: Linear_3")
+        normalized_frame("nn.Module: Conv2d_3")
+        == normalized_frame("nn.Module: Conv2d_12")
+        != normalized_frame("nn.Module: Linear_3")
     )
-    assert alike_frame("model.py(1): forward") != alike_frame("model.py(1): backward")
+    assert normalized_frame("model.py(1): forward") != normalized_frame("model.py(1): backward")
 
 
 def test_digits() -> None:

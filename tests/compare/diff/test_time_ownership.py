@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kinetoscope.analyses import named
 from kinetoscope.analyses.step_breakdown import CATEGORIES
-from kinetoscope.compare.diff.time_ownership import NOTHING, RESULT, owners
+from kinetoscope.compare.diff.time_ownership import NOTHING, RESULT, owners_of_rank
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from tests.catalog.samples import everywhere, job_of
@@ -23,7 +23,7 @@ SELECTIONS = (ALL, Selection(steps="steady"), Selection(time=(1_000_000, 40_000_
 
 
 def asked(run: Job, select: Selection = ALL) -> pl.DataFrame:
-    return run.map(owners, RESULT, select).frame
+    return run.map(owners_of_rank, RESULT, select).frame
 
 
 def by_step(frame: pl.DataFrame, steps: int) -> dict[str, list[int]]:
@@ -144,7 +144,7 @@ def test_what_was_launched_before_the_recording_is_not_counted(tmp_path: Path) -
 
 
 def test_without_shapes_it_says_so(tmp_path: Path) -> None:
-    found = loop(tmp_path, [op("aten::add", 0, 10)]).map(owners, RESULT)
+    found = loop(tmp_path, [op("aten::add", 0, 10)]).map(owners_of_rank, RESULT)
     assert any("record_shapes=True" in note for note in found.notes)
     assert found.frame.get_column("input_shapes").null_count() == found.frame.height
 

@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 from kinetoscope.compare.gate.baseline import FORMAT, dump, load, read, save
 from kinetoscope.compare.gate.gate import gate
 from kinetoscope.compare.gate.limits import Limit
-from kinetoscope.compare.statistics.numbers import Environment, Numbers, Series
+from kinetoscope.compare.statistics.numbers import Environment, MetricSeries, Numbers
 from kinetoscope.errors import InputError, NotFoundError
 
 RUN = Numbers(
     "run",
     Environment(("NVIDIA H100", "NVIDIA H100 NVL"), 8, {"torch": "2.9"}),
     {
-        "step_time": Series((100_000.0, 101_000.5, 99_000.0)),
-        "memory_peak": Series((5e9,), "device"),
-        "throughput": Series((320.0, 321.25, 319.0)),
-        "op:aten::mm": Series((50_000.0, 50_001.0, 0.0), "device"),
-        "op:aten::small": Series((100.0, 100.0, 100.0), "device"),
-        "kernel:gemm<a=1>|`\n\u202e": Series((50_000.0, 50_000.0, 50_000.0), "device"),
+        "step_time": MetricSeries((100_000.0, 101_000.5, 99_000.0)),
+        "memory_peak": MetricSeries((5e9,), "device"),
+        "throughput": MetricSeries((320.0, 321.25, 319.0)),
+        "op:aten::mm": MetricSeries((50_000.0, 50_001.0, 0.0), "device"),
+        "op:aten::small": MetricSeries((100.0, 100.0, 100.0), "device"),
+        "kernel:gemm<a=1>|`\n\u202e": MetricSeries((50_000.0, 50_000.0, 50_000.0), "device"),
     },
     ("a note",),
 )
@@ -57,7 +57,7 @@ def test_written_again_it_is_the_same_text() -> None:
 
 
 def test_a_change_of_one_metric_is_a_change_of_one_line() -> None:
-    other = replace(RUN, series={**RUN.series, "step_time": Series((1.0, 2.0, 3.0))})
+    other = replace(RUN, series={**RUN.series, "step_time": MetricSeries((1.0, 2.0, 3.0))})
     kept = [Limit("op:aten::mm"), Limit("op:aten::small")]
     pairs = zip(dump([RUN], kept).splitlines(), dump([other], kept).splitlines(), strict=True)
     assert sum(one != two for one, two in pairs) == 1

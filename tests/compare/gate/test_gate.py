@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinetoscope.compare.gate.causes import Cause, causes
+from kinetoscope.compare.gate.causes import ChangedCall, causes
 from kinetoscope.compare.gate.gate import Gate, gate
 from kinetoscope.compare.gate.limits import DEFAULT, Limit, limit_of, limits_of, share_of
-from kinetoscope.compare.gate.screen import text
-from kinetoscope.compare.gate.summary import markdown, sentence
-from kinetoscope.compare.statistics.numbers import Environment, Numbers, Series
+from kinetoscope.compare.gate.report import markdown, sentence, text
+from kinetoscope.compare.statistics.numbers import Environment, MetricSeries, Numbers
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.job import Job
 from kinetoscope.reading import read
@@ -30,10 +29,10 @@ def run(
 ) -> Numbers:
     """A run whose steps vary by 1 %; `more` are operators, as shares of the step."""
     noise = np.exp(np.random.default_rng(seed).normal(0, 0.01, steps))
-    series = {"step_time": Series(tuple((step * noise).tolist()))}
+    series = {"step_time": MetricSeries(tuple((step * noise).tolist()))}
     for name, share in more.items():
         values = tuple((share * step * noise).tolist())
-        series[f"op:aten::{name}"] = series[f"kernel:{name}_kernel"] = Series(values, "device")
+        series[f"op:aten::{name}"] = series[f"kernel:{name}_kernel"] = MetricSeries(values, "device")
     return Numbers(path, on, series)
 
 
@@ -97,7 +96,7 @@ def test_an_operator_that_is_new_fails_and_one_that_is_gone_passes() -> None:
 
 def test_a_lower_throughput_fails() -> None:
     def with_rate(found: Numbers, rate: float) -> Numbers:
-        return replace(found, series={**found.series, "throughput": Series((rate,) * 20)})
+        return replace(found, series={**found.series, "throughput": MetricSeries((rate,) * 20)})
 
     base = [with_rate(each, 1000.0) for each in runs()]
     slower = [with_rate(each, 900.0) for each in runs()]
@@ -109,7 +108,7 @@ def test_a_lower_throughput_fails() -> None:
 
 def test_a_peak_of_memory_has_one_value_a_run_and_little_noise() -> None:
     def with_peak(found: Numbers, peak: float) -> Numbers:
-        return replace(found, series={**found.series, "memory_peak": Series((peak,), "device")})
+        return replace(found, series={**found.series, "memory_peak": MetricSeries((peak,), "device")})
 
     base = [with_peak(each, 1e9) for each in runs()]
     more = [with_peak(each, 1.06e9) for each in runs()]
@@ -127,7 +126,7 @@ def test_many_metrics_are_not_many_chances_of_a_false_alarm() -> None:
     def drawn() -> Numbers:
         found = with_operators(names, int(rng.integers(1 << 30)))
         series = {
-            name: Series(
+            name: MetricSeries(
                 tuple(value * float(np.exp(rng.normal(0, 0.012))) for value in each.values[:1]) * 20, each.where
             )
             for name, each in found.series.items()
@@ -187,7 +186,7 @@ def test_a_loss_in_some_steps_only_is_noted() -> None:
     def with_pauses(found: Numbers) -> Numbers:
         values = found.series["step_time"].values
         longer = tuple(value * (2 if step % 10 == 9 else 1) for step, value in enumerate(values))
-        return replace(found, series={"step_time": Series(longer)})
+        return replace(found, series={"step_time": MetricSeries(longer)})
 
     found = gate(runs(), [with_pauses(each) for each in runs(first=10)])
     assert found.passed
@@ -257,7 +256,7 @@ def test_noise_is_a_share(noise: str | float) -> None:
 
 def test_the_summary_of_a_failure() -> None:
     found = gate(runs(mm=0.5), runs(108e6, first=10, mm=0.55), ["step_time=5%", "op:aten::mm=5%"])
-    made = markdown(found, [Cause("gemm", "kernel", 50e6, 60e6, "slower calls")])
+    made = markdown(found, [ChangedCall("gemm", "kernel", 50e6, 60e6, "slower calls")])
     assert made.startswith("## Performance gate: failed\n\nThe gate failed: op:aten::mm is worse, 50.0")
     assert re.search(
         r"^\| ✗ \| `step_time` \| 100\xa0ms \| 108\xa0ms \| \+8\.\d+% \| .* \| 5\.00% \| \*\*worse\*\* \|$", made, re.M
@@ -280,8 +279,8 @@ def test_names_from_traces_stay_text() -> None:
         each.series[f"op:{EVIL}"] = each.series["step_time"]  # type: ignore[index]
     noted = [replace(each, notes=(EVIL,), path=EVIL) for each in new]
     found = gate(base, noted, [f"op:{EVIL}=5%"])
-    made = markdown(found, [Cause(EVIL, EVIL, 1e6, 2e6)])
-    shown = text(found, [Cause(EVIL, "kernel", 1e6, 2e6)])
+    made = markdown(found, [ChangedCall(EVIL, EVIL, 1e6, 2e6)])
+    shown = text(found, [ChangedCall(EVIL, "kernel", 1e6, 2e6)])
     assert "\x1b" not in made + shown
     assert not re.search(r"^::", made + shown, re.M)
     prose = re.sub(r"`[^`\n]*`", "", re.sub(r"\\[^\w|]", "", made))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kinetoscope.compare.ledger.command_diff import of_commands, of_mappings
+from kinetoscope.compare.ledger.command_diff import command_changes, mapping_changes
 from kinetoscope.compare.ledger.ledger import ledger
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.job import Job
@@ -122,11 +122,11 @@ def test_what_was_changed(tmp_path: Path) -> None:
     ],
 )
 def test_commands(before: str, after: str, said: list[str]) -> None:
-    assert list(of_commands(before.split(), after.split())) == said
+    assert list(command_changes(before.split(), after.split())) == said
 
 
 def test_texts_of_a_run_are_harmless_and_short() -> None:
-    (said,) = of_mappings({"note": "x"}, {"note": "\x1b[2J" + "y" * 500})
+    (said,) = mapping_changes({"note": "x"}, {"note": "\x1b[2J" + "y" * 500})
     assert "\x1b" not in said
     assert len(said) < 150
 

@@ -20,7 +20,7 @@ from kinetoscope.compare.statistics.noise import (
     change,
     changes,
 )
-from kinetoscope.compare.statistics.run_statistics import alikeness, run_of, without_warm_up
+from kinetoscope.compare.statistics.run_statistics import run_statistics, variance_inflation, without_warm_up
 from tests.conftest import few_examples
 
 THREE = Shape(3, 3, 20)
@@ -226,17 +226,17 @@ def test_a_long_step_later_is_no_warm_up() -> None:
 
 
 def test_a_pause_does_not_move_the_typical_step() -> None:
-    assert run_of([100.0, 102.0, 98.0, 101.0, 900.0, 99.0, 100.0, 100.0, 101.0, 99.0]).typical == pytest.approx(
+    assert run_statistics([100.0, 102.0, 98.0, 101.0, 900.0, 99.0, 100.0, 100.0, 101.0, 99.0]).typical == pytest.approx(
         100, rel=0.01
     )
 
 
 def test_neighbours_that_are_alike_widen() -> None:
     rng = np.random.default_rng(0)
-    alone = [run_of((100 + rng.normal(0, 1, 60)).tolist()) for _ in range(3)]
-    walks = [run_of((100 + np.convolve(rng.normal(0, 1, 64), np.ones(5), "valid")).tolist()) for _ in range(3)]
-    assert alikeness(alone) == 1.0
-    assert alikeness(walks) > 3
+    alone = [run_statistics((100 + rng.normal(0, 1, 60)).tolist()) for _ in range(3)]
+    walks = [run_statistics((100 + np.convolve(rng.normal(0, 1, 64), np.ones(5), "valid")).tolist()) for _ in range(3)]
+    assert variance_inflation(alone) == 1.0
+    assert variance_inflation(walks) > 3
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kinetoscope.compare.statistics.numbers import Series, numbers
+from kinetoscope.compare.statistics.numbers import MetricSeries, numbers
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.reading import read
 from tests.compare.drawing import call, loop
@@ -21,12 +21,12 @@ def test_times_of_each_step_to_the_nanosecond(tmp_path: Path) -> None:
     two = [*call("aten::mm", 100, 50, "gemm", 160, 200, 1), *call("aten::add", 300, 50, "add", 400, 100, 2)]
     found = numbers(loop(tmp_path, one, two, deviceProperties=V100))
     assert found.series == {
-        "step_time": Series((1000.0, 1000.0)),
-        "op:aten::outer": Series((300.0, 0.0), "device"),
-        "op:aten::mm": Series((300.0, 200.0), "device"),
-        "op:aten::add": Series((0.0, 100.0), "device"),
-        "kernel:gemm": Series((300.0, 200.0), "device"),
-        "kernel:add": Series((0.0, 100.0), "device"),
+        "step_time": MetricSeries((1000.0, 1000.0)),
+        "op:aten::outer": MetricSeries((300.0, 0.0), "device"),
+        "op:aten::mm": MetricSeries((300.0, 200.0), "device"),
+        "op:aten::add": MetricSeries((0.0, 100.0), "device"),
+        "kernel:gemm": MetricSeries((300.0, 200.0), "device"),
+        "kernel:add": MetricSeries((0.0, 100.0), "device"),
     }
     assert found.environment.devices == ("Tesla V100",)
     assert found.steps == 2
@@ -35,8 +35,8 @@ def test_times_of_each_step_to_the_nanosecond(tmp_path: Path) -> None:
 def test_without_a_device_operators_have_their_time_on_the_host(tmp_path: Path) -> None:
     inside = [op("aten::linear", 100, 500), op("aten::addmm", 200, 300)]
     found = numbers(loop(tmp_path, inside, inside))
-    assert found.series["op:aten::linear"] == Series((500.0, 500.0), "host")
-    assert found.series["op:aten::addmm"] == Series((300.0, 300.0), "host")
+    assert found.series["op:aten::linear"] == MetricSeries((500.0, 500.0), "host")
+    assert found.series["op:aten::addmm"] == MetricSeries((300.0, 300.0), "host")
     assert found.environment.devices == ()
     assert not found.has("kernel:")
 
@@ -62,7 +62,7 @@ def test_of_several_ranks_times_are_means_and_the_peak_is_the_greatest(tmp_path:
     assert found.environment.ranks == 2
     assert found.series["step_time"].values == (1100.0,)
     assert found.series["op:aten::mm"].values == (400.0,)
-    assert found.series["memory_peak"] == Series((200.0,), "device")
+    assert found.series["memory_peak"] == MetricSeries((200.0,), "device")
 
 
 def test_throughput_is_what_the_recorder_counted(tmp_path: Path) -> None:

@@ -50,13 +50,13 @@ COLLECTIVES = Schema(
     Column("factor", pl.Float64, "Bus / algorithm bandwidth."),
     Column("computation", pl.Float64, "Computation of an average step of all ranks.", "ns"),
 )
-"""What `exchange` knows of collectives: a row for each group, kind, type and size."""
+"""The collectives of `communication_costs`: a row for each group, kind, type and size."""
 
 _ALIKE: Final = ("group", "kind", "dtype", "bytes", "on_host")
 
 
 @dataclass(frozen=True)
-class Late:
+class Straggler:
     """A rank that the others wait for.
 
     Attributes:
@@ -77,7 +77,7 @@ class Late:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class CommunicationCosts:
     """Exposed communication of the average step of a job.
 
     Attributes:
@@ -86,7 +86,7 @@ class Exchange:
         steps: steps of a rank, on average.
         step: the average step, ns.
         transfer, waiting: of it, not hidden, on average over all ranks, ns.
-        late: those that are stragglers in most steps, the costliest first.
+        stragglers: those that are late in most steps, the costliest first.
         pipeline: do ranks wait for others that send to them, or receive?
         balance: of each rank and step, as the analysis `rank_balance` says.
     """
@@ -97,14 +97,14 @@ class Exchange:
     step: float
     transfer: float
     waiting: float
-    late: tuple[Late, ...]
+    stragglers: tuple[Straggler, ...]
     pipeline: bool
     balance: pl.DataFrame
 
     @property
     def rest(self) -> float:
         """Waiting that no straggler is charged with, ns."""
-        return max(self.waiting - sum(each.waiting for each in self.late), 0.0)
+        return max(self.waiting - sum(each.waiting for each in self.stragglers), 0.0)
 
     def of_transfer(self, length: float, place: float = 0.0) -> Intervals:
         """A stretch of the axis that is transfer."""
@@ -115,14 +115,14 @@ class Exchange:
         until = self.transfer + self.waiting
         return _stretch(until - min(length, self.rest), until)
 
-    def of_late(self, late: Late) -> Intervals:
+    def of_straggler(self, straggler: Straggler) -> Intervals:
         """The stretch that is waiting for a straggler."""
-        return _stretch(self.transfer + late.place, self.transfer + late.place + late.waiting)
+        return _stretch(self.transfer + straggler.place, self.transfer + straggler.place + straggler.waiting)
 
 
 @derived
-def exchange(job: JobView) -> Exchange:
-    """Asked by `job.of(exchange)`."""
+def communication_costs(job: JobView) -> CommunicationCosts:
+    """The communication of the job's average step that nothing hides."""
     balance = job.ask("rank_balance").frame
     ranks = max(balance["rank"].n_unique(), 1)
     exposed = _mean(balance["exposed_communication"])
@@ -137,7 +137,9 @@ def exchange(job: JobView) -> Exchange:
     late = tuple(_late(job, balance)) if waiting >= _QUIET * step and not quiet else ()
     sends = float(found.filter(pl.col("kind").is_in(PAIRWISE))["exposed"].sum())
     pipeline = sends > _PIPELINE * float(found["exposed"].sum())
-    return Exchange(found, ranks, len(balance) / ranks, step, exposed - waiting, waiting, late, pipeline, balance)
+    return CommunicationCosts(
+        found, ranks, len(balance) / ranks, step, exposed - waiting, waiting, late, pipeline, balance
+    )
 
 
 EARLY: Final = 0.12
@@ -166,7 +168,7 @@ def _stretch(start: float, end: float) -> Intervals:
     return Intervals(*whole) if whole[1, 0] > whole[0, 0] else Intervals(whole[0, :0], whole[1, :0])
 
 
-def _late(job: JobView, balance: pl.DataFrame) -> Iterator[Late]:
+def _late(job: JobView, balance: pl.DataFrame) -> Iterator[Straggler]:
     """The stragglers, the costliest first, one behind the other on the axis."""
     table = job.ask("stragglers").frame.filter("straggler").sort("lost", "rank", descending=[True, False])
     ranks = balance["rank"].n_unique()
@@ -180,7 +182,7 @@ def _late(job: JobView, balance: pl.DataFrame) -> Iterator[Late]:
     for row in often:
         cost = row["lost"] / ((ranks - 1) * steps)
         waiting = cost * (ranks - 1) / ranks
-        yield Late(row["rank"], row["cause"] or "unknown", cost, usual - exposed[row["rank"]], waiting, place)
+        yield Straggler(row["rank"], row["cause"] or "unknown", cost, usual - exposed[row["rank"]], waiting, place)
         place += waiting
 
 

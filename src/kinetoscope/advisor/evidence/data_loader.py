@@ -88,7 +88,7 @@ def confidence(rank: RankView, known: Confidence) -> Confidence:
 
 
 @dataclass(frozen=True)
-class Starts:
+class WorkerStarts:
     """When workers were started, in order of time.
 
     Attributes:
@@ -129,7 +129,7 @@ def _ends_of_epochs(trace: Trace) -> Bools:
 
 
 @derived
-def starts(trace: Trace) -> Starts:
+def starts(trace: Trace) -> WorkerStarts:
     """Find them.
 
     For new workers torch draws a seed: that tells them from workers that live on, if it takes as long as processes do.
@@ -153,4 +153,4 @@ def starts(trace: Trace) -> Starts:
     last = np.concatenate([rows[over], np.full(len(made), -1)])
     start = np.concatenate([drawn, trace.start[made]])
     order = np.argsort(start, kind="stable")
-    return Starts(start[order], trace.start[first][order], first[order], last[order])
+    return WorkerStarts(start[order], trace.start[first][order], first[order], last[order])

@@ -17,7 +17,7 @@ from kinetoscope.model.trace.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class MemoryUse:
     """The memory of one device, in bytes, over the whole recording.
 
     Attributes:
@@ -38,7 +38,7 @@ class Use:
     row: int
 
 
-def memory_use(rank: RankView) -> list[Use]:
+def memory_use(rank: RankView) -> list[MemoryUse]:
     """Of each device whose allocator said how much was in use; not of the host."""
     trace, found = rank.trace, memory_instants(rank.trace)
     total = {device.number: device.memory or 0 for device in devices(trace)}
@@ -53,7 +53,7 @@ def memory_use(rank: RankView) -> list[Use]:
         last = np.searchsorted(time, ends, side="left") - 1
         between = level[last[last >= 0]]
         uses.append(
-            Use(
+            MemoryUse(
                 device=found.device_name(device),
                 total=total.get(number, 0),
                 peak=int(level[highest]),

@@ -26,7 +26,7 @@ _ZEROS: Final = ("aten::zero_", "aten::_foreach_zero_")
 
 
 @dataclass(frozen=True)
-class Spans:
+class OptimizerSpans:
     """Spans of one kind.
 
     Attributes:
@@ -41,13 +41,13 @@ class Spans:
 
 
 @derived
-def optimizer_steps(trace: Trace) -> Spans:
+def optimizer_steps(trace: Trace) -> OptimizerSpans:
     """Those of `Optimizer.step`."""
     return _spans(trace, _STEP)
 
 
 @derived
-def zero_grads(trace: Trace) -> Spans:
+def zero_grads(trace: Trace) -> OptimizerSpans:
     """Those of `Optimizer.zero_grad`."""
     return _spans(trace, _ZERO)
 
@@ -64,8 +64,8 @@ def zeroes(trace: Trace) -> Bools:
     return rows_named(trace, _ZEROS.__contains__, EventKind.HOST_OP, holding=("zero_",))
 
 
-def _spans(trace: Trace, pattern: re.Pattern[str]) -> Spans:
+def _spans(trace: Trace, pattern: re.Pattern[str]) -> OptimizerSpans:
     rows = rows_named(trace, lambda name: pattern.fullmatch(name) is not None, *RANGE_KINDS, holding=(OPTIMIZER,))
     codes, counts = np.unique(trace.name[rows], return_counts=True)
     match = pattern.fullmatch(trace.strings.label(int(codes[counts.argmax()]))) if len(codes) else None
-    return Spans(rows, inside(trace, rows), match[1] if match else "")
+    return OptimizerSpans(rows, inside(trace, rows), match[1] if match else "")

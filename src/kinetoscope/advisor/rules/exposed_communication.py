@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.evidence.communication import EARLY, Exchange, exchange
+from kinetoscope.advisor.evidence.communication import EARLY, CommunicationCosts, communication_costs
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import each_step, quoted, share
@@ -94,15 +94,15 @@ def exposed_communication(job: JobView) -> Iterator[Finding]:
     """
     if job.program in ("serving", "inference"):  # what is reduced there is needed at once
         return
-    found = exchange(job)
-    for gradients in _gradients(found):
-        yield from _late(found, gradients)
-        yield from _many_bytes(found, gradients)
-    yield from _gathers(found)
+    costs = communication_costs(job)
+    for gradients in _gradients(costs):
+        yield from _late(costs, gradients)
+        yield from _many_bytes(costs, gradients)
+    yield from _gathers(costs)
 
 
-def _gradients(found: Exchange) -> Iterator[_Gradients]:
-    reductions = found.collectives.filter(
+def _gradients(costs: CommunicationCosts) -> Iterator[_Gradients]:
+    reductions = costs.collectives.filter(
         pl.col("kind").is_in(["all_reduce"]) & (pl.col("before") >= EARLY) & ~pl.col("on_host")
     )
     each = pl.col("calls") * pl.col("members")
@@ -123,11 +123,11 @@ def _gradients(found: Exchange) -> Iterator[_Gradients]:
                              sums["wide"] > 0.9 * exposed, bool(sums["by_host"]))  # fmt: skip
 
 
-def _late(found: Exchange, gradients: _Gradients) -> Iterator[Finding]:
+def _late(costs: CommunicationCosts, gradients: _Gradients) -> Iterator[Finding]:
     """Gradients that are reduced after the backward pass."""
-    if not gradients.is_late or found.pipeline:  # stages of a pipeline finish one after the other
+    if not gradients.is_late or costs.pipeline:  # stages of a pipeline finish one after the other
         return
-    computing = _computing(found)
+    computing = _computing(costs)
     count = max(gradients.calls, math.ceil(gradients.size / _BUCKET), 1.0)
     first = _FORWARD + (1 - _FORWARD) / count
     room = gradients.exposed - gradients.last
@@ -144,12 +144,12 @@ def _late(found: Exchange, gradients: _Gradients) -> Iterator[Finding]:
         why=f"The first of them begins when {share(gradients.before, 1)} of the step's computation is done; in buckets"
         f" it could begin at {share(first, 1)}, and all but the last could be hidden.",
         evidence=(Evidence("how much of the communication is hidden on each rank", "overlap"),),
-        time=found.of_transfer(high),
+        time=costs.of_transfer(high),
         key="late",
     )
 
 
-def _many_bytes(found: Exchange, gradients: _Gradients) -> Iterator[Finding]:
+def _many_bytes(costs: CommunicationCosts, gradients: _Gradients) -> Iterator[Finding]:
     """Gradients that are overlapped, but more than can be hidden."""
     spare = gradients.exposed - gradients.last
     if gradients.is_late or spare <= 0:
@@ -169,7 +169,7 @@ def _many_bytes(found: Exchange, gradients: _Gradients) -> Iterator[Finding]:
         change = accumulate
         why = "Over several batches gradients are sent once; as that makes the batch larger, nothing of it is sure."
         stake = _stake(0.0, spare, gradients.exposed)
-    if stake.high < _LEAST * found.step:
+    if stake.high < _LEAST * costs.step:
         return
     yield Finding(
         message=f"The backward pass cannot hide the exchange of all gradients{_of(gradients)}. It takes"
@@ -179,23 +179,23 @@ def _many_bytes(found: Exchange, gradients: _Gradients) -> Iterator[Finding]:
         why=why,
         confidence="medium",
         evidence=(Evidence("sizes and bandwidths", "collectives"), Evidence("what is hidden", "overlap")),
-        time=found.of_transfer(stake.high),
+        time=costs.of_transfer(stake.high),
         key="bytes",
         at_most="critical" if gradients.wide and follows_bytes else "note",
     )
 
 
-def _gathers(found: Exchange) -> Iterator[Finding]:
+def _gathers(costs: CommunicationCosts) -> Iterator[Finding]:
     """Parameters that are gathered when they are needed."""
-    sharded = found.collectives.filter(pl.col("kind") == "reduce_scatter")["group"].unique().to_list()
-    gathers = found.collectives.filter((pl.col("kind") == "all_gather") & pl.col("group").is_in(sharded))
+    sharded = costs.collectives.filter(pl.col("kind") == "reduce_scatter")["group"].unique().to_list()
+    gathers = costs.collectives.filter((pl.col("kind") == "all_gather") & pl.col("group").is_in(sharded))
     exposed = float(gathers["exposed_transfer"].sum())
     each = pl.col("calls") * pl.col("members")
     if not len(gathers) or exposed <= 0:
         return
     took = (each * pl.col("transfer").fill_null(0)).sum()
     calls, transfer = gathers.select(calls=each.sum(), transfer=took).row(0)
-    computing = _computing(found)
+    computing = _computing(costs)
     # Of each pass the first cannot be hidden, and a layer hides no more than it computes.
     left = max(transfer - computing, transfer * 2 / max(calls, 2.0))
     room = exposed - left
@@ -212,13 +212,13 @@ def _gathers(found: Exchange) -> Iterator[Finding]:
         " computes long enough.",
         confidence="medium",
         evidence=(Evidence("what is hidden in each process group", "overlap", {"by": "group"}),),
-        time=found.of_transfer(1.1 * room),
+        time=costs.of_transfer(1.1 * room),
         key="gathers",
     )
 
 
-def _computing(found: Exchange) -> float:
-    return float(found.collectives["computation"][0])
+def _computing(costs: CommunicationCosts) -> float:
+    return float(costs.collectives["computation"][0])
 
 
 def _stake(low: float, high: float, most: float) -> Stake:

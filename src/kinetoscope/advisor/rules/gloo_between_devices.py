@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.evidence.communication import exchange
+from kinetoscope.advisor.evidence.communication import communication_costs
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import each_step
@@ -36,8 +36,8 @@ def gloo_between_devices(job: JobView) -> Iterator[Finding]:
 
     What to do. Make the process group with the backend of the devices. Keep gloo for objects and barriers of the host.
     """
-    found = exchange(job)
-    slow = found.collectives.filter("on_host")
+    costs = communication_costs(job)
+    slow = costs.collectives.filter("on_host")
     if not len(slow):
         return
     exposed = float(slow["exposed_transfer"].sum())
@@ -56,7 +56,7 @@ def gloo_between_devices(job: JobView) -> Iterator[Finding]:
         else "Exposed transfer, without waiting for late ranks; between machines, or without sizes, a quarter is sure.",
         confidence="high" if known else "medium",
         evidence=(Evidence("the collectives by kind", "collectives"),),
-        time=found.of_transfer(exposed),
+        time=costs.of_transfer(exposed),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.evidence.communication import EARLY, exchange
+from kinetoscope.advisor.evidence.communication import EARLY, communication_costs
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import each_step, quoted
@@ -48,15 +48,15 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
 
     What to do. Larger buckets (bucket_cap_mb); torch.distributed's coalescing manager; one flat tensor instead of many.
     """
-    found = exchange(job)
-    small = found.collectives.filter(
+    costs = communication_costs(job)
+    small = costs.collectives.filter(
         (pl.col("bytes") <= _SMALL)
         & (pl.col("bytes") > 0)
         & ~pl.col("on_host")
         & pl.col("transfer").is_not_null()
         & (pl.col("kind").is_in(_JOINED) | ((pl.col("kind") == "all_reduce") & (pl.col("before") >= EARLY)))
     )
-    idle = _mean(found.balance["other"])
+    idle = _mean(costs.balance["other"])
     for (_, kind, _), part in small.group_by(_ALIKE, maintain_order=True):
         each = pl.col("calls") * pl.col("members")
         calls, size, took, exposed = part.select(
@@ -69,11 +69,11 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
         if in_step < _FEWEST:
             continue
         left = math.ceil(size / _BUCKET) / max(in_step, 1.0)
-        latency = _latency(part, found.collectives)
+        latency = _latency(part, costs.collectives)
         saved = min(calls * (1 - left) * latency, took, exposed)
-        if saved < _LEAST * found.step:
+        if saved < _LEAST * costs.step:
             continue
-        high = min(exposed + min(idle, calls * _HOST), found.step)
+        high = min(exposed + min(idle, calls * _HOST), costs.step)
         sure = 0.7 * saved
         group = part["group"][0]
         yield Finding(
@@ -89,7 +89,7 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
             f" {math.ceil(size / _BUCKET)} of these go, and seven tenths of that count as sure.",
             confidence="medium",
             evidence=(Evidence("how long each size takes", "collectives"),),
-            time=found.of_transfer(exposed),
+            time=costs.of_transfer(exposed),
             key=f"{group or ''} {kind}",
         )
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.evidence.communication import PAIRWISE, exchange
+from kinetoscope.advisor.evidence.communication import PAIRWISE, communication_costs
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import quoted
@@ -42,8 +42,8 @@ def slow_link(job: JobView) -> Iterator[Finding]:
     What to do. Find the machine that the slow groups share; compare `nvidia-smi topo -m` and the counters of its
     network cards with a good one; run nccl-tests on it. Leave it out until it is mended.
     """
-    found = exchange(job)
-    table = found.collectives.filter(
+    costs = communication_costs(job)
+    table = costs.collectives.filter(
         (pl.col("bytes") >= _LARGE) & pl.col("transfer").is_not_null() & ~pl.col("on_host")
         & ~pl.col("kind").is_in(PAIRWISE)
     )  # fmt: skip
@@ -74,13 +74,13 @@ def slow_link(job: JobView) -> Iterator[Finding]:
         message=f"Process group {quoted(name, 50) if name else '(not named)'} communicates slowly. It takes"
         f" {groups['times'][0]:.1f} times as long as its like for the same bytes, {shown(cost, 'ns')} of each"
         f" step.{who}",
-        stake=Stake(_SURE * cost, min(_MOST * cost, found.step)),
+        stake=Stake(_SURE * cost, min(_MOST * cost, costs.step)),
         change="+ nvidia-smi topo -m; ibstat  # on its machines, beside those of a quick group\n"
         "+ all_reduce_perf -b 8M -e 128M  # nccl-tests, on these machines alone",
         why="What its collectives take longer than those of groups of the same size, exposed; waiting is left out.",
         confidence="medium",
         evidence=(Evidence("transfer and bandwidth of each group", "collectives"),),
-        time=found.of_transfer(min(cost, found.transfer)),
+        time=costs.of_transfer(min(cost, costs.transfer)),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from kinetoscope.advisor.evidence.communication import Exchange, Late, exchange
+from kinetoscope.advisor.evidence.communication import CommunicationCosts, Straggler, communication_costs
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import Wording, wording
@@ -26,7 +26,7 @@ _FEW: Final = 3
 """Steps under which an accident cannot be told from what is so for good: half as much is sure."""
 
 _PIPELINE: Final = 0.35, 2.5
-"""The same factors where ranks send and receive: what is late in one stage is late in others, or fills bubbles."""
+"""The same factors where ranks send and receive: a delay of one stage delays others, or fills bubbles."""
 
 
 @dataclass(frozen=True)
@@ -80,38 +80,38 @@ def straggling_rank(job: JobView) -> Iterator[Finding]:
 
     What to do. Look at that rank: its loader, its host, its device, in the analysis that is named.
     """
-    found = exchange(job)
-    for late in found.late:
-        words = _CAUSES.get(late.cause, _UNKNOWN)
+    costs = communication_costs(job)
+    for straggler in costs.stragglers:
+        words = _CAUSES.get(straggler.cause, _UNKNOWN)
         yield Finding(
-            message=f"All ranks wait for rank {late.rank}, {words.does}. They wait {shown(late.cost, 'ns')} of"
-            " each step.",
-            stake=_stake(found, late),
+            message=f"All ranks wait for rank {straggler.rank}, {words.does}. They wait"
+            f" {shown(straggler.cost, 'ns')} of each step.",
+            stake=_stake(costs, straggler),
             change=words.diff(job),
             why="The other ranks spend so much longer in collectives that nothing hides; of several stragglers, mending"
             " one brings only what it is later than the next.",
-            confidence="medium" if found.pipeline or found.steps < _FEW else "high",
+            confidence="medium" if costs.pipeline or costs.steps < _FEW else "high",
             evidence=(
                 Evidence("who is late, and why", "stragglers"),
-                Evidence("what it does more of", words.analysis, rank=late.rank),
+                Evidence("what it does more of", words.analysis, rank=straggler.rank),
             )[: 2 if words is not _UNKNOWN else 1],
-            time=found.of_late(late),
-            key=f"rank {late.rank}",
+            time=costs.of_straggler(straggler),
+            key=f"rank {straggler.rank}",
         )
 
 
-def _stake(found: Exchange, late: Late) -> Stake:
-    low, high = (factor * late.cost for factor in (_PIPELINE if found.pipeline else _WAITED))
-    rivals = [each.ahead for each in found.late if each is not late]
-    if not found.pipeline and _LIKE[0] * late.cost <= late.ahead <= _LIKE[1] * late.cost:
+def _stake(costs: CommunicationCosts, straggler: Straggler) -> Stake:
+    low, high = (factor * straggler.cost for factor in (_PIPELINE if costs.pipeline else _WAITED))
+    rivals = [each.ahead for each in costs.stragglers if each is not straggler]
+    if not costs.pipeline and _LIKE[0] * straggler.cost <= straggler.ahead <= _LIKE[1] * straggler.cost:
         # Without it, the next one is waited for.
-        low = _ALONE[0] * (late.ahead - max([*rivals, 0.0]))
-        high = _ALONE[1] * late.ahead if not rivals else max(high, _ALONE[1] * late.ahead)
+        low = _ALONE[0] * (straggler.ahead - max([*rivals, 0.0]))
+        high = _ALONE[1] * straggler.ahead if not rivals else max(high, _ALONE[1] * straggler.ahead)
     elif rivals:
         low = 0.0
-    if found.steps < _FEW:
+    if costs.steps < _FEW:
         low /= 2
-    high = min(high, found.step)
+    high = min(high, costs.step)
     return Stake(min(max(low, 0.0), high), high)
 
 

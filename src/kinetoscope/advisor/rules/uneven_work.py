@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.evidence.communication import exchange
+from kinetoscope.advisor.evidence.communication import communication_costs
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import share
@@ -39,11 +39,11 @@ def uneven_work(job: JobView) -> Iterator[Finding]:
     What to do. Sort samples by length into buckets, and give all ranks batches of the same bucket in a step; or fill
     batches by tokens instead of by samples.
     """
-    found = exchange(job)
-    if found.ranks < 2 or found.rest <= 0 or found.pipeline:
+    costs = communication_costs(job)
+    if costs.ranks < 2 or costs.rest <= 0 or costs.pipeline:
         return
-    work = found.balance.with_columns(work=pl.col("computation") + pl.col("overlap"))
-    known = {late.rank for late in found.late}
+    work = costs.balance.with_columns(work=pl.col("computation") + pl.col("overlap"))
+    known = {late.rank for late in costs.stragglers}
     each = work.filter(~pl.col("rank").is_in(list(known))).group_by("step").agg(
         more=pl.col("work").max() - pl.col("work").mean(),
         who=pl.col("rank").sort_by("work", "rank").last(),
@@ -54,13 +54,13 @@ def uneven_work(job: JobView) -> Iterator[Finding]:
         return
     more = float(each.select(pl.col("more").mean()).item())
     always = float(each["who"].value_counts()["count"].max()) / len(each)  # type: ignore[arg-type]
-    most = min(more, found.rest)
-    if most < _SPREAD * found.step or (always >= _ALWAYS and found.ranks > 2 and len(each) > 2):
+    most = min(more, costs.rest)
+    if most < _SPREAD * costs.step or (always >= _ALWAYS and costs.ranks > 2 and len(each) > 2):
         return
     yield Finding(
         message=f"The work of ranks differs from step to step. The longest computes {shown(more, 'ns')}"
-        f" ({share(more, found.step)} of the step) longer than the average, and all wait for it.",
-        stake=Stake(_SURE * most, min(_MOST * max(more, most), found.step)),
+        f" ({share(more, costs.step)} of the step) longer than the average, and all wait for it.",
+        stake=Stake(_SURE * most, min(_MOST * max(more, most), costs.step)),
         change="- DistributedSampler(dataset)\n+ a sampler that puts samples of like length into one step of all ranks"
         if job.program == "training"
         else "+ give all ranks requests of like length in the same step",
@@ -68,8 +68,8 @@ def uneven_work(job: JobView) -> Iterator[Finding]:
         " three quarters count as sure.",
         confidence="high" if len(each) > 2 else "medium",
         evidence=(Evidence("computation and waiting of each rank and step", "rank_balance"),),
-        time=found.of_rest(most),
-        at_most="critical" if most >= _BEYOND_NOISE * found.step else "note",
+        time=costs.of_rest(most),
+        at_most="critical" if most >= _BEYOND_NOISE * costs.step else "note",
     )
 
 

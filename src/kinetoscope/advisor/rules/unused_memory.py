@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.data_loader import FROM_WORKERS, IN_PROCESS, fetches, loader_time
-from kinetoscope.advisor.evidence.memory import Use, memory_use
+from kinetoscope.advisor.evidence.memory import MemoryUse, memory_use
 from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -90,7 +90,7 @@ def unused_memory(rank: RankView) -> Iterator[Finding]:
     )
 
 
-def _fits(use: Use) -> int:
+def _fits(use: MemoryUse) -> int:
     """How many times the batch fits: a power of two; 1 if only one does, or nothing shows what a batch takes."""
     if use.peak <= use.floor:
         return 1

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.advisor.evidence.communication import exchange
+from kinetoscope.advisor.evidence.communication import communication_costs
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.step_statistics import is_periodic
@@ -46,19 +46,19 @@ def waiting_at_step_boundaries(job: JobView) -> Iterator[Finding]:
     What to do. Let all ranks do their part of it at the same time, or another thread or process do it while training
     goes on (asynchronous checkpoints); collect garbage on all ranks in the same step.
     """
-    found = exchange(job)
-    if found.rest <= 0 or found.ranks < 2 or found.pipeline:
+    costs = communication_costs(job)
+    if costs.rest <= 0 or costs.ranks < 2 or costs.pipeline:
         return
-    named = [late.rank for late in found.late]
+    named = [late.rank for late in costs.stragglers]
     table = job.ask("stragglers", by="step").frame
     each = table.filter(
         pl.col("cause").is_in(_CAUSES)
         & ~pl.col("rank").is_in(named)
-        & (pl.col("lost") >= _LATE * found.step * (found.ranks - 1))
+        & (pl.col("lost") >= _LATE * costs.step * (costs.ranks - 1))
     )
-    cost = float(each["lost"].sum()) / ((found.ranks - 1) * found.steps)
-    cost = min(cost, found.rest * found.ranks / (found.ranks - 1))
-    if cost < _LEAST * found.step:
+    cost = float(each["lost"].sum()) / ((costs.ranks - 1) * costs.steps)
+    cost = min(cost, costs.rest * costs.ranks / (costs.ranks - 1))
+    if cost < _LEAST * costs.step:
         return
     steps = each["step"].drop_nulls().unique().to_list()
     ranks = each["rank"].unique().to_list()
@@ -67,19 +67,19 @@ def waiting_at_step_boundaries(job: JobView) -> Iterator[Finding]:
     yield Finding(
         message=f"In step{'s' * (len(steps) > 1)} {listed(steps)} all ranks wait for"
         f" rank{'s' * (len(ranks) > 1)} {listed(ranks)} ({cause}). They wait {shown(cost, 'ns')} of an average step.",
-        stake=Stake(_SURE * cost if len(steps) > 1 else 0.0, min(_MOST * cost, found.step)),
+        stake=Stake(_SURE * cost if len(steps) > 1 else 0.0, min(_MOST * cost, costs.step)),
         change="- if rank == 0: torch.save(...)\n+ dcp.async_save(...)  # or do it on all ranks in the same step"
         if job.program == "training"
         else wording(job.program).save,
         why="The waiting in these steps, spread over all steps.",
-        confidence="medium" if _is_on_purpose(table, each, found.ranks - len(named)) else "low",
+        confidence="medium" if _is_on_purpose(table, each, costs.ranks - len(named)) else "low",
         evidence=(
             Evidence(
                 f"the worst: rank {worst['rank']} in step {worst['step']}, {shown(worst['lost'], 'ns')} of all ranks",
                 "stragglers", {"by": "step"},
             ),
         ),
-        time=found.of_rest(cost),
+        time=costs.of_rest(cost),
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kinetoscope.compare.diff.normalize_names import without_digits
-from kinetoscope.compare.diff.run_profile import Entry, Side
+from kinetoscope.compare.diff.run_profile import Owner, RunProfile
 from kinetoscope.model.execution.call_stacks import SEPARATOR
 
 _FEW: Final = 3
@@ -25,52 +25,52 @@ _ON_DEVICE: Final = ("kernel", "memcpy", "memset")
 class Pair:
     """The same in both runs: owners of the one and of the other; either may be none, one, or several."""
 
-    base: tuple[Entry, ...]
-    new: tuple[Entry, ...]
+    base: tuple[Owner, ...]
+    new: tuple[Owner, ...]
 
 
-Rule = Callable[[Sequence[Entry], Sequence[Entry]], Iterator[Pair]]
+Pairing = Callable[[Sequence[Owner], Sequence[Owner]], Iterator[Pair]]
 """Pairs some of the owners that have a key in common; those of both runs are in the order in which they occur."""
 
 
-def aligned(base: Side, new: Side) -> list[Pair]:
+def aligned(base: RunProfile, new: RunProfile) -> list[Pair]:
     """All owners of both runs, each in one pair."""
-    left, right = list(base.entries), list(new.entries)
+    left, right = list(base.owners), list(new.owners)
     found: list[Pair] = []
     for key, rule in _PASSES:
         pairs = list(_paired(left, right, key, rule))
         found += pairs
-        taken = {id(entry) for pair in pairs for entry in (*pair.base, *pair.new)}
-        left = [entry for entry in left if id(entry) not in taken]
-        right = [entry for entry in right if id(entry) not in taken]
-    found += [Pair((entry,), ()) for entry in left]
-    found += [Pair((), (entry,)) for entry in right]
+        taken = {id(owner) for pair in pairs for owner in (*pair.base, *pair.new)}
+        left = [owner for owner in left if id(owner) not in taken]
+        right = [owner for owner in right if id(owner) not in taken]
+    found += [Pair((owner,), ()) for owner in left]
+    found += [Pair((), (owner,)) for owner in right]
     return found
 
 
 def _paired(
-    left: Sequence[Entry], right: Sequence[Entry], key: Callable[[Entry], Hashable], rule: Rule
+    left: Sequence[Owner], right: Sequence[Owner], key: Callable[[Owner], Hashable], rule: Pairing
 ) -> Iterator[Pair]:
-    mine: dict[Hashable, list[Entry]] = {}
-    for entry in left:
-        mine.setdefault(key(entry), []).append(entry)
-    yours: dict[Hashable, list[Entry]] = {}
-    for entry in right:
-        if (found := key(entry)) in mine:
-            yours.setdefault(found, []).append(entry)
-    for found, entries in yours.items():
+    mine: dict[Hashable, list[Owner]] = {}
+    for owner in left:
+        mine.setdefault(key(owner), []).append(owner)
+    yours: dict[Hashable, list[Owner]] = {}
+    for owner in right:
+        if (found := key(owner)) in mine:
+            yours.setdefault(found, []).append(owner)
+    for found, owners in yours.items():
         if found is not None:
-            yield from rule(mine[found], entries)
+            yield from rule(mine[found], owners)
 
 
 # --- rules
 
 
-def _all_together(left: Sequence[Entry], right: Sequence[Entry]) -> Iterator[Pair]:
+def _all_together(left: Sequence[Owner], right: Sequence[Owner]) -> Iterator[Pair]:
     yield Pair(tuple(left), tuple(right))
 
 
-def _in_order(left: Sequence[Entry], right: Sequence[Entry]) -> Iterator[Pair]:
+def _in_order(left: Sequence[Owner], right: Sequence[Owner]) -> Iterator[Pair]:
     """As many on both sides are paired in order; else all of them are one pair."""
     if len(left) == len(right):
         for one, other in zip(left, right, strict=True):
@@ -79,7 +79,7 @@ def _in_order(left: Sequence[Entry], right: Sequence[Entry]) -> Iterator[Pair]:
         yield Pair(tuple(left), tuple(right))
 
 
-def _renamed(left: Sequence[Entry], right: Sequence[Entry]) -> Iterator[Pair]:
+def _renamed(left: Sequence[Owner], right: Sequence[Owner]) -> Iterator[Pair]:
     """As many on both sides are paired in order; one kernel may have become a few, or a few one."""
     if len(left) == len(right) or (min(len(left), len(right)) == 1 and max(len(left), len(right)) <= _FEW):
         yield from _in_order(left, right)
@@ -88,45 +88,45 @@ def _renamed(left: Sequence[Entry], right: Sequence[Entry]) -> Iterator[Pair]:
 # --- keys
 
 
-def _whole(entry: Entry) -> Hashable:
-    return entry.key
+def _whole(owner: Owner) -> Hashable:
+    return owner.key
 
 
-def _without_numbers(entry: Entry) -> Hashable:
+def _without_numbers(owner: Owner) -> Hashable:
     """Annotations may be numbered by what differs from run to run: requests, batches."""
-    key = entry.key
+    key = owner.key
     name = key.name if key.kind in _ON_DEVICE else without_digits(key.name)
     return key._replace(name=name, path=without_digits(key.path))
 
 
-def _place(entry: Entry) -> Hashable:
+def _place(owner: Owner) -> Hashable:
     """The place that device work is launched from, whatever its name."""
-    key = entry.key
+    key = owner.key
     known = key.kind in _ON_DEVICE and key.path
     return (key.category, without_digits(key.path), key.input_shapes) if known else None
 
 
-def _without_shapes(entry: Entry) -> Hashable:
-    key = entry.key
+def _without_shapes(owner: Owner) -> Hashable:
+    key = owner.key
     return key._replace(path=without_digits(key.path), input_shapes=None)
 
 
-def _place_without_shapes(entry: Entry) -> Hashable:
-    key = entry.key
+def _place_without_shapes(owner: Owner) -> Hashable:
+    key = owner.key
     return (key.category, without_digits(key.path)) if key.kind in _ON_DEVICE and key.path else None
 
 
-def _innermost(entry: Entry) -> Hashable:
+def _innermost(owner: Owner) -> Hashable:
     """The call that it stands in, wherever that stands."""
-    key = entry.key
+    key = owner.key
     return key._replace(path=without_digits(key.path.rpartition(SEPARATOR)[2]))
 
 
-def _anywhere(entry: Entry) -> Hashable:
-    return entry.key._replace(path="")
+def _anywhere(owner: Owner) -> Hashable:
+    return owner.key._replace(path="")
 
 
-_PASSES: Final[tuple[tuple[Callable[[Entry], Hashable], Rule], ...]] = (
+_PASSES: Final[tuple[tuple[Callable[[Owner], Hashable], Pairing], ...]] = (
     (_whole, _all_together),
     (_without_numbers, _all_together),
     (_place, _renamed),

@@ -10,7 +10,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.algorithms.grouping import Prefixes, prefix_tree
-from kinetoscope.compare.diff.normalize_names import alike, alike_frame, without_digits
+from kinetoscope.compare.diff.normalize_names import normalized, normalized_frame, without_digits
 from kinetoscope.model.execution.call_stacks import DEEPEST, SEPARATOR
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_name
@@ -86,7 +86,7 @@ def _labels(trace: Trace, shown: Bools) -> tuple[Int32s, dict[int, str]]:
     names = np.where(trace.name >= 0, trace.name, nameless)
     texts = plain_names(trace)
     for code in np.unique(names[shown]).tolist():
-        text = _cut(texts.get(code) or alike(trace.strings.label(code) if code < nameless else ""))
+        text = _cut(texts.get(code) or normalized(trace.strings.label(code) if code < nameless else ""))
         same[code] = first.setdefault(text, code)
         labels[int(same[code])] = text
     return same, labels
@@ -107,10 +107,10 @@ def plain_names(trace: Trace) -> dict[int, str]:
     rows = np.flatnonzero(np.isin(trace.kind, (EventKind.HOST_OP, EventKind.ANNOTATION)))
     for kind in (EventKind.HOST_OP, EventKind.ANNOTATION):
         for code in np.unique(trace.name[rows[trace.kind[rows] == kind]]).tolist():
-            found[code] = alike(call_name(trace.strings.label(code), kind))
+            found[code] = normalized(call_name(trace.strings.label(code), kind))
     modules = np.flatnonzero(is_module_call(trace))
     for code in np.unique(trace.name[modules]).tolist():
-        found[code] = alike_frame(trace.strings.label(code))
+        found[code] = normalized_frame(trace.strings.label(code))
     found |= _numbered(trace, found)
     return found
 

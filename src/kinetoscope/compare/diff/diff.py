@@ -9,7 +9,7 @@ from typing import Final, Literal
 import polars as pl
 
 from kinetoscope.compare.diff.align import Pair, aligned
-from kinetoscope.compare.diff.run_profile import Entry, Side, averaged, side
+from kinetoscope.compare.diff.run_profile import Owner, RunProfile, averaged, run_profile
 from kinetoscope.compare.diff.waterfall import LABELS, NOTABLE, WATERFALL, waterfall
 from kinetoscope.compare.statistics.noise import Verdict, changes
 from kinetoscope.errors import InputError
@@ -122,10 +122,10 @@ def diff(base: Job, new: Job, *, select: Selection = ALL) -> Diff:
         InputError: a run cannot be read, or has no step.
         UsageError: a run does not have what was selected.
     """
-    return between(side(base, select), side(new, select))
+    return between(run_profile(base, select), run_profile(new, select))
 
 
-def between(base: Side, new: Side) -> Diff:
+def between(base: RunProfile, new: RunProfile) -> Diff:
     """The difference of two runs whose owners are known."""
     for each in (base, new):
         if not each.count or not each.time:
@@ -134,8 +134,8 @@ def between(base: Side, new: Side) -> Diff:
     if base.has_modules != new.has_modules:
         base, new = base.without_modules(), new.without_modules()
     pairs = aligned(base, new)
-    before = _rounded([sum(entry.time for entry in pair.base) for pair in pairs], base.count)
-    after = _rounded([sum(entry.time for entry in pair.new) for pair in pairs], new.count)
+    before = _rounded([sum(owner.time for owner in pair.base) for pair in pairs], base.count)
+    after = _rounded([sum(owner.time for owner in pair.new) for pair in pairs], new.count)
     step = sum(before)
     order = sorted(range(len(pairs)), key=lambda place: (-abs(after[place] - before[place]), -before[place], place))
     verdicts = _verdicts(base, new, pairs, [after[i] - before[i] for i in range(len(pairs))], step)
@@ -163,10 +163,10 @@ def _rounded(totals: Sequence[int], count: int) -> list[int]:
 
 
 def _row(
-    pair: Pair, before: int, after: int, base: Side, new: Side, step: int, verdict: Verdict | None
+    pair: Pair, before: int, after: int, base: RunProfile, new: RunProfile, step: int, verdict: Verdict | None
 ) -> tuple[object, ...]:
     """One row of ROWS."""
-    calls = sum(entry.calls for entry in pair.base), sum(entry.calls for entry in pair.new)
+    calls = sum(owner.calls for owner in pair.base), sum(owner.calls for owner in pair.new)
     one = (pair.new or pair.base)[0].key
     names, was_names = _said(pair.new, _name), _said(pair.base, _name)
     paths, was_paths = _said(pair.new, _path), _said(pair.base, _path)
@@ -192,21 +192,21 @@ def _row(
     )
 
 
-def _name(entry: Entry) -> str:
-    return entry.key.name
+def _name(owner: Owner) -> str:
+    return owner.key.name
 
 
-def _path(entry: Entry) -> str:
-    return entry.key.path
+def _path(owner: Owner) -> str:
+    return owner.key.path
 
 
-def _shapes(entry: Entry) -> str:
-    return entry.key.input_shapes or ""
+def _shapes(owner: Owner) -> str:
+    return owner.key.input_shapes or ""
 
 
-def _said(entries: Sequence[Entry], what: Callable[[Entry], str]) -> str:
+def _said(owners: Sequence[Owner], what: Callable[[Owner], str]) -> str:
     """What the owners of one side have, each once; of many the first few."""
-    texts = list(dict.fromkeys(map(what, entries)))
+    texts = list(dict.fromkeys(map(what, owners)))
     more = f" + {len(texts) - _NAMES} more" if len(texts) > _NAMES else ""
     return " + ".join(texts[:_NAMES]) + more
 
@@ -227,7 +227,9 @@ def _status(pair: Pair, before: int, after: int, base_calls: int, new_calls: int
     return "same" if before == after else "slower calls" if after > before else "faster calls"
 
 
-def _verdicts(base: Side, new: Side, pairs: Sequence[Pair], change: Sequence[int], step: int) -> dict[int, Verdict]:
+def _verdicts(
+    base: RunProfile, new: RunProfile, pairs: Sequence[Pair], change: Sequence[int], step: int
+) -> dict[int, Verdict]:
     """Of each pair that changed by something worth a word; at −1 that of the step, which no other verdict weakens."""
     asked = [place for place in range(len(pairs)) if abs(change[place]) >= NOTABLE * step]
     sides = [([base.values(pairs[i].base).tolist()], [new.values(pairs[i].new).tolist()]) for i in asked]
@@ -259,7 +261,7 @@ def signed(change: int) -> str:
     return f"{'+' if change > 0 else '−' if change < 0 else '±'}{shown(abs(change), 'ns')}"
 
 
-def _notes(base: Side, new: Side) -> Iterator[str]:
+def _notes(base: RunProfile, new: RunProfile) -> Iterator[str]:
     """What must be said of the comparison, and what was said of each run."""
     for note in dict.fromkeys([*base.notes, *new.notes]):
         if note.startswith(not_recorded("shapes")[:-1].split(" (")[0]) and base.has_shapes != new.has_shapes:

@@ -43,7 +43,7 @@ _DIGITS: Final = re.compile(r"\d+")
 
 
 @lru_cache(1 << 16)
-def alike(name: str) -> str:
+def normalized(name: str) -> str:
     """The name of an operator, annotation, kernel or runtime call as it is in every run."""
     if name.startswith("enumerate("):
         name = _LOADER.sub(r"\1", name)
@@ -56,21 +56,21 @@ def alike(name: str) -> str:
 
 
 @lru_cache(1 << 16)
-def alike_frame(name: str) -> str:
+def normalized_frame(name: str) -> str:
     """The name of a Python call: a module without the number of its instance; a function with its file alone.
 
     `/home/me/train.py(12): main` is `train.py: main`. A file keeps its folders below the folder of installed packages,
     or where its path does not begin at the root.
     """
     if name.startswith(MODULE):
-        return alike(_INSTANCE.sub("", name))
+        return normalized(_INSTANCE.sub("", name))
     if match := _FRAME.fullmatch(name):
         file, function = match[1].replace("\\", "/"), match[2]
         inside = _INSTALLED.sub("", file)
         if inside == file and (file.startswith("/") or file[1:3] == ":/"):
             inside = file.rpartition("/")[2]
         name = f"{inside}: {function}"
-    return alike(name)
+    return normalized(name)
 
 
 def without_digits(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Floats, Int64s
-from kinetoscope.compare.diff.time_ownership import RESULT, owners
+from kinetoscope.compare.diff.time_ownership import RESULT, owners_of_rank
 from kinetoscope.model.execution.call_stacks import SEPARATOR
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import CYCLE, Job
@@ -22,7 +22,7 @@ VARYING: Final = "varying"
 """Shapes that are others in other steps."""
 
 
-class Key(NamedTuple):
+class OwnerKey(NamedTuple):
     """What an owner is known by; see `owners.RESULT`."""
 
     category: str
@@ -31,13 +31,9 @@ class Key(NamedTuple):
     path: str
     input_shapes: str | None
 
-    def with_path(self, path: str) -> Key:
-        """The same with another path."""
-        return self._replace(path=path)
-
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Owner:
     """An owner in all steps of all ranks.
 
     Attributes:
@@ -48,7 +44,7 @@ class Entry:
         steps: the time in each step in which it has any, by the step's place, summed over ranks, ns.
     """
 
-    key: Key
+    key: OwnerKey
     calls: int
     time: int
     first: int
@@ -56,7 +52,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Side:
+class RunProfile:
     """A run.
 
     Attributes:
@@ -64,7 +60,7 @@ class Side:
         ranks: the ranks that answered.
         count: steps of all ranks together: what sums are divided by.
         ranks_of: how many ranks have each step, by its place: int64 [steps].
-        entries: the owners, in the order in which they first occur.
+        owners: the owners, in the order in which they first occur.
         notes: what was left out or assumed.
     """
 
@@ -72,13 +68,13 @@ class Side:
     ranks: tuple[int, ...]
     count: int
     ranks_of: Int64s
-    entries: tuple[Entry, ...]
+    owners: tuple[Owner, ...]
     notes: tuple[str, ...] = ()
 
     @cached_property
     def time(self) -> int:
         """The time of all steps of all ranks, ns."""
-        return sum(entry.time for entry in self.entries)
+        return sum(owner.time for owner in self.owners)
 
     @property
     def step(self) -> float:
@@ -88,53 +84,53 @@ class Side:
     @cached_property
     def has_modules(self) -> bool:
         """Do the paths name modules?"""
-        return any(MODULE in entry.key.path for entry in self.entries)
+        return any(MODULE in owner.key.path for owner in self.owners)
 
     @cached_property
     def has_shapes(self) -> bool:
         """Were shapes recorded?"""
-        return any(entry.key.input_shapes is not None for entry in self.entries)
+        return any(owner.key.input_shapes is not None for owner in self.owners)
 
     @cached_property
     def has_device(self) -> bool:
         """Was device work recorded?"""
-        return any(entry.key.kind in ("kernel", "memcpy", "memset") for entry in self.entries)
+        return any(owner.key.kind in ("kernel", "memcpy", "memset") for owner in self.owners)
 
-    def values(self, entries: Sequence[Entry]) -> Floats:
+    def values(self, owners: Sequence[Owner]) -> Floats:
         """What some owners have together in each step, mean over the ranks that have the step, ns: float64 [steps]."""
         total = np.zeros(len(self.ranks_of))
-        for entry in entries:
-            for place, time in entry.steps.items():
+        for owner in owners:
+            for place, time in owner.steps.items():
                 total[place] += time
         return np.asarray(total / np.maximum(self.ranks_of, 1), np.float64)
 
     @property
     def steps(self) -> Floats:
         """How long each step is, mean over ranks, ns: float64 [steps]."""
-        return self.values(self.entries)
+        return self.values(self.owners)
 
-    def without_modules(self) -> Side:
+    def without_modules(self) -> RunProfile:
         """The same with paths that leave modules out."""
 
         def stripped(path: str) -> str:
             return SEPARATOR.join(part for part in path.split(SEPARATOR) if not part.startswith(MODULE))
 
-        same: dict[Key, Entry] = {}
-        for entry in self.entries:
-            key = entry.key.with_path(stripped(entry.key.path))
-            same[key] = together(same[key], entry, key) if key in same else _renamed(entry, key)
-        return Side(self.path, self.ranks, self.count, self.ranks_of, tuple(same.values()), self.notes)
+        same: dict[OwnerKey, Owner] = {}
+        for owner in self.owners:
+            key = owner.key._replace(path=stripped(owner.key.path))
+            same[key] = together(same[key], owner, key) if key in same else replace(owner, key=key)
+        return replace(self, owners=tuple(same.values()))
 
 
-def side(job: Job, select: Selection) -> Side:
+def run_profile(job: Job, select: Selection) -> RunProfile:
     """The owners of a run: of all ranks and cycles of the profiler together."""
-    answer = job.map(owners, RESULT, default_to_steady(select))
+    answer = job.map(owners_of_rank, RESULT, default_to_steady(select))
     frame = answer.frame
     if CYCLE.name not in frame.columns:
         frame = frame.with_columns(pl.lit(0, pl.Int64).alias(CYCLE.name))
     traces = frame.group_by("rank", CYCLE.name).agg(pl.col("steps").first()).sort("rank", CYCLE.name)
     offset, ranks_of = _steps(traces)
-    keyed = list(Key._fields)
+    keyed = list(OwnerKey._fields)
     summed = frame.group_by(keyed).agg(pl.col("calls", "time").sum(), pl.col("rank", CYCLE.name, "first").first())
     summed = summed.sort("rank", CYCLE.name, "first", *keyed).with_row_index("number")
     times = frame.select(*keyed, CYCLE.name, "places", "times").explode("places", "times").drop_nulls("places")
@@ -145,29 +141,29 @@ def side(job: Job, select: Selection) -> Side:
     steps: dict[int, dict[int, int]] = {}
     for number, place, time in times.group_by("number", "place").agg(pl.col("times").sum()).iter_rows():
         steps.setdefault(number, {})[place] = time
-    entries = tuple(
-        Entry(Key(*row[:5]), row[5], row[6], row[7], steps.get(row[7], {}))
+    owners = tuple(
+        Owner(OwnerKey(*row[:5]), row[5], row[6], row[7], steps.get(row[7], {}))
         for row in summed.select(*keyed, "calls", "time", pl.col("number").cast(pl.Int64)).iter_rows()
     )
     ranks = tuple(sorted(frame.get_column("rank").unique().to_list()))
     count = int(traces.get_column("steps").sum())
-    return Side(job.path, ranks, count, ranks_of, tuple(_joined_shapes(entries, count)), answer.notes)
+    return RunProfile(job.path, ranks, count, ranks_of, tuple(_joined_shapes(owners, count)), answer.notes)
 
 
-def _joined_shapes(entries: Sequence[Entry], count: int) -> Iterator[Entry]:
+def _joined_shapes(owners: Sequence[Owner], count: int) -> Iterator[Owner]:
     """The owners; those of one call whose shapes do not occur in every step, as they follow the data, are one."""
-    varying: dict[Key, list[Entry]] = {}
-    for entry in entries:
-        if entry.calls < count and entry.key.input_shapes is not None:
-            varying.setdefault(entry.key._replace(input_shapes=VARYING), []).append(entry)
-    joined: dict[Key, Entry] = {}
-    for key, alike in varying.items():
-        if len(alike) > 1:
-            joined[alike[0].key] = reduce(together, alike[1:], _renamed(alike[0], key))
-    gone = {entry.key for alike in varying.values() if len(alike) > 1 for entry in alike[1:]}
-    for entry in entries:
-        if entry.key not in gone:
-            yield joined.get(entry.key, entry)
+    varying: dict[OwnerKey, list[Owner]] = {}
+    for owner in owners:
+        if owner.calls < count and owner.key.input_shapes is not None:
+            varying.setdefault(owner.key._replace(input_shapes=VARYING), []).append(owner)
+    joined: dict[OwnerKey, Owner] = {}
+    for key, same_call in varying.items():
+        if len(same_call) > 1:
+            joined[same_call[0].key] = reduce(together, same_call[1:], replace(same_call[0], key=key))
+    gone = {owner.key for same_call in varying.values() if len(same_call) > 1 for owner in same_call[1:]}
+    for owner in owners:
+        if owner.key not in gone:
+            yield joined.get(owner.key, owner)
 
 
 def _steps(traces: pl.DataFrame) -> tuple[dict[int, int], Int64s]:
@@ -181,19 +177,15 @@ def _steps(traces: pl.DataFrame) -> tuple[dict[int, int], Int64s]:
     return offset, np.concatenate(counts) if counts else np.empty(0, np.int64)
 
 
-def together(one: Entry, other: Entry, key: Key | None = None) -> Entry:
+def together(one: Owner, other: Owner, key: OwnerKey | None = None) -> Owner:
     """Two owners as one."""
     steps = dict(one.steps)
     for place, time in other.steps.items():
         steps[place] = steps.get(place, 0) + time
-    return Entry(key or one.key, one.calls + other.calls, one.time + other.time, min(one.first, other.first), steps)
+    return Owner(key or one.key, one.calls + other.calls, one.time + other.time, min(one.first, other.first), steps)
 
 
-def _renamed(entry: Entry, key: Key) -> Entry:
-    return Entry(key, entry.calls, entry.time, entry.first, entry.steps)
-
-
-def averaged(run: Side) -> str:
+def averaged(run: RunProfile) -> str:
     """A note on what the mean is over; "" where there is one rank."""
     if len(run.ranks) < 2:
         return ""

@@ -17,7 +17,7 @@ from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.analyses.step_breakdown import CATEGORIES
 from kinetoscope.compare.diff.call_paths import Paths, plain_names
 from kinetoscope.compare.diff.call_paths import paths as find_paths
-from kinetoscope.compare.diff.normalize_names import alike, alike_frame
+from kinetoscope.compare.diff.normalize_names import normalized, normalized_frame
 from kinetoscope.model.execution.activities import RUNTIME_ACTIVITIES, HostActivity, host_activities
 from kinetoscope.model.execution.call_tree import call_tree, main_thread
 from kinetoscope.model.execution.device_work import DeviceWork
@@ -79,7 +79,7 @@ _OF_ACTIVITY: Final = {
 }
 
 
-def owners(trace: Trace, select: Selection) -> Partial:
+def owners_of_rank(trace: Trace, select: Selection) -> Partial:
     """Give each instant of each selected device step to one owner.
 
     The category of an instant is that of `step_breakdown`. Within it the owner is the call or the piece of device work
@@ -108,7 +108,7 @@ def owners(trace: Trace, select: Selection) -> Partial:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Candidates:
     """All that can own time, or is counted: the selected device work, then the selected calls of the host.
 
     Attributes:
@@ -131,7 +131,7 @@ class _Found:
     paths: Paths
 
 
-def _intervals(view: Scope, steps: Intervals) -> _Found:
+def _intervals(view: Scope, steps: Intervals) -> _Candidates:
     """All of a selection; `steps` are those of the host in which calls are counted."""
     trace, work = view.trace, view.device_work
     paths = find_paths(trace)
@@ -144,7 +144,7 @@ def _intervals(view: Scope, steps: Intervals) -> _Found:
     shapes = _shapes(trace)
     began = np.where(work.launch[own] >= 0, trace.start[work.launch[own]], work.start[own])
     kinds = np.array([_OF_WORK[kind] for kind in WorkKind], np.int8)
-    return _Found(
+    return _Candidates(
         start=np.concatenate([work.start[own], trace.start[host]]),
         end=np.concatenate([work.end[own], np.where(competes[host], trace.end[host], trace.start[host])]),
         category=np.concatenate([kinds[work.kind[own]], category[host]]),
@@ -211,7 +211,7 @@ def _shaped(trace: Trace) -> Int32s:
 
 
 def _joined(
-    trace: Trace, found: _Found, first: Int32s, kept: Int64s, calls: Int64s, shares: Owned, lengths: Int64s
+    trace: Trace, found: _Candidates, first: Int32s, kept: Int64s, calls: Int64s, shares: Owned, lengths: Int64s
 ) -> pl.DataFrame:
     """A row for each owner, those of one text together, and one for the time that nobody owns."""
     of = first[kept]
@@ -256,14 +256,14 @@ def _by_text(table: pl.DataFrame, times: pl.DataFrame, steps: int) -> pl.DataFra
     )
 
 
-def _texts(trace: Trace, found: _Found, of: Int32s) -> dict[str, Any]:
+def _texts(trace: Trace, found: _Candidates, of: Int32s) -> dict[str, Any]:
     events = found.event[of].tolist()
     plain = plain_names(trace)
     names = []
     for code, event in zip(found.name[of].tolist(), events, strict=True):
         text = plain.get(code) if event in (EventKind.HOST_OP, EventKind.ANNOTATION) else None
         label = trace.strings.label(code) if code >= 0 else ""
-        names.append(text or (alike_frame(label) if event == EventKind.PYTHON else alike(label)))
+        names.append(text or (normalized_frame(label) if event == EventKind.PYTHON else normalized(label)))
     nested = {code: json.dumps(trace.strings.nested(code)) for code in set(found.shape[of].tolist()) if code >= 0}
     return {
         "category": [CATEGORIES[place] for place in found.category[of].tolist()],

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from kinetoscope.compare.gate.limits import METRICS, PREFIXES, Limit
-from kinetoscope.compare.statistics.numbers import STEP_TIME, Environment, Numbers, Series
+from kinetoscope.compare.statistics.numbers import STEP_TIME, Environment, MetricSeries, Numbers
 from kinetoscope.errors import InputError, NotFoundError
 from kinetoscope.views.exports.target import written
 from kinetoscope.views.text import middle, printable
@@ -129,7 +129,7 @@ def _environment(found: Environment) -> dict[str, Any]:
     return {"devices": list(found.devices), "ranks": found.ranks, "versions": dict(found.versions)}
 
 
-def _series(found: Series) -> dict[str, Any]:
+def _series(found: MetricSeries) -> dict[str, Any]:
     values = [int(value) if value == int(value) else round(value, 3) for value in found.values]
     return {"where": found.where, "values": values} if found.where else {"values": values}
 
@@ -152,7 +152,7 @@ def _run(run: Any, name: str) -> Numbers:
     return Numbers(name, _environment_of(facts.get("environment", {}), name), series, complete=False)
 
 
-def _known(metrics: Mapping[str, Any], name: str) -> Iterator[tuple[str, Series]]:
+def _known(metrics: Mapping[str, Any], name: str) -> Iterator[tuple[str, MetricSeries]]:
     """The metrics that this version knows; others are of a newer one."""
     for metric, found in metrics.items():
         if metric not in METRICS and not metric.startswith(PREFIXES):
@@ -163,7 +163,7 @@ def _known(metrics: Mapping[str, Any], name: str) -> Iterator[tuple[str, Series]
             raise _damaged(name, f"metric {_short(metric)} has values that are no list of numbers from 0")
         if not isinstance(where, str):
             raise _damaged(name, f"metric {_short(metric)} was measured at {_short(where)}")
-        yield metric, Series(tuple(map(float, values)), where)
+        yield metric, MetricSeries(tuple(map(float, values)), where)
 
 
 def _environment_of(found: Any, name: str) -> Environment:

@@ -9,7 +9,7 @@ from typing import Final
 from kinetoscope.compare.diff.diff import diff
 from kinetoscope.compare.gate.gate import Gate
 from kinetoscope.compare.statistics.numbers import KERNEL, OPERATOR, STEP_TIME, Numbers
-from kinetoscope.compare.statistics.run_statistics import run_of
+from kinetoscope.compare.statistics.run_statistics import run_statistics
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -25,7 +25,7 @@ _LEAST: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class ChangedCall:
     """A call or kernel that takes more, or less, of a step than before.
 
     Attributes:
@@ -53,7 +53,7 @@ Opener = Callable[[str], Job]
 
 def causes(
     found: Gate, opened: Opener | None = None, *, select: Selection = ALL, most: int = MOST
-) -> tuple[Cause, ...]:
+) -> tuple[ChangedCall, ...]:
     """What changed most: what takes more, largest change first, then what takes less.
 
     If traces of both sides are at hand, it is their difference, whose parts sum to the change of the step: that of the
@@ -76,20 +76,20 @@ def causes(
 
 def _median(side: Sequence[Numbers]) -> Numbers:
     """The run whose typical step is the median one; of an even number the shorter."""
-    by_step = sorted(side, key=lambda run: run_of(run.series[STEP_TIME].values if run.steps else ()).typical)
+    by_step = sorted(side, key=lambda run: run_statistics(run.series[STEP_TIME].values if run.steps else ()).typical)
     return by_step[(len(by_step) - 1) // 2]
 
 
-def _of_traces(base: Job, new: Job, select: Selection, most: int) -> tuple[Cause, ...]:
+def _of_traces(base: Job, new: Job, select: Selection, most: int) -> tuple[ChangedCall, ...]:
     found = diff(base, new, select=select)
     rows = [
-        Cause(row["name"], row["kind"], float(row["base"]), float(row["new"]), row["status"] or "")
+        ChangedCall(row["name"], row["kind"], float(row["base"]), float(row["new"]), row["status"] or "")
         for row in found.rows.frame.head(_LOOKED_AT).iter_rows(named=True)
     ]
     return _ordered(rows, found.base, most)
 
 
-def _of_numbers(found: Gate, most: int) -> tuple[Cause, ...]:
+def _of_numbers(found: Gate, most: int) -> tuple[ChangedCall, ...]:
     """Of kernels where there are any, as they do not lie inside one another; else of operators."""
     runs = [*found.base, *found.new]
     prefix = KERNEL if any(run.has(KERNEL) for run in runs) else OPERATOR
@@ -97,13 +97,13 @@ def _of_numbers(found: Gate, most: int) -> tuple[Cause, ...]:
     step = max(_mean(STEP_TIME, found.base), 1.0)
     kind = "kernel" if prefix == KERNEL else "operator"
     rows = [
-        Cause(name.removeprefix(prefix), kind, _mean(name, found.base), _mean(name, found.new))
+        ChangedCall(name.removeprefix(prefix), kind, _mean(name, found.base), _mean(name, found.new))
         for name in sorted(names)
     ]
     return _ordered(rows, step, most)
 
 
-def _ordered(rows: Sequence[Cause], step: float, most: int) -> tuple[Cause, ...]:
+def _ordered(rows: Sequence[ChangedCall], step: float, most: int) -> tuple[ChangedCall, ...]:
     """Those that take more first, the largest change before others; without those that hardly changed."""
     notable = [each for each in rows if abs(each.change) >= _LEAST * max(step, 1.0)]
     notable.sort(key=lambda each: (each.change < 0, -abs(each.change)))

@@ -14,7 +14,7 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.compare.gate.limits import Limit, assumed_of, limits_of
-from kinetoscope.compare.statistics.noise import ASSUMED, Assumed, Side, Verdict, adjusted, change
+from kinetoscope.compare.statistics.noise import ASSUMED, Assumed, Samples, Verdict, adjusted, change
 from kinetoscope.compare.statistics.numbers import (
     KERNEL,
     MEMORY_PEAK,
@@ -190,7 +190,7 @@ def _verdict(limit: Limit, base: Sequence[Numbers], new: Sequence[Numbers], assu
 # --- values of a metric
 
 
-def _values(metric: str, base: Sequence[Numbers], new: Sequence[Numbers]) -> tuple[Side, Side]:
+def _values(metric: str, base: Sequence[Numbers], new: Sequence[Numbers]) -> tuple[Samples, Samples]:
     """The values of a metric in all runs; where only some runs have an operator or kernel, it is 0 in the others.
 
     Raises:

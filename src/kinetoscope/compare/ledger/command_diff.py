@@ -1,4 +1,4 @@
-"""What is known to be different between two runs: command line, parameters, versions, commit, devices, ranks."""
+"""Differences of two command lines, and of two sets of parameters or versions, in a few words each."""
 
 from __future__ import annotations
 
@@ -6,38 +6,16 @@ import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from kinetoscope.model.trace.recording import Recording
 from kinetoscope.views.text import middle, printable
 
-if TYPE_CHECKING:
-    from kinetoscope.compare.ledger.ledger import Entry
-
-_LONGEST: Final = 60
+_MAX_CELLS: Final = 60
 _NUMBER: Final = re.compile(r"-\.?\d")
-_UNCHANGED: Final = Recording()
 
 
-def changed(before: Entry, after: Entry) -> Iterator[str]:
-    """Each difference in a few words, those that the user typed first."""
-    one, other = before.recording or _UNCHANGED, after.recording or _UNCHANGED
-    if before.recording and after.recording:
-        yield from of_commands(one.command, other.command)
-        yield from of_mappings(_flat(one.about), _flat(other.about))
-        yield from of_mappings(one.versions, other.versions)
-        if one.commit != other.commit:
-            yield f"commit {_short(one.commit)} → {_short(other.commit)}"
-        if one.branch != other.branch:
-            yield f"branch {_text(one.branch) or '?'} → {_text(other.branch) or '?'}"
-    if before.devices != after.devices:
-        yield f"{_text(before.devices) or 'no device'} → {_text(after.devices) or 'no device'}"
-    if len(before.ranks) != len(after.ranks):
-        yield f"{len(before.ranks)} → {len(after.ranks)} ranks"
-
-
-def of_commands(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
-    """What was typed differently: `--workers 0 → 4`, `+ --amp`, `− --compile`, `train.py → train2.py`.
+def command_changes(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    """Words that differ: `--workers 0 → 4`, `+ --amp`, `− --compile`, `train.py → train2.py`.
 
     `--a=b` and `--a b` are the same, and so are the same words in another order.
     """
@@ -50,10 +28,10 @@ def of_commands(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
         gone, come = one[i:j], other[k:m]
         if gone and come and not _is_option(gone[0]) and not _is_option(come[0]):
             option = f"{one[i - 1]} " if i and _is_option(one[i - 1]) else ""
-            yield _text(f"{option}{gone[0]} → {come[0]}")
+            yield short(f"{option}{gone[0]} → {come[0]}")
             gone, come = gone[1:], come[1:]
-        yield from (_text(f"− {' '.join(part)}") for part in _parts(gone))
-        yield from (_text(f"+ {' '.join(part)}") for part in _parts(come))
+        yield from (short(f"− {' '.join(part)}") for part in _parts(gone))
+        yield from (short(f"+ {' '.join(part)}") for part in _parts(come))
 
 
 def _words(command: Sequence[str]) -> list[str]:
@@ -81,32 +59,29 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and len(word) > 1 and not _NUMBER.match(word)
 
 
-def of_mappings(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+def mapping_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
     """Values that differ: `torch 2.2.0 → 2.3.1`; one that only one of them has is said so."""
     for name in dict.fromkeys([*before, *after]):
         then, now = before.get(name), after.get(name)
         if then == now:
             continue
         if then is None or now is None:
-            yield _text(f"{'−' if now is None else '+'} {name} {then if now is None else now}")
+            yield short(f"{'−' if now is None else '+'} {name} {then if now is None else now}")
         else:
-            yield f"{_text(name)} {_text(then)} → {_text(now)}"
+            yield f"{short(name)} {short(then)} → {short(now)}"
 
 
-def _flat(facts: Mapping[str, Any], above: str = "") -> dict[str, str]:
-    """What the user gave, however nested, as texts: `{"optim": {"lr": 0.1}}` is `optim.lr`."""
+def flat(facts: Mapping[str, Any], above: str = "") -> dict[str, str]:
+    """Parameters, however nested, as texts: `{"optim": {"lr": 0.1}}` is `optim.lr`."""
     found: dict[str, str] = {}
     for name, value in facts.items():
         if isinstance(value, dict) and value:
-            found |= _flat(value, f"{above}{name}.")
+            found |= flat(value, f"{above}{name}.")
         else:
             found[f"{above}{name}"] = value if isinstance(value, str) else json.dumps(value)
     return found
 
 
-def _short(commit: str) -> str:
-    return _text(commit[:8]) or "?"
-
-
-def _text(text: str) -> str:
-    return middle(printable(text), _LONGEST)
+def short(text: str) -> str:
+    """The text, printable, without its middle where it is long."""
+    return middle(printable(text), _MAX_CELLS)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from pathlib import PurePath
 from typing import Any, Final
 
 import numpy as np
@@ -13,8 +14,7 @@ import polars as pl
 
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Floats
-from kinetoscope.compare.ledger.command_diff import changed
-from kinetoscope.compare.ledger.naming import told_apart
+from kinetoscope.compare.ledger.command_diff import command_changes, flat, mapping_changes, short
 from kinetoscope.compare.statistics.noise import changes
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.job import Job, Partial
@@ -87,12 +87,12 @@ def ledger(runs: Sequence[Job], *, samples_per_step: float | None = None, select
     """
     if not runs:
         raise UsageError("a ledger needs a run, better two or more")
-    entries = [entry(run, select=select, samples_per_step=samples_per_step) for run in runs]
-    return of_entries(entries)
+    entries = [ledger_entry(run, select=select, samples_per_step=samples_per_step) for run in runs]
+    return result_of_entries(entries)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """One run as the ledger knows it.
 
     Attributes:
@@ -126,7 +126,7 @@ class Entry:
         return self.time / self.steps
 
 
-def entry(run: Job, *, select: Selection = ALL, samples_per_step: float | None = None) -> Entry:
+def ledger_entry(run: Job, *, select: Selection = ALL, samples_per_step: float | None = None) -> LedgerEntry:
     """What the ledger must know of one run.
 
     Raises:
@@ -140,7 +140,7 @@ def entry(run: Job, *, select: Selection = ALL, samples_per_step: float | None =
         raise InputError(f"{run.path} has no step to compare; record with schedule and step() of torch.profiler")
     texts = [row["recording"] for row in rows if row["recording"] is not None]
     ranks = tuple(sorted({row["rank"] for row in rows}))
-    return Entry(
+    return LedgerEntry(
         path=run.path,
         ranks=ranks,
         steps=count,
@@ -156,7 +156,7 @@ def entry(run: Job, *, select: Selection = ALL, samples_per_step: float | None =
     )
 
 
-def of_entries(entries: Sequence[Entry]) -> Result:
+def result_of_entries(entries: Sequence[LedgerEntry]) -> Result:
     """The ledger of runs that are known."""
     names = _names(entries)
     works = [_work(before, after) for before, after in pairwise(entries)]
@@ -176,7 +176,7 @@ def of_entries(entries: Sequence[Entry]) -> Result:
                 "gain_previous": _gain(before, each) if before else None,
                 "gain_first": _gain(entries[0], each) if before else None,
                 "verdict": verdicts[place],
-                "changed": "; ".join(changed(before, each)) if before else None,
+                "changed": "; ".join(differences(before, each)) if before else None,
                 "steps": each.steps,
                 "ranks": listed(each.ranks),
                 "path": each.path,
@@ -279,29 +279,46 @@ def _unpacked(text: str) -> Recording:
 # --- several runs
 
 
-def _gain(before: Entry, after: Entry) -> float:
+def _gain(before: LedgerEntry, after: LedgerEntry) -> float:
     """How many times as fast."""
     if before.rate and after.rate:
         return after.rate / before.rate
     return before.step / after.step
 
 
-def _work(before: Entry, after: Entry) -> tuple[Floats, Floats]:
+def _work(before: LedgerEntry, after: LedgerEntry) -> tuple[Floats, Floats]:
     """The steps of both, for as much work as in a step of the run before."""
     if before.rate and after.rate:
         return before.values, after.values * (before.rate * before.step) / (after.rate * after.step)
     return before.values, after.values
 
 
-def _names(entries: Sequence[Entry]) -> list[str]:
+def _names(entries: Sequence[LedgerEntry]) -> list[str]:
     """Names that tell the runs apart: those that they were recorded with, else the shortest ends of their paths."""
     given = [each.recording.run if each.recording else "" for each in entries]
     if all(given) and len(set(given)) == len(given):
         return given
-    return told_apart([each.path for each in entries])
+    return distinct_names([each.path for each in entries])
 
 
-def _notes(entries: Sequence[Entry], names: Sequence[str]) -> Iterator[str]:
+def differences(before: LedgerEntry, after: LedgerEntry) -> Iterator[str]:
+    """Each difference in a few words, those that the user typed first."""
+    one, other = before.recording or Recording(), after.recording or Recording()
+    if before.recording and after.recording:
+        yield from command_changes(one.command, other.command)
+        yield from mapping_changes(flat(one.about), flat(other.about))
+        yield from mapping_changes(one.versions, other.versions)
+        if one.commit != other.commit:
+            yield f"commit {short(one.commit[:8]) or '?'} → {short(other.commit[:8]) or '?'}"
+        if one.branch != other.branch:
+            yield f"branch {short(one.branch) or '?'} → {short(other.branch) or '?'}"
+    if before.devices != after.devices:
+        yield f"{short(before.devices) or 'no device'} → {short(after.devices) or 'no device'}"
+    if len(before.ranks) != len(after.ranks):
+        yield f"{len(before.ranks)} → {len(after.ranks)} ranks"
+
+
+def _notes(entries: Sequence[LedgerEntry], names: Sequence[str]) -> Iterator[str]:
     silent = [name for name, each in zip(names, entries, strict=True) if each.rate is None]
     if silent:
         yield _NO_SAMPLES.format("any run" if len(silent) == len(entries) else ", ".join(silent))
@@ -310,3 +327,13 @@ def _notes(entries: Sequence[Entry], names: Sequence[str]) -> Iterator[str]:
     for note in dict.fromkeys(note for each in entries for note in each.notes):
         of = [name for name, each in zip(names, entries, strict=True) if note in each.notes]
         yield note if len(of) == len(entries) else f"{', '.join(of)}: {note}"
+
+
+def distinct_names(paths: Sequence[str]) -> list[str]:
+    """The shortest ends of the paths that tell them apart: `num_workers_0` and `num_workers_4`."""
+    parts = [PurePath(path.rstrip("/")).parts or (path,) for path in paths]
+    for length in range(1, max(map(len, parts), default=0) + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return list(paths)

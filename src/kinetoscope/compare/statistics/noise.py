@@ -27,10 +27,10 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.algorithms.statistics import NormalMixture, benjamini_hochberg, permutation_p_value, variance_factors
-from kinetoscope.compare.statistics.run_statistics import Run, alikeness, run_of
+from kinetoscope.compare.statistics.run_statistics import RunStatistics, run_statistics, variance_inflation
 
 Word = Literal["worse", "better", "same", "inconclusive"]
-Side = Sequence[Sequence[float]]
+Samples = Sequence[Sequence[float]]
 
 LIMIT: Final = 0.025
 """Changes that are smaller do not count. It is half way to 5 %, which is told from none with the fewest errors so."""
@@ -102,7 +102,7 @@ class Verdict:
 
 
 def change(
-    base: Side, new: Side, *, limit: float = LIMIT, assumed: Assumed = ASSUMED, higher_is_worse: bool = True
+    base: Samples, new: Samples, *, limit: float = LIMIT, assumed: Assumed = ASSUMED, higher_is_worse: bool = True
 ) -> Verdict:
     """How the values of `new` differ from those of `base`.
 
@@ -119,7 +119,7 @@ def change(
 
 
 def changes(
-    pairs: Sequence[tuple[Side, Side]],
+    pairs: Sequence[tuple[Samples, Samples]],
     *,
     limit: float = LIMIT,
     assumed: Assumed = ASSUMED,
@@ -153,8 +153,8 @@ def adjusted(verdicts: Sequence[Verdict]) -> list[Verdict]:
 class _Estimate:
     """The change of one number as logarithms; `known` is why there is none where there is none."""
 
-    base: tuple[Run, ...]
-    new: tuple[Run, ...]
+    base: tuple[RunStatistics, ...]
+    new: tuple[RunStatistics, ...]
     few: bool
     short: bool
     alike: float
@@ -165,7 +165,7 @@ class _Estimate:
     p_value: float = 1.0
 
 
-def _estimates(pairs: Sequence[tuple[Side, Side]], assumed: Assumed) -> list[_Estimate]:
+def _estimates(pairs: Sequence[tuple[Samples, Samples]], assumed: Assumed) -> list[_Estimate]:
     found = [_prepared(base, new, assumed) for base, new in pairs]
     alike: dict[tuple[int, int, bool, float], list[int]] = {}
     for place, each in enumerate(found):
@@ -179,18 +179,18 @@ def _estimates(pairs: Sequence[tuple[Side, Side]], assumed: Assumed) -> list[_Es
     return found
 
 
-def _prepared(base: Side, new: Side, assumed: Assumed) -> _Estimate:
-    sides = [tuple(run for run in map(run_of, side) if run.steps) for side in (base, new)]
+def _prepared(base: Samples, new: Samples, assumed: Assumed) -> _Estimate:
+    sides = [tuple(run for run in map(run_statistics, side) if run.steps) for side in (base, new)]
     before, after = sides
     few = min(len(before), len(after)) < RUNS
-    alike = alikeness([*before, *after])
+    alike = variance_inflation([*before, *after])
     # Steps that are like their neighbours are worth fewer; what has no noise within a run needs but one.
     short = assumed.within > 0 and min((run.steps for side in sides for run in side), default=0) < STEPS * alike
     level = _STRICT if few or short else _LEVEL
     return _Estimate(before, after, few, short, alike, level, _known(before, after))
 
 
-def _known(before: tuple[Run, ...], after: tuple[Run, ...]) -> Word | None:
+def _known(before: tuple[RunStatistics, ...], after: tuple[RunStatistics, ...]) -> Word | None:
     """The verdict where no relative change can be estimated, for a number that goes up: None where one can be."""
     if not before or not after:
         return "inconclusive"

@@ -62,7 +62,7 @@ _LONGEST: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class MetricSeries:
     """What a metric was in each step.
 
     Attributes:
@@ -108,7 +108,7 @@ class Numbers:
 
     path: str
     environment: Environment
-    series: Mapping[str, Series]
+    series: Mapping[str, MetricSeries]
     notes: tuple[str, ...] = ()
     complete: bool = True
 
@@ -151,7 +151,7 @@ def _summed(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.group_by(_KEY).agg(pl.col("total").sum(), pl.col("most").max(), pl.col("ranks").sum())
 
 
-def _series(frame: pl.DataFrame) -> Iterator[tuple[str, Series]]:
+def _series(frame: pl.DataFrame) -> Iterator[tuple[str, MetricSeries]]:
     """The metrics, those of no step at 0 there: steps are those that have a step time."""
     measured = frame.filter(pl.col("metric") == STEP_TIME).select("cycle", "place", "ranks")
     place = {(cycle, at): index for index, (cycle, at, _) in enumerate(measured.iter_rows())}
@@ -165,9 +165,12 @@ def _series(frame: pl.DataFrame) -> Iterator[tuple[str, Series]]:
     samples = totals.pop((_SAMPLES, ""), None)
     for (metric, where), values in totals.items():
         if metric == MEMORY_PEAK:
-            yield metric, Series((float(values[0]),), where)
+            yield metric, MetricSeries((float(values[0]),), where)
         else:
-            yield metric, Series(tuple(total / count for total, count in zip(values, of_ranks, strict=True)), where)
+            yield (
+                metric,
+                MetricSeries(tuple(total / count for total, count in zip(values, of_ranks, strict=True)), where),
+            )
     if samples is not None:
         times = totals[STEP_TIME, ""]
         rates = (
@@ -175,7 +178,7 @@ def _series(frame: pl.DataFrame) -> Iterator[tuple[str, Series]]:
             for count, time, ranks in zip(samples, times, of_ranks, strict=True)
             if count and time
         )
-        yield THROUGHPUT, Series(tuple(rates))
+        yield THROUGHPUT, MetricSeries(tuple(rates))
 
 
 def _environment(facts: pl.DataFrame, ranks: int) -> Environment:

@@ -28,7 +28,7 @@ _ALIKE: Final = 1.7
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunStatistics:
     """What the steps of a run say.
 
     Attributes:
@@ -46,22 +46,22 @@ class Run:
     values: Floats
 
 
-def run_of(steps: Sequence[float]) -> Run:
+def run_statistics(steps: Sequence[float]) -> RunStatistics:
     """The steps of a run, without what cannot be measured (not finite, negative) and without warm-up."""
     values = np.asarray(steps, np.float64)
     values = without_warm_up(values[np.isfinite(values) & (values >= 0)])
     count = len(values)
     if not count:
-        return Run(0.0, 0.0, 0, 0, values)
+        return RunStatistics(0.0, 0.0, 0, 0, values)
     cut = max(int(_TRIM * count), 1) if count > 3 else 0
     inner = np.sort(values)[cut : count - cut]
     typical = float(inner.mean())
     if typical <= 0:
-        return Run(0.0, 0.0, count, 0, values)
+        return RunStatistics(0.0, 0.0, count, 0, values)
     clipped = np.clip(values, inner[0], inner[-1])
     # The variance of a trimmed mean, after Tukey and McLaughlin (1963): that of the clipped values, widened.
     squares = float(((clipped - clipped.mean()) ** 2).sum()) * (count / len(inner)) ** 2
-    return Run(typical, squares / typical**2, count, len(inner) - 1, values / typical)
+    return RunStatistics(typical, squares / typical**2, count, len(inner) - 1, values / typical)
 
 
 def without_warm_up(values: Floats) -> Floats:
@@ -76,7 +76,7 @@ def without_warm_up(values: Floats) -> Floats:
     return values[int(np.argmin(far)) if not far.all() else most :]
 
 
-def alikeness(runs: Sequence[Run]) -> float:
+def variance_inflation(runs: Sequence[RunStatistics]) -> float:
     """By how much neighbouring steps being alike widens the variance of a mean: from 1 on."""
     products = squares = 0.0
     count = counted = 0

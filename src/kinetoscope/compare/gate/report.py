@@ -1,0 +1,187 @@
+"""A gate's answer in words: a sentence; a table of the metrics; what changed most. As text, or Markdown for a review.
+
+Names come from traces, and the Markdown goes where others see it: they stand in code spans that nothing in them ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from kinetoscope.compare.gate.causes import ChangedCall
+from kinetoscope.compare.gate.gate import Check, Gate, is_doubtful
+from kinetoscope.compare.statistics.numbers import THROUGHPUT, Numbers
+from kinetoscope.views.numbers import MISSING, shown
+from kinetoscope.views.terminal.lines import Line, plain, without_colour
+from kinetoscope.views.text import brief, cells, padded, printable, wrapped
+
+MAX_LINE_CELLS: Final = 110
+"""Longer lines are hard to read."""
+
+_METRIC_CELLS, _CALL_CELLS, _CODE_CELLS = 44, 52, 80
+_MAX_MARKDOWN_NOTES: Final = 12
+
+_METRICS: Final = ("metric", "base", "new", "change", "interval", "limit", "verdict")
+_CALLS: Final = ("base", "new", "change")
+_MARKDOWN_WORDS: Final = {"same": "within the limit"}
+
+
+def sentence(found: Gate) -> str:
+    """The answer in one line."""
+    failed = [check for check in found.checks if check.failed]
+    if failed:
+        worst = max(failed, key=_excess)
+        more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+        return f"The gate failed: {_failure(worst)}{more}."
+    doubtful = found.doubtful
+    if doubtful:
+        which = doubtful[0].metric if len(doubtful) == 1 else f"{len(doubtful)} metrics"
+        return (
+            f"The gate passed, with doubt: whether {printable(which)} got worse cannot be told from these runs; more"
+            " runs tell more (--strict fails this)."
+        )
+    return "The gate passed."
+
+
+def lines(found: Gate, causes: Sequence[ChangedCall] = (), *, width: int = MAX_LINE_CELLS) -> Iterator[Line]:
+    """The whole answer, in at most `width` cells but for the tables."""
+    width = min(width, MAX_LINE_CELLS)
+    yield from (plain(line, "bold") for line in wrapped(sentence(found), width))
+    yield plain()
+    rows = [
+        [brief(printable(check.metric), _METRIC_CELLS), *_measures(check),
+         f"{check.verdict.word}: fails" if check.failed else check.verdict.word]
+        for check in found.checks
+    ]  # fmt: skip
+    yield from _aligned([_METRICS, *rows])
+    if causes:
+        yield plain()
+        calls = [[brief(printable(call.name), _CALL_CELLS), *_times(call), _reason(call)] for call in causes]
+        yield from _aligned([["what changed most in a step", *_CALLS, ""], *calls])
+    if found.notes:
+        yield plain()
+    for note in found.notes:
+        yield from (plain(line, "dim") for line in wrapped(f"· {printable(note)}", width, indent="  "))
+
+
+def text(found: Gate, causes: Sequence[ChangedCall] = ()) -> str:
+    """The same without colour."""
+    return without_colour(lines(found, causes))
+
+
+def markdown(found: Gate, causes: Sequence[ChangedCall] = ()) -> str:
+    """The summary for a pull request."""
+    state = "failed" if not found.passed else "passed, with doubt" if found.doubtful else "passed"
+    out = [f"## Performance gate: {state}", "", _escaped(sentence(found)), ""]
+    out += [_markdown_row(["", *_METRICS]), "| --- | --- | ---: | ---: | ---: | --- | ---: | --- |"]
+    for check in found.checks:
+        mark = "✗" if check.failed else "?" if is_doubtful(check.verdict) else "✓"
+        word = _MARKDOWN_WORDS.get(check.verdict.word, check.verdict.word)
+        row = [mark, _code(check.metric), *_measures(check), f"**{word}**" if check.failed else word]
+        out.append(_markdown_row(row))
+    out += ["", _runs(found)]
+    if causes:
+        out += ["", "**What changed most in a step**", "", _markdown_row(["call or kernel", *_CALLS, ""])]
+        out += ["| --- | ---: | ---: | ---: | --- |"]
+        out += [_markdown_row([_code(call.name), *_times(call), _escaped(_reason(call))]) for call in causes]
+    if found.notes:
+        out += ["", *(f"- {_escaped(note)}" for note in found.notes[:_MAX_MARKDOWN_NOTES])]
+    return "\n".join(out) + "\n"
+
+
+# --- cells
+
+
+def _measures(check: Check) -> list[str]:
+    """Base, new, change, interval and limit of a metric."""
+    verdict = check.verdict
+    interval = MISSING
+    if verdict.low is not None and verdict.high is not None and verdict.p_value is not None:
+        interval = f"{signed(verdict.low)} … {signed(verdict.high)}"
+    values = [_valued(verdict.base, check), _valued(verdict.new, check)]
+    return [*values, signed(verdict.change), interval, shown(verdict.limit, "fraction")]
+
+
+def _times(call: ChangedCall) -> list[str]:
+    """Base, new and change of a call: `+1.25 ms`."""
+    change = f"{'+' if call.change >= 0 else '−'}{shown(abs(call.change), 'ns')}"
+    return [shown(call.base, "ns"), shown(call.new, "ns"), change]
+
+
+def _reason(call: ChangedCall) -> str:
+    return printable(call.status or call.kind)
+
+
+def signed(value: float | None) -> str:
+    """A change as people write it: `+5.2%`."""
+    if value is None:
+        return MISSING
+    if math.isinf(value):
+        return "new"
+    number = shown(abs(value), "fraction")
+    return number if value == 0 else f"{'+' if value > 0 else '−'}{number}"
+
+
+def _valued(value: float | None, check: Check) -> str:
+    """A value of the metric with its unit."""
+    number = shown(value, check.unit)
+    return f"{number} samples/s" if check.metric == THROUGHPUT and number != MISSING else number
+
+
+def _failure(check: Check) -> str:
+    verdict, name = check.verdict, brief(printable(check.metric), _CODE_CELLS)
+    values = f"{_valued(verdict.base, check)} → {_valued(verdict.new, check)}"
+    if verdict.word != "worse":
+        return f"{name} may be worse ({values}), which --strict does not let pass"
+    worse = signed(verdict.change) if verdict.change is None or not math.isinf(verdict.change) else "from nothing"
+    return f"{name} is worse, {values} ({worse}), and may be worse by {shown(verdict.limit, 'fraction')}"
+
+
+def _excess(check: Check) -> float:
+    """By how much the metric is worse than its limit."""
+    change = check.verdict.change or 0.0
+    return (change if check.verdict.higher_is_worse else -change) - check.limit.share
+
+
+def _runs(found: Gate) -> str:
+    sides = " against ".join(_counted(side) for side in (found.base, found.new))
+    devices = sorted({name for run in (*found.base, *found.new) for name in run.environment.devices})
+    on = f", on {' and '.join(map(_code, devices))}" if devices else ""
+    return f"{sides}{on}."
+
+
+def _counted(side: Sequence[Numbers]) -> str:
+    steps = sorted({run.steps for run in side})
+    many = f"{steps[0]}" if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
+    return f"{len(side)} run{'s' if len(side) != 1 else ''} of {many} step{'s' if steps[-1] != 1 else ''}"
+
+
+# --- text and Markdown
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[Line]:
+    """The rows as a table: the first column and the last at the left, the others at the right."""
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    last = len(widths) - 1
+    for place, row in enumerate(rows):
+        parts = [padded(part, widths[at], right=0 < at < last) for at, part in enumerate(row)]
+        yield plain("  ".join(parts).rstrip(), "dim" if place == 0 else "")
+
+
+def _markdown_row(parts: Sequence[str]) -> str:
+    return f"| {' | '.join(parts)} |".replace("|  |", "| |")
+
+
+def _code(name: str) -> str:
+    """A code span in a cell of a table: no backtick ends it, no bar ends the cell."""
+    text = brief(printable(name), _CODE_CELLS).replace("`", "'").replace("|", "\\|")
+    return f"`{text}`"
+
+
+def _escaped(text: str) -> str:
+    """A note as text: no markup, no links, nobody is called by an @."""
+    text = printable(text)
+    for mark in "\\`*_[]<>#|~!":
+        text = text.replace(mark, f"\\{mark}" if mark != "<" else "&lt;")
+    return text.replace("@", "@\u200b").replace("://", ":\u200b//")
