@@ -263,8 +263,8 @@ def reported(faces: Faces) -> Facts:
 def summary(faces: Faces) -> Facts:
     """What the screen says, a few digits of each."""
     text = faces.cli("summary", str(faces.path))
-    found = re.search(r"(?:A step takes|The whole window of|the rest of) (\d[\d.\u202f]*\xa0\w+)", text)
-    steps = re.search(r"· ([\d\u202f]+)(?: of [\d\u202f]+)? steps? ", text)
+    found = re.search(r"(?:A step takes|The whole window of|the rest of) (\d[\d.,]*\xa0\w+)", text)
+    steps = re.search(r"· ([\d,]+)(?: of [\d,]+)? steps? ", text)
     return {"step shown": found[1] if found else None, "steps per rank": steps and steps[1]}
 
 
@@ -325,7 +325,7 @@ def timeline(faces: Faces) -> Facts:
 def idle_page(faces: Faces) -> Facts:
     page = faces.page("idle", ranks="all")
     bars = [block for block in page["blocks"] if block["block"] == "bars"]
-    found = re.search(r"for (\d[\d.\u202f]*\xa0\w+), (\S+) of the time", page["sentence"])
+    found = re.search(r"for (\d[\d.,]*\xa0\w+), (\S+) of the time", page["sentence"])
     facts: Facts = {"idle shown": found[1], "idle share shown": found[2]} if found else {}
     if bars and len(bars[0]["bars"]) < 12:
         facts["idle"] = sum(bar["value"] for bar in bars[0]["bars"])

@@ -21,8 +21,8 @@ from kinetoscope.views.numbers import MISSING, Scale, grouped, scale, shown, sig
         (9.996, "10.0"),
         (99.96, "100"),
         (123.4, "123"),
-        (999.6, "1\u202f000"),
-        (1234567.8, "1\u202f234\u202f568"),
+        (999.6, "1,000"),
+        (1234567.8, "1,234,568"),
         (0.0123456, "0.0123"),
         (0.0009, "<0.001"),
         (-0.0009, ">-0.001"),
@@ -51,7 +51,7 @@ def test_significant_is_within_half_of_the_third_digit(value: float) -> None:
         (3.2e11, "bytes/s", "320\u00a0GB/s"),
         (0.4231, "fraction", "42.3%"),
         (1.0, "fraction", "100%"),
-        (12345, "", "12\u202f345"),
+        (12345, "", "12,345"),
         (None, "ns", MISSING),
         (math.nan, "fraction", MISSING),
     ],
@@ -74,5 +74,5 @@ def test_the_largest_number_of_a_column_stays_short(values: list[int]) -> None:
 
 
 def test_integers_keep_all_digits() -> None:
-    assert grouped(-1234567) == "-1\u202f234\u202f567"
-    assert Scale("").text(123456789) == "123\u202f456\u202f789"
+    assert grouped(-1234567) == "-1,234,567"
+    assert Scale("").text(123456789) == "123,456,789"

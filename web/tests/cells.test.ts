@@ -5,7 +5,7 @@ const column = (dtype: string, more = {}) => ({ name: "x", dtype, unit: "" as co
 
 test("a whole number that JavaScript cannot hold is shown to its last digit", () => {
   const shown = shownAs(column("Int64"), { label: "", divisor: 1 });
-  expect(shown.text("1623142623460111123")).toBe("1\u202f623\u202f142\u202f623\u202f460\u202f111\u202f123");
+  expect(shown.text("1623142623460111123")).toBe("1,623,142,623,460,111,123");
 });
 
 test("numbers that name something are not grouped", () => {

@@ -16,6 +16,6 @@ test.each(cases.scale as [(number | null)[], Unit, object][])("scale(%j, %j)", (
 });
 
 test("an instant keeps its microseconds", () => {
-  expect(instant({ label: "ms", divisor: 1e6 }, 1234567890)).toBe("1\u202f234.568");
+  expect(instant({ label: "ms", divisor: 1e6 }, 1234567890)).toBe("1,234.568");
   expect(instant({ label: "ns", divisor: 1 }, -5)).toBe("-5");
 });

@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.grouping import reduce_by, sum_by
+from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals.intervals import length
 from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.model.device.busy import no_work_note
@@ -89,30 +89,33 @@ Values = dict[str, pl.Series | Int64s | None]
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
-    view, found = scope(trace, select), named_ranges(trace)
+    view, ranges = scope(trace, select), named_ranges(trace)
     asked = (select.steps, select.threads, select.annotation)
     notes = list(view.notes) if any(each is not None for each in asked) else []
-    if not found.names:
+    if not ranges.names:
         notes.append("No annotations were recorded (`with torch.profiler.record_function(name):` makes one).")
         return Partial(pl.DataFrame(schema=_SCHEMA), tuple(notes))
-    shadows = _selected(view, found)
-    values: Values = {**_host(view, found), **_device_spans(view, found, shadows)}
+    shadows = _selected(view, ranges)
+    began = np.flatnonzero(ranges.host.shown & view.host_mask)
+    costs = host_costs(view, ranges.host, _groups(view, ranges))
+    host = _statistics("host", view.trace, ranges, began)
+    values: Values = {**costs, **host, **_device_spans(view, ranges, shadows)}
     if not view.device_work_mask.any():
         notes.append(no_work_note(view, "the columns of device work are empty"))
     elif by == "launch":
-        row = launching_calls(found.host, view.device_work)[view.device_work_mask]
-        values |= _launched(view, found, row)
+        row = launching_calls(ranges.host, view.device_work)[view.device_work_mask]
+        values |= _launched(view, ranges, row)
         notes += _outside(view, row < 0)
-    elif len(found.shadows):
-        values |= _under_shadows(view, found, shadows)
+    elif len(ranges.shadows):
+        values |= _under_shadows(view, ranges, shadows)
     else:
         notes.append("Annotations have no shadows on streams in this file: see by=launch.")
-    return Partial(_frame(found, values), tuple(notes))
+    return Partial(_frame(ranges, values), tuple(notes))
 
 
-def _frame(found: Annotations, values: Values) -> pl.DataFrame:
-    nothing = [None] * len(found.names)
-    columns = {name: found.names if name == "name" else values.get(name) for name in _SCHEMA}
+def _frame(ranges: Annotations, values: Values) -> pl.DataFrame:
+    nothing = [None] * len(ranges.names)
+    columns = {name: ranges.names if name == "name" else values.get(name) for name in _SCHEMA}
     frame = pl.DataFrame({name: nothing if each is None else each for name, each in columns.items()}, schema=_SCHEMA)
     there = pl.any_horizontal(pl.col("calls", "host_total", "device_calls", "device_span", "work").fill_null(0) != 0)
     order = ["device_total", "host_total", "name"]
@@ -122,51 +125,42 @@ def _frame(found: Annotations, values: Values) -> pl.DataFrame:
 # --- the ranges
 
 
-def _groups(view: Scope, found: Annotations) -> Groups:
-    chosen = found.host.shown & view.host_mask_untimed
-    code = np.where(chosen, found.code, np.int32(-1))
-    around = np.where(found.host.whole_parent >= 0, code[found.host.whole_parent], np.int32(-1))
-    around[found.host.asynchronous] = code[found.host.asynchronous]
-    return Groups(code, around, np.zeros(len(found.names), np.int32))
+def _groups(view: Scope, ranges: Annotations) -> Groups:
+    chosen = ranges.host.shown & view.host_mask_untimed
+    code = np.where(chosen, ranges.code, np.int32(-1))
+    around = np.where(ranges.host.whole_parent >= 0, code[ranges.host.whole_parent], np.int32(-1))
+    around[ranges.host.asynchronous] = code[ranges.host.asynchronous]
+    return Groups(code, around, np.zeros(len(ranges.names), np.int32))
 
 
-def _host(view: Scope, found: Annotations) -> Values:
-    began = np.flatnonzero(found.host.shown & view.host_mask)
-    costs = host_costs(view, found.host, _groups(view, found))
-    return {**costs, **_statistics("host", view.trace, found, began)}
-
-
-def _device_spans(view: Scope, found: Annotations, shadows: Bools) -> Values:
+def _device_spans(view: Scope, ranges: Annotations, shadows: Bools) -> Values:
     """Of the shadows selected; null columns where the file has none."""
-    if not len(found.shadows):
+    if not len(ranges.shadows):
         return {}
-    trace, rows = view.trace, found.shadows[shadows]
+    trace, rows = view.trace, ranges.shadows[shadows]
     start, end = view.clipped(trace.start[rows], trace.end[rows])
     began = rows
     if view.clip is not None:
         began = rows[(trace.start[rows] >= view.clip[0]) & (trace.start[rows] < view.clip[1])]
     return {
-        "device_calls": np.bincount(found.code[began], minlength=len(found.names)),
-        "device_span": sum_by(found.code[rows], len(found.names), np.maximum(end - start, 0)),
-        **_statistics("device_span", trace, found, began),
+        "device_calls": np.bincount(ranges.code[began], minlength=len(ranges.names)),
+        "device_span": sum_by(ranges.code[rows], len(ranges.names), np.maximum(end - start, 0)),
+        **_statistics("device_span", trace, ranges, began),
     }
 
 
-def _statistics(what: str, trace: Trace, found: Annotations, rows: NDArray[np.signedinteger]) -> Values:
+def _statistics(what: str, trace: Trace, ranges: Annotations, rows: NDArray[np.signedinteger]) -> Values:
     """Mean, least and greatest duration of the ranges of each name; null where there are none."""
     duration = np.maximum(trace.end[rows] - trace.start[rows], 0)
-    reduced = reduce_by(found.code[rows], len(found.names), duration)
-    there, calls = reduced.rows > 0, np.maximum(reduced.rows, 1)
-    mean = (2 * reduced.total + calls) // (2 * calls)
-    parts = (("mean", mean), ("min", reduced.least), ("max", reduced.greatest))
-    return {f"{what}_{part}": polars_columns.column(numbers, there) for part, numbers in parts}
+    parts = polars_columns.statistics(ranges.code[rows], len(ranges.names), duration, "mean", "min", "max")
+    return {f"{what}_{part}": numbers for part, numbers in parts.items()}
 
 
-def _selected(view: Scope, found: Annotations) -> Bools:
+def _selected(view: Scope, ranges: Annotations) -> Bools:
     """Which shadows are selected: those of selected ranges; where that is not known those that start in a step."""
-    by = np.where(found.original >= 0, found.original, found.shadows)
+    by = np.where(ranges.original >= 0, ranges.original, ranges.shadows)
     chosen = view.host_mask_untimed[by]
-    track = view.trace.track[found.shadows]
+    track = view.trace.track[ranges.shadows]
     if view.select.devices is not None:
         chosen &= np.isin(view.trace.tracks.integer_pids()[track], view.select.devices)
     if view.select.streams is not None:
@@ -177,15 +171,15 @@ def _selected(view: Scope, found: Annotations) -> Bools:
 # --- the device work in them
 
 
-def _launched(view: Scope, found: Annotations, row: Int32s) -> Values:
+def _launched(view: Scope, ranges: Annotations, row: Int32s) -> Values:
     """By the innermost range around each launch, −1 for none: int32 [selected work]."""
-    groups = _groups(view, found)
+    groups = _groups(view, ranges)
     each = np.arange(len(row), dtype=np.int64)  # an instant of its own for each piece of work: what is covered, counts
 
     def count(climb: bool) -> Int64s:
-        return charge(each, each + 1, row, found.host.parent, groups.code, len(groups), climb=climb).covered
+        return charge(each, each + 1, row, ranges.host.parent, groups.code, len(groups), climb=climb).covered
 
-    costs = device_costs(view, found.host, groups, Launched(row, row))
+    costs = device_costs(view, ranges.host, groups, Launched(row, row))
     zeros = np.zeros(len(groups), np.int64)
     times = {name: zeros if column is None else column for name, column in costs.items()}
     return {"work": count(True), "work_self": count(False), **times}
@@ -201,19 +195,19 @@ def _outside(view: Scope, outside: Bools) -> Iterator[str]:
         )
 
 
-def _under_shadows(view: Scope, found: Annotations, shadows: Bools) -> Values:
-    inside = shadowed(view.trace, found, shadows)
+def _under_shadows(view: Scope, ranges: Annotations, shadows: Bools) -> Values:
+    inside = shadowed(view.trace, ranges, shadows)
     own = np.flatnonzero(inside.innermost >= 0)
-    total = _of_work(view, found, inside.work, inside.code)
-    alone = _of_work(view, found, own, inside.innermost[own])
+    total = _of_work(view, ranges, inside.work, inside.code)
+    alone = _of_work(view, ranges, own, inside.innermost[own])
     return dict(zip(_WORK, (part for pair in zip(total, alone, strict=True) for part in pair), strict=True))
 
 
-def _of_work(view: Scope, found: Annotations, work: Int64s, code: Int32s) -> tuple[Int64s, Int64s, Int64s]:
+def _of_work(view: Scope, ranges: Annotations, work: Int64s, code: Int32s) -> tuple[Int64s, Int64s, Int64s]:
     """Count, sum and union of the selected work of each name."""
     chosen = view.device_work_mask[work]
     work, code = work[chosen], code[chosen]
-    every, names = view.device_work, len(found.names)
+    every, names = view.device_work, len(ranges.names)
     start, end = view.clipped(every.start[work], every.end[work])
     busy = np.zeros(names, np.int64)
     order = np.lexsort((every.device[work], code))

@@ -9,7 +9,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.device.busy import counted_work, no_work_note
 from kinetoscope.model.device.utilization import Kernels, fill_notes, kernels_of, use_of
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
+from kinetoscope.model.steps.scope import origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.trace import Trace
@@ -68,7 +68,11 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     devices = np.unique(view.device_work.device[counted_work(view)]).tolist()
     if not devices:
         return Partial(RESULT.without("rank").empty(), (*view.notes, no_work_note(view)))
-    windows = _windows(view)
+    # The device's time in the steps: from the first to the last, or in those selected; clipped to a range of time.
+    start, end = view.steps.device
+    if view.select.steps is None:
+        start, end = start[:1], end[-1:]
+    windows = union(*view.clipped(start, end))
     if not windows.length:
         note = "No device step takes any time in what was selected: there is no window."
         return Partial(RESULT.without("rank").empty(), (*view.notes, note))
@@ -80,14 +84,6 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         notes += _outside(kernels, windows, device) + fill_notes(kernels, device)
     frame = pl.DataFrame(rows, schema=RESULT.without("rank").names, orient="row")
     return Partial(frame, tuple(notes))
-
-
-def _windows(view: Scope) -> Intervals:
-    """The device's time in the steps: from the first to the last, or in those selected; clipped to a range of time."""
-    start, end = view.steps.device
-    if view.select.steps is None:
-        start, end = start[:1], end[-1:]
-    return union(*view.clipped(start, end))
 
 
 def _of_device(trace: Trace, kernels: Kernels, windows: Intervals, device: int) -> tuple[int | float | None, ...]:

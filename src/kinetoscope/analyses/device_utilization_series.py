@@ -38,11 +38,11 @@ RESULT = Schema(
     ),
 )
 
-_BUCKETS: Final = 100
+_DEFAULT_BUCKETS: Final = 100
 """Buckets at most where nobody says how long one is, as in the TensorBoard plugin."""
 
-_MOST: Final = 1_000_000
-_SHORTEST: Final = 1_000
+_MAX_BUCKETS: Final = 1_000_000
+_SHORTEST_BUCKET_NS: Final = 1_000
 
 
 def device_utilization_series(
@@ -104,15 +104,15 @@ def _window(view: Scope) -> tuple[int, int]:
 def _buckets(first: int, last: int, size: int | None) -> Intervals:
     """The window cut into buckets; one empty bucket if it is empty."""
     if size is None:
-        size = _SHORTEST
-        while (last - first) > _BUCKETS * size:
+        size = _SHORTEST_BUCKET_NS
+        while (last - first) > _DEFAULT_BUCKETS * size:
             size *= 10
     if size <= 0:
         raise UsageError(f"bucket is {size} ns; a bucket has a length of 1 ns or more")
     count = -(-(last - first) // size)
-    if count > _MOST:
+    if count > _MAX_BUCKETS:
         raise UsageError(
-            f"buckets of {size:,} ns would be {count:,} rows a device, {_MOST:,} at most: make them longer"
+            f"buckets of {size:,} ns would be {count:,} rows a device, {_MAX_BUCKETS:,} at most: make them longer"
         )
     start = first + size * np.arange(max(count, 1), dtype=np.int64)
     return Intervals(start, np.append(start[1:], np.int64(last)))

@@ -158,8 +158,8 @@ def _paths(trace: Trace, python: Python, operators: bool, runtime: bool, backwar
     shown &= tree.member & (tree.depth < DEEPEST)
     codes, frames = _frames(trace, shown)
     around = belongs_to(trace) if backward == "forward" else tree.parent
-    found = prefix_tree(by_start(trace), around, np.where(shown, codes, np.int32(-1)))
-    return _Paths(shown, found, frames)
+    prefixes = prefix_tree(by_start(trace), around, np.where(shown, codes, np.int32(-1)))
+    return _Paths(shown, prefixes, frames)
 
 
 def _frames(trace: Trace, shown: Bools) -> tuple[Int32s, dict[int, str]]:

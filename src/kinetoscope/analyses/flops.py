@@ -52,10 +52,10 @@ By = Literal["op", "module", "step"]
 Values = dict[str, Any]
 
 _SCHEMA: Final = RESULT.without("rank").empty().schema
-_HIGHEST: Final = 1e18
+_MAX_PEAK: Final = 1e18
 """Operations a second that no device does; what is above would not fit into 64 bits everywhere."""
 
-_SHOWN: Final = 3
+_SHOWN_OPERATORS: Final = 3
 """How many operators a note names."""
 
 
@@ -99,7 +99,7 @@ ANALYSIS = Analysis("FLOPs", flops, RESULT, chart=Bars("name", "flop"))
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By, peak: float | None) -> Partial:
-    if peak is not None and not 1 <= peak <= _HIGHEST:
+    if peak is not None and not 1 <= peak <= _MAX_PEAK:
         raise UsageError(f"the peak is {peak}; give operations a second, such as 989e12")
     view = scope(trace, select)
     view = unclipped(view) if by == "step" else view
@@ -133,23 +133,23 @@ def _by_op(trace: Trace, rates: FlopRates) -> pl.DataFrame:
     ]
     codes, first = group(*(key[rates.variant] for key in keys), rates.precision)
     chosen = [variants[place] for place in rates.variant[first].tolist()]
-    found = {
+    texts = {
         "name": [each.name for each in chosen],
         "input_shapes": [json.dumps(trace.strings.nested(each.shapes)) for each in chosen],
         "dtype": [each.type.name if each.type else None for each in chosen],
     }
-    frame = _frame(trace, rates, codes, len(first), found)
+    frame = _frame(trace, rates, codes, len(first), texts)
     order = ["flop", "device_time", "name", "input_shapes", "dtype", "precision"]
     return frame.sort(order, descending=[True, True, False, False, False, False], nulls_last=True)
 
 
 def _by_module(trace: Trace, rates: FlopRates) -> pl.DataFrame:
-    found = modules(trace)
-    if not len(rates) or not len(found):
+    tree = modules(trace)
+    if not len(rates) or not len(tree):
         return RESULT.without("rank").empty()
-    paths = found.paths
-    codes, first = group(found.node[rates.rows])
-    names = [paths[node] if node >= 0 else None for node in found.node[rates.rows[first]].tolist()]
+    paths = tree.paths
+    codes, first = group(tree.node[rates.rows])
+    names = [paths[node] if node >= 0 else None for node in tree.node[rates.rows[first]].tolist()]
     frame = _frame(trace, rates, codes, len(first), {"name": names})
     return frame.sort(["flop", "name"], descending=[True, False], nulls_last=True)
 
@@ -159,21 +159,21 @@ def _by_step(trace: Trace, rates: FlopRates, steps: Steps) -> pl.DataFrame:
     duration = steps.device.end - steps.device.start
     ideal = np.bincount(codes[codes >= 0], rates.ideal[codes >= 0], len(steps))
     ran = np.bincount(codes[codes >= 0], rates.ran[codes >= 0], len(steps)) > 0
-    found: Values = {
+    given: Values = {
         "step": steps.number,
         "duration": duration,
         "mfu": polars_columns.numbers(np.where(ran, ideal, np.nan) / _positive(duration * rates.devices)),
     }
     if _shapes_missing(trace, rates):
-        found |= dict.fromkeys(("calls", "flop", "host_time"), [None] * len(steps))
-    return _frame(trace, rates, codes, len(steps), found)
+        given |= dict.fromkeys(("calls", "flop", "host_time"), [None] * len(steps))
+    return _frame(trace, rates, codes, len(steps), given)
 
 
 def _shapes_missing(trace: Trace, rates: FlopRates) -> bool:
     return not len(rates.counts) and not bool(arguments.has(trace, "input_dims").any())
 
 
-def _frame(trace: Trace, rates: FlopRates, codes: Int32s, groups: int, found: Values) -> pl.DataFrame:
+def _frame(trace: Trace, rates: FlopRates, codes: Int32s, groups: int, given: Values) -> pl.DataFrame:
     """The columns that all kinds of rows have; calls with a negative code count nowhere."""
     rows, kept = rates.rows, codes >= 0
     host = sum_by(codes, groups, np.maximum(trace.end[rows] - trace.start[rows], 0))
@@ -187,8 +187,12 @@ def _frame(trace: Trace, rates: FlopRates, codes: Int32s, groups: int, found: Va
     on_host = is_host_only(trace)
     moved = [each.bytes for each in rates.counts.variants]
     nbytes = np.array([np.nan if each is None else each for each in moved], np.float64)
+    reduced = reduce_by(codes, groups, rates.precision.astype(np.int64))
+    same = (reduced.rows > 0) & (reduced.least == reduced.greatest) & (reduced.least >= 0)
     values = {
-        "precision": _precision(codes, groups, rates),
+        "precision": [
+            PRECISIONS[code] if one else None for code, one in zip(reduced.least.tolist(), same.tolist(), strict=True)
+        ],
         "calls": np.bincount(codes[kept], minlength=groups),
         "flop": flop,
         "device_time": polars_columns.column(device, ran),
@@ -200,7 +204,7 @@ def _frame(trace: Trace, rates: FlopRates, codes: Int32s, groups: int, found: Va
             flop / _positive(total(nbytes[rates.variant] if len(nbytes) else rates.flop))
         ),
     }
-    every = {name: found.get(name, values.get(name, [None] * groups)) for name in _SCHEMA}
+    every = {name: given.get(name, values.get(name, [None] * groups)) for name in _SCHEMA}
     return pl.DataFrame(every, schema=_SCHEMA)
 
 
@@ -209,18 +213,12 @@ def _positive(values: NDArray[Any]) -> Floats:
     return np.where(values > 0, values, np.nan)
 
 
-def _precision(codes: Int32s, groups: int, rates: FlopRates) -> list[str | None]:
-    found = reduce_by(codes, groups, rates.precision.astype(np.int64))
-    same = (found.rows > 0) & (found.least == found.greatest) & (found.least >= 0)
-    return [PRECISIONS[code] if one else None for code, one in zip(found.least.tolist(), same.tolist(), strict=True)]
-
-
 def _common_peak(codes: Int32s, groups: int, rates: FlopRates) -> pl.Series:
     """The peak of each group where all calls that ran on a device agree in it."""
     known = np.nan_to_num(rates.peak, nan=-1.0)
-    found = reduce_by(np.where(rates.ran, codes, -1).astype(np.int32), groups, known.astype(np.int64))
-    same = (found.rows > 0) & (found.least == found.greatest) & (found.least > 0)
-    return polars_columns.numbers(np.where(same, found.least.astype(np.float64), np.nan))
+    reduced = reduce_by(np.where(rates.ran, codes, -1).astype(np.int32), groups, known.astype(np.int64))
+    same = (reduced.rows > 0) & (reduced.least == reduced.greatest) & (reduced.least > 0)
+    return polars_columns.numbers(np.where(same, reduced.least.astype(np.float64), np.nan))
 
 
 def _possible(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -264,8 +262,8 @@ def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
 def _most_frequent(trace: Trace, rows: Int32s) -> str:
     names = Counter(call_name(label, EventKind.HOST_OP) for label in trace.strings.labels(trace.name[rows].tolist()))
     most = sorted(names.items(), key=lambda item: (-item[1], item[0]))
-    more = f" and {len(most) - _SHOWN} more" if len(most) > _SHOWN else ""
-    return ", ".join(f"{name} ({count:,})" for name, count in most[:_SHOWN]) + more
+    more = f" and {len(most) - _SHOWN_OPERATORS} more" if len(most) > _SHOWN_OPERATORS else ""
+    return ", ".join(f"{name} ({count:,})" for name, count in most[:_SHOWN_OPERATORS]) + more
 
 
 def _outside(view: Scope, rates: FlopRates) -> Iterator[str]:

@@ -71,7 +71,7 @@ def hardware_counters(
 ANALYSIS = Analysis("Hardware counters", hardware_counters, RESULT, chart=Bars("operator", "total"))
 
 _LAUNCH_OF_RUNTIME: Final = re.compile(r"(?:cuda|hip)LaunchKernel")
-_SUMMED: Final = re.compile(r"\.sum$|^[^.]+$")
+_SUM_NAME: Final = re.compile(r"\.sum$|^[^.]+$")
 """Names of counters that can be added up: what was summed over the units of the device, and Kineto's own sums."""
 
 
@@ -87,14 +87,14 @@ class _Samples:
 
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view = scope(trace, select)
-    found = counters(trace, EventKind.COUNTER_RANGE)
-    if not len(found.rows):
+    values = counters(trace, EventKind.COUNTER_RANGE)
+    if not len(values.rows):
         note = not_recorded("counters")
         return Partial(RESULT.without("rank").empty(), (note,))
     launch, notes = _launches(trace)
-    of_event = launch[found.rows]
-    chosen = view.host_mask[np.where(of_event >= 0, of_event, found.rows)] & ~np.isnan(found.value)
-    samples = _Samples(found.rows[chosen], found.key[chosen], found.value[chosen], of_event[chosen])
+    of_event = launch[values.rows]
+    chosen = view.host_mask[np.where(of_event >= 0, of_event, values.rows)] & ~np.isnan(values.value)
+    samples = _Samples(values.rows[chosen], values.key[chosen], values.value[chosen], of_event[chosen])
     said = list(view.notes) if select.steps is not None else []
     return Partial(_frame(view, samples, by), (*said, *notes))
 
@@ -103,7 +103,9 @@ def _launches(trace: Trace) -> tuple[Int32s, list[str]]:
     """The call that launched each range's kernel: int32 [events], −1 for none and for all other events."""
     ranges = _in_time(trace, trace.rows(EventKind.COUNTER_RANGE))
     calls = _launch_calls(trace)
-    of_runtime = [_LAUNCH_OF_RUNTIME.match(label) is not None for label in _names(trace, calls)]
+    of_runtime = [
+        _LAUNCH_OF_RUNTIME.match(label) is not None for label in trace.strings.labels(trace.name[calls].tolist())
+    ]
     result = np.full(len(trace), -1, np.int32)
     for candidates in (calls, calls[np.array(of_runtime, np.bool_)]):
         if len(candidates) == len(ranges):
@@ -127,10 +129,6 @@ def _in_time(trace: Trace, rows: Int32s) -> Int32s:
     return rows[np.argsort(trace.start[rows], kind="stable")]
 
 
-def _names(trace: Trace, rows: Int32s) -> list[str]:
-    return trace.strings.labels(trace.name[rows].tolist())
-
-
 def _frame(view: Scope, samples: _Samples, by: By) -> pl.DataFrame:
     trace = view.trace
     names = call_names(trace)
@@ -149,7 +147,7 @@ def _frame(view: Scope, samples: _Samples, by: By) -> pl.DataFrame:
     np.minimum.at(least, codes, samples.value)
     np.maximum.at(greatest, codes, samples.value)
     counter = trace.strings.labels(samples.key[first].tolist())
-    summed = np.array([_SUMMED.search(name) is not None for name in counter], np.bool_) & np.isfinite(total)
+    summed = np.array([_SUM_NAME.search(name) is not None for name in counter], np.bool_) & np.isfinite(total)
     one = _common(codes, len(first), kernel)
     frame = pl.DataFrame(
         {

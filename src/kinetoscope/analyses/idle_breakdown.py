@@ -84,10 +84,10 @@ def idle_breakdown(
 
 ANALYSIS = Analysis("Idle time", idle_breakdown, RESULT, chart=Bars("detail", "time"))
 
-_LAUNCHING: Final = ("launch call", "launch to start")
+_LAUNCH_DETAILS: Final = ("launch call", "launch to start")
 _DETAILS: Final = (
     *ACTIVITIES,
-    *_LAUNCHING,
+    *_LAUNCH_DETAILS,
     "launched just before",
     "kernel to kernel",
     "stream or event",
@@ -126,10 +126,10 @@ def _of_trace(trace: Trace, select: Selection, *, by: By, launch_latency: int) -
         return Partial(RESULT.without("rank").empty(), (*notes, no_work_note(view)))
     if by == "device" and select == ALL and any(lane.left_out for lane in device_lanes(view, by_stream=False)):
         notes += notes_of_earlier_work(trace)
-    found = gaps(view, by_stream=by == "stream")
+    idle = gaps(view, by_stream=by == "stream")
     charge = _by_device if by == "device" else _by_stream
-    charges = _joined(list(charge(view, found, launch_latency)))
-    return Partial(_frame(view, found, charges, by), tuple(notes))
+    charges = _joined(list(charge(view, idle, launch_latency)))
+    return Partial(_frame(view, idle, charges, by), tuple(notes))
 
 
 def _joined(parts: list[_Charges]) -> _Charges:
@@ -141,50 +141,50 @@ def _joined(parts: list[_Charges]) -> _Charges:
     )
 
 
-def _launched(view: Scope, found: Gaps) -> tuple[Int32s, Int64s]:
+def _launched(view: Scope, idle: Gaps) -> tuple[Int32s, Int64s]:
     """The launch call of what ends each gap, −1 if it was not recorded, and when that call started."""
-    launch = np.where(found.work >= 0, view.device_work.launch[found.work], -1).astype(np.int32)
+    launch = np.where(idle.work >= 0, view.device_work.launch[idle.work], -1).astype(np.int32)
     return launch, np.where(launch >= 0, view.trace.start[launch], 0)
 
 
-def _by_device(view: Scope, found: Gaps, launch_latency: int) -> Iterator[_Charges]:
-    launch, launched = _launched(view, found)
+def _by_device(view: Scope, idle: Gaps, launch_latency: int) -> Iterator[_Charges]:
+    launch, launched = _launched(view, idle)
     linked = launch >= 0
-    late = linked & (launched > found.start)
-    soon = linked & ~late & (found.end - launched < launch_latency)
+    late = linked & (launched > idle.start)
+    soon = linked & ~late & (idle.end - launched < launch_latency)
     waited = linked & ~late & ~soon
-    short = waited & found.same_stream & (found.length < launch_latency)
-    yield from _late(view, found, np.flatnonzero(late), launch, launch_latency)
-    yield _whole(found, soon, "launch latency", "launched just before")
-    yield _whole(found, short, "waiting", "kernel to kernel")
-    yield _whole(found, waited & ~short, "waiting", "stream or event")
-    yield _whole(found, (found.work >= 0) & ~linked, "unknown", "launch not recorded")
-    yield _whole(found, found.work < 0, "end of step", "no more work")
+    short = waited & idle.same_stream & (idle.length < launch_latency)
+    yield from _late(view, idle, np.flatnonzero(late), launch, launch_latency)
+    yield _whole(idle, soon, "launch latency", "launched just before")
+    yield _whole(idle, short, "waiting", "kernel to kernel")
+    yield _whole(idle, waited & ~short, "waiting", "stream or event")
+    yield _whole(idle, (idle.work >= 0) & ~linked, "unknown", "launch not recorded")
+    yield _whole(idle, idle.work < 0, "end of step", "no more work")
 
 
-def _by_stream(view: Scope, found: Gaps, launch_latency: int) -> Iterator[_Charges]:
-    launch, launched = _launched(view, found)
+def _by_stream(view: Scope, idle: Gaps, launch_latency: int) -> Iterator[_Charges]:
+    launch, launched = _launched(view, idle)
     linked = launch >= 0
-    late = linked & (launched > found.start)
-    short = linked & ~late & (found.length < launch_latency)
-    yield _whole(found, late, "host wait", "launched late")
-    yield _whole(found, short, "kernel wait", "short gap")
-    yield _whole(found, linked & ~late & ~short, "other", "launched before")
-    yield _whole(found, (found.work >= 0) & ~linked, "unknown", "launch not recorded")
-    yield _whole(found, found.work < 0, "end of step", "no more work")
+    late = linked & (launched > idle.start)
+    short = linked & ~late & (idle.length < launch_latency)
+    yield _whole(idle, late, "host wait", "launched late")
+    yield _whole(idle, short, "kernel wait", "short gap")
+    yield _whole(idle, linked & ~late & ~short, "other", "launched before")
+    yield _whole(idle, (idle.work >= 0) & ~linked, "unknown", "launch not recorded")
+    yield _whole(idle, idle.work < 0, "end of step", "no more work")
 
 
-def _whole(found: Gaps, which: Bools, reason: str, detail: str) -> _Charges:
+def _whole(idle: Gaps, which: Bools, reason: str, detail: str) -> _Charges:
     """Gaps that have one reason only."""
     gap = np.flatnonzero(which)
     of_reason, of_detail = _REASONS.index(reason), _DETAILS.index(detail)
-    return _Charges(gap, np.full(len(gap), of_reason), np.full(len(gap), of_detail), found.length[gap])
+    return _Charges(gap, np.full(len(gap), of_reason), np.full(len(gap), of_detail), idle.length[gap])
 
 
-def _late(view: Scope, found: Gaps, gap: Int64s, launch: Int32s, launch_latency: int) -> Iterator[_Charges]:
+def _late(view: Scope, idle: Gaps, gap: Int64s, launch: Int32s, launch_latency: int) -> Iterator[_Charges]:
     """Gaps that a late launch ended: until the launch what its thread did, then the launch, and what is beyond it."""
     trace = view.trace
-    start, end, call = found.start[gap], found.end[gap], launch[gap]
+    start, end, call = idle.start[gap], idle.end[gap], launch[gap]
     until = np.minimum(trace.start[call], end)
     called = np.clip(trace.end[call], until, end)
     waits = runtime_call_kinds(trace)[call] == RuntimeCallKind.COPY_AND_WAIT
@@ -193,7 +193,7 @@ def _late(view: Scope, found: Gaps, gap: Int64s, launch: Int32s, launch_latency:
     did = activity(trace, trace.track[call], Intervals(start, until))
     did[:, ACTIVITIES.index("synchronizing call")] += called - launched
     parts = (*did.T, launched - until, begun - called, end - begun)
-    for name, time in zip((*ACTIVITIES, *_LAUNCHING, "stream or event"), parts, strict=True):
+    for name, time in zip((*ACTIVITIES, *_LAUNCH_DETAILS, "stream or event"), parts, strict=True):
         some = time > 0
         reason = _REASONS.index("waiting" if name == "stream or event" else "launch late")
         yield _Charges(
@@ -201,13 +201,13 @@ def _late(view: Scope, found: Gaps, gap: Int64s, launch: Int32s, launch_latency:
         )
 
 
-def _frame(view: Scope, found: Gaps, charges: _Charges, by: By) -> pl.DataFrame:
-    device, stream = found.device[charges.gap], found.stream[charges.gap]
+def _frame(view: Scope, idle: Gaps, charges: _Charges, by: By) -> pl.DataFrame:
+    device, stream = idle.device[charges.gap], idle.stream[charges.gap]
     codes, first = group(device, stream, charges.reason, charges.detail)
     reduced = reduce_by(codes, len(first), charges.time)
     longest_at = np.full(len(first), np.iinfo(np.int64).max)
     longest = charges.time == reduced.greatest[codes]
-    np.minimum.at(longest_at, codes[longest], found.start[charges.gap[longest]])
+    np.minimum.at(longest_at, codes[longest], idle.start[charges.gap[longest]])
     frame = pl.DataFrame(
         {
             "device": device[first],

@@ -68,7 +68,7 @@ def _rows(each: Busy) -> Iterator[Row]:
         (1, 2): intersection(communicating, copying),
         (0, 1, 2): intersection(both, copying),
     }
-    total = {kinds: found.length for kinds, found in sets.items()}
+    total = {kinds: each.length for kinds, each in sets.items()}
     whole = each.all.length
     for kinds, time in total.items():
         if time:

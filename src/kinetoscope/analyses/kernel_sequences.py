@@ -36,7 +36,7 @@ RESULT = Schema(
 )
 
 _ARROW: Final = " -> "
-_LEVELS: Final = 100
+_MAX_LEVELS: Final = 100
 """Levels of calls of one name inside each other that are followed; deeper ones count for the innermost of them."""
 
 
@@ -129,11 +129,11 @@ def _of_trace(trace: Trace, select: Selection, *, operator: str | None, min_leng
 def _named(trace: Trace, operator: str) -> Bools:
     """Which calls have this name and are not the same call recorded twice: bool [events]."""
     kinds = EventKind.HOST_OP, EventKind.ANNOTATION
-    found = call_tree(trace).member & np.isin(trace.kind, kinds) & ~is_repeat(trace)
-    found &= rows_named(trace, lambda name: operator in (name, call_name(name, EventKind.HOST_OP)), *kinds)
-    if not found.any():
+    is_called_so = call_tree(trace).member & np.isin(trace.kind, kinds) & ~is_repeat(trace)
+    is_called_so &= rows_named(trace, lambda name: operator in (name, call_name(name, EventKind.HOST_OP)), *kinds)
+    if not is_called_so.any():
         raise UsageError(f"no operator or annotation is called {operator!r} in this trace; `operators` lists the names")
-    return found
+    return is_called_so
 
 
 def _launched(view: Scope, chosen: Bools, selected: Bools) -> _Launched:
@@ -149,7 +149,7 @@ def _launched(view: Scope, chosen: Bools, selected: Bools) -> _Launched:
     number[calls] = np.arange(len(calls), dtype=np.int32)
     levels: list[tuple[Int32s, Int64s]] = [(np.empty(0, np.int32), np.empty(0, np.int64))]
     row, position = around[event[places]], np.arange(len(places))
-    for _ in range(_LEVELS):
+    for _ in range(_MAX_LEVELS):
         row, position = row[row >= 0], position[row >= 0]
         if not len(row):
             break

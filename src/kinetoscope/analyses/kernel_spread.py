@@ -8,9 +8,10 @@ from typing import Annotated
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.grouping import group, reduce_by
+from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.matching.match import join
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
@@ -52,7 +53,7 @@ def kernel_spread(
     Limits. Copies and sets count as kernels here. Calls of one name with different shapes are one row. With a time
     range, calls that start in it count, in full.
     """
-    return job.reduce(_of_trace, _joined, partial(_finished, limit=kernels), ANALYSIS, select, kernel=kernel)
+    return job.reduce(_of_trace, join, partial(_finished, limit=kernels), ANALYSIS, select, kernel=kernel)
 
 
 ANALYSIS = Analysis(
@@ -84,7 +85,6 @@ def _of_trace(trace: Trace, select: Selection, *, kernel: str) -> Partial:
         return Partial(_OF_RANK.empty(), (*notes, missing))
     rows = work.rows[chosen]
     codes, first = group(trace.name[rows], work.kind[chosen])
-    found = reduce_by(codes, len(first), work.duration[chosen])
     frame = pl.DataFrame(
         {
             "rank": pl.Series([trace.source.rank], dtype=pl.Int64).new_from_index(0, len(first)),
@@ -92,18 +92,12 @@ def _of_trace(trace: Trace, select: Selection, *, kernel: str) -> Partial:
             "kind": polars_columns.labelled(work.kind[chosen[first]], lambda k: WorkKind(k).name.lower()).cast(
                 pl.String
             ),
-            "calls": found.rows,
-            "total": found.total,
-            "mean": (2 * found.total + found.rows) // (2 * found.rows),
-            "min": found.least,
-            "max": found.greatest,
+            **polars_columns.statistics(
+                codes, len(first), work.duration[chosen], "calls", "total", "mean", "min", "max"
+            ),
         }
     )
     return Partial(_OF_RANK.conform(frame), tuple(notes))
-
-
-def _joined(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
-    return pl.concat([a, b])
 
 
 def _finished(frame: pl.DataFrame, *, limit: int) -> pl.DataFrame:

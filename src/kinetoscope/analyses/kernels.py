@@ -11,7 +11,6 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
-from kinetoscope.algorithms.statistics import MEDIAN, P99, nearest_rank
 from kinetoscope.model.device.tensor_cores import ANSWERS, kernel_units
 from kinetoscope.model.execution.device_work import DeviceWork
 from kinetoscope.model.job import Job, Partial
@@ -78,6 +77,7 @@ def kernels(
 
 ANALYSIS = Analysis("Kernels", kernels, RESULT, chart=Bars("name", "total"))
 
+_STATISTICS: Final = ("calls", "mean", "median", "min", "max", "p99")
 _FILLINGS: Final = {"blocks_per_sm": "blocks per multiprocessor", "occupancy": "occupancy"}
 """Arguments that tell how well a kernel fills the device, and their names for people."""
 
@@ -118,7 +118,9 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
         {
             "name": polars_columns.texts(trace.strings, trace.name[rows[first]]).cast(pl.String),
             "kind": polars_columns.labelled(kind[first], lambda code: WorkKind(code).name.lower()).cast(pl.String),
-            **_statistics(codes, len(first), work.duration[chosen], begins[chosen]),
+            **polars_columns.statistics(
+                np.where(begins[chosen], codes, np.int32(-1)), len(first), work.duration[chosen], *_STATISTICS
+            ),
             "total": sum_by(codes, len(first), time),
             "blocks_per_sm": _mean(codes, len(first), fillings["blocks_per_sm"], time),
             "occupancy": _mean(codes, len(first), fillings["occupancy"] / 100, time),
@@ -132,7 +134,9 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
     frame = frame.with_columns(share=pl.col("total") / everything if everything else pl.lit(None, pl.Float64))
     is_kernel = kind < WorkKind.MEMCPY
     notes += [_missing(name, values[is_kernel], time[is_kernel]) for name, values in fillings.items()]
-    return Partial(_sorted(frame), tuple(note for note in notes if note))
+    order = ["total", "name", "operator", "grid", "block", "registers", "shared_memory", "kind"]
+    frame = frame.sort(order, descending=[True] + [False] * (len(order) - 1), nulls_last=True)
+    return Partial(frame, tuple(note for note in notes if note))
 
 
 def _durations(view: Scope, work: DeviceWork) -> tuple[Bools, Int64s]:
@@ -155,23 +159,6 @@ def _attributes(trace: Trace, work: DeviceWork, chosen: Int64s) -> _Attributes:
     )
 
 
-def _statistics(codes: Int32s, groups: int, duration: Int64s, counted: Bools) -> dict[str, pl.Series]:
-    """Order statistics of the durations of each group; null where none of its calls is counted."""
-    codes, duration = codes[counted], duration[counted]
-    found = reduce_by(codes, groups, duration)
-    there = found.rows > 0
-    median, p99 = nearest_rank(codes, groups, duration, MEDIAN, P99)
-    calls = np.maximum(found.rows, 1)
-    return {
-        "calls": polars_columns.column(found.rows),
-        "mean": polars_columns.column((2 * found.total + calls) // (2 * calls), there),
-        "median": polars_columns.column(median, there),
-        "min": polars_columns.column(found.least, there),
-        "max": polars_columns.column(found.greatest, there),
-        "p99": polars_columns.column(p99, there),
-    }
-
-
 def _mean(codes: Int32s, groups: int, values: Floats, duration: Int64s) -> pl.Series:
     """Means weighted by duration over the calls that have a value; the plain mean where all of those took no time."""
     there = ~np.isnan(values)
@@ -185,8 +172,8 @@ def _common(trace: Trace, attributes: _Attributes, codes: Int32s, groups: int) -
     """Each attribute where all calls of a group agree, else null."""
     agreed = []
     for values in attributes.all():
-        found = reduce_by(codes, groups, values)
-        agreed.append(np.where(found.least == found.greatest, found.least, -1))
+        reduced = reduce_by(codes, groups, values)
+        agreed.append(np.where(reduced.least == reduced.greatest, reduced.least, -1))
     operator, grid, block, registers, shared_memory = agreed
     return {
         "operator": polars_columns.texts(trace.strings, operator).cast(pl.String),
@@ -200,11 +187,6 @@ def _common(trace: Trace, attributes: _Attributes, codes: Int32s, groups: int) -
 def _sizes(trace: Trace, codes: Int64s) -> pl.Series:
     """`[8, 1, 1]`, however the file spells it."""
     return polars_columns.labelled(codes, lambda code: json.dumps(trace.strings.nested(code))).cast(pl.String)
-
-
-def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
-    order = ["total", "name", "operator", "grid", "block", "registers", "shared_memory", "kind"]
-    return frame.sort(order, descending=[True] + [False] * (len(order) - 1), nulls_last=True)
 
 
 def _nothing(work: DeviceWork) -> str:

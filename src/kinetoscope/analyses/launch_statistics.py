@@ -9,7 +9,6 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by
-from kinetoscope.algorithms.statistics import MEDIAN, P99, nearest_rank
 from kinetoscope.model.device.launches import is_selected, launch_notes, launches
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.job import Job, Partial
@@ -71,12 +70,12 @@ ALL_CALLS: Final = "(all)"
 
 def _of_trace(trace: Trace, select: Selection, *, slow_call: int, long_delay: int) -> Partial:
     view = scope(trace, select)
-    found = launches(trace)
-    chosen = np.flatnonzero(is_selected(view, found))
-    notes = [*(view.notes if select != ALL else ()), *launch_notes(view, found, chosen)]
+    calls = launches(trace)
+    chosen = np.flatnonzero(is_selected(view, calls))
+    notes = [*(view.notes if select != ALL else ()), *launch_notes(view, calls, chosen)]
     if not len(chosen):
         return Partial(RESULT.without("rank").empty(), tuple(notes))
-    rows = found.rows[chosen]
+    rows = calls.rows[chosen]
     time = np.maximum(trace.end[rows] - trace.start[rows], 0)
     waits = runtime_call_kinds(trace)[rows] == RuntimeCallKind.COPY_AND_WAIT
     if waits.any():
@@ -84,8 +83,8 @@ def _of_trace(trace: Trace, select: Selection, *, slow_call: int, long_delay: in
             f"In {int(waits.sum()):,} of {len(rows):,} calls the host waits for a copy: of their "
             f"{int(time[waits].sum()) / 1e6:,.3g} ms all but some µs are waiting, see synchronizations."
         )
-    delay = np.where(found.first[chosen] >= 0, found.delay[chosen], -1)
-    busy = found.busy[chosen]
+    delay = np.where(calls.first[chosen] >= 0, calls.delay[chosen], -1)
+    busy = calls.busy[chosen]
     codes, first = group(trace.name[rows])
     names = trace.strings.labels(trace.name[rows[first]].tolist())
     together = np.zeros(len(rows), np.int32)
@@ -117,33 +116,15 @@ def _statistics(
 
     of_linked = np.where(linked, codes, np.int32(-1))
     told = reduce_by(of_linked, groups, delay).rows > 0
-    of_calls = _spread("", codes, groups, time)
-    of_delays = _spread("delay_", of_linked, groups, delay)
+    of_delays = polars_columns.statistics(of_linked, groups, delay, "mean", "median", "p99", "max")
     short_kernels, short_excess = sums(short, excess, told)
     slow_calls, slow_excess = sums(slow, beyond, np.ones(groups, np.bool_))
     return {
-        "calls": of_calls.pop("calls"),
-        **of_calls,
-        **{name: values for name, values in of_delays.items() if name in RESULT},
+        **polars_columns.statistics(codes, groups, time, "calls", "total", "mean", "median", "p99", "max"),
+        **{f"delay_{name}": values for name, values in of_delays.items()},
         "short_kernels": short_kernels,
         "short_excess": short_excess,
         "slow_calls": slow_calls,
         "slow_excess": slow_excess,
         "long_delays": sums(delay > long_delay, delay, told)[0],
     }
-
-
-def _spread(prefix: str, codes: Int32s, groups: int, values: Int64s) -> dict[str, pl.Series]:
-    """Count, sum, mean and order statistics of each group; null where nothing is counted."""
-    found = reduce_by(codes, groups, values)
-    there, calls = found.rows > 0, np.maximum(found.rows, 1)
-    median, p99 = nearest_rank(codes, groups, values, MEDIAN, P99)
-    columns = {
-        "calls": polars_columns.column(found.rows),
-        "total": polars_columns.column(found.total, there),
-        "mean": polars_columns.column((2 * found.total + calls) // (2 * calls), there),
-        "median": polars_columns.column(median, there),
-        "p99": polars_columns.column(p99, there),
-        "max": polars_columns.column(found.greatest, there),
-    }
-    return {prefix + name: values for name, values in columns.items()}

@@ -59,15 +59,15 @@ ANALYSIS = Analysis("Launches", launches, RESULT)
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
-    found = find_launches(trace)
-    chosen = np.flatnonzero(is_selected(view, found))
-    notes = [*(view.notes if select != ALL else ()), *launch_notes(view, found, chosen)]
-    return Partial(_frame(view, found, chosen), tuple(notes))
+    calls = find_launches(trace)
+    chosen = np.flatnonzero(is_selected(view, calls))
+    notes = [*(view.notes if select != ALL else ()), *launch_notes(view, calls, chosen)]
+    return Partial(_frame(view, calls, chosen), tuple(notes))
 
 
-def _frame(view: Scope, found: Launches, chosen: Int64s) -> pl.DataFrame:
+def _frame(view: Scope, calls: Launches, chosen: Int64s) -> pl.DataFrame:
     trace, work = view.trace, view.device_work
-    rows, first = found.rows[chosen], found.first[chosen]
+    rows, first = calls.rows[chosen], calls.first[chosen]
     there = first >= 0
 
     def of_work(values: Int64s) -> pl.Series:
@@ -78,15 +78,15 @@ def _frame(view: Scope, found: Launches, chosen: Int64s) -> pl.DataFrame:
             "start": trace.start[rows] - origin_of_time(trace),
             "name": polars_columns.texts(trace.strings, trace.name[rows]),
             "duration": np.maximum(trace.end[rows] - trace.start[rows], 0),
-            "delay": polars_columns.column(found.delay[chosen], there),
-            "work_duration": polars_columns.column(found.busy[chosen], there),
+            "delay": polars_columns.column(calls.delay[chosen], there),
+            "work_duration": polars_columns.column(calls.busy[chosen], there),
             "work_name": polars_columns.texts(
                 trace.strings, np.where(there, trace.name[work.rows[first]], -1) if len(work) else first
             ),
             "kind": polars_columns.labelled(
                 np.where(there, work.kind[first], -1) if len(work) else first, lambda code: WorkKind(code).name.lower()
             ),
-            "work": found.pieces[chosen],
+            "work": calls.pieces[chosen],
             "device": of_work(work.device),
             "stream": of_work(work.stream),
             "thread": polars_columns.rows(trace.tracks.integer_tids()[trace.track[rows]]),

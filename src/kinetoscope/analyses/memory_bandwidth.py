@@ -57,40 +57,40 @@ ANALYSIS = Analysis("Memory bandwidth", memory_bandwidth, RESULT, chart=Bars("di
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
-    found = transfers(view)
-    groups = len(found)
+    copies = transfers(view)
+    groups = len(copies)
     if not groups:
-        return Partial(RESULT.without("rank").empty(), found.notes)
-    has = ~np.isnan(found.rate)
-    duration = found.end - found.start
-    measured = sum_by(found.group[has], groups, duration[has])
-    moved = np.asarray(np.bincount(found.group[has], found.rate[has] * (duration[has] / 1e9), groups), np.float64)
-    every = [_busy(found, found.group == group) for group in range(groups)]
-    busy_measured = np.array([_busy(found, has & (found.group == group)).length for group in range(groups)])
-    sized = found.begins & (found.bytes >= 0)
-    calls = sum_by(found.group, groups, found.begins.astype(np.int64))
-    of_known = sum_by(found.group, groups, sized.astype(np.int64))
+        return Partial(RESULT.without("rank").empty(), copies.notes)
+    has = ~np.isnan(copies.rate)
+    duration = copies.end - copies.start
+    measured = sum_by(copies.group[has], groups, duration[has])
+    moved = np.asarray(np.bincount(copies.group[has], copies.rate[has] * (duration[has] / 1e9), groups), np.float64)
+    every = [_busy(copies, copies.group == group) for group in range(groups)]
+    busy_measured = np.array([_busy(copies, has & (copies.group == group)).length for group in range(groups)])
+    sized = copies.begins & (copies.bytes >= 0)
+    calls = sum_by(copies.group, groups, copies.begins.astype(np.int64))
+    of_known = sum_by(copies.group, groups, sized.astype(np.int64))
     frame = pl.DataFrame(
         {
-            "device": polars_columns.rows(found.device),
-            "direction": found.direction,
+            "device": polars_columns.rows(copies.device),
+            "direction": copies.direction,
             "calls": calls,
             "unsized": calls - of_known,
-            "bytes": polars_columns.column(sum_by(found.group[sized], groups, found.bytes[sized]), of_known > 0),
-            "total": sum_by(found.group, groups, duration),
+            "bytes": polars_columns.column(sum_by(copies.group[sized], groups, copies.bytes[sized]), of_known > 0),
+            "total": sum_by(copies.group, groups, duration),
             "busy": [each.length for each in every],
-            "busy_share": [_share(view, each, device) for each, device in zip(every, found.device, strict=True)],
+            "busy_share": [_share(view, each, device) for each, device in zip(every, copies.device, strict=True)],
             "copy_bandwidth": _rate(moved, measured),
             "bandwidth": _rate(moved, busy_measured),
-            "max_bandwidth": polars_columns.column(greatest(found.bandwidth, groups), measured > 0),
+            "max_bandwidth": polars_columns.column(greatest(copies.bandwidth, groups), measured > 0),
         },
         schema_overrides={"busy_share": pl.Float64},
     )
-    return Partial(frame, found.notes)
+    return Partial(frame, copies.notes)
 
 
-def _busy(found: Transfers, chosen: Bools) -> Intervals:
-    return union(found.start[chosen], found.end[chosen])
+def _busy(copies: Transfers, chosen: Bools) -> Intervals:
+    return union(copies.start[chosen], copies.end[chosen])
 
 
 def _share(view: Scope, busy: Intervals, device: int) -> float | None:

@@ -46,14 +46,14 @@ ANALYSIS = Analysis(
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
-    found = transfers(scope(trace, select))
-    curve = found.bandwidth
+    copies = transfers(scope(trace, select))
+    curve = copies.bandwidth
     frame = pl.DataFrame(
         {
-            "device": polars_columns.rows(found.device[curve.group]),
-            "direction": polars_columns.labelled(curve.group, lambda group: found.direction[group]),
+            "device": polars_columns.rows(copies.device[curve.group]),
+            "direction": polars_columns.labelled(curve.group, lambda group: copies.direction[group]),
             "time": curve.time - origin_of_time(trace),
             "bandwidth": curve.level,
         }
     )
-    return Partial(frame, found.notes)
+    return Partial(frame, copies.notes)

@@ -92,21 +92,21 @@ class _Rows:
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
-    found = memory_instants(trace)
+    instants = memory_instants(trace)
     chosen = instants_in(view)
     nested = calls(trace, EventKind.PYTHON, EventKind.RUNTIME)
     own = gather_parent(nested.around, innermost_calls(trace))
     rows = _rows(view, nested)
     frames = [RESULT.without("rank").empty()]
-    for device in np.unique(found.device[chosen]).tolist():
-        here = np.flatnonzero(chosen & (found.device == device))
-        name = pl.lit(found.device_name(device)).alias("device")
+    for device in np.unique(instants.device[chosen]).tolist():
+        here = np.flatnonzero(chosen & (instants.device == device))
+        name = pl.lit(instants.device_name(device)).alias("device")
         for part in (
-            _of_calls(trace, nested, rows, own[here], found.size[here]),
-            _outside(own[here], found.size[here]),
+            _of_calls(trace, nested, rows, own[here], instants.size[here]),
+            _outside(own[here], instants.size[here]),
         ):
             frames.append(part.select(name, pl.all()))
-    return Partial(pl.concat(frames), tuple(_notes(view, len(found), bool(chosen.any()))))
+    return Partial(pl.concat(frames), tuple(_notes(view, len(instants), bool(chosen.any()))))
 
 
 def _rows(view: Scope, nested: ShownCalls) -> _Rows:
@@ -156,8 +156,8 @@ def _outside(own: Int32s, size: Int64s) -> pl.DataFrame:
     return pl.DataFrame([row] if alone.any() else [], schema=RESULT.without("rank", "device").empty().schema)
 
 
-def _notes(view: Scope, instants: int, any_chosen: bool) -> Iterator[str]:
+def _notes(view: Scope, records: int, any_chosen: bool) -> Iterator[str]:
     if view.select.steps is not None and view.steps.note:
         yield view.steps.note
     if not any_chosen:
-        yield NONE_SELECTED if instants else NOT_RECORDED
+        yield NONE_SELECTED if records else NOT_RECORDED

@@ -61,27 +61,27 @@ ANALYSIS = Analysis("Memory curve", memory_curve, RESULT, chart=Lines("time", "a
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
-    found = memory_instants(trace)
+    instants = memory_instants(trace)
     rows = np.flatnonzero(instants_in(view))
-    rows = rows[np.argsort(found.device[rows], kind="stable")]
+    rows = rows[np.argsort(instants.device[rows], kind="stable")]
     frame = pl.DataFrame(
         {
-            "device": polars_columns.labelled(found.device[rows], found.device_name),
-            "time": found.time[rows] - origin_of_time(trace),
-            "allocated": found.allocated[rows],
-            "reserved": polars_columns.rows(found.reserved[rows]),
-            "change": found.size[rows],
+            "device": polars_columns.labelled(instants.device[rows], instants.device_name),
+            "time": instants.time[rows] - origin_of_time(trace),
+            "allocated": instants.allocated[rows],
+            "reserved": polars_columns.rows(instants.reserved[rows]),
+            "change": instants.size[rows],
         }
     )
-    return Partial(frame, tuple(_notes(view, found, frame)))
+    return Partial(frame, tuple(_notes(view, instants, frame)))
 
 
-def _notes(view: Scope, found: Instants, frame: pl.DataFrame) -> Iterator[str]:
+def _notes(view: Scope, instants: Instants, frame: pl.DataFrame) -> Iterator[str]:
     if view.select.steps is not None and view.steps.note:
         yield view.steps.note
     if not len(frame):
-        yield NONE_SELECTED if len(found) else NOT_RECORDED
+        yield NONE_SELECTED if len(instants) else NOT_RECORDED
     if len(frame):
-        yield from found.notes()
+        yield from instants.notes()
     if times := out_of_memory(view.trace):
         yield f"An allocator ran out of memory ({times:,} times)."

@@ -80,29 +80,29 @@ ANALYSIS = Analysis("Memory events", memory_events, RESULT)
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
-    found, blocks = memory_instants(trace), memory_blocks(trace)
+    instants, blocks = memory_instants(trace), memory_blocks(trace)
     chosen = np.flatnonzero(instants_in(scope(trace, select))[blocks.shown_at])
     shown = blocks.shown_at[chosen]
-    chosen = chosen[np.lexsort((shown, -blocks.size[chosen], found.device[shown]))]
+    chosen = chosen[np.lexsort((shown, -blocks.size[chosen], instants.device[shown]))]
     times, callers = _times(trace, blocks, chosen, select), _callers(trace, blocks, chosen)
     frame = pl.DataFrame({**times, **callers}).select(RESULT.names[1:])
     return Partial(frame, tuple(_notes(trace, blocks, frame, select)))
 
 
 def _times(trace: Trace, blocks: MemoryBlocks, chosen: Int64s, select: Selection) -> dict[str, pl.Series]:
-    found, origin = memory_instants(trace), origin_of_time(trace)
+    instants, origin = memory_instants(trace), origin_of_time(trace)
     taken, released, shown = blocks.taken[chosen], blocks.released[chosen], blocks.shown_at[chosen]
     known, ended = taken >= 0, released >= 0
     windows = steps(trace, select.steps_by)
-    step = np.where(known, step_of(windows.host, found.time[taken]), -1)
+    step = np.where(known, step_of(windows.host, instants.time[taken]), -1)
     return {
-        "device": polars_columns.labelled(found.device[shown], found.device_name),
+        "device": polars_columns.labelled(instants.device[shown], instants.device_name),
         "size": polars_columns.column(blocks.size[chosen]),
-        "allocated_at": polars_columns.column(found.time[taken] - origin, known),
-        "released_at": polars_columns.column(found.time[released] - origin, ended),
-        "duration": polars_columns.column(found.time[released] - found.time[taken], known & ended),
+        "allocated_at": polars_columns.column(instants.time[taken] - origin, known),
+        "released_at": polars_columns.column(instants.time[released] - origin, ended),
+        "duration": polars_columns.column(instants.time[released] - instants.time[taken], known & ended),
         "step": polars_columns.column(windows.number[step], step >= 0),
-        "thread": polars_columns.rows(trace.tracks.integer_tids()[trace.track[found.rows[shown]]]),
+        "thread": polars_columns.rows(trace.tracks.integer_tids()[trace.track[instants.rows[shown]]]),
     }
 
 
@@ -121,13 +121,13 @@ def _callers(trace: Trace, blocks: MemoryBlocks, chosen: Int64s) -> dict[str, pl
 
 
 def _notes(trace: Trace, blocks: MemoryBlocks, frame: pl.DataFrame, select: Selection) -> Iterator[str]:
-    instants = len(memory_instants(trace))
+    records = len(memory_instants(trace))
     if not len(frame):
-        yield NOT_RECORDED if not instants else NONE_SELECTED if len(blocks) else NO_ADDRESS
+        yield NOT_RECORDED if not records else NONE_SELECTED if len(blocks) else NO_ADDRESS
         return
     if note := steps(trace, select.steps_by).note:
         yield note
     if blocks.addressless:
-        yield f"{blocks.addressless:,} of {instants:,} records of memory have no address and are in no row."
+        yield f"{blocks.addressless:,} of {records:,} records of memory have no address and are in no row."
     if not (trace.kind == EventKind.PYTHON).any():
         yield not_recorded("Python calls", "module and python are empty")

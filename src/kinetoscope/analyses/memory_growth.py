@@ -38,10 +38,10 @@ RESULT = Schema(
     Column("evidence", pl.String, "What the verdict rests on."),
 )
 
-_FEWEST: Final = 3
+_MIN_STEPS: Final = 3
 """Steps from which a slope has a standard error."""
 
-_NEGLIGIBLE: Final = 0.001
+_CONSTANT_SHARE: Final = 0.001
 """Share of what is in use by which it may grow in a step and count as constant."""
 
 _COLUMNS: Final = RESULT.without("rank", "device").empty().schema
@@ -83,29 +83,29 @@ def _of_trace(trace: Trace, select: Selection, *, warmup: int) -> Partial:
     view = scope(trace, select)
     used = view.places >= warmup
     windows = Intervals(view.steps.host.start[used], view.steps.host.end[used])
-    found = memory_instants(trace)
+    instants = memory_instants(trace)
     frames = [RESULT.without("rank").empty()]
-    for device, (_, number) in enumerate(found.devices):
+    for device, (_, number) in enumerate(instants.devices):
         if select.devices is not None and number not in select.devices:
             continue
-        whole = _of_device(found, device, windows.end, view.places[used])
+        whole = _of_device(instants, device, windows.end, view.places[used])
         rows = [pl.DataFrame([whole], schema=_COLUMNS), _kept(trace, device, windows)]
-        name = pl.lit(found.device_name(device)).alias("device")
+        name = pl.lit(instants.device_name(device)).alias("device")
         frames += [frame.select(name, pl.all()) for frame in rows]
-    return Partial(pl.concat(frames), tuple(_notes(trace, found, view.steps)))
+    return Partial(pl.concat(frames), tuple(_notes(trace, instants, view.steps)))
 
 
 # --- the line through the levels at the ends of the steps
 
 
-def _of_device(found: Instants, device: int, ends: Int64s, places: Int64s) -> dict[str, Any]:
-    row = {"kind": "device", "name": found.device_name(device), "steps": len(ends)}
-    if len(ends) < _FEWEST:
-        left = f"{len(ends)} step{'' if len(ends) == 1 else 's'} after the warm-up; it takes {_FEWEST} to tell."
+def _of_device(instants: Instants, device: int, ends: Int64s, places: Int64s) -> dict[str, Any]:
+    row = {"kind": "device", "name": instants.device_name(device), "steps": len(ends)}
+    if len(ends) < _MIN_STEPS:
+        left = f"{len(ends)} step{'' if len(ends) == 1 else 's'} after the warm-up; it takes {_MIN_STEPS} to tell."
         return row | {"verdict": "too few steps", "evidence": left}
-    here = found.of_device(device)
-    last = np.searchsorted(found.time[here], ends, side="left") - 1
-    level = np.where(last >= 0, found.allocated[here[last]], found.before(int(here[0])))
+    here = instants.of_device(device)
+    last = np.searchsorted(instants.time[here], ends, side="left") - 1
+    level = np.where(last >= 0, instants.allocated[here[last]], instants.before(int(here[0])))
     slope, error = _line(places, level)
     rises = int((np.diff(level) > 0).sum())
     return row | {
@@ -131,7 +131,7 @@ def _verdict(level: Int64s, slope: float, error: float) -> str:
     margin = student_t(0.99, len(level) - 2) * error
     if slope > margin and level[0] < level[half] < level[-1]:
         return "leak"
-    constant = slope <= 0 or slope + margin <= _NEGLIGIBLE * float(level.max())
+    constant = slope <= 0 or slope + margin <= _CONSTANT_SHARE * float(level.max())
     return "no growth" if constant else "unclear"
 
 
@@ -140,12 +140,12 @@ def _verdict(level: Int64s, slope: float, error: float) -> str:
 
 def _kept(trace: Trace, device: int, windows: Intervals) -> pl.DataFrame:
     """Blocks taken in a step but the last, and in use at the end of the last: by what took them, largest first."""
-    found, blocks = memory_instants(trace), memory_blocks(trace)
-    if len(windows.start) < _FEWEST:
+    instants, blocks = memory_instants(trace), memory_blocks(trace)
+    if len(windows.start) < _MIN_STEPS:
         return pl.DataFrame(schema=_COLUMNS)
-    until = int(np.searchsorted(found.time, windows.end[-1], side="left")) - 1
-    alive = np.flatnonzero(blocks.alive_after(until) & (found.device[blocks.shown_at] == device))
-    step = step_of(windows, found.time[blocks.taken[alive]])
+    until = int(np.searchsorted(instants.time, windows.end[-1], side="left")) - 1
+    alive = np.flatnonzero(blocks.alive_after(until) & (instants.device[blocks.shown_at] == device))
+    step = step_of(windows, instants.time[blocks.taken[alive]])
     earlier = (step >= 0) & (step < len(windows.start) - 1)
     alive, step = alive[earlier], step[earlier]
     codes, frame = grouped(trace, blocks.taken[alive])
@@ -162,8 +162,8 @@ def _kept(trace: Trace, device: int, windows: Intervals) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(schema=_COLUMNS), frame], how="diagonal")
 
 
-def _notes(trace: Trace, found: Instants, steps: Steps) -> Iterator[str]:
-    if not len(found):
+def _notes(trace: Trace, instants: Instants, steps: Steps) -> Iterator[str]:
+    if not len(instants):
         yield NOT_RECORDED
         return
     if steps.note:

@@ -53,11 +53,11 @@ RESULT = Schema(
     Column("modules", pl.Int64, "By class: how many modules of the class took it; else null."),
 )
 
-_BEFORE: Final = "[before the recording]"
-_UNPAIRED: Final = "[without address]"
+_NAME_OF_EARLIER: Final = "[before the recording]"
+_NAME_WITHOUT_ADDRESS: Final = "[without address]"
 _COLUMNS: Final = RESULT.without("rank", "device", "time", "share").empty().schema
 _NO_PLACE: Final = -1
-_NEVER: Final = 1 << 62
+_MAX_TIME_NS: Final = 1 << 62
 
 
 def memory_peak(
@@ -101,31 +101,32 @@ ANALYSIS = Analysis("Memory at its peak", memory_peak, RESULT, chart=Bars("name"
 
 
 def _of_trace(trace: Trace, select: Selection, *, at: int | None, group_by: GroupBy = "call") -> Partial:
-    if at is not None and not 0 <= at < _NEVER:
+    if at is not None and not 0 <= at < _MAX_TIME_NS:
         raise UsageError(f"at is {at} ns; give a time from the beginning of the trace on")
     view = scope(trace, select)
-    found, origin = memory_instants(trace), origin_of_time(trace)
+    instants, origin = memory_instants(trace), origin_of_time(trace)
     chosen = instants_in(view)
     frames, empty = [RESULT.without("rank").empty()], []
-    for device in np.unique(found.device[chosen]).tolist():
+    for device in np.unique(instants.device[chosen]).tolist():
         if at is None:
-            place = _peak(found, chosen, device)
-            time = max(int(found.time[place]) if place >= 0 else origin, view.clip[0] if view.clip else origin) - origin
+            place = _peak(instants, chosen, device)
+            first = view.clip[0] if view.clip else origin
+            time = max(int(instants.time[place]) if place >= 0 else origin, first) - origin
         else:
-            place, time = _last(found, device, origin + at), at
-        named = [pl.lit(found.device_name(device)).alias("device"), pl.lit(time, pl.Int64).alias("time")]
+            place, time = _last(instants, device, origin + at), at
+        named = [pl.lit(instants.device_name(device)).alias("device"), pl.lit(time, pl.Int64).alias("time")]
         frame = _in_use(trace, device, place, by_class=group_by == "class")
         frames.append(_shared(frame).select(*named, pl.all()).select(RESULT.names[1:]))
         if not len(frame):
-            empty.append(f"Nothing was in use on {found.device_name(device)}.")
-    return Partial(pl.concat(frames), (*_notes(view, found, bool(chosen.any())), *empty))
+            empty.append(f"Nothing was in use on {instants.device_name(device)}.")
+    return Partial(pl.concat(frames), (*_notes(view, instants, bool(chosen.any())), *empty))
 
 
-def _peak(found: Instants, chosen: Bools, device: int) -> int:
+def _peak(instants: Instants, chosen: Bools, device: int) -> int:
     """Where most is in use on a device, of the places selected and those right before them; −1 is before all."""
-    here = found.of_device(device)
-    after = found.allocated[here]
-    before = np.concatenate([[found.before(int(here[0]))], after[:-1]])
+    here = instants.of_device(device)
+    after = instants.allocated[here]
+    before = np.concatenate([[instants.before(int(here[0]))], after[:-1]])
     selected = np.flatnonzero(chosen[here])
     high, high_before = selected[after[selected].argmax()], selected[before[selected].argmax()]
     if before[high_before] > after[high]:
@@ -133,19 +134,19 @@ def _peak(found: Instants, chosen: Bools, device: int) -> int:
     return int(here[high])
 
 
-def _last(found: Instants, device: int, time: int) -> int:
+def _last(instants: Instants, device: int, time: int) -> int:
     """The last place of a device up to a time, −1 for none."""
-    here = found.of_device(device)
-    count = int(np.searchsorted(found.time[here], time, side="right"))
+    here = instants.of_device(device)
+    count = int(np.searchsorted(instants.time[here], time, side="right"))
     return int(here[count - 1]) if count else _NO_PLACE
 
 
 def _in_use(trace: Trace, device: int, place: int, *, by_class: bool) -> pl.DataFrame:
     """What was in use on a device after an instant: rows that sum to what its allocator says."""
-    found, blocks = memory_instants(trace), memory_blocks(trace)
-    here = found.of_device(device)
-    total = int(found.allocated[place]) if place >= 0 else found.before(int(here[0]))
-    alive = np.flatnonzero(blocks.alive_after(place) & (found.device[blocks.shown_at] == device))
+    instants, blocks = memory_instants(trace), memory_blocks(trace)
+    here = instants.of_device(device)
+    total = int(instants.allocated[place]) if place >= 0 else instants.before(int(here[0]))
+    alive = np.flatnonzero(blocks.alive_after(place) & (instants.device[blocks.shown_at] == device))
     calls, frame = grouped(trace, blocks.taken[alive])
     use = block_uses(trace)[alive]
     codes, first = group(calls, use)
@@ -159,9 +160,9 @@ def _in_use(trace: Trace, device: int, place: int, *, by_class: bool) -> pl.Data
     if by_class:
         frame = _by_class(frame)
     past = here[here <= place]
-    unpaired = found.size[past[block_keys(trace)[past] < 0]]
+    unpaired = instants.size[past[block_keys(trace)[past] < 0]]
     before = np.concatenate([[total], -size, -unpaired]).sum()
-    rest = [(_UNPAIRED, "unpaired", int(unpaired.sum())), (_BEFORE, "before", int(before))]
+    rest = [(_NAME_WITHOUT_ADDRESS, "unpaired", int(unpaired.sum())), (_NAME_OF_EARLIER, "before", int(before))]
     rows = [{"name": name, "kind": kind, "size": size} for name, kind, size in rest if size]
     return pl.concat([frame.select(*_COLUMNS), pl.DataFrame(rows, schema=_COLUMNS)])
 
@@ -189,15 +190,15 @@ def _shared(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(share=share).sort(order, descending=[True, *[False] * 4], nulls_last=True)
 
 
-def _notes(view: Scope, found: Instants, any_chosen: bool) -> Iterator[str]:
+def _notes(view: Scope, instants: Instants, any_chosen: bool) -> Iterator[str]:
     if view.select.steps is not None and view.steps.note:
         yield view.steps.note
     if not any_chosen:
-        yield NONE_SELECTED if len(found) else NOT_RECORDED
+        yield NONE_SELECTED if len(instants) else NOT_RECORDED
         return
-    yield from found.notes()
+    yield from instants.notes()
     blocks = memory_blocks(view.trace)
     if not len(blocks):
         yield NO_ADDRESS
     elif blocks.addressless:
-        yield f"{blocks.addressless:,} of {len(found):,} records of memory have no address and cannot be paired."
+        yield f"{blocks.addressless:,} of {len(instants):,} records of memory have no address and cannot be paired."

@@ -71,7 +71,7 @@ ANALYSIS = Analysis("Modules", modules, RESULT, chart=Bars("path", "device_self"
 _FORWARD, _BACKWARD = 0, 1
 _SCHEMA: Final = RESULT.without("rank").empty().schema
 
-_NOTHING: Final = not_recorded("modules")
+_NOTE_WITHOUT_MODULES: Final = not_recorded("modules")
 
 
 @dataclass(frozen=True)
@@ -83,25 +83,27 @@ class _Split:
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
-    view, found = scope(trace, select), modules_of(trace)
-    if not len(found):
-        return Partial(pl.DataFrame(schema=_SCHEMA), (_NOTHING,))
+    view, tree = scope(trace, select), modules_of(trace)
+    if not len(tree):
+        return Partial(pl.DataFrame(schema=_SCHEMA), (_NOTE_WITHOUT_MODULES,))
     asked = (select.steps, select.threads, select.annotation)
     notes = list(view.notes) if any(each is not None for each in asked) else []
-    calls = np.bincount(found.node[view.host_mask & found.is_call], minlength=len(found))
+    calls = np.bincount(tree.node[view.host_mask & tree.is_call], minlength=len(tree))
     work = _launched(view)
+    own = owned_times(view.trace, tree.owner, view.clip)  # a call that is not selected still takes its time off
+    rows = np.flatnonzero(tree.owner & view.host_mask_untimed).astype(np.int32)
     values: dict[str, Int64s | None] = {
-        "calls": None if found.origin == "operators" else calls,
-        **_columns("host", found, _host(view, found)),
-        **_columns("device", found, _device(view, found, work)),
-        "operators": _operators(view, found),
+        "calls": None if tree.origin == "operators" else calls,
+        **_columns("host", tree, _by_module(tree, rows, own[rows])),
+        **_columns("device", tree, _device(view, tree, work)),
+        "operators": _operators(view, tree),
     }
     if not view.device_work_mask.any():
         values.update(dict.fromkeys([name for name in values if name.startswith("device_")]))
-    if not found.is_backward.any():
+    if not tree.is_backward.any():
         values.update(host_backward=None, device_backward=None)
-    notes += _notes(view, found, work)
-    return Partial(_ordered(found, values, select), tuple(notes))
+    notes += _notes(view, tree, work)
+    return Partial(_ordered(tree, values, select), tuple(notes))
 
 
 def _launched(view: Scope) -> Int32s:
@@ -113,29 +115,22 @@ def _launched(view: Scope) -> Int32s:
 # --- columns
 
 
-def _host(view: Scope, found: Modules) -> _Split:
-    # A call that is not selected still takes its time off the call around it.
-    own = owned_times(view.trace, found.owner, view.clip)
-    rows = np.flatnonzero(found.owner & view.host_mask_untimed).astype(np.int32)
-    return _by_module(found, rows, own[rows])
-
-
-def _device(view: Scope, found: Modules, row: Int32s) -> _Split:
+def _device(view: Scope, tree: Modules, row: Int32s) -> _Split:
     work = view.device_work
     start, end = view.clipped(work.start[view.device_work_mask], work.end[view.device_work_mask])
-    return _by_module(found, row, end - start)
+    return _by_module(tree, row, end - start)
 
 
-def _by_module(found: Modules, row: Int32s, time: Int64s) -> _Split:
+def _by_module(tree: Modules, row: Int32s, time: Int64s) -> _Split:
     """Times summed by the module and the pass of their rows; those of row −1 count nowhere."""
-    node = np.where(row >= 0, found.node[row], -1)
-    key = np.where(node >= 0, 2 * node + found.is_backward[row], -1).astype(np.int32)
-    total = sum_by(key, 2 * len(found), time)
+    node = np.where(row >= 0, tree.node[row], -1)
+    key = np.where(node >= 0, 2 * node + tree.is_backward[row], -1).astype(np.int32)
+    total = sum_by(key, 2 * len(tree), time)
     return _Split(total[_FORWARD::2], total[_BACKWARD::2])
 
 
-def _columns(where: str, found: Modules, own: _Split) -> dict[str, Int64s | None]:
-    forward, backward = (node_totals(each, found.parent) for each in (own.forward, own.backward))
+def _columns(where: str, tree: Modules, own: _Split) -> dict[str, Int64s | None]:
+    forward, backward = (node_totals(each, tree.parent) for each in (own.forward, own.backward))
     return {
         f"{where}_total": forward + backward,
         f"{where}_self": own.forward + own.backward,
@@ -144,51 +139,51 @@ def _columns(where: str, found: Modules, own: _Split) -> dict[str, Int64s | None
     }
 
 
-def _operators(view: Scope, found: Modules) -> Int64s:
+def _operators(view: Scope, tree: Modules) -> Int64s:
     """Operators directly in a call of each module: no other operator and no backward pass lies between."""
     trace, parent = view.trace, call_tree(view.trace).parent
-    spelled = found.origin == "operators"  # there an operator tells its own module, and no calls of modules are there
-    is_op = (trace.kind == EventKind.HOST_OP) & (found.is_call == spelled)
-    rows = np.flatnonzero(is_op & view.host_mask & ~found.is_backward)
-    nearest = ancestor(parent, is_op | found.owner)
+    spelled = tree.origin == "operators"  # there an operator tells its own module, and no calls of modules are there
+    is_op = (trace.kind == EventKind.HOST_OP) & (tree.is_call == spelled)
+    rows = np.flatnonzero(is_op & view.host_mask & ~tree.is_backward)
+    nearest = ancestor(parent, is_op | tree.owner)
     around = np.where(parent[rows] >= 0, nearest[parent[rows]], -1)
-    inside = (around >= 0) & (found.node[around] == found.node[rows])
-    direct = ~inside if spelled else inside & found.is_call[around]
-    return np.bincount(found.node[rows[direct]], minlength=len(found))
+    inside = (around >= 0) & (tree.node[around] == tree.node[rows])
+    direct = ~inside if spelled else inside & tree.is_call[around]
+    return np.bincount(tree.node[rows[direct]], minlength=len(tree))
 
 
 # --- rows and notes
 
 
-def _ordered(found: Modules, values: dict[str, Int64s | None], select: Selection) -> pl.DataFrame:
+def _ordered(tree: Modules, values: dict[str, Int64s | None], select: Selection) -> pl.DataFrame:
     """Rows in the order of the tree; with a selection those of modules that have something in it."""
-    texts = {"path": found.paths, "name": found.names, "depth": found.depth}
-    numbers = {name: [None] * len(found) if column is None else column for name, column in values.items()}
+    texts = {"path": tree.paths, "name": tree.names, "depth": tree.depth}
+    numbers = {name: [None] * len(tree) if column is None else column for name, column in values.items()}
     frame = pl.DataFrame({**texts, **numbers}, schema=_SCHEMA)
     size = [
         values["device_total"],
         values["host_total"],
-        node_totals(values["calls"], found.parent) if values["calls"] is not None else None,
+        node_totals(values["calls"], tree.parent) if values["calls"] is not None else None,
     ]
     known = [each for each in size if each is not None]
-    by_name = np.array(found.names, np.object_).argsort(kind="stable").argsort()
-    order = preorder(found.parent, np.lexsort((by_name, *(-each for each in reversed(known)))))
+    by_name = np.array(tree.names, np.object_).argsort(kind="stable").argsort()
+    order = preorder(tree.parent, np.lexsort((by_name, *(-each for each in reversed(known)))))
     if select != ALL:
         order = order[np.any([each[order] != 0 for each in known], axis=0)]
     return frame[order]
 
 
-def _notes(view: Scope, found: Modules, launched: Int32s) -> Iterator[str]:
-    if found.origin == "operators":
+def _notes(view: Scope, tree: Modules, launched: Int32s) -> Iterator[str]:
+    if tree.origin == "operators":
         yield "Calls of modules were not recorded: host time is that of the operators in them."
-    if not found.is_backward.any():
+    if not tree.is_backward.any():
         yield "No operator of a backward pass is linked to one of the forward pass: its columns are empty."
     if not len(launched):
         yield no_work_note(view, "the columns of device time are empty")
         return
     work = view.device_work
     start, end = view.clipped(work.start[view.device_work_mask], work.end[view.device_work_mask])
-    outside = (launched < 0) | (found.node[launched] < 0)
+    outside = (launched < 0) | (tree.node[launched] < 0)
     if outside.any():
         share = int((end - start)[outside].sum()) / max(int((end - start).sum()), 1)
         yield (

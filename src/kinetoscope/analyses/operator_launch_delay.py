@@ -38,10 +38,10 @@ RESULT = Schema(
     Column("names", pl.List(pl.String), "The whole sequence, a name for each; of more than 4,096 those at its start."),
 )
 
-SHOWN: Final = 8
+SHOWN_KERNELS: Final = 8
 """Names of a sequence that its text shows; the list has all."""
 
-_LONGEST: Final = 4096
+_MAX_SEQUENCE: Final = 4096
 """Names of a sequence that the list has: a graph of a whole model is told by its count."""
 
 
@@ -93,21 +93,21 @@ class _OpCalls:
 
 def _of_trace(trace: Trace, select: Selection, *, operators: str, copies: bool) -> Partial:
     view = scope(trace, select)
-    found = launches(trace)
-    chosen = np.flatnonzero(is_selected(view, found))
-    notes = [*(view.notes if select != ALL else ()), *launch_notes(view, found, chosen)]
-    chosen = chosen[found.first[chosen] >= 0]
+    every_launch = launches(trace)
+    chosen = np.flatnonzero(is_selected(view, every_launch))
+    notes = [*(view.notes if select != ALL else ()), *launch_notes(view, every_launch, chosen)]
+    chosen = chosen[every_launch.first[chosen] >= 0]
     if not copies:
-        chosen = chosen[view.device_work.kind[found.first[chosen]] < WorkKind.MEMCPY]
-    op = _enclosing(trace, operators)[found.rows[chosen]]
+        chosen = chosen[view.device_work.kind[every_launch.first[chosen]] < WorkKind.MEMCPY]
+    op = _enclosing(trace, operators)[every_launch.rows[chosen]]
     outside = int((op < 0).sum())
     if outside:
         within = f"whose name begins with {operators}" if operators else "at all"
         notes.append(f"{outside:,} of {len(op):,} launches are in no operator {within}, and are left out.")
     if outside == len(op):
         return Partial(RESULT.without("rank").empty(), tuple(notes))
-    calls = _op_calls(found, chosen[op >= 0], op[op >= 0])
-    return Partial(_frame(view, found, calls), tuple(notes))
+    calls = _op_calls(every_launch, chosen[op >= 0], op[op >= 0])
+    return Partial(_frame(view, every_launch, calls), tuple(notes))
 
 
 @derived
@@ -118,28 +118,28 @@ def _enclosing(trace: Trace, operators: str) -> Int32s:
     return ancestor(call_tree(trace).parent, wanted)
 
 
-def _op_calls(found: Launches, chosen: Int64s, op: Int32s) -> _OpCalls:
+def _op_calls(every_launch: Launches, chosen: Int64s, op: Int32s) -> _OpCalls:
     """Launches come in order of time; sorted by operator they are the launches of each of its calls, in order."""
     order = np.argsort(op, kind="stable")
     chosen, op = chosen[order], op[order]
     begins = np.flatnonzero(np.diff(op, prepend=-1))
-    pieces = found.pieces[chosen]
+    pieces = every_launch.pieces[chosen]
     until = np.cumsum(pieces)
     within = np.arange(until[-1]) - np.repeat(until - pieces, pieces)
-    work = found.work[np.repeat(found.offsets[chosen], pieces) + within]
+    work = every_launch.work[np.repeat(every_launch.offsets[chosen], pieces) + within]
     offsets = np.append((until - pieces)[begins], until[-1])
     return _OpCalls(op[begins], chosen[begins].astype(np.int32), offsets, work)
 
 
-def _frame(view: Scope, found: Launches, calls: _OpCalls) -> pl.DataFrame:
+def _frame(view: Scope, every_launch: Launches, calls: _OpCalls) -> pl.DataFrame:
     trace, work = view.trace, view.device_work
     names = trace.name[work.rows[calls.work]]
     sequence, _ = distinct_sequences(calls.offsets, names)
     operator = call_names(trace)[calls.op]
     codes, first = group(operator, sequence)
     groups = len(first)
-    launched = trace.start[found.rows[calls.launch]]
-    begun = work.start[found.first[calls.launch]]
+    launched = trace.start[every_launch.rows[calls.launch]]
+    begun = work.start[every_launch.first[calls.launch]]
     count = np.bincount(codes, minlength=groups)
 
     def label(code: int) -> str:
@@ -147,6 +147,9 @@ def _frame(view: Scope, found: Launches, calls: _OpCalls) -> pl.DataFrame:
 
     to_launch = sum_by(codes, groups, np.maximum(launched - trace.start[calls.op], 0))
     to_work = sum_by(codes, groups, np.maximum(begun - launched, 0))
+    # `gemm -> relu -> … (90 more)`.
+    shown = pl.col("names").list.head(SHOWN_KERNELS).list.eval(pl.element().fill_null("?")).list.join(" -> ")
+    more = pl.format("{} -> … ({} more)", shown, pl.col("kernels") - SHOWN_KERNELS)
     frame = pl.DataFrame(
         {
             "operator": polars_columns.labelled(operator[first], label),
@@ -159,23 +162,18 @@ def _frame(view: Scope, found: Launches, calls: _OpCalls) -> pl.DataFrame:
             "device_time": sum_by(np.repeat(codes, np.diff(calls.offsets)), groups, work.duration[calls.work]),
             "names": _sequences(trace, calls, names, first),
         }
-    ).with_columns(pl.col("operator").cast(pl.String), sequence=_text())
+    )
+    text = pl.when(pl.col("kernels") > SHOWN_KERNELS).then(more).otherwise(shown)
+    frame = frame.with_columns(pl.col("operator").cast(pl.String), sequence=text)
     return frame.sort(["operator_delay", "operator", "sequence"], descending=[True, False, False], maintain_order=True)
 
 
 def _sequences(trace: Trace, calls: _OpCalls, names: Int32s, chosen: Int32s) -> pl.Series:
     """The names of what each of the chosen calls launched, as lists."""
     low = calls.offsets[chosen]
-    length = np.minimum(calls.offsets[chosen + 1] - low, _LONGEST)
+    length = np.minimum(calls.offsets[chosen + 1] - low, _MAX_SEQUENCE)
     until = np.cumsum(length)
     within = np.arange(until[-1]) - np.repeat(until - length, length)
     flat = polars_columns.texts(trace.strings, names[np.repeat(low, length) + within]).cast(pl.String)
     call = np.repeat(np.arange(len(chosen)), length)
     return pl.DataFrame({"call": call, "name": flat}).group_by("call", maintain_order=True).agg("name")["name"]
-
-
-def _text() -> pl.Expr:
-    """`gemm -> relu -> … (90 more)`."""
-    shown = pl.col("names").list.head(SHOWN).list.eval(pl.element().fill_null("?")).list.join(" -> ")
-    more = pl.format("{} -> … ({} more)", shown, pl.col("kernels") - SHOWN)
-    return pl.when(pl.col("kernels") > SHOWN).then(more).otherwise(shown)

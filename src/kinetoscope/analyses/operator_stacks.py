@@ -103,7 +103,7 @@ ANALYSIS = Analysis(
 )
 
 _SCHEMA: Final = RESULT.without("rank").empty().schema
-_SHOWN: Final = (EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.RUNTIME)
+_SHOWN_KINDS: Final = (EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.RUNTIME)
 
 
 def _of_trace(
@@ -116,12 +116,12 @@ def _of_trace(
     shapes: bool,
     backward: Backward,
 ) -> Partial:
-    view, found = scope(trace, select), calls(trace, EventKind.PYTHON)
+    view, nested = scope(trace, select), calls(trace, EventKind.PYTHON)
     stacks = call_stacks(trace, False, backward == "forward")
     details = Details(shapes, _by_line(stacks) if group_by == "line" else stacks)
-    groups = grouped(view, found, details, _named(trace, operator, exact))
-    work = launched_by_python(view, found)
-    values = {**host_costs(view, found, groups), **device_costs(view, found, groups, work)}
+    groups = grouped(view, nested, details, _named(trace, operator, exact))
+    work = launched_by_python(view, nested)
+    values = {**host_costs(view, nested, groups), **device_costs(view, nested, groups, work)}
     frame = _frame(trace, groups, details, values)
     asked = (select.steps, select.threads, select.annotation)
     notes = list(view.notes) if any(each is not None for each in asked) else []
@@ -146,7 +146,7 @@ def _named(trace: Trace, operator: str, exact: bool) -> Bools | None:
         return None
     chosen = np.zeros(len(trace), np.bool_)
     names: set[str] = set()
-    for kind in _SHOWN:
+    for kind in _SHOWN_KINDS:
 
         def fits(text: str, kind: EventKind = kind) -> bool:
             name = call_name(text, kind)

@@ -17,7 +17,6 @@ from kinetoscope.model.operators.costs import (
     KINDS,
     Details,
     Groups,
-    Values,
     device_costs,
     grouped,
     host_costs,
@@ -110,51 +109,44 @@ ANALYSIS = Analysis("Operators", operators, RESULT, chart=Bars("name", "device_s
 
 def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: bool, runtime: Runtime) -> Partial:
     view = scope(trace, select)
-    found = calls(trace, *_hidden(python, runtime))
+    hidden = {EventKind.PYTHON: not python, EventKind.RUNTIME: runtime == "include"}
+    nested = calls(trace, *(kind for kind, is_hidden in hidden.items() if is_hidden))
     stacks = call_stacks(trace, python) if group_by == "stack" else None
     details = Details(group_by == "shapes", stacks)
-    groups = grouped(view, found, details)
-    work = launched(view, found)
+    groups = grouped(view, nested, details)
+    work = launched(view, nested)
     values = {
-        **host_costs(view, found, groups),
-        **device_costs(view, found, groups, work),
-        **memory_costs("host_memory", view, found, groups, allocations(trace, of_host=True)),
-        **memory_costs("device_memory", view, found, groups, allocations(trace, of_host=False)),
+        **host_costs(view, nested, groups),
+        **device_costs(view, nested, groups, work),
+        **memory_costs("host_memory", view, nested, groups, allocations(trace, of_host=True)),
+        **memory_costs("device_memory", view, nested, groups, allocations(trace, of_host=False)),
     }
     asked = (select.steps, select.threads, select.annotation)
     notes = [*view.warm_up, *(view.notes if any(each is not None for each in asked) else ())]
-    frame = _frame(trace, groups, details, values)
+    numbers = {name: [None] * len(groups) if column is None else column for name, column in values.items()}
+    frame = pl.DataFrame({**texts(trace, groups, details), **numbers}, schema=_SCHEMA)
     notes += [*_device_notes(view, groups, work.own), *_notes(view, frame, group_by, python)]
-    return Partial(_sorted(view, found, frame), tuple(notes))
-
-
-def _hidden(python: bool, runtime: Runtime) -> list[EventKind]:
-    return ([] if python else [EventKind.PYTHON]) + ([EventKind.RUNTIME] if runtime == "include" else [])
+    return Partial(_sorted(view, nested, frame), tuple(notes))
 
 
 # --- rows and notes
 
 
-def _frame(trace: Trace, groups: Groups, details: Details, values: Values) -> pl.DataFrame:
-    numbers = {name: [None] * len(groups) if column is None else column for name, column in values.items()}
-    return pl.DataFrame({**texts(trace, groups, details), **numbers}, schema=_SCHEMA)
-
-
-def _sorted(view: Scope, found: ShownCalls, frame: pl.DataFrame) -> pl.DataFrame:
+def _sorted(view: Scope, nested: ShownCalls, frame: pl.DataFrame) -> pl.DataFrame:
     """The rows in order, those of memory outside all calls among them; without those that have nothing in the range."""
     if view.clip is not None:
         frame = frame.filter(pl.any_horizontal(pl.col(name) != 0 for name in ("calls", "host_total", "device_total")))
-    frame = pl.concat([frame, _outside(view, found)])
+    frame = pl.concat([frame, _outside(view, nested)])
     order = ["device_self", "host_self", "name", "kind", "input_shapes", "call_stack"]
     return frame.sort(order, descending=[True, True, False, False, False, False], nulls_last=True)
 
 
-def _outside(view: Scope, found: ShownCalls) -> pl.DataFrame:
+def _outside(view: Scope, nested: ShownCalls) -> pl.DataFrame:
     """A row for the selected allocations that happened while no call ran, if there are any."""
     row: dict[str, Any] = {"name": MEMORY_NAME, "kind": KINDS[EventKind.MEMORY], "calls": 0}
     for what, of_host in (("host_memory", True), ("device_memory", False)):
         changes = allocations(view.trace, of_host=of_host)
-        alone = view.host_mask[changes.rows] & is_outside_calls(view.trace, found, changes.time)
+        alone = view.host_mask[changes.rows] & is_outside_calls(view.trace, nested, changes.time)
         row["calls"] += int(alone.sum())
         if len(changes):
             row[f"{what}_total"] = row[f"{what}_self"] = int(changes.size[alone].sum())

@@ -31,14 +31,16 @@ RESULT = Schema(
     Column("full_share", pl.Float64, "Full / window.", "fraction"),
 )
 
-_LIMIT: Final = 1024
+_CUDA_QUEUE_LENGTH: Final = 1024
 
 
 def queue_length(
     job: Job,
     *,
     select: Selection = ALL,
-    full_at: Annotated[int, Param("Length from which a queue is full and the next launch blocks the host.")] = _LIMIT,
+    full_at: Annotated[
+        int, Param("Length from which a queue is full and the next launch blocks the host.")
+    ] = _CUDA_QUEUE_LENGTH,
 ) -> Result:
     """How many launches wait in the queue of each stream, and for how long is it full?
 
@@ -64,41 +66,41 @@ ANALYSIS = Analysis("Queue length", queue_length, RESULT, chart=Bars("stream", "
 
 
 def _of_trace(trace: Trace, select: Selection, *, full_at: int) -> Partial:
-    found = queues(trace, select)
-    if not len(found):
-        return Partial(RESULT.without("rank").empty(), found.notes)
-    start, end = found.clipped
-    curve = count_open(found.queue, start, end)
-    window = _window(found)
-    waited = sum_by(found.queue, len(found), end - start)
-    queued = time_at_least(curve, len(found), 1)
-    full = time_at_least(curve, len(found), full_at)
+    every_queue = queues(trace, select)
+    if not len(every_queue):
+        return Partial(RESULT.without("rank").empty(), every_queue.notes)
+    start, end = every_queue.clipped
+    curve = count_open(every_queue.queue, start, end)
+    window = _window(every_queue)
+    waited = sum_by(every_queue.queue, len(every_queue), end - start)
+    queued = time_at_least(curve, len(every_queue), 1)
+    full = time_at_least(curve, len(every_queue), full_at)
     whole = window if window else np.nan
     frame = pl.DataFrame(
         {
-            "device": polars_columns.rows(found.device),
-            "stream": polars_columns.rows(found.stream),
-            "calls": sum_by(found.queue, len(found), _begins(found)),
-            "window": np.full(len(found), window, np.int64),
+            "device": polars_columns.rows(every_queue.device),
+            "stream": polars_columns.rows(every_queue.stream),
+            "calls": sum_by(every_queue.queue, len(every_queue), _begins(every_queue)),
+            "window": np.full(len(every_queue), window, np.int64),
             "mean": polars_columns.numbers(waited / whole),
-            "max": greatest(curve, len(found)),
+            "max": greatest(curve, len(every_queue)),
             "queued": queued,
             "queued_share": polars_columns.numbers(queued / whole),
             "full": full,
             "full_share": polars_columns.numbers(full / whole),
         }
     )
-    return Partial(frame, found.notes)
+    return Partial(frame, every_queue.notes)
 
 
-def _window(found: Queues) -> int:
-    if found.clip is not None:
-        return found.clip[1] - found.clip[0]
-    return int(found.end.max() - found.start.min())
+def _window(every_queue: Queues) -> int:
+    if every_queue.clip is not None:
+        return every_queue.clip[1] - every_queue.clip[0]
+    return int(every_queue.end.max() - every_queue.start.min())
 
 
-def _begins(found: Queues) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _begins(every_queue: Queues) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """1 for each entry whose call starts in the range of time, else 0."""
-    if found.clip is None:
-        return np.ones(len(found.queue), np.int64)
-    return ((found.start >= found.clip[0]) & (found.start < found.clip[1])).astype(np.int64)
+    if every_queue.clip is None:
+        return np.ones(len(every_queue.queue), np.int64)
+    return ((every_queue.start >= every_queue.clip[0]) & (every_queue.start < every_queue.clip[1])).astype(np.int64)

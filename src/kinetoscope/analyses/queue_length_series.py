@@ -47,15 +47,15 @@ ANALYSIS = Analysis(
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
-    found = queues(trace, select)
-    start, end = found.clipped
-    curve = count_open(found.queue, start, end)
+    every_queue = queues(trace, select)
+    start, end = every_queue.clipped
+    curve = count_open(every_queue.queue, start, end)
     frame = pl.DataFrame(
         {
-            "device": polars_columns.rows(found.device[curve.group]),
-            "stream": polars_columns.rows(found.stream[curve.group]),
+            "device": polars_columns.rows(every_queue.device[curve.group]),
+            "stream": polars_columns.rows(every_queue.stream[curve.group]),
             "time": curve.time - origin_of_time(trace),
             "length": curve.level,
         }
     )
-    return Partial(frame, found.notes)
+    return Partial(frame, every_queue.notes)

@@ -43,7 +43,7 @@ RESULT = Schema(
     Column("longest", pl.Int64, "The longest of the calls.", "ns"),
 )
 
-_PYTHON: Final = ".py("
+_PYTHON_FILE: Final = ".py("
 
 
 def synchronizations(job: Job, *, select: Selection = ALL) -> Result:
@@ -74,17 +74,13 @@ ANALYSIS = Analysis("Synchronizations", synchronizations, RESULT, chart=Bars("ca
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     waits = host_waits(trace)
-    chosen = np.flatnonzero(_in_view(view, waits) & _counts(trace, waits) & _on_device(view, waits))
+    call = waits.call
+    start, end = view.clipped(trace.start[call], trace.end[call])
+    reaches_in = view.host_mask[call] | (view.host_mask_untimed[call] & (end > start))
+    chosen = np.flatnonzero(reaches_in & _counts(trace, waits) & _on_device(view, waits))
     frame = _frame(view, waits, chosen, _inside(view, waits))
     frame = frame.sort(["time", *frame.columns[:5]], descending=[True] + [False] * 5, nulls_last=True)
     return Partial(frame, (*(view.notes if select != ALL else ()), *_notes(view, waits, chosen)))
-
-
-def _in_view(view: Scope, waits: HostWaits) -> Bools:
-    """Those that begin in the range of time or reach into it."""
-    call = waits.call
-    start, end = view.clipped(view.trace.start[call], view.trace.end[call])
-    return view.host_mask[call] | (view.host_mask_untimed[call] & (end > start))
 
 
 def _counts(trace: Trace, waits: HostWaits) -> Bools:
@@ -163,14 +159,14 @@ def _names(trace: Trace, row: Int32s) -> Int32s:
 def _source(trace: Trace) -> Int32s:
     """The nearest Python function around each event that is not torch's own, else the nearest: int32 [events]."""
     parent = call_tree(trace).parent
-    frames = rows_containing(trace, (_PYTHON,), EventKind.PYTHON)
+    frames = rows_containing(trace, (_PYTHON_FILE,), EventKind.PYTHON)
     torchs = rows_named(trace, _is_torchs, EventKind.PYTHON, holding=("torch/", "torch\\"))
     own = ancestor(parent, frames & ~torchs)
     return np.where(own >= 0, own, ancestor(parent, frames))
 
 
 def _is_torchs(name: str) -> bool:
-    path = name.partition(_PYTHON)[0].replace("\\", "/")
+    path = name.partition(_PYTHON_FILE)[0].replace("\\", "/")
     return path.startswith("torch/") or "/torch/" in path
 
 

@@ -31,10 +31,10 @@ RESULT = Schema(
 
 Row = tuple[str, str, str]
 
-_LONG_AGO = 1_200_000_000_000_000_000
+_FIRST_EPOCH_NS = 1_200_000_000_000_000_000
 """The year 2008, as nanoseconds since 1970: no trace is older."""
 
-_FAR_OFF = 4_100_000_000_000_000_000
+_LAST_EPOCH_NS = 4_100_000_000_000_000_000
 """The year 2099."""
 
 OPTIONS: Final = ("record_shapes", "profile_memory", "with_stack", "with_modules", "with_flops")
@@ -108,15 +108,15 @@ def _recorded(trace: Trace) -> Iterator[Row]:
     for key in _KNOWN_OF_RUN:
         value = facts.get(key)
         if isinstance(value, list):
-            yield "run", key, " ".join(str(word) for word in value[:_FEW])
+            yield "run", key, " ".join(str(word) for word in value[:_SHOWN_VALUES])
         elif isinstance(value, dict):
-            yield from (("run", f"{key}.{name}", str(each)) for name, each in list(value.items())[:_FEW])
+            yield from (("run", f"{key}.{name}", str(each)) for name, each in list(value.items())[:_SHOWN_VALUES])
         elif value not in (None, ""):
             yield "run", key, str(value)
 
 
 _KNOWN_OF_RUN = ("run", "truncated", "reason", "first_step", "last_step", "command", "git", "versions", "about")
-_FEW = 50
+_SHOWN_VALUES = 50
 
 
 def _options(trace: Trace) -> Iterator[Row]:
@@ -145,16 +145,16 @@ def _time(trace: Trace) -> Iterator[Row]:
         return
     first, last = origin_of_time(trace), int(trace.end[timed].max())
     start = trace.base + first
-    if _LONG_AGO < start < _FAR_OFF:  # else the file counts from an instant that it does not tell
+    if _FIRST_EPOCH_NS < start < _LAST_EPOCH_NS:  # else the file counts from an instant that it does not tell
         moment = datetime.fromtimestamp(start // 1_000_000 / 1000, UTC)
         yield "time", "start", moment.isoformat(timespec="milliseconds")
     yield "time", "window", f"{last - first} ns"
 
 
 def _steps(trace: Trace, steps_by: str | None) -> Iterator[Row]:
-    found = steps(trace, steps_by)
-    numbered = f" ({listed(found.number.tolist())})" if found.origin == "profiler" else ""
-    yield "time", "steps", f"{len(found)}{numbered}, {_ORIGINS[found.origin]}"
+    every_step = steps(trace, steps_by)
+    numbered = f" ({listed(every_step.number.tolist())})" if every_step.origin == "profiler" else ""
+    yield "time", "steps", f"{len(every_step)}{numbered}, {_ORIGINS[every_step.origin]}"
     known = throughput(trace)
     if known is not None:
         yield "time", "samples", f"{known.samples} in {known.steps} {'steps' if known.steps != 1 else 'step'}"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kinetoscope.cli.shared.progress import Meter
     from kinetoscope.model.job import Job
     from kinetoscope.model.trace.source import Source
-    from kinetoscope.views.exports.perfetto import Written
+    from kinetoscope.views.exports.perfetto import PerfettoAdditions
 
 ENDINGS = {"json": ".json", "parquet": "", "perfetto": ".perfetto.json.gz"}
 """The forms, and how the names of files end that nobody named."""
@@ -181,7 +181,7 @@ def _write(job: Job, target: Path, args: argparse.Namespace, name: str) -> str:
     return _summary(name, len(trace), written, marked=marked is not None)
 
 
-def _summary(target: str, events: int, written: Written, *, marked: bool) -> str:
+def _summary(target: str, events: int, written: PerfettoAdditions, *, marked: bool) -> str:
     from kinetoscope.model.trace.text import number_of
 
     parts = [number_of(events, "event"), number_of(written.counters, "counter track")]

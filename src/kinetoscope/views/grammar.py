@@ -28,7 +28,7 @@ _PLUMBING: Final = re.compile(
 )
 _WRAPPER: Final = re.compile(r"\bgpu_kernel_impl(?:_nocast)?<")
 _SUFFIX: Final = re.compile(r"(?<=\d)(?:ul|u|l)(?=[,>])")
-_LONGEST: Final = 4_000  # characters; a longer name is not looked into
+_MAX_CHARACTERS: Final = 4_000  # characters; a longer name is not looked into
 
 
 @lru_cache(1 << 14)
@@ -50,7 +50,7 @@ def short(name: str, *, types: bool = False) -> str:
 
 
 def _is_function(name: str) -> bool:
-    if len(name) > _LONGEST:
+    if len(name) > _MAX_CHARACTERS:
         return False
     return (
         name.startswith("void ")

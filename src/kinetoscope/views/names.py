@@ -31,11 +31,11 @@ def short_names(frame: pl.DataFrame) -> dict[str, str]:
 def _apart(names: Sequence[str]) -> list[str]:
     """The shortest form of each that no other has."""
     forms = [[printable(form) for form in (short(name), short(name, types=True), name)] for name in names]
-    found = [of[0] for of in forms]
+    chosen = [of[0] for of in forms]
     for form in (1, 2):
-        taken = _several(found)
-        found = [forms[place][form] if each in taken else each for place, each in enumerate(found)]
-    return found
+        taken = _several(chosen)
+        chosen = [forms[place][form] if each in taken else each for place, each in enumerate(chosen)]
+    return chosen
 
 
 def _several(texts: Sequence[str]) -> set[str]:

@@ -26,8 +26,8 @@ ROWS = 50
 SERIES_ROWS = 10
 """The same, of a result whose picture says more than its rows."""
 
-_NAME = 72  # cells of a name
-_CALLS = 20  # rows of a comparison's calls
+_NAME_CELLS = 72  # cells of a name
+_SHOWN_CALLS = 20  # rows of a comparison's calls
 
 
 def to_html(result: Result, *, limit: int | None = None) -> str:
@@ -61,7 +61,7 @@ def difference(sentence: str, fall: Result, rows: Result) -> str:
     frame = pl.DataFrame(steps, schema={column.name: column.dtype for column in both}, orient="row")
     picture = svg(specification(Result(frame, both, chart_facts=StackedBars("step", tuple(names))))) if names else ""
     schema = fall.schema.only(["category", "base", "new", "change", "share"])
-    tables = to_html(Result(kinds.select(schema.names), schema)) + to_html(rows, limit=_CALLS)
+    tables = to_html(Result(kinds.select(schema.names), schema)) + to_html(rows, limit=_SHOWN_CALLS)
     return f"<div><p><b>{_safe(sentence)}</b></p>{picture}{tables}</div>"
 
 
@@ -72,7 +72,7 @@ def _head(column: Formatted) -> str:
 
 def _cells(column: Formatted) -> Iterator[str]:
     """Names by their grammar, in full in the tooltip."""
-    texts = column.texts if column.right else shortened(column.texts, _NAME)
+    texts = column.texts if column.right else shortened(column.texts, _NAME_CELLS)
     for text, full in zip(texts, column.texts, strict=True):
         tip = f' title="{escape(full)}"' if text != full else ""
         yield f"<td{_side(column)}{tip}>{escape(text)}</td>"

@@ -1,4 +1,4 @@
-"""Numbers for people: three significant digits, one unit for a column, thin spaces between thousands.
+"""Numbers for people: three significant digits, one unit for a column, commas between thousands.
 
 Only views round. What must be exact is in `Result.frame` and in the files.
 """
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from kinetoscope.schema import Unit
 
 MISSING = "–"
-_THIN = "\u202f"  # narrow no-break space: a number never breaks at the end of a line
 
 Number = int | float
 
@@ -51,7 +50,7 @@ _SCALES: dict[Unit, tuple[Scale, ...]] = {
 }
 
 # A number may have this many of a unit before the next larger unit is taken, whatever the rest of the column says.
-_TOO_MANY = 1e5
+_MAX_SHOWN = 1e5
 
 
 def scale(values: Sequence[Number | None], unit: Unit) -> Scale:
@@ -67,19 +66,19 @@ def scale(values: Sequence[Number | None], unit: Unit) -> Scale:
     largest, typical = sizes[-1], math.sqrt(sizes[-1] * sizes[len(sizes) // 2])
     chosen = [each for each in scales if each.divisor <= typical * (1 + 1e-9)][-1:] or scales[:1]
     place = scales.index(chosen[0])
-    while largest / scales[place].divisor >= _TOO_MANY and place + 1 < len(scales):
+    while largest / scales[place].divisor >= _MAX_SHOWN and place + 1 < len(scales):
         place += 1
     return scales[place]
 
 
 def shown(value: Number | None, unit: Unit) -> str:
-    """One number with the unit that suits it, for a sentence: `12.3 ms`, `42.3%`, `1 234`."""
+    """One number with the unit that suits it, for a sentence: `12.3 ms`, `42.3%`, `1,234`."""
     return scale([value], unit).with_unit(value)
 
 
 def grouped(value: int) -> str:
-    """An integer with thin spaces between thousands."""
-    return f"{value:,}".replace(",", _THIN)
+    """An integer with commas between thousands."""
+    return f"{value:,}"
 
 
 def significant(value: float) -> str:

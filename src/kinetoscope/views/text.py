@@ -99,5 +99,5 @@ def wrapped(text: str, width: int, *, indent: str = "") -> list[str]:
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """` (did you mean 'operators'?)`, for the end of a sentence that says a name is unknown; "" if none is near."""
-    found = difflib.get_close_matches(word.lower(), list(words), n=1, cutoff=0.6)
-    return f" (did you mean {found[0]!r}?)" if found else ""
+    matches = difflib.get_close_matches(word.lower(), list(words), n=1, cutoff=0.6)
+    return f" (did you mean {matches[0]!r}?)" if matches else ""

@@ -95,7 +95,7 @@ def test_what_to_change_begins_with_the_headline_of_the_findings() -> None:
 def test_short_tables_have_shares_and_bars() -> None:
     text = drawn()
     assert next(line for line in text if line.startswith("aten::mm")).endswith(
-        "1\u202f200  30.0\u00a0ms  30.0%  " + "━" * 13
+        "1,200  30.0\u00a0ms  30.0%  " + "━" * 13
     )
     assert next(line for line in text if line.startswith("aten::add")).endswith("15.0%  " + "━" * 6 + "╸")
     assert "<0.1%" in next(line for line in text if line.startswith("gemm<128"))

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from kinetoscope.schema import Bars, Column, Lines, Result, Schema
-from kinetoscope.views.charts.chart import LINES, POINTS, WIDTH, specification
+from kinetoscope.views.charts.chart import MAX_LINES, MAX_POINTS, WIDTH_PX, specification
 from kinetoscope.views.charts.palette import KINDS, ink, kind_of
 from tests.views.results import BARS, STACK, kernels, steps
 
@@ -109,7 +109,7 @@ def test_a_line_that_steps() -> None:
         (3.0, 0.0, "3.00\u00a0ms", "0"),
     ]
     assert spec["encoding"]["x"]["title"] == "time (ms)"
-    assert (spec["width"], "row" in spec["encoding"], "title" in spec) == (WIDTH, False, False)
+    assert (spec["width"], "row" in spec["encoding"], "title" in spec) == (WIDTH_PX, False, False)
     assert specification(queues((0, 7, 1, 3)), width=None)["width"] == "container", "on a page"
     assert specification(queues((0, 7, 1, 3), steps=False))["mark"]["interpolate"] == "linear"
 
@@ -128,15 +128,15 @@ def test_many_points_are_thinned_and_the_title_says_so() -> None:
     rows = [(0, 7, time, 10**6 if time == 54_321 else time % 10) for time in range(100_000)]
     spec = specification(queues(*rows))
     shown = [row["y"] for row in values(spec)]
-    assert len(shown) <= POINTS
+    assert len(shown) <= MAX_POINTS
     assert (max(shown), min(shown)) == (10**6, 0)
-    assert spec["title"]["text"].endswith("of 100\u202f000 points: of each stretch the least and the greatest stay")
+    assert spec["title"]["text"].endswith("of 100,000 points: of each stretch the least and the greatest stay")
 
 
 def test_many_lines_are_counted() -> None:
     spec = specification(queues(*((0, stream, time, 1) for stream in range(30) for time in range(200))))
-    assert len(spec["encoding"]["row"]["sort"]) == LINES
-    assert len(values(spec)) <= POINTS
+    assert len(spec["encoding"]["row"]["sort"]) == MAX_LINES
+    assert len(values(spec)) <= MAX_POINTS
     assert spec["title"]["text"].endswith("24 of 30 lines")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kinetoscope.schema import Lines
 from kinetoscope.views.charts import series
-from kinetoscope.views.charts.series import Series, columns, thinned
+from kinetoscope.views.charts.series import ChartLine, columns, thinned
 
 FACTS = Lines("time", "length", by=("rank", "stream"))
 
@@ -20,9 +20,9 @@ def frame(*rows: tuple[Any, ...]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["rank", "stream", "time", "length"], orient="row")
 
 
-def line(*points: tuple[float, float | None]) -> Series:
+def line(*points: tuple[float, float | None]) -> ChartLine:
     x, y = (np.array([np.nan if point[k] is None else point[k] for point in points], np.float64) for k in (0, 1))
-    return Series("a line", np.arange(len(points)), x, y)
+    return ChartLine("a line", np.arange(len(points)), x, y)
 
 
 def test_lines_are_told_apart_by_what_differs() -> None:

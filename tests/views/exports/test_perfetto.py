@@ -14,7 +14,7 @@ import pytest
 
 from kinetoscope import Trace, read
 from kinetoscope.views.exports import perfetto, perfetto_lanes
-from kinetoscope.views.exports.perfetto import Marked, Series, Written
+from kinetoscope.views.exports.perfetto import CounterSeries, Marked, PerfettoAdditions
 from tests.catalog.samples import SHARED, bundled, required
 from tests.drawn import Event, annotation, job, kernel, launch, op
 
@@ -22,7 +22,7 @@ STREAM: dict[str, Any] = {"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, 
 PLACE: dict[str, Any] = {"ph": "M", "name": "thread_sort_index", "pid": 0, "tid": 7, "args": {"sort_index": 40}}
 
 
-def written(trace: Trace, folder: Path, **more: Any) -> tuple[list[Any], Written]:
+def written(trace: Trace, folder: Path, **more: Any) -> tuple[list[Any], PerfettoAdditions]:
     """The events of the file, and what was said about it."""
     said = perfetto.write(trace, folder / "out.json.gz", **more)
     document = json.loads(gzip.decompress((folder / "out.json.gz").read_bytes()))
@@ -69,7 +69,7 @@ def test_kernels_that_overlap_get_a_lane_beside_their_stream(tmp_path: Path) -> 
         *(flow("f", 10, 0, 7, 1), flow("f", 90, 0, 7, 2)),
     ).trace()
     events, said = written(trace, tmp_path)
-    assert said == Written(counters=0, moved=1, overlapping=0, renumbered=0, marked=0, arrows=0)
+    assert said == PerfettoAdditions(counters=0, moved=1, overlapping=0, renumbered=0, marked=0, arrows=0)
     second, arrow = events[7], events[9]
     lane = second["tid"]
     assert (second["args"]["original tid"], arrow["tid"], arrow["id"]) == (7, lane, 2)
@@ -128,7 +128,7 @@ def test_numbers_that_perfetto_cannot_take_are_replaced(tmp_path: Path) -> None:
 
 
 def test_what_nests_in_no_lane_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perfetto_lanes, "LANES", 2)
+    monkeypatch.setattr(perfetto_lanes, "MAX_LANES", 2)
     events, said = written(job(tmp_path, *(op(str(n), n, 50) for n in range(4))).trace(), tmp_path)
     assert (said.moved, said.overlapping) == (3, 2)
     assert dropped(events) == 2
@@ -147,9 +147,9 @@ def test_names_that_the_file_does_not_give_are_added(tmp_path: Path) -> None:
 def test_counters(tmp_path: Path) -> None:
     times, values = np.array([5, 1000, 2000, 3000, 4001]), np.array([1.0, 1.0, np.nan, 0.25, 1e18])
     series = [
-        Series("queue of stream 7", 1, "launches", times, values),
-        Series("\x1b odd", 2, "", times[:1], values[:1]),
-        Series("nothing", -1, "", times[:1], np.array([np.nan])),
+        CounterSeries("queue of stream 7", 1, "launches", times, values),
+        CounterSeries("\x1b odd", 2, "", times[:1], values[:1]),
+        CounterSeries("nothing", -1, "", times[:1], np.array([np.nan])),
     ]
     trace = job(tmp_path, op("a", 0, 1), kernel("k", 0, 1, 1), op("b", 0, 1) | {"pid": "Spans"}).trace()
     events, said = written(trace, tmp_path, series=series)

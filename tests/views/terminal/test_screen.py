@@ -32,7 +32,7 @@ def test_question_table_foot_and_notes() -> None:
         "rank  name           kind           calls  total  share\n"
         "                                               s      %\n"
         "───────────────────────────────────────────────────────\n"
-        "   0  gemm           computation    1\u202f200   1.50   75.0\n"
+        "   0  gemm           computation    1,200   1.50   75.0\n"
         "   0  ncclAllReduce  communication      3  0.500   25.0\n"
         "\n"
         "· 2 kernels have no launch.\n"
@@ -172,7 +172,7 @@ def test_each_line_is_a_row_of_blocks_over_a_shortened_table() -> None:
     text = to_text(curves(*up, (0, "DtoH", 0, 1000), (0, "DtoH", 7_000_000, 0)), width=44)
     assert text.splitlines()[:5] == [
         "HtoD  ▁▁▁▁▂▂▂▂▂▃▃▃▃▄▄▄▄▄▅▅▅▅▆▆▆▆▆▇▇▇▇█ 7",
-        "DtoH  " + "█" * 32 + " 1\u202f000",
+        "DtoH  " + "█" * 32 + " 1,000",
         "      0\u00a0ns" + " " * 21 + "7.00\u00a0ms time",
         "",
         "rank  direction  time  level",

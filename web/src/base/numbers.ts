@@ -3,7 +3,7 @@
 import type { Unit } from "../api/blocks";
 
 export const MISSING = "–";
-const THIN = "\u202f";
+const COMMA = ",";
 const TOO_MANY = 1e5;
 
 /** A unit to show numbers in: its label, and how many stored units make one of it. */
@@ -66,11 +66,11 @@ export function instant(by: Scale, value: Value): string {
   return (value < 0 ? "-" : "") + thousands(whole as string) + (rest ? `.${rest}` : "");
 }
 
-/** An integer with thin spaces between thousands. */
+/** An integer with commas between thousands. */
 export const grouped = (value: number): string =>
   (value < 0 ? "-" : "") + thousands(Math.abs(value).toLocaleString("en", { useGrouping: false }));
 
-const thousands = (digits: string): string => digits.replace(/\B(?=(\d{3})+$)/g, THIN);
+const thousands = (digits: string): string => digits.replace(/\B(?=(\d{3})+$)/g, COMMA);
 
 /** Three significant digits, never an exponent; what is smaller than 0.001 only says so. */
 export function significant(value: number): string {

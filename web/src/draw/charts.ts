@@ -98,7 +98,7 @@ function config(dark: boolean): object {
     header: { labelColor: ink.ink, titleColor: ink.soft, labelFontSize: 12, titleFontSize: 12 },
     title: { color: ink.soft, fontSize: 12, fontWeight: 400, anchor: "start" },
     text: { color: ink.ink },
-    locale: { number: { decimal: ".", thousands: "\u202f", grouping: [3], currency: ["", ""] } },
+    locale: { number: { decimal: ".", thousands: ",", grouping: [3], currency: ["", ""] } },
     rule: { color: ink.soft },
   };
 }

@@ -41,7 +41,7 @@ function numberText(column: Column, by: Scale): (value: unknown) => string {
     if (typeof value === "number") return shown(value);
     // Whole numbers that JavaScript cannot hold come as text.
     if (typeof value !== "string" || !/^-?\d+$/.test(value)) return MISSING;
-    return by.divisor === 1 ? value.replace(/\B(?=(\d{3})+$)/g, "\u202f") : shown(Number(value));
+    return by.divisor === 1 ? value.replace(/\B(?=(\d{3})+$)/g, ",") : shown(Number(value));
   };
 }
 

@@ -186,7 +186,7 @@ def _numbers(row: dict[str, Any], unit: Scale) -> list[str]:
 
 
 def _count(calls: float) -> str:
-    return significant(calls) if calls < 100 and calls != int(calls) else f"{round(calls):,}".replace(",", "\u202f")
+    return significant(calls) if calls < 100 and calls != int(calls) else f"{round(calls):,}"
 
 
 def _across(numbers: Sequence[str], sizes: Sequence[int]) -> str:

@@ -16,7 +16,7 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.views.exports.perfetto import Marked, Series
+from kinetoscope.views.exports.perfetto import CounterSeries, Marked
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ CURVES: Final = (
 )
 
 
-def series(job: Job) -> Iterator[Series]:
+def series(job: Job) -> Iterator[CounterSeries]:
     """The tracks of a job of one trace, in the order of `CURVES`."""
     trace = job.engine.trace(job.sources[0])
     answers = {name: named(name)(job).frame for name in dict.fromkeys(curve.analysis for curve in CURVES)}
@@ -64,7 +64,7 @@ def critical_path(job: Job) -> Marked:
     return Marked("critical", np.unique(rows), np.unique(arrows, axis=0))
 
 
-def _tracks(trace: Trace, frame: pl.DataFrame, curve: Curve) -> Iterator[Series]:
+def _tracks(trace: Trace, frame: pl.DataFrame, curve: Curve) -> Iterator[CounterSeries]:
     origin = origin_of_time(trace)
     by = ["device", *(name for name in frame.columns if f"{{{name}}}" in curve.name and name != "device")]
     for labels, rows in frame.group_by(by, maintain_order=True):
@@ -76,7 +76,7 @@ def _tracks(trace: Trace, frame: pl.DataFrame, curve: Curve) -> Iterator[Series]
             times = np.append(times, times[-1] + rows["duration"][-1])
             values = np.append(values, 0.0)
         words = {name: "?" if label is None else label for name, label in zip(by, labels, strict=True)}
-        yield Series(curve.name.format(**words), _track(trace, labels[0]), curve.key, times, values)
+        yield CounterSeries(curve.name.format(**words), _track(trace, labels[0]), curve.key, times, values)
 
 
 def _track(trace: Trace, device: Any) -> int:

@@ -13,7 +13,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
+from kinetoscope.algorithms.grouping import reduce_by
+from kinetoscope.algorithms.statistics import MEDIAN, P99, nearest_rank
 from kinetoscope.model.trace.strings import Strings
 
 ENUM_LIMIT: Final = 1 << 16
@@ -61,6 +63,25 @@ def lists(strings: Strings, codes: NDArray[Any]) -> pl.Series:
     distinct, places = _distinct(codes)
     values = [_integers(strings.nested(code)) for code in distinct]
     return pl.Series(values, dtype=pl.List(pl.Int64)).gather(_nullable(places))
+
+
+def statistics(codes: Int32s, groups: int, values: Int64s, *names: str) -> dict[str, pl.Series]:
+    """Statistics of the values of each group, by name: calls, total, mean (rounded), min, max, median, p99.
+
+    `calls` is the number of values; the others are null where a group has none. Negative codes are in no group.
+    """
+    reduced = reduce_by(codes, groups, values)
+    known, calls = reduced.rows > 0, np.maximum(reduced.rows, 1)
+    computed = {
+        "calls": reduced.rows,
+        "total": reduced.total,
+        "mean": (2 * reduced.total + calls) // (2 * calls),
+        "min": reduced.least,
+        "max": reduced.greatest,
+    }
+    if "median" in names or "p99" in names:
+        computed["median"], computed["p99"] = nearest_rank(codes, groups, values, MEDIAN, P99)
+    return {name: column(computed[name], None if name == "calls" else known) for name in names}
 
 
 def integers(series: pl.Series) -> tuple[Int64s, Bools]:

@@ -20,17 +20,17 @@ from kinetoscope.views.numbers import Scale, grouped, scale
 from kinetoscope.views.terminal.columns import drawn_by
 from kinetoscope.views.text import middle, printable
 
-LIMIT = 400
+MAX_STACKS = 400
 """Bars in a chart of stacks; the table has the others."""
 
-LINES = 24
+MAX_LINES = 24
 """Lines in a chart of lines."""
 
-POINTS = 4000
+MAX_POINTS = 4000
 """Points in a chart of lines, in all."""
 
-_LABEL = 56  # cells of a name beside a bar
-_TITLE = 90  # cells of a name above a chart
+_LABEL_CELLS = 56  # cells of a name beside a bar
+_TITLE_CELLS = 90  # cells of a name above a chart
 
 Row = dict[str, Any]
 
@@ -39,11 +39,11 @@ _BASE: Row = {
     "config": {"view": {"stroke": None}, "background": None, "font": "system-ui, sans-serif"},
 }
 
-WIDTH = 640
+WIDTH_PX = 640
 """Of a chart that stands by itself, in px."""
 
 
-def specification(result: Result, *, dark: bool = False, width: int | None = WIDTH) -> dict[str, Any]:
+def specification(result: Result, *, dark: bool = False, width: int | None = WIDTH_PX) -> dict[str, Any]:
     """The Vega-Lite v6 specification that draws `result`.
 
     Args:
@@ -96,7 +96,7 @@ def _bars(result: Result, facts: Bars, dark: bool) -> dict[str, Any]:
     if ends:
         spec = _with_whiskers(spec)
     if alone is not None:
-        spec["title"] = {"text": middle(printable(short(str(alone))), _TITLE), "fontSize": 12}
+        spec["title"] = {"text": middle(printable(short(str(alone))), _TITLE_CELLS), "fontSize": 12}
     return spec
 
 
@@ -109,7 +109,7 @@ def _with_whiskers(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stacked(result: Result, facts: StackedBars, dark: bool) -> dict[str, Any]:
-    frame = result.frame.head(LIMIT)
+    frame = result.frame.head(MAX_STACKS)
     columns = [result.schema[part] for part in facts.parts]
     unit = scale([value for part in facts.parts for value in frame.get_column(part)], columns[0].unit)
     labels = _labels(frame, facts.category)
@@ -134,8 +134,8 @@ def _stacked(result: Result, facts: StackedBars, dark: bool) -> dict[str, Any]:
 def _lines(result: Result, facts: Lines, dark: bool) -> dict[str, Any]:
     """A panel for each line, because colour means a kind of time and not a name; all share the axis of x."""
     frame = result.frame
-    every = list(series.each(frame, facts, LINES))
-    shown = [series.thinned(each, POINTS // max(len(every), 1)) for each in every]
+    every = list(series.each(frame, facts, MAX_LINES))
+    shown = [series.thinned(each, MAX_POINTS // max(len(every), 1)) for each in every]
     xs = [frame.get_column(facts.x).gather(each.rows).to_list() for each in shown]
     ys = [frame.get_column(facts.y).gather(each.rows).to_list() for each in shown]
     x, y = result.schema[facts.x], result.schema[facts.y]
@@ -188,7 +188,7 @@ def _panels(encoding: dict[str, Any], labels: Sequence[str]) -> dict[str, Any]:
     return {"width": 720, "height": 72, "resolve": {"scale": {"y": "independent"}}}
 
 
-def _left_out(lines: int, every: Sequence[series.Series], shown: Sequence[series.Series]) -> str:
+def _left_out(lines: int, every: Sequence[series.ChartLine], shown: Sequence[series.ChartLine]) -> str:
     """What of the result is not drawn, "" if all is."""
     points, drawn = (sum(len(each.rows) for each in of) for of in (every, shown))
     said = []
@@ -250,8 +250,8 @@ def _labels(frame: pl.DataFrame, category: str) -> list[tuple[str, str]]:
         if len(set(names)) < len(names) and key in frame.columns and key != category:
             names = [f"{name} · {key} {value}" for name, value in zip(names, frame.get_column(key), strict=True)]
     seen: dict[str, int] = {}
-    found = []
-    for name, label in zip(names, shortened(names, _LABEL), strict=True):
+    pairs = []
+    for name, label in zip(names, shortened(names, _LABEL_CELLS), strict=True):
         seen[name] = seen.get(name, 0) + 1
-        found.append((name, label if seen[name] == 1 else f"{label} ({seen[name]})"))
-    return found
+        pairs.append((name, label if seen[name] == 1 else f"{label} ({seen[name]})"))
+    return pairs

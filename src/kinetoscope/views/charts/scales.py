@@ -13,10 +13,10 @@ import polars as pl
 from kinetoscope.schema import Column, Schema
 from kinetoscope.views.numbers import Scale, scale
 
-_OF_ONE: Final = frozenset({"mean", "median", "min", "max", "p99", "longest"})
+_WORDS_OF_ONE_CALL: Final = frozenset({"mean", "median", "min", "max", "p99", "longest"})
 """Words in the names of columns about one call, where the others are about all calls of the row."""
 
-_DECIDING: Final = 2048
+_MAX_DECIDING_VALUES: Final = 2048
 """Values that decide about a unit: of more, the greatest and the middle one, from which it follows."""
 
 
@@ -30,11 +30,11 @@ def scales(frame: pl.DataFrame, schema: Schema) -> dict[str, Scale]:
     for column in schema:
         if frame.schema[column.name].is_numeric():
             families.setdefault(_family(column), []).append(column.name)
-    found: dict[str, Scale] = {}
+    shared: dict[str, Scale] = {}
     for names in families.values():
         sizes = pl.concat([frame.select(_size(name).alias("size")).to_series() for name in names])
-        found |= dict.fromkeys(names, scale(_deciding(sizes), schema[names[0]].unit))
-    return found
+        shared |= dict.fromkeys(names, scale(_deciding(sizes), schema[names[0]].unit))
+    return shared
 
 
 def _family(column: Column) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def _family(column: Column) -> tuple[str, ...]:
         return (column.unit,)
     if column.instant:
         return ("ns", "instant")
-    return ("ns", "one" if _OF_ONE & set(column.name.split("_")) else "all")
+    return ("ns", "one" if _WORDS_OF_ONE_CALL & set(column.name.split("_")) else "all")
 
 
 def _size(name: str) -> pl.Expr:
@@ -55,7 +55,7 @@ def _size(name: str) -> pl.Expr:
 
 
 def _deciding(sizes: pl.Series) -> list[Any]:
-    if len(sizes) <= _DECIDING:
+    if len(sizes) <= _MAX_DECIDING_VALUES:
         return sizes.to_list()
     known = sizes.drop_nulls()
     known = known.filter(known > 0).sort()

@@ -16,12 +16,12 @@ from kinetoscope.schema import Lines
 from kinetoscope.views.numbers import MISSING
 from kinetoscope.views.text import printable
 
-_KEPT = 4  # points of a stretch: the first, the least, the greatest, the last
+_POINTS_OF_STRETCH = 4  # points of a stretch: the first, the least, the greatest, the last
 _PIECE, _NUMBER = "piece of a line", "number of the line"  # no column of a schema is called so
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ChartLine:
     """One line.
 
     Attributes:
@@ -41,7 +41,7 @@ def count(frame: pl.DataFrame, facts: Lines) -> int:
     return int(_line_of(frame, facts).max(initial=-1)) + 1
 
 
-def each(frame: pl.DataFrame, facts: Lines, limit: int) -> Iterator[Series]:
+def each(frame: pl.DataFrame, facts: Lines, limit: int) -> Iterator[ChartLine]:
     """The first `limit` lines, in the order in which they begin in the frame.
 
     Where x falls within the rows of a line another one begins: a second recording of the same rank, say.
@@ -55,20 +55,20 @@ def each(frame: pl.DataFrame, facts: Lines, limit: int) -> Iterator[Series]:
     seen: dict[str, int] = {}
     for name, rows in zip(names, members, strict=True):
         seen[name] = seen.get(name, 0) + 1
-        yield Series(name if seen[name] == 1 else f"{name} ({seen[name]})", rows, x[rows], y[rows])
+        yield ChartLine(name if seen[name] == 1 else f"{name} ({seen[name]})", rows, x[rows], y[rows])
 
 
-def thinned(series: Series, limit: int) -> Series:
-    """At most `limit` points of a line, and never fewer than `_KEPT`: of equal stretches of x those that say most."""
-    if len(series.rows) <= max(limit, _KEPT):
+def thinned(series: ChartLine, limit: int) -> ChartLine:
+    """At most `limit` points of a line, and never fewer than 4: the extremes of equal stretches of x."""
+    if len(series.rows) <= max(limit, _POINTS_OF_STRETCH):
         return series
     here = np.flatnonzero(~np.isnan(series.x))
-    stretch = _stretches(series.x[here], max(limit // _KEPT, 1))
+    stretch = _stretches(series.x[here], max(limit // _POINTS_OF_STRETCH, 1))
     known = here[~np.isnan(series.y[here])]
     of_known = stretch[~np.isnan(series.y[here])]
     by_size = np.lexsort((known, series.y[known], of_known))
     chosen = np.unique(np.concatenate([*_outermost(here, stretch), *_outermost(known[by_size], of_known[by_size])]))
-    return Series(series.label, series.rows[chosen], series.x[chosen], series.y[chosen])
+    return ChartLine(series.label, series.rows[chosen], series.x[chosen], series.y[chosen])
 
 
 def _outermost(places: Int64s, stretch: Int64s) -> tuple[Int64s, Int64s]:
@@ -78,7 +78,7 @@ def _outermost(places: Int64s, stretch: Int64s) -> tuple[Int64s, Int64s]:
     return places[first], places[last]
 
 
-def columns(series: Series, first: float, last: float, width: int, *, steps: bool) -> list[float | None]:
+def columns(series: ChartLine, first: float, last: float, width: int, *, steps: bool) -> list[float | None]:
     """The greatest value in each of `width` equal stretches of x from `first` to `last`; None where there is none.
 
     With `steps` a value holds until the next point, so it also counts in the stretches that it reaches into.
@@ -89,12 +89,12 @@ def columns(series: Series, first: float, last: float, width: int, *, steps: boo
         return [None] * width
     size = (last - first) / width
     place = ((x - first) / size).astype(np.int64) if size > 0 else np.zeros(len(x), np.int64)
-    found = np.full(width, -np.inf)
-    np.maximum.at(found, np.clip(place, 0, width - 1), y)
+    greatest = np.full(width, -np.inf)
+    np.maximum.at(greatest, np.clip(place, 0, width - 1), y)
     if steps:
         held = np.searchsorted(x, first + size * np.arange(width), side="right") - 1
-        np.maximum(found, y[np.maximum(held, 0)], out=found, where=held >= 0)
-    return [None if value == -np.inf else value for value in found.tolist()]
+        np.maximum(greatest, y[np.maximum(held, 0)], out=greatest, where=held >= 0)
+    return [None if value == -np.inf else value for value in greatest.tolist()]
 
 
 def _stretches(x: Floats, count: int) -> Int64s:

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from kinetoscope.views.text import printable
 
-_WIDTH: Final = 720
-_ROW: Final = 22
-_TALL: Final = 200
-_PANEL: Final = 64
-_CHARACTER: Final = 6.6  # px of one at 12 px, on average
-_FIRST: Final = 200  # bars that are drawn
+_WIDTH_PX: Final = 720
+_ROW_PX: Final = 22
+_HEIGHT_PX: Final = 200
+_PANEL_PX: Final = 64
+_CHARACTER_PX: Final = 6.6  # px of one at 12 px, on average
+_MAX_BARS: Final = 200  # bars that are drawn
 
 Row = Mapping[str, Any]
 
@@ -48,9 +48,9 @@ def _lying(spec: Mapping[str, Any], rows: Sequence[Row]) -> tuple[list[str], flo
     """A bar a row, from left to right, with its value behind it; stacks have a key instead."""
     bars = _by_label(rows)
     colours = _colours(spec)
-    names = min(340.0, max(len(label) for label in bars) * _CHARACTER + 12)
+    names = min(340.0, max(len(label) for label in bars) * _CHARACTER_PX + 12)
     most = max(max(_whole(of), *(float(row.get("high", 0)) for row in of)) for of in bars.values())
-    room = _WIDTH - names - 90
+    room = _WIDTH_PX - names - 90
     title = spec.get("title", {}).get("text", "")
     body = [_text(0, 14, title, weight=600)] if title else []
     top = 24.0 if title else 4.0
@@ -58,53 +58,53 @@ def _lying(spec: Mapping[str, Any], rows: Sequence[Row]) -> tuple[list[str], flo
         key, top = _key(colours, top)
         body += key
     for place, (label, of) in enumerate(bars.items()):
-        y = top + place * _ROW
+        y = top + place * _ROW_PX
         body.append(_text(names - 8, y + 15, label, anchor="end", tip=of[0]["name"], room=names - 8))
         x = names
         for row in of:
             wide = _long(row["value"], most, room)
             colour = row.get("colour") or colours.get(row["part"], "#888")
-            body.append(_box(x, y + 3, wide, _ROW - 6, colour, _says(row)))
+            body.append(_box(x, y + 3, wide, _ROW_PX - 6, colour, _says(row)))
             x += wide
         if "low" in of[0]:
             low, high = (names + _long(of[0][end], most, room) for end in ("low", "high"))
-            body += _whisker(low, high, y + _ROW / 2)
+            body += _whisker(low, high, y + _ROW_PX / 2)
             x = max(x, high)
         if not colours:
             body.append(_text(x + 6, y + 15, of[0]["text"], soft=True))
     axis = spec["encoding"]["x"]["title"] or ""
-    bottom = top + len(bars) * _ROW
+    bottom = top + len(bars) * _ROW_PX
     body.append(_text(names, bottom + 14, axis, soft=True))
-    return body, _WIDTH, bottom + 22
+    return body, _WIDTH_PX, bottom + 22
 
 
 def _upright(spec: Mapping[str, Any], rows: Sequence[Row]) -> tuple[list[str], float, float]:
     """Stacks beside one another: steps, or ranks."""
-    bars = dict(list(_by_label(rows).items())[:_FIRST])
+    bars = dict(list(_by_label(rows).items())[:_MAX_BARS])
     colours = _colours(spec)
     body, top = _key(colours, 4)
     most = max(map(_whole, bars.values()))
-    pitch = min(56.0, (_WIDTH - 60) / len(bars))
+    pitch = min(56.0, (_WIDTH_PX - 60) / len(bars))
     wide = max(pitch - (6 if pitch > 16 else 1), 1)
-    every = math.ceil(max(len(label) for label in bars) * _CHARACTER / pitch)
-    body += _scale_at_left(most, top, _TALL, str(spec["encoding"]["y"]["title"] or ""), 60 + pitch * len(bars))
+    every = math.ceil(max(len(label) for label in bars) * _CHARACTER_PX / pitch)
+    body += _scale_at_left(most, top, _HEIGHT_PX, str(spec["encoding"]["y"]["title"] or ""), 60 + pitch * len(bars))
     for place, (label, of) in enumerate(bars.items()):
-        x, y = 60 + place * pitch, top + _TALL
+        x, y = 60 + place * pitch, top + _HEIGHT_PX
         for row in of:
-            tall = _long(row["value"], most, _TALL)
+            tall = _long(row["value"], most, _HEIGHT_PX)
             y -= tall
             body.append(_box(x, y, wide, tall, colours.get(row["part"], "#888"), _says(row)))
         if place % every == 0:
-            body.append(_text(x + wide / 2, top + _TALL + 16, label, anchor="middle", soft=True))
-    body.append(_text(60, top + _TALL + 32, spec["encoding"]["x"]["title"] or "", soft=True))
-    return body, _WIDTH, top + _TALL + 40
+            body.append(_text(x + wide / 2, top + _HEIGHT_PX + 16, label, anchor="middle", soft=True))
+    body.append(_text(60, top + _HEIGHT_PX + 32, spec["encoding"]["x"]["title"] or "", soft=True))
+    return body, _WIDTH_PX, top + _HEIGHT_PX + 40
 
 
 def _by_label(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(str(row["label"]), []).append(row)
-    return {label: sorted(of, key=lambda row: row.get("order", 0)) for label, of in found.items()}
+        groups.setdefault(str(row["label"]), []).append(row)
+    return {label: sorted(of, key=lambda row: row.get("order", 0)) for label, of in groups.items()}
 
 
 def _colours(spec: Mapping[str, Any]) -> dict[str, str]:
@@ -117,8 +117,8 @@ def _key(colours: Mapping[str, str], top: float) -> tuple[list[str], float]:
     body, x, y = [], 0.0, top
     for name, colour in colours.items():
         words = name.replace("_", " ")
-        wide = len(words) * _CHARACTER + 32
-        if x + wide > _WIDTH:
+        wide = len(words) * _CHARACTER_PX + 32
+        if x + wide > _WIDTH_PX:
             x, y = 0.0, y + 18
         body += [_box(x, y + 2, 10, 10, colour), _text(x + 16, y + 11, words)]
         x += wide
@@ -138,7 +138,7 @@ def _lines(spec: Mapping[str, Any], rows: Sequence[Row]) -> tuple[list[str], flo
     lines: dict[str, list[Row]] = {}
     for row in rows:
         lines.setdefault(row["line"], []).append(row)
-    tall = _TALL if len(lines) == 1 else _PANEL
+    tall = _HEIGHT_PX if len(lines) == 1 else _PANEL_PX
     first, last = min(row["x"] for row in rows), max(row["x"] for row in rows)
     said = spec.get("title", {}).get("text", "")
     body, top = ([_text(0, 14, said, soft=True)], 24.0) if said else ([], 4.0)
@@ -149,14 +149,14 @@ def _lines(spec: Mapping[str, Any], rows: Sequence[Row]) -> tuple[list[str], flo
         if len(lines) > 1:
             body.append(_text(60, top + 11, label))
             top += 16
-        body += _scale_at_left(most, top, tall, unit if top < 40 else "", _WIDTH)
-        path = _path(of, (first, last), most, (60, top, _WIDTH - 60, tall), steps)
+        body += _scale_at_left(most, top, tall, unit if top < 40 else "", _WIDTH_PX)
+        path = _path(of, (first, last), most, (60, top, _WIDTH_PX - 60, tall), steps)
         body.append(f'<path d="{path}" fill="none" stroke="{escape(spec["mark"]["color"])}" stroke-width="1.25"/>')
         top += tall + 10
     ends = [min(rows, key=lambda row: row["x"])["at"], max(rows, key=lambda row: row["x"])["at"]]
-    body += [_text(60, top + 8, ends[0], soft=True), _text(_WIDTH, top + 8, ends[1], anchor="end", soft=True)]
-    body.append(_text(60 + (_WIDTH - 60) / 2, top + 8, spec["encoding"]["x"]["title"], anchor="middle", soft=True))
-    return body, _WIDTH, top + 16
+    body += [_text(60, top + 8, ends[0], soft=True), _text(_WIDTH_PX, top + 8, ends[1], anchor="end", soft=True)]
+    body.append(_text(60 + (_WIDTH_PX - 60) / 2, top + 8, spec["encoding"]["x"]["title"], anchor="middle", soft=True))
+    return body, _WIDTH_PX, top + 16
 
 
 def _path(
@@ -222,7 +222,7 @@ def _text(
     facts = f' text-anchor="{anchor}"' if anchor != "start" else ""
     facts += ' fill-opacity="0.65"' if soft else ""
     facts += f' font-weight="{weight}"' if weight != 400 else ""
-    if room and len(words) * _CHARACTER > room:
+    if room and len(words) * _CHARACTER_PX > room:
         facts += f' textLength="{_short(room)}" lengthAdjust="spacingAndGlyphs"'
     said = f"<title>{_safe(tip)}</title>" if tip and tip != words else ""
     return f'<text x="{_short(x)}" y="{_short(y)}"{facts}>{_safe(words)}{said}</text>'

@@ -28,7 +28,7 @@ _SPAN: Final = ord("X")
 
 
 @dataclass(frozen=True)
-class Series:
+class CounterSeries:
     """A counter: a value holds until the next instant.
 
     Attributes:
@@ -62,7 +62,7 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class PerfettoAdditions:
     """What was added.
 
     Attributes:
@@ -84,10 +84,10 @@ def write(
     trace: Trace,
     path: str | Path,
     *,
-    series: Iterable[Series] = (),
+    series: Iterable[CounterSeries] = (),
     marked: Marked | None = None,
     rows: NDArray[np.integer[Any]] | None = None,
-) -> Written:
+) -> PerfettoAdditions:
     """Write a trace to a file, compressed if its name ends in `.gz`. The file appears when it is complete.
 
     rows: the events that are written, ascending; None: all. What is returned counts all.
@@ -96,16 +96,16 @@ def write(
         OSError: the file cannot be written.
     """
     chosen = [_thinned(each) for each in series]
-    found = places(trace)
-    more = (*_names(trace, found), *_counters(chosen, found), *_arrows(trace, found, marked))
-    changes = _changes(trace, found, marked, rows)
+    lanes = places(trace)
+    more = (*_names(trace, lanes), *_counters(chosen, lanes), *_arrows(trace, lanes, marked))
+    changes = _changes(trace, lanes, marked, rows)
     trace_json.write(trace, path, changes=changes, more=more, rows=None if rows is None else rows.tolist())
     spans = trace.ph == _SPAN
-    return Written(
+    return PerfettoAdditions(
         counters=sum(len(each.times) > 0 for each in chosen),
-        moved=int(np.count_nonzero(spans & (found.lane > 0))),
-        overlapping=found.overlapping,
-        renumbered=len(np.unique(trace.track[spans & found.renumbered[trace.track]])) if len(trace) else 0,
+        moved=int(np.count_nonzero(spans & (lanes.lane > 0))),
+        overlapping=lanes.overlapping,
+        renumbered=len(np.unique(trace.track[spans & lanes.renumbered[trace.track]])) if len(trace) else 0,
         marked=len(marked.rows) if marked else 0,
         arrows=len(marked.arrows) if marked else 0,
     )
@@ -116,26 +116,26 @@ def _event(phase: str, name: str, pid: str, **more: str) -> str:
     return "{" + ", ".join(f'"{key}": {text}' for key, text in members.items()) + "}"
 
 
-def _names(trace: Trace, found: Places) -> Iterator[str]:
-    for what, pid, tid, args in names(trace, found):
+def _names(trace: Trace, lanes: Places) -> Iterator[str]:
+    for what, pid, tid, args in names(trace, lanes):
         yield _event("M", what, pid, **({"tid": tid} if tid else {}), args=args)
 
 
 # --- counters
 
 
-def _thinned(series: Series) -> Series:
+def _thinned(series: CounterSeries) -> CounterSeries:
     """Without samples that are not known, or repeat the one before."""
     known = np.isfinite(series.values)
     times, values = series.times[known], series.values[known]
     new = np.ones(len(values), np.bool_)
     new[1:] = values[1:] != values[:-1]
-    return Series(series.name, series.track, series.key, times[new], values[new])
+    return CounterSeries(series.name, series.track, series.key, times[new], values[new])
 
 
-def _counters(series: Sequence[Series], found: Places) -> Iterator[str]:
+def _counters(series: Sequence[CounterSeries], lanes: Places) -> Iterator[str]:
     for each in series:
-        pid = found.pids[each.track] if each.track >= 0 else "0"
+        pid = lanes.pids[each.track] if each.track >= 0 else "0"
         for time, value in zip(each.times.tolist(), each.values.tolist(), strict=True):
             number = json.dumps(int(value) if value.is_integer() else value)
             args = f"{{{value_text(each.key or 'value')}: {number}}}"
@@ -161,7 +161,7 @@ def _rounded(nanoseconds: Int64s) -> Bools:
 
 
 def _changes(
-    trace: Trace, found: Places, marked: Marked | None, among: NDArray[np.integer[Any]] | None
+    trace: Trace, lanes: Places, marked: Marked | None, among: NDArray[np.integer[Any]] | None
 ) -> dict[int, Change]:
     """What is written otherwise, by row; events that are changed alike share a change."""
     if not len(trace):
@@ -171,23 +171,23 @@ def _changes(
     if marked is not None:
         is_marked[marked.rows] = True
     spans = trace.ph == _SPAN
-    changed = quoted | is_marked | (found.lane > 0) | found.renumbered[trace.track]
+    changed = quoted | is_marked | (lanes.lane > 0) | lanes.renumbered[trace.track]
     rows = np.flatnonzero(changed) if among is None else among[changed[among]]
-    facts = (trace.track, found.lane, quoted, is_marked, spans)
+    facts = (trace.track, lanes.lane, quoted, is_marked, spans)
     known: dict[tuple[Any, ...], Change] = {}
     changes = {}
     for row, *key in zip(rows.tolist(), *(fact[rows].tolist() for fact in facts), strict=True):
         change = known.get(tuple(key))
         if change is None:
-            change = known[tuple(key)] = _change(trace, found, marked.name if marked else "", *key)
+            change = known[tuple(key)] = _change(trace, lanes, marked.name if marked else "", *key)
         changes[row] = change
     return changes
 
 
 def _change(
-    trace: Trace, found: Places, mark: str, track: int, lane: int, quoted: bool, is_marked: bool, span: bool
+    trace: Trace, lanes: Places, mark: str, track: int, lane: int, quoted: bool, is_marked: bool, span: bool
 ) -> Change:
-    pid, tid = found.of(track, lane)
+    pid, tid = lanes.of(track, lane)
     old_pid, old_tid = (value_text(values[track]) for values in (trace.tracks.pids, trace.tracks.tids))
     added = {mark: "1"} if is_marked else {}
     if span and tid != old_tid:
@@ -197,12 +197,12 @@ def _change(
     return Change(pid if pid != old_pid else "", tid if tid != old_tid else "", quoted, added)
 
 
-def _arrows(trace: Trace, found: Places, marked: Marked | None) -> Iterator[str]:
+def _arrows(trace: Trace, lanes: Places, marked: Marked | None) -> Iterator[str]:
     if marked is None:
         return
     for number, ends in enumerate(marked.arrows.tolist()):
         for phase, row in zip("sf", ends, strict=True):
-            pid, tid = found.of(int(trace.track[row]), int(found.lane[row]))
+            pid, tid = lanes.of(int(trace.track[row]), int(lanes.lane[row]))
             bound = {"bp": '"e"'} if phase == "f" else {}
             place = {"tid": tid, "ts": _time(int(trace.start[row]))}
             yield _event(phase, marked.name, pid, **place, cat=value_text(marked.name), id=str(number), **bound)

@@ -23,13 +23,13 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.exports.trace_json import value_text
 
-LANES: Final = 32
+MAX_LANES: Final = 32
 """Lanes of one thread or stream at most; what nests in none of them, Perfetto drops."""
 
-_FIRST: Final = 1_000_000_000
+_FIRST_LANE_ID: Final = 1_000_000_000
 """New numbers begin here, beyond those of threads and streams."""
 
-_END: Final = 1 << 32
+_END_OF_LANE_IDS: Final = 1 << 32
 _ARROWS: Final = (ord("s"), ord("t"), ord("f"))
 _SPAN: Final = ord("X")
 
@@ -87,7 +87,7 @@ def places(trace: Trace) -> Places:
 
 
 def _free(taken: set[int]) -> Iterator[int]:
-    number = _FIRST
+    number = _FIRST_LANE_ID
     while True:
         if number not in taken:
             yield number
@@ -95,7 +95,7 @@ def _free(taken: set[int]) -> Iterator[int]:
 
 
 def _is_odd(number: Any) -> bool:
-    return type(number) is int and not 0 <= number < _END
+    return type(number) is int and not 0 <= number < _END_OF_LANE_IDS
 
 
 def _numbered(pids: Sequence[Any], free: Iterator[int]) -> list[Any]:
@@ -113,8 +113,8 @@ def _numbered(pids: Sequence[Any], free: Iterator[int]) -> list[Any]:
 def _lanes(trace: Trace) -> tuple[Int32s, int]:
     """The lane of each event, and how many spans nest in none."""
     spans = (trace.ph == _SPAN) & (trace.end >= trace.start)
-    lane = _stacked(trace, spans, LANES)
-    last = lane == LANES - 1
+    lane = _stacked(trace, spans, MAX_LANES)
+    last = lane == MAX_LANES - 1
     overlapping = int((_stacked(trace, last, 2)[last] > 0).sum()) if last.any() else 0
     moved = np.flatnonzero(lane > 0)
     lane = np.maximum(lane, 0)
@@ -145,24 +145,24 @@ def _move_arrows(trace: Trace, spans: Bools, moved: NDArray[np.intp], lane: Int3
 # --- names
 
 
-def names(trace: Trace, found: Places) -> Iterator[tuple[str, str, str, str]]:
+def names(trace: Trace, where: Places) -> Iterator[tuple[str, str, str, str]]:
     """What the file does not name: (what, pid, tid, args), as JSON but the first; tid "" for a process."""
     named: dict[str, set[int]] = {}
     for row in trace.rows(EventKind.METADATA).tolist():
         named.setdefault(trace.strings.label(int(trace.name[row])), set()).add(int(trace.track[row]))
-    pids = {found.pids[track] for track in named.get("process_name", ())}
-    known = lanes(trace)
+    pids = {where.pids[track] for track in named.get("process_name", ())}
+    labels = lanes(trace)
     for track in np.unique(trace.track[trace.ph == _SPAN]).tolist():
-        pid, tid = found.of(track, 0)
+        pid, tid = where.of(track, 0)
         if pid not in (*pids, "null"):
             pids.add(pid)
-            yield "process_name", pid, "", _args("name", known[track].process)
+            yield "process_name", pid, "", _args("name", labels[track].process)
         if track not in named.get("thread_name", ()) and tid != "null":
-            yield "thread_name", pid, tid, _args("name", known[track].name)
-    for (track, number), tid in found.beside.items():
-        words = f"{known[track].name} (overlapping{f' {number}' if number > 1 else ''})"
-        yield "thread_name", found.pids[track], tid, _args("name", words)
-        yield "thread_sort_index", found.pids[track], tid, _args("sort_index", known[track].sort[1])
+            yield "thread_name", pid, tid, _args("name", labels[track].name)
+    for (track, number), tid in where.beside.items():
+        words = f"{labels[track].name} (overlapping{f' {number}' if number > 1 else ''})"
+        yield "thread_name", where.pids[track], tid, _args("name", words)
+        yield "thread_sort_index", where.pids[track], tid, _args("sort_index", labels[track].sort[1])
 
 
 def _args(key: str, value: str | int) -> str:

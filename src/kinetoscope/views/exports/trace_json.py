@@ -30,7 +30,7 @@ from kinetoscope.views.exports.target import written
 
 _EVENTS = "traceEvents"
 _TIMES = SPECIAL_KEYS[TS], SPECIAL_KEYS[DUR]
-_SHORT = 1000  # characters of nested JSON that is worth remembering: shapes and grids repeat
+_CACHED_CHARACTERS = 1000  # characters of nested JSON that is worth remembering: shapes and grids repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def _time(trace: Trace, row: int, key: str) -> str:
 
 def _valid(text: str) -> str:
     """JSON text as it is, or as a string if it is no JSON after all."""
-    return _checked_again(text) if len(text) < _SHORT else _checked(text)
+    return _checked_again(text) if len(text) < _CACHED_CHARACTERS else _checked(text)
 
 
 def _checked(text: str) -> str:

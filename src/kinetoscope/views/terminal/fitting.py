@@ -11,10 +11,10 @@ from kinetoscope.views.text import cells
 GAP = 2
 """Cells between two columns."""
 
-SHORTEST = 32
+SHORTEST_TEXT = 32
 """A column is left out rather than a text column made narrower than this."""
 
-READABLE = 36
+READABLE_TEXT = 36
 """Columns without values, and a picture beside the table, are left out rather than a text column made narrower."""
 
 
@@ -37,11 +37,11 @@ def chosen(columns: Sequence[Formatted], width: int) -> Choice:
     crowded = total([_natural(each) for each in columns]) > width
     shown = [_in_two_lines(each) for each in columns] if crowded else list(columns)
     empty: list[str] = []
-    if total([_least(each, READABLE) for each in shown]) > width and not all(each.empty for each in shown):
+    if total([_least(each, READABLE_TEXT) for each in shown]) > width and not all(each.empty for each in shown):
         empty = [each.column.name for each in shown if each.empty]
         shown = [each for each in shown if not each.empty]
     roomless: list[str] = []
-    while len(shown) > 1 and total([_least(each, SHORTEST) for each in shown]) > width:
+    while len(shown) > 1 and total([_least(each, SHORTEST_TEXT) for each in shown]) > width:
         roomless.insert(0, shown.pop().column.name)
     return Choice(shown, empty, roomless)
 
@@ -55,7 +55,7 @@ def widths(columns: Sequence[Formatted], width: int, *, picture: int = 0) -> lis
     texts = [size for size, each in zip(natural, columns, strict=True) if not each.right]
     room = width - total(natural) + sum(texts)
     cap = shared(texts, room - picture - GAP) if picture else shared(texts, room)
-    if picture and cap < min(READABLE, max(texts, default=0)):
+    if picture and cap < min(READABLE_TEXT, max(texts, default=0)):
         cap = shared(texts, room)
     return [size if each.right else min(size, cap) for size, each in zip(natural, columns, strict=True)]
 

@@ -30,9 +30,9 @@ SERIES_ROWS = 8
 UNBOUNDED = 1 << 30
 """A width in which nothing is shortened."""
 
-_PICTURE = 14, 40  # least and most cells of the picture beside the rows
-_COLOURED = ("kind", "category")  # text columns whose values are kinds of time
-_NAMES = ("name", "operator")  # text columns that hold names of calls and kernels
+_PICTURE_CELLS = 14, 40  # least and most cells of the picture beside the rows
+_COLOURED_COLUMNS = ("kind", "category")  # text columns whose values are kinds of time
+_NAME_COLUMNS = ("name", "operator")  # text columns that hold names of calls and kernels
 
 
 def to_text(
@@ -80,7 +80,7 @@ def table(result: Result, *, width: int, limit: int | None = None) -> Iterator[L
     frame = result.frame.head(limit) if limit else result.frame
     choice = fitting.chosen(formatted(frame, result.schema, result.frame), width)
     shown = choice.shown
-    sizes = fitting.widths(shown, width, picture=_PICTURE[0] if result.chart_facts else 0)
+    sizes = fitting.widths(shown, width, picture=_PICTURE_CELLS[0] if result.chart_facts else 0)
     beside = _pictures(frame, result.chart_facts, width - fitting.total(sizes) - fitting.GAP)
     yield from _header(shown, sizes)
     every = [_cells(column, size) for column, size in zip(shown, sizes, strict=True)]
@@ -108,9 +108,9 @@ def _header(columns: Sequence[Formatted], sizes: Sequence[int]) -> Iterator[Line
 
 def _cells(column: Formatted, size: int) -> list[Piece]:
     """The texts of a column in `size` cells each, names by their grammar."""
-    styles = [kind_of(text) if column.column.name in _COLOURED else "" for text in column.texts]
+    styles = [kind_of(text) if column.column.name in _COLOURED_COLUMNS else "" for text in column.texts]
     long = max(map(cells, column.texts), default=0) > size
-    names = shortened(column.texts, size) if long and column.column.name in _NAMES else column.texts
+    names = shortened(column.texts, size) if long and column.column.name in _NAME_COLUMNS else column.texts
     texts = [padded(middle(text, size), size, right=column.right) for text in names]
     return list(zip(texts, styles, strict=True))
 
@@ -132,8 +132,8 @@ def _foot(more: int, choice: fitting.Choice) -> Iterator[str]:
 
 def _pictures(frame: pl.DataFrame, facts: Chart | None, room: int) -> list[list[Piece]]:
     """What is drawn at the end of each row, in at most `room` cells; nothing where that is too little."""
-    width = min(room, _PICTURE[1])
-    if facts is None or isinstance(facts, Lines) or width < _PICTURE[0] or room > UNBOUNDED // 2:
+    width = min(room, _PICTURE_CELLS[1])
+    if facts is None or isinstance(facts, Lines) or width < _PICTURE_CELLS[0] or room > UNBOUNDED // 2:
         return [[] for _ in range(frame.height)]
     if isinstance(facts, StackedBars):
         return _stacks(frame, facts, width)

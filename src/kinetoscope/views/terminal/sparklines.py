@@ -18,7 +18,7 @@ from kinetoscope.views.text import cells, middle, padded
 LINES: Final = 16
 """Lines that are drawn."""
 
-_LEAST: Final = 24  # cells of a row of blocks, below which it says nothing
+_MIN_CELLS: Final = 24  # cells of a row of blocks, below which it says nothing
 _GAP: Final = "  "
 
 
@@ -34,7 +34,7 @@ def drawn(result: Result, width: int) -> Iterator[Line]:
     label = min(max(cells(each.label) for each in every), width // 3)
     tops = [_text(_greatest(each), result.schema[facts.y].unit) for each in every]
     room = width - label - len(_GAP) - 1 - max(map(cells, (*tops, facts.x)))
-    if room < _LEAST:
+    if room < _MIN_CELLS:
         return
     x: Any = frame.get_column(facts.x)
     first, last = x.min(), x.max()
@@ -53,7 +53,7 @@ def drawn(result: Result, width: int) -> Iterator[Line]:
     yield plain()
 
 
-def _greatest(line: series.Series) -> float | None:
+def _greatest(line: series.ChartLine) -> float | None:
     known = line.y[~np.isnan(line.y)]
     return float(known.max()) if len(known) else None
 
