@@ -286,8 +286,7 @@ def test_a_worker_without_kinetoscope_or_with_another_version_is_one_line(run: P
 def test_what_is_wrong_with_an_address_is_one_line(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("kinetoscope.engines.dask.TIMEOUT_S", 0.5)
-    monkeypatch.setattr("kinetoscope.engines.dask.LISTENING_S", 0.2)
+    monkeypatch.setattr("kinetoscope.engines.dask.CONNECT_S", 0.5)
     for address in ("tcp://127.0.0.1:1", "nonsense://x", "/nowhere/scheduler.json"):
         assert main(["show", "operators", str(run), "--engine", "dask", "--address", address]) == 1
         assert f"no Dask scheduler answers at {address}; start one with `dask scheduler`" in capsys.readouterr().err
@@ -296,7 +295,7 @@ def test_what_is_wrong_with_an_address_is_one_line(
 
 
 def test_a_port_that_does_not_speak_is_one_line(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kinetoscope.engines.dask.TIMEOUT_S", 1)
+    monkeypatch.setattr("kinetoscope.engines.dask.CONNECT_S", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent, raised("^no Dask scheduler answers at"):
         read(run, engine="dask", address=f"tcp://127.0.0.1:{silent.getsockname()[1]}")
 

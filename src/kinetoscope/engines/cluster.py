@@ -219,7 +219,8 @@ class Cluster:
                         reply = actors.reply(future, worker)
                     except DiedError:
                         for place in waiting.again(block):
-                            yield range(place, place + 1), _given_up(sources[place])
+                            died = f"{sources[place].url}: each worker that read it died; give workers more memory"
+                            yield range(place, place + 1), RanksAnswer(None, {0: Failure(died)})
                     else:
                         yield block, self._answer(sources[block.start : block.stop], worker, reply)
         finally:
@@ -245,10 +246,6 @@ def _for_worker(source: Source) -> Source:
     """The source as a worker finds it: it runs in another folder, and has one thread for it."""
     url = source.url if "://" in source.url else str(Path(source.url).absolute())
     return replace(source, url=url, options=replace(source.options, threads=1))
-
-
-def _given_up(source: Source) -> RanksAnswer:
-    return RanksAnswer(None, {0: Failure(f"{source.url}: each worker that read it died; give workers more memory")})
 
 
 def _width(block: range) -> int:

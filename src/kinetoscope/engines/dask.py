@@ -5,7 +5,6 @@ The scheduler needs no Kinetoscope: what it sees are bytes.
 
 from __future__ import annotations
 
-import socket
 import sys
 import threading
 import time
@@ -15,7 +14,6 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from kinetoscope.engines.cluster import POLL_S, Cluster, DiedError, Reply, WorkerRequest, shared, worker_program
 from kinetoscope.engines.worker import Files
@@ -24,8 +22,8 @@ from kinetoscope.errors import InputError, MissingExtraError
 TIMEOUT_S: Final = 30
 """Seconds for a scheduler to answer, each time, and at first for a worker to be there."""
 
-LISTENING_S: Final = 8
-"""Seconds for something to listen at the address: a scheduler may be on its way up."""
+CONNECT_S: Final = 10
+"""Seconds for a scheduler to take the connection: it may be on its way up."""
 
 _LEAVING_S: Final = 5
 """Seconds to say good-bye to a scheduler that does not answer."""
@@ -196,33 +194,12 @@ def _connected(distributed: Any, address: str | None, jobs: int) -> tuple[Any, C
     try:
         if "scheduler_file" in where and not Path(address).is_file():
             raise FileNotFoundError(address)  # Dask would wait for it
-        _await_listener(address)
-        client = _within(TIMEOUT_S, partial(distributed.Client, **where, timeout=TIMEOUT_S, set_as_default=False))
+        client = _within(CONNECT_S, partial(distributed.Client, **where, timeout=CONNECT_S, set_as_default=False))
     except (OSError, ValueError, TimeoutError) as error:
         raise InputError(
             f"no Dask scheduler answers at {address}; start one with `dask scheduler`, whose address it prints"
         ) from error
     return client, client.close
-
-
-def _await_listener(address: str) -> None:
-    """Return when something takes connections there, or if that cannot be told from here.
-
-    Raises:
-        OSError: nothing does; Dask itself would go on trying for as long as a scheduler may take to answer.
-    """
-    parts = urlsplit(address if "://" in address else f"tcp://{address}")
-    if parts.scheme not in ("tcp", "tls") or not parts.hostname or not parts.port:
-        return
-    end = time.monotonic() + LISTENING_S
-    while True:
-        try:
-            socket.create_connection((parts.hostname, parts.port), LISTENING_S).close()
-            return
-        except OSError:
-            if time.monotonic() + POLL_S > end:
-                raise
-        time.sleep(POLL_S)
 
 
 def _within(seconds: float, connect: Callable[[], Any]) -> Any:

@@ -133,7 +133,8 @@ def _trace(files: Files, source: Source, memory: int, count: Callable[[int], Non
             return files.load(source, progress=count)
         return _traces(memory).get((source, version), lambda: files.load(source, progress=count))
     except NotFoundError as error:
-        raise NotFoundError(f"{error}{_unshared(source)}") from error
+        hint = f" on worker {platform.node()}; put it where all workers see it: a shared folder or an object store"
+        raise NotFoundError(f"{error}{'' if '://' in source.url else hint}") from error
 
 
 def unpacked(answer: bytes) -> RanksAnswer:
@@ -147,18 +148,10 @@ def _traces(memory: int) -> SharedCache[Trace]:
     global _kept  # noqa: PLW0603 - what a worker keeps outlives the question
     with _lock:
         if _kept is None:
-            _kept = SharedCache(int(memory * CACHE_SHARE), _bytes, grows=True)
+            _kept = SharedCache(
+                int(memory * CACHE_SHARE), lambda trace: trace.nbytes + trace.nbytes_derived, grows=True
+            )
         return _kept
-
-
-def _bytes(trace: Trace) -> int:
-    return trace.nbytes + trace.nbytes_derived
-
-
-def _unshared(source: Source) -> str:
-    if "://" in source.url:
-        return ""
-    return f" on worker {platform.node()}; put it where all workers see it: a shared folder or an object store"
 
 
 def memory_of_this_machine() -> int:

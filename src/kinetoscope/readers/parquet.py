@@ -60,6 +60,7 @@ NAME: Final = "parquet"
 _MAX_SHAPE_ITEMS: Final = 1 << 22
 _PLACES: Final = {PH: IN_COLUMN, CAT: IN_COLUMN, NAME_KEY: IN_COLUMN, PID: IN_TRACK, TID: IN_TRACK}
 _TIMES: Final = (TIME_INTEGER, TIME_DECIMAL)
+_WIDTHS: Final[dict[Any, int]] = {pl.UInt8: 1, pl.Int32: 4, pl.Int64: 8}
 
 
 def probe(candidate: CandidateFile, cache: Cache | None, budget: int = 0) -> CandidateFile:  # noqa: ARG001 - see `Probe`
@@ -95,13 +96,9 @@ def _blamed(folder: str) -> Iterator[None]:
         raise BrokenTraceError(f"{folder}: damaged: {reason}; convert the original trace again") from error
 
 
-def _path(folder: str, name: str) -> str:
-    return f"{folder.rstrip('/')}/{parquet.FOLDER}/{name}.parquet"
-
-
 def _opened(folder: str, name: str, cache: Cache | None) -> tuple[Any, int]:
     """What Polars can read a file from, and its size."""
-    path = _path(folder, name)
+    path = f"{folder.rstrip('/')}/{parquet.FOLDER}/{name}.parquet"
     file, size = open_file(path, cache)
     with file:
         if not is_url(path):
@@ -168,7 +165,7 @@ class _Folder:
         columns = dict(scan.collect_schema())
         _require(columns == wanted, f"{name} has the columns {columns}, not {wanted}")
         rows = int(scan.select(pl.len()).collect().item())
-        self._within_limits(rows * sum(_width(dtype) for dtype in wanted.values()), size)
+        self._within_limits(rows * sum(_WIDTHS.get(dtype, 16) for dtype in wanted.values()), size)
         if isinstance(file, io.BytesIO):
             file.seek(0)
         frame = pl.read_parquet(file, glob=False)
@@ -230,10 +227,6 @@ def _bytes_of_texts(column: pl.Series) -> int:
     if column.dtype == pl.Binary:
         return int(column.bin.size().sum())
     return int(column.str.len_bytes().sum()) if column.dtype == pl.String else 0
-
-
-def _width(dtype: Any) -> int:
-    return {pl.UInt8: 1, pl.Int32: 4, pl.Int64: 8}.get(dtype, 16)
 
 
 # --- what must be true of the content

@@ -42,8 +42,9 @@ def capabilities(folder: Path) -> Iterator[Capability]:
     yield from _host(trace)
     yield from _on_device(trace, device)
     _record(torch, folder / "threads", device, with_stack=False, all_threads=True)
-    ops = _threads(_read(folder / "threads") or {})
-    yield "threads", *_answer(ops > 1, "Threads that Python started are recorded with all_threads=True.")
+    events = (_read(folder / "threads") or {}).get("traceEvents", ())
+    threads = {event.get("tid") for event in events if event.get("cat") == "cpu_op"}
+    yield "threads", *_answer(len(threads) > 1, "Threads that Python started are recorded with all_threads=True.")
 
 
 def _device(torch: Any) -> str:
@@ -114,10 +115,6 @@ def _on_device(trace: Mapping[str, Any], device: str) -> Iterator[Capability]:
         event.get("args", {}).get("Device Type") == kind for event in events if event.get("name") == "[memory]"
     )
     yield "device memory", *_answer(memory, "Allocations on the device.")
-
-
-def _threads(trace: Mapping[str, Any]) -> int:
-    return len({event.get("tid") for event in trace.get("traceEvents", ()) if event.get("cat") == "cpu_op"})
 
 
 def _answer(true: bool, message: str) -> tuple[str, str]:

@@ -70,7 +70,6 @@ class _Handler:
 
     def _about(self, where: RankIdentity, file: str, number: int, written: WindowOutcome) -> dict[str, Any]:
         known = run_info.collect(self._options, where)
-        del known["options"]  # the profiler is not ours; the trace says what it recorded
         costs = {"export_seconds": written.stall_seconds}
         return run_info.fits({**known, "trace": file, "profiler_step": number, "costs": costs, "export": "torch"})
 

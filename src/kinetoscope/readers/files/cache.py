@@ -171,16 +171,12 @@ def cache_at(folder: str = "", size: int | None = None) -> Cache | None:
     if folder.lower() in (OFF, "0") or limit <= 0:
         return None
     try:
-        place = Path(folder).expanduser() if folder else _own()
+        own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kinetoscope" / "files"
+        place = Path(folder).expanduser() if folder else own
         place.mkdir(mode=0o700, parents=True, exist_ok=True)  # traces tell about their owner's work
     except (OSError, RuntimeError):  # no home
         return None
     return Cache(place, limit)
-
-
-def _own() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "kinetoscope" / "files"
 
 
 def _limit() -> int:

@@ -108,7 +108,9 @@ class ProcessRecording:
 
     def _boundary(self) -> None:
         if self._job is None:
-            if _is_loader():
+            from torch.utils.data import get_worker_info
+
+            if get_worker_info() is not None:  # a worker of a data loader
                 self._over = True
                 return
             self._thread = threading.get_ident()
@@ -116,12 +118,6 @@ class ProcessRecording:
             if self._signalled:
                 self._job.watch.signal()
         self._job.boundary()
-
-
-def _is_loader() -> bool:
-    from torch.utils.data import get_worker_info
-
-    return get_worker_info() is not None
 
 
 class _Job:
@@ -135,7 +131,7 @@ class _Job:
         self._ended = 0
         self._last = time.monotonic()
         self._seconds = 0.0
-        self._recorder = Recorder(plan.dir, options, say=None if here.rank == 0 else _quiet)
+        self._recorder = Recorder(plan.dir, options, say=None if here.rank == 0 else lambda _: None)
         self._yielded = self._told_open = False
         self._spans = PassSpans(self._recorder.poll)
         self._ends = StepEnds()
@@ -284,7 +280,3 @@ class _Job:
 
 def _gave_way(outcome: WindowOutcome) -> bool:
     return others.PROBLEM in outcome.problem or others.STARTED in outcome.problem
-
-
-def _quiet(_: str) -> None:
-    """One rank's voice is enough; what goes wrong with the others is in their notes."""

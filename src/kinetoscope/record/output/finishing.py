@@ -48,7 +48,8 @@ def finish(task: dict[str, Any]) -> dict[str, Any]:
     packed = plain.with_name(plain.name.removesuffix(".part") + ".gz.part")
     lost = [0]
     try:
-        _room(plain, plain.stat().st_size // 8, task["keep_free"])
+        if shutil.disk_usage(plain.parent).free < plain.stat().st_size // 8 + task["keep_free"]:
+            raise OSError(errno.ENOSPC, "the disk is nearly full")
         events = _pack(plain, packed, task, lost)
         size = packed.stat().st_size
         answer = {"status": "ok", "events": events, "bytes": size, "lost": lost[0], "message": ""}
@@ -69,7 +70,9 @@ def finish(task: dict[str, Any]) -> dict[str, Any]:
 
 def _pack(plain: Path, packed: Path, task: dict[str, Any], lost: list[int]) -> int:
     """Check and compress; how many events there are."""
-    checker = TraceChecker(Path(task["target"]).name, _embedded(task), _distributed(task))
+    meta = task["meta"] or {}
+    distributed = {"rank": meta["rank"], "world_size": meta["world"]} if "rank" in meta else None
+    checker = TraceChecker(Path(task["target"]).name, _embedded(task), distributed)
     compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, 31)
     with plain.open("rb") as source, packed.open("wb") as target:
         pieces = texts(iter(lambda: source.read(_BLOCK_BYTES), b""))
@@ -80,11 +83,6 @@ def _pack(plain: Path, packed: Path, task: dict[str, Any], lost: list[int]) -> i
         target.flush()
         os.fsync(target.fileno())
     return int(checker.events)
-
-
-def _distributed(task: dict[str, Any]) -> dict[str, int] | None:
-    meta = task["meta"]
-    return {"rank": meta["rank"], "world_size": meta["world"]} if meta and "rank" in meta else None
 
 
 def _embedded(task: dict[str, Any]) -> dict[str, Any]:
@@ -98,11 +96,6 @@ def _embedded(task: dict[str, Any]) -> dict[str, Any]:
 def _lenient(plain: Path) -> Iterator[str]:
     with plain.open(encoding="utf-8", errors="replace", newline="") as source:
         yield from iter(lambda: source.read(_BLOCK_BYTES), "")
-
-
-def _room(plain: Path, need: int, keep_free: int) -> None:
-    if shutil.disk_usage(plain.parent).free < need + keep_free:
-        raise OSError(errno.ENOSPC, "the disk is nearly full")
 
 
 # --- final names --------------------------------------------------------------------------------------------------

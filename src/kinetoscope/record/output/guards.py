@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import functools
 import os
-import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -132,17 +131,6 @@ def trim(least: int = 0) -> None:
             if libc.mallinfo2().fordblks < least:
                 return
         libc.malloc_trim(0)
-
-
-# --- disk ---------------------------------------------------------------------------------------------------------
-
-
-def free_disk(folder: str) -> int | None:
-    """Bytes free; None if the system does not tell."""
-    try:
-        return shutil.disk_usage(folder).free
-    except OSError:
-        return None
 
 
 # --- a step that does not end -------------------------------------------------------------------------------------

@@ -48,7 +48,6 @@ def collect(options: RecordOptions, place: RankIdentity) -> dict[str, Any]:
         "git": git(Path.cwd()),
         "versions": versions(),
         "devices": devices(),
-        "options": recorded(options),
         "about": plain(options.about),
     }
 

@@ -41,11 +41,6 @@ class ProfilerSession:
         self._profiler.export_chrome_trace = functools.partial(_again, self._export)
 
     @property
-    def running(self) -> bool:
-        """Whether it records, as far as we know."""
-        return self._running
-
-    @property
     def profiler(self) -> Any:
         """The profiler of torch."""
         return self._profiler
@@ -94,10 +89,7 @@ class ProfilerSession:
             forks.drop(self._profiler, stacks=self._stacks)
         elif not others.active():
             self.lost = "another profiler took over"
-        return self.lost or self._stop()
-
-    def _stop(self) -> str:
-        self.lost = self._call(self._profiler.stop)
+        self.lost = self.lost or self._call(self._profiler.stop)
         return self.lost
 
     def _call(self, function: Callable[[], Any]) -> str:
