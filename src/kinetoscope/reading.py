@@ -51,8 +51,8 @@ def read(
         cache: folder that keeps copies of remote files; "off" for none. By default what KINETOSCOPE_CACHE says, else
             a folder in the user's cache.
         cache_size: bytes that it holds at most. By default what KINETOSCOPE_CACHE_SIZE says, else 10 GB.
-        progress: told how many more bytes, as stored, have been read.
-        files: the traces, where they have been found already; then `path` is only what they are called.
+        progress: called with the bytes, as stored, read since.
+        files: the traces, if they are known already; then `path` is only a name for them.
 
     Raises:
         MissingExtraError: what reads the URL, or the engine, is not installed.

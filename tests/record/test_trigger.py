@@ -41,12 +41,12 @@ class Ranks:
         while not self.over:
             time.sleep(seconds)
             self.ended[rank] += 1
-            wish = watch.wish
-            if wish is not None and (wish.step is None or self.ended[rank] >= wish.step):
-                watch.wish = None
+            agreed = watch.agreed
+            if agreed is not None and (agreed.step is None or self.ended[rank] >= agreed.step):
+                watch.agreed = None
                 self.began[rank].append(self.ended[rank])
-                late = wish.step is not None and self.ended[rank] > wish.step
-                watch.done(wish.number, {"problem": "late"} if late else {"path": f"rank{rank}"})
+                late = agreed.step is not None and self.ended[rank] > agreed.step
+                watch.done(agreed.number, {"problem": "late"} if late else {"path": f"rank{rank}"})
 
     def __enter__(self) -> Ranks:
         for watch in self.watches:
@@ -116,10 +116,10 @@ def test_odd_notes_do_no_harm(tmp_path: Path, text: str) -> None:
     assert not (tmp_path.parent / "x").exists()
 
 
-def test_a_wish_is_put_right() -> None:
-    wish = agreed_window({"id": "a", "steps": -5, "warmup": True, "with_stack": True, "dir": "/", "took": "x"}, 7)
-    assert (wish.number, wish.step, wish.active, wish.warmup, wish.took) == ("a", 7, 1, 1, 0.0)
-    assert wish.options == {"with_stack": True}
+def test_a_request_is_put_right() -> None:
+    agreed = agreed_window({"id": "a", "steps": -5, "warmup": True, "with_stack": True, "dir": "/", "took": "x"}, 7)
+    assert (agreed.number, agreed.step, agreed.active, agreed.warmup, agreed.took) == ("a", 7, 1, 1, 0.0)
+    assert agreed.options == {"with_stack": True}
     assert agreed_window({"steps": 10**9}, None).active == 1000
 
 

@@ -32,7 +32,7 @@ class EngineMaker(Protocol):
             address: of the cluster; None for what this process is connected to, else one of our own here.
             jobs: traces to work on at once.
             ranks: traces that the job has.
-            progress: told how many more bytes have been read.
+            progress: called with the bytes read since.
 
         Raises:
             UsageError: the engine has no address.

@@ -149,7 +149,7 @@ class Cluster:
     Args:
         files: how files are read.
         actors: the workers.
-        progress: told how many more bytes the workers have read.
+        progress: called with the bytes that workers have read since.
     """
 
     def __init__(self, files: Files, actors: Actors, progress: Callable[[int], None] | None = None) -> None:

@@ -75,7 +75,7 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
 
     Args:
         source: which folder.
-        progress: told how many more bytes of its files have been read.
+        progress: called with the bytes of its files read since.
 
     Raises:
         NotFoundError: a file cannot be read.

@@ -70,7 +70,7 @@ class Reader:
     Attributes:
         name: what sources call it.
         probe: tells rank and world without reading the trace.
-        load: the trace of a source; its keyword `progress` is told how many more bytes have been read.
+        load: the trace of a source; its keyword `progress` is called with the bytes read since.
         suffixes: endings of the names of its files.
         excluded: endings among these that are not traces.
         marker: path of the file, below a folder, that makes the folder a trace; "" for a format of single files.

@@ -37,7 +37,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         repeat: how many cycles; 0 for as many as there are steps for.
         skip_first: steps to skip once, before the first cycle.
         schedule: instead of these five, a function of torch.profiler's kind: from a step's number to ProfilerAction.
-        on_trace_ready: called with torch's profiler after each cycle; what it raises is told, not raised.
+        on_trace_ready: called with torch's profiler after each cycle; its errors are printed, not raised.
         activities: as for torch, or names of activities: "cpu", "cuda".
         record_shapes: as for torch; on by default.
         profile_memory: as for torch; on by default.

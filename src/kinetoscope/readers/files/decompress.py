@@ -1,4 +1,4 @@
-"""Gzip and Zstandard, told apart by their first bytes and undone piece by piece; of damaged data all that is sound.
+"""Gzip and Zstandard, recognised by their first bytes, decompressed piece by piece; of damaged data all that is sound.
 
 Ignores file names, and what stands behind the compressed data.
 """

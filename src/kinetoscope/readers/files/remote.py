@@ -142,8 +142,8 @@ def place(url: str) -> RemoteLocation:
 
 def _is_nobody(settings: Mapping[str, Any]) -> bool:
     """Has nobody here an account at Google? Gcsfs would ask the same, and then the machine's again, for 15 seconds."""
-    told = any("token" in settings.get(protocol, {}) for protocol in _GOOGLE_PROTOCOLS)
-    if told or Path("~/.gcs_tokens").expanduser().exists():
+    is_configured = any("token" in settings.get(protocol, {}) for protocol in _GOOGLE_PROTOCOLS)
+    if is_configured or Path("~/.gcs_tokens").expanduser().exists():
         return False
     return _has_no_account(os.environ.get("GOOGLE_APPLICATION_CREDENTIALS", ""))
 

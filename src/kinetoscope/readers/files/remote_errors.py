@@ -1,6 +1,6 @@
 """What a store's refusal means: one line of ours for the errors of many libraries, none of which is imported here.
 
-Botocore, aiohttp, gcsfs, google-auth and Azure's client each have exceptions of their own. They are told by the
+Botocore, aiohttp, gcsfs, google-auth and Azure's client each have exceptions of their own. They are classified by the
 number of the HTTP answer where they carry one, by standard exceptions among their causes, and by their names.
 """
 

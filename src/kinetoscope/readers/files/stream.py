@@ -1,6 +1,6 @@
 """The text of a file, decompressed, in blocks, ahead of whoever reads them.
 
-Gzip (one member or many), Zstandard and plain text are told apart by their first bytes, never by the name. A thread
+Gzip (one member or many), Zstandard and plain text are recognised by their first bytes, never by the name. A thread
 of its own inflates while the tokenizer works (both leave the GIL); two blocks are ready at most, so that memory does
 not hold the text. What is cut or corrupt ends the stream early, and `TextBlocks.fault` says how.
 """

@@ -1,6 +1,6 @@
 """Which rank and which cycle of the profiler each file of a run holds, and on what that rests.
 
-A rank rests on what a probe of the file told and on its name, in this order: `distributedInfo`; the
+A rank rests on the probe of a file and on its name, in this order: `distributedInfo`; the
 collectives, whose arguments name the ranks that take part; the file's name; another file of the same process; the
 order of names. Ignores where a file lies in the list: the order that they are given in does not matter.
 """

@@ -54,7 +54,7 @@ def assemble(
     tk.examine(offsets, tables.arena, oddities)
     strings = Strings(tables.arena, offsets, oddities)
     first = shapes.first_values(rows.columns["shape"])
-    found = [
+    odd = [
         *_odd_times(rows, first, shapes, strings, tables),
         *_pairs(rows, shapes),
         *_unify(rows, strings, tables),
@@ -70,7 +70,7 @@ def assemble(
         tracks=Tracks(tables.tracks[: tables.at[tk.TRACKS]].copy(), strings),
         members=tuple(document.members),
         members_before_events=-1 if document.is_list else document.before,
-        reading=(*symptoms, *found, *strings.symptoms),
+        reading=(*symptoms, *odd, *strings.symptoms),
         text_bytes=text_bytes,
     )
 
@@ -99,14 +99,14 @@ def _odd_times(rows: Chunk, first: Int64s, shapes: Shapes, strings: Strings, tab
             start[which] = times
         else:
             end[which] = start[which] + times
-    found = []
+    symptoms = []
     if rounded:
         message = f"{rounded} times have more than three decimals of a microsecond and were rounded to the nanosecond."
-        found.append(Symptom("ROUNDED_TIMES", "note", message, rounded))
+        symptoms.append(Symptom("ROUNDED_TIMES", "note", message, rounded))
     if impossible:
         message = f"{impossible} times or durations are no possible time (no number, or over 142 years); taken as 0."
-        found.append(Symptom("IMPOSSIBLE_TIMES", "warning", message, impossible))
-    return found
+        symptoms.append(Symptom("IMPOSSIBLE_TIMES", "warning", message, impossible))
+    return symptoms
 
 
 def _pairs(rows: Chunk, shapes: Shapes) -> list[Symptom]:
@@ -185,19 +185,19 @@ def _odd_numbers(rows: Chunk, strings: Strings, tables: Tables, document: TraceD
     """Values that are neither numbers nor anything else that JSON knows, such as nan, and integers beyond all use."""
     numbers = _holding(rows, strings, tables, NUMBER_TEXT)
     words = sorted(text for text in strings.labels(np.flatnonzero(numbers).tolist()) if not _NUMBER.fullmatch(text))
-    found = []
+    symptoms = []
     if words:
         named = ", ".join(word if len(word) <= _LONGEST_WORD else f"{word[:_LONGEST_WORD]}…" for word in words[:5])
         message = f"{len(words)} words stand as values that JSON does not know ({named}); they are kept."
-        found.append(Symptom("BARE_WORDS", "note", message, len(words)))
+        symptoms.append(Symptom("BARE_WORDS", "note", message, len(words)))
     texts = [text for _, text in document.members]
     if strings.long.any():
         numbers |= _holding(rows, strings, tables, RAW)
         texts += strings.labels(np.flatnonzero(numbers & strings.long).tolist())
     if long := sum(map(long_integers, texts)):
         message = f"{number_of(long, 'integer has', 'integers have')} more than 4,300 digits: kept as text."
-        found.append(Symptom("LONG_INTEGERS", "note", message, long))
-    return found
+        symptoms.append(Symptom("LONG_INTEGERS", "note", message, long))
+    return symptoms
 
 
 def _holding(rows: Chunk, strings: Strings, tables: Tables, kind: int) -> Bools:

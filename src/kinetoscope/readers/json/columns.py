@@ -89,7 +89,7 @@ class EventColumns:
     growing an array of NumPy would hold the old and the new one at once.
 
     Args:
-        guard: told how many rows there are whenever some are added; it may raise.
+        guard: called with the number of rows whenever some are added; it may raise.
     """
 
     def __init__(self, guard: Callable[[int], None] | None = None) -> None:
@@ -320,9 +320,9 @@ def slots_of(shapes: list[Int64s], kinds: tuple[int, ...]) -> Int64s:
     header = np.zeros(2 * len(shapes), np.int64)
     body: list[int] = []
     for code, items in enumerate(shapes):
-        found = [kind for kind in ((items >> 2) & 63).tolist() if kind < SLOTS]
-        wanted = [slot for slot, kind in enumerate(found) if kind in kinds]
-        header[2 * code] = len(found)
+        kept_kinds = [kind for kind in ((items >> 2) & 63).tolist() if kind < SLOTS]
+        wanted = [slot for slot, kind in enumerate(kept_kinds) if kind in kinds]
+        header[2 * code] = len(kept_kinds)
         header[2 * code + 1] = len(header) + len(body)
         body += [len(wanted), *wanted]
     return np.concatenate([header, np.array(body, np.int64)])

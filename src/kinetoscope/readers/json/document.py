@@ -56,7 +56,7 @@ _BROKEN_MEMBER: Final = _ParsedMember(DocumentMember("", None), 0)
 
 @dataclass(slots=True)
 class TraceDocument:
-    """What was found at the top level.
+    """The top level of a file.
 
     Attributes:
         members: key and JSON text of each member but the events, in order.
@@ -139,18 +139,18 @@ def goes_on(window: TextWindow) -> bool:
 
 def _member(window: TextWindow, document: TraceDocument) -> DocumentMember | None:
     """The next member, strictly; None if it is broken."""
-    look = _FIRST_LOOK_BYTES
+    size = _FIRST_LOOK_BYTES
     while True:
-        text = window.rest(look)
+        text = window.rest(size)
         whole = window.ended and len(text) == window.limit - window.position
-        found = _parse(text, whole=whole)
-        if found is not None and found.odd:
-            document.repaired.append(f"{found.member.key}: {found.odd}")
-        if found is not None:
-            window.position += found.length
-            return found.member if found.length else None
-        look *= 8
-        while not window.ended and window.limit - window.position < look:
+        parsed = _parse(text, whole=whole)
+        if parsed is not None and parsed.odd:
+            document.repaired.append(f"{parsed.member.key}: {parsed.odd}")
+        if parsed is not None:
+            window.position += parsed.length
+            return parsed.member if parsed.length else None
+        size *= 8
+        while not window.ended and window.limit - window.position < size:
             window.fill()
 
 
@@ -196,7 +196,7 @@ def _parse(text: bytes, *, whole: bool) -> _ParsedMember | None:
 
 
 def _escaped(string: re.Match[str]) -> str:
-    return _CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], string[0])
+    return _CONTROL.sub(lambda control: json.dumps(control[0])[1:-1], string[0])
 
 
 def _broken_member(window: TextWindow, document: TraceDocument) -> DocumentMember | None:

@@ -42,7 +42,7 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
 
     Args:
         source: which file, and how to read it.
-        progress: told how many more bytes of the file, as stored, have been read; it may be called in another thread.
+        progress: called with the bytes of the file, as stored, that were read since; perhaps in another thread.
 
     Raises:
         NotFoundError: the file cannot be read.
@@ -59,7 +59,7 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
 
 
 def read(source: Source, text: Text, *, sizes: Sizes = SIZES) -> Trace:
-    """The trace in a text that looks like one, wherever it comes from.
+    """The trace in a text, wherever that comes from.
 
     Args:
         source: what to call it, and how to read it.
@@ -115,8 +115,8 @@ def _refuse_other_formats(source: Source, blocks: TextBlocks) -> None:
 
 def _not_a_trace(source: Source, document: TraceDocument) -> str:
     keys = ", ".join(key for key, _ in document.members[:5])
-    found = f"JSON without traceEvents (it has {keys})" if keys else "no JSON object with traceEvents"
-    return f"{source.url}: not a Kineto trace: {found}; {HINT}"
+    content = f"JSON without traceEvents (it has {keys})" if keys else "no JSON object with traceEvents"
+    return f"{source.url}: not a Kineto trace: {content}; {HINT}"
 
 
 READER: Final = Reader(

@@ -206,7 +206,7 @@ class _Mender:
         self.out = ["{"]
         self.members: list[tuple[int, int]] = []
         self.lossy = False  # something was dropped inside a member's value
-        self.hopeless = False  # a text was found to have no believable end: do not search to the end again
+        self.hopeless = False  # a text has no believable end: do not search to the end again
         self.budget = _PASTED_CHARACTERS
 
     def mend(self) -> bool:
@@ -243,8 +243,8 @@ class _Mender:
         while self.stack:
             self._pop()
 
-    def _expect_commas(self, found: int, wanted: int) -> None:
-        if found != wanted:
+    def _expect_commas(self, count: int, wanted: int) -> None:
+        if count != wanted:
             self.kinds.add("commas")
 
     def _drop(self, kind: Kind) -> None:
@@ -277,8 +277,8 @@ class _Mender:
         text = self.text
         if text[self.pos] != '"':
             self._drop("rubbish")
-            found = _RESUME.search(text, self.pos)
-            self.pos = found.start() if found else len(text)
+            start = _RESUME.search(text, self.pos)
+            self.pos = start.start() if start else len(text)
             return
         end = self._end_of_key(self.pos + 1)
         if end < 0:
@@ -326,8 +326,8 @@ class _Mender:
 
     def _scalar(self, key: str) -> None:
         text, start = self.text, self.pos
-        found = _SCALAR.match(text, start)
-        end = found.end() if found else self._end_of_word()
+        scalar = _SCALAR.match(text, start)
+        end = scalar.end() if scalar else self._end_of_word()
         word = text[start:end].rstrip(" \t\n\r")
         if end == len(text) and not _LITERAL.fullmatch(word):
             self._drop("cut")  # the digits that followed may be missing

@@ -79,13 +79,13 @@ def next_member(buffer: Buffer, after: int) -> int:
     """
     view = memoryview(buffer)
     seen, depth = max(after, 0), 0
-    for found in _MEMBER.finditer(view, seen):
-        start = found.start(3)
-        if start <= after or not (found[1] == b"," or b"\n" in found[2]):
+    for member in _MEMBER.finditer(view, seen):
+        start = member.start(3)
+        if start <= after or not (member[1] == b"," or b"\n" in member[2]):
             continue
         skipped = bytes(view[seen:start])
         depth += sum(map(skipped.count, (b"{", b"["))) - sum(map(skipped.count, (b"}", b"]")))
         seen = start
-        if depth <= 0 or found[4] in TOP_LEVEL_KEYS:
+        if depth <= 0 or member[4] in TOP_LEVEL_KEYS:
             return start
     return -1

@@ -97,9 +97,9 @@ def what_is(head: bytes) -> Recognised | None:
         head: the beginning of the content (decompressed, if it was .gz or .zst), of which `HEAD` bytes are looked at.
     """
     head = head[:HEAD]
-    found = what_is_binary(head)
-    if found is not None:
-        return found
+    recognised = what_is_binary(head)
+    if recognised is not None:
+        return recognised
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text:
         return (
@@ -122,8 +122,8 @@ def what_is_binary(head: bytes) -> Recognised | None:
         if head.startswith(magic):
             return Recognised(what, hint)
     for recognise in (_zip, _sqlite, _pickle, _other_encoding):
-        if found := recognise(head):
-            return found
+        if recognised := recognise(head):
+            return recognised
     if head[257:262] == b"ustar":
         return Recognised("a tar archive", _HINT_UNPACK)
     if head and not head.strip(b"\0"):

@@ -8,7 +8,7 @@ argument of 400,000 events costs 8 bytes each.
 It accepts strict JSON, and tells (by a status) where it met anything else; `repair.py` mends that one event and the
 tokenizer goes on. It also accepts, because they occur and mean no harm: control characters other than a line break
 inside strings, bad UTF-8, unknown escapes, bare words such as `NaN` or `inf` as values, missing or doubled commas
-between events. These are found again when the distinct strings are looked at, once, at the end (`examine`).
+between events. `examine` counts these once, at the end, in the distinct strings.
 
 Why it is fast, in order of gain: no Python object and no allocation inside; strings scanned and compared eight bytes
 at a time; and *prediction*: after the same beginning of an event the same key usually follows, written in the same way,
@@ -19,7 +19,7 @@ All functions are compiled without Numba's reference counting (`_nrt=False`), wh
 so they cannot allocate: when an array is full they return a status that asks for room, and start that event again.
 
 Nothing checks bounds. Reads of a text run up to `PADDING` bytes past its limit, because quotation marks there end every
-scan; reads of the arena up to sixteen bytes past a string, which `intern` keeps free. Writes look first: at the counts
+scan; reads of the arena up to sixteen bytes past a string, which `intern` keeps free. Writes check first: the counts
 of rows and values, at the room for items, at the tables' sizes.
 
 `tokenize` is one long function on purpose. Its state (position, row, slot, hash of the shape so far, level) lives in
@@ -181,11 +181,11 @@ def _string_end(text, i):  # type: ignore[no-untyped-def]
         quote = word ^ _QUOTES
         escape = word ^ _BACKSLASHES
         line = word ^ _NEWLINES
-        found = (((quote - _ONES) & ~quote) | ((escape - _ONES) & ~escape) | ((line - _ONES) & ~line)) & _HIGHS
-        if found == 0:
+        marks = (((quote - _ONES) & ~quote) | ((escape - _ONES) & ~escape) | ((line - _ONES) & ~line)) & _HIGHS
+        if marks == 0:
             i += 8
             continue
-        i += _trailing_zeros(found) >> 3
+        i += _trailing_zeros(marks) >> 3
         if text[i] == _QUOTE:
             return i
         if text[i] == _NEWLINE:
@@ -375,10 +375,10 @@ def adopt(count, start, offsets, arena, codes, at, slots, into_offsets, into_are
     for code in range(start, count):
         offset = offsets[code]
         length = np.int64(_load64(arena, offset - 8))
-        found = intern(arena, offset, length, at, slots, into_offsets, into_arena)
-        if found < 0:
-            return code, -found
-        codes[code] = found
+        own = intern(arena, offset, length, at, slots, into_offsets, into_arena)
+        if own < 0:
+            return code, -own
+        codes[code] = own
     return count, np.int64(0)
 
 

@@ -52,7 +52,7 @@ class TextWindow:
     def fill(self) -> bool:
         """Add the next block, or as many as there are bytes waiting; false at the end of the text.
 
-        Whoever calls it again and again because one thing has not ended yet looks at each byte twice on average.
+        To call it again and again until one value has ended costs two scans of each byte on average.
 
         Raises:
             LimitError: more than `max_event` bytes are waiting already.
@@ -75,8 +75,8 @@ class TextWindow:
 
     def mark(self) -> bytes:
         """The first key of the event at the position, by which `pieces` can tell where others begin."""
-        found = _FIRST_KEY.match(self.data, self.position, self.limit)
-        return found.group(1) if found else b'"ph"'
+        key = _FIRST_KEY.match(self.data, self.position, self.limit)
+        return key.group(1) if key else b'"ph"'
 
     def pieces(self, mark: bytes) -> Iterator[tuple[bytearray, int, int]]:
         """Cut the text into pieces that begin at a likely event: (text with padding, limit, place).

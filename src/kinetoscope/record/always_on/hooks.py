@@ -1,4 +1,4 @@
-"""Where a step ends, and what is done in it, told by torch's own hooks: no line of the training program changes.
+"""The ends of steps, and spans inside them, by torch's own hooks: no line of the training program changes.
 
 Torch marks the waiting for its `DataLoader` and the steps of optimizers by itself. What is marked here beside: the
 forward pass, the backward pass, and the calls of modules, in the words that `kinetoscope show modules` reads. The hooks
@@ -268,5 +268,5 @@ def _marker(*, record_shapes: bool) -> Callable[[str], Any]:
 
 
 def _version() -> tuple[int, int]:
-    found = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    version = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
+    return (int(version[1]), int(version[2])) if version else (0, 0)

@@ -95,12 +95,12 @@ class RequestWatch:
     """Looks for requests, and agrees with the other ranks on the step to begin at.
 
     Attributes:
-        wish: what the thread that trains is to begin; that thread takes it away. Reading it is all that a step costs.
+        agreed: what the thread that trains is to begin; that thread takes it away. Reading it is all that a step costs.
     """
 
-    def __init__(self, who: RankProcess, *, run: str, control: Path, clock: Clock) -> None:
-        self.wish: AgreedWindow | None = None
-        self._who, self._control, self._clock = who, control, clock
+    def __init__(self, process: RankProcess, *, run: str, control: Path, clock: Clock) -> None:
+        self.agreed: AgreedWindow | None = None
+        self._process, self._control, self._clock = process, control, clock
         self._touch = None if "://" in run else Path(run) / mailbox.TOUCH
         self._asked: dict[str, Any] | None = None
         self._wanted: dict[str, Any] | None = None
@@ -123,22 +123,24 @@ class RequestWatch:
         """Someone sent a signal; called by its handler, so it only sets a flag."""
         self._signalled = True
 
-    def ask(self, wish: Mapping[str, Any]) -> None:
+    def ask(self, request: Mapping[str, Any]) -> None:
         """Ask all ranks for a recording, as `kinetoscope trigger` does, unless one is asked for already."""
-        if self._wanted is None and self._asked is None and self.wish is None:
-            self._wanted = dict(wish)
+        if self._wanted is None and self._asked is None and self.agreed is None:
+            self._wanted = dict(request)
 
     def done(self, number: str, note: Mapping[str, Any]) -> None:
-        """Tell whoever asked what came of it."""
+        """Leave the outcome of a request for whoever asked."""
         if number:
             with contextlib.suppress(OSError):
-                mailbox.leave(self._control / number / f"done.{self._who.name}", {"rank": self._who.rank, **note})
+                mailbox.leave(
+                    self._control / number / f"done.{self._process.name}", {"rank": self._process.rank, **note}
+                )
 
     def _run(self) -> None:
-        who = self._who
+        process = self._process
         with contextlib.suppress(OSError):
-            me = {"rank": who.rank, "world": who.world, "pid": who.pid, "host": who.host}
-            mailbox.leave(self._control / "ranks" / who.name, me)
+            me = {"rank": process.rank, "world": process.world, "pid": process.pid, "host": process.host}
+            mailbox.leave(self._control / "ranks" / process.name, me)
         while not self._stop.wait(_FAST_POLL_S if self._asked else _POLL_S):
             with contextlib.suppress(OSError):  # a folder that is away for a moment
                 self._look()
@@ -159,13 +161,13 @@ class RequestWatch:
             if self._own:
                 shutil.rmtree(self._control / self._own, ignore_errors=True)
             self._own = mailbox.ask(self._control, wanted)
-        touched = self._touch is not None and self._who.rank == 0 and self._touch.exists()
+        touched = self._touch is not None and self._process.rank == 0 and self._touch.exists()
         if touched or self._signalled:
             self._signalled = False
-            wish = (touched and self._touch and mailbox.read(self._touch)) or {}
+            request = (touched and self._touch and mailbox.read(self._touch)) or {}
             if touched and self._touch:
                 self._touch.unlink(missing_ok=True)
-            mailbox.ask(self._control, wish)
+            mailbox.ask(self._control, request)
 
     def _take(self, note: dict[str, Any]) -> None:
         self._known = note["id"]
@@ -174,19 +176,19 @@ class RequestWatch:
         folder = self._control / self._known
         if (folder / "start").exists() or mailbox.read_all(folder, "done."):  # of before this process began
             return
-        if self._who.world <= 1:
-            self.wish = agreed_window(note, None)
+        if self._process.world <= 1:
+            self.agreed = agreed_window(note, None)
             return
         self._asked, self._since = note, time.monotonic()
         step, seconds = self._clock()
-        seen = {"rank": self._who.rank, "step": step, "seconds": seconds}
-        mailbox.leave(self._control / self._known / f"seen.{self._who.name}", seen)
+        seen = {"rank": self._process.rank, "step": step, "seconds": seconds}
+        mailbox.leave(self._control / self._known / f"seen.{self._process.name}", seen)
 
     def _agree(self) -> None:
         if self._asked is None:
             return
         folder = self._control / self._known
-        if self._who.rank == 0 and not (folder / "start").exists():
+        if self._process.rank == 0 and not (folder / "start").exists():
             self._decide(folder)
         answer = mailbox.read(folder / "start")
         if answer is None:
@@ -195,12 +197,12 @@ class RequestWatch:
                 self.done(self._known, {"problem": "rank 0 did not say at which step to begin"})
             return
         step = answer.get("step")
-        self.wish, self._asked = agreed_window(self._asked, step if isinstance(step, int) else 0), None
+        self.agreed, self._asked = agreed_window(self._asked, step if isinstance(step, int) else 0), None
 
     def _decide(self, folder: Path) -> None:
         seen = [note for note in mailbox.read_all(folder, "seen.").values() if isinstance(note.get("step"), int)]
         waited = time.monotonic() - self._since
-        if len(seen) < self._who.world and waited < _PATIENCE_S:
+        if len(seen) < self._process.world and waited < _PATIENCE_S:
             return
         step, seconds = self._clock()
         longest = max([seconds, *(float(note.get("seconds") or 0.0) for note in seen)])

@@ -69,12 +69,12 @@ def _notes(folder: Path, prefix: str) -> Iterator[tuple[str, MailboxNote]]:
             yield name, note
 
 
-def ask(control: Path, wish: Mapping[str, Any]) -> str:
+def ask(control: Path, request: Mapping[str, Any]) -> str:
     """Ask the processes of a run for a recording; the number of the request comes back.
 
     Raises:
         OSError: the folder cannot be written.
     """
     number = f"{time.time_ns()}-{secrets.token_hex(3)}"
-    leave(control / "request", {**wish, "id": number, "time": time.time()})
+    leave(control / "request", {**request, "id": number, "time": time.time()})
     return number

@@ -127,7 +127,7 @@ class _Job:
         self._plan, self._options = plan, options
         self._control = Path(plan.control)
         here = place()
-        self.who = RankProcess(here.rank, here.world, here.pid, socket.gethostname())
+        self.process = RankProcess(here.rank, here.world, here.pid, socket.gethostname())
         self._ended = 0
         self._last = time.monotonic()
         self._seconds = 0.0
@@ -138,9 +138,9 @@ class _Job:
         self._next = max(plan.wait, 1)
         self._left = plan.repeat or sys.maxsize
         self._always = SamplingSchedule(plan.every, plan.budget, plan.warmup, plan.active) if plan.every else None
-        self._kept = KeptWindows(self._control, plan.keep, leads=self.who.rank == 0)
+        self._kept = KeptWindows(self._control, plan.keep, leads=self.process.rank == 0)
         self.watch = RequestWatch(
-            self.who, run=plan.dir, control=self._control, clock=lambda: (self._ended, self._seconds)
+            self.process, run=plan.dir, control=self._control, clock=lambda: (self._ended, self._seconds)
         )
         self.watch.start()
 
@@ -160,8 +160,8 @@ class _Job:
             self._seconds = 0.9 * self._seconds + 0.1 * took if self._seconds else took
         if self._ends.attached and self._recorder.state == "idle":
             self._leave()
-        if self.watch.wish is not None:
-            self._take(self.watch.wish)
+        if self.watch.agreed is not None:
+            self._take(self.watch.agreed)
         elif self._plan.scheduled:
             self._schedule()
         elif self._always is not None:
@@ -200,46 +200,51 @@ class _Job:
     @property
     def _note_of_open(self) -> Path:
         """It is there from the first step that is recorded until it is known what came of the window."""
-        return self._control / "open" / self.who.name
+        return self._control / "open" / self.process.name
 
     def _gave_way(self) -> None:
         """A window was due while a profiler of the program was at work."""
         if not self._yielded:
             self._yielded = True
             with contextlib.suppress(OSError):
-                mailbox.leave(self._control / "yielded" / self.who.name, {"step": self._ended})
+                mailbox.leave(self._control / "yielded" / self.process.name, {"step": self._ended})
 
     def _sample(self, always: SamplingSchedule, took: float, *, recorded: bool) -> None:
         costs = recorded or self._recorder.writing > 0
         reason = always.after_step(self._ended, took, recorded=costs, now=time.monotonic())
         if not reason:
             return
-        if self.who.world <= 1:
+        if self.process.world <= 1:
             began = time.monotonic()
             self._open(AgreedWindow("", None, always.active, always.warmup, reason=reason, took=took))
             always.charge(time.monotonic() - began)
-        elif self.who.rank == 0:
-            wish = {"steps": always.active, "warmup": always.warmup, "reason": reason, "took": took}
-            self.watch.ask(wish)
+        elif self.process.rank == 0:
+            request = {"steps": always.active, "warmup": always.warmup, "reason": reason, "took": took}
+            self.watch.ask(request)
 
-    def _take(self, wish: AgreedWindow) -> None:
+    def _take(self, agreed: AgreedWindow) -> None:
         """Begin what was asked for, if its step has come."""
-        if wish.step is not None and self._ended < wish.step:
+        if agreed.step is not None and self._ended < agreed.step:
             return
-        self.watch.wish = None
-        if wish.step is not None and self._ended > wish.step:
-            problem = f"it was at step {self._ended} already when it read that all begin at step {wish.step}"
-            self.watch.done(wish.number, {"problem": problem})
-        elif not self._open(wish):
-            self.watch.done(wish.number, {"problem": "it was recording already"})
+        self.watch.agreed = None
+        if agreed.step is not None and self._ended > agreed.step:
+            problem = f"it was at step {self._ended} already when it read that all begin at step {agreed.step}"
+            self.watch.done(agreed.number, {"problem": problem})
+        elif not self._open(agreed):
+            self.watch.done(agreed.number, {"problem": "it was recording already"})
 
-    def _open(self, wish: AgreedWindow) -> bool:
+    def _open(self, agreed: AgreedWindow) -> bool:
         if self._recorder.state != "idle":
             return False
-        options = replace(self._options, **wish.options)
+        options = replace(self._options, **agreed.options)
         self._recorder.step(step=self._ended)
         opened = self._recorder.start_window(
-            wish.warmup, wish.active, self._written(wish), reason=wish.reason, options=options, on_end=self._leave
+            agreed.warmup,
+            agreed.active,
+            self._written(agreed),
+            reason=agreed.reason,
+            options=options,
+            on_end=self._leave,
         )
         if opened:
             self._ends.attach()
@@ -249,17 +254,17 @@ class _Job:
                 self._leave()
         return opened
 
-    def _written(self, wish: AgreedWindow) -> Callable[[WindowOutcome], None]:
+    def _written(self, agreed: AgreedWindow) -> Callable[[WindowOutcome], None]:
         """What is to be done when the trace is on disk; on another thread."""
 
         def written(outcome: WindowOutcome) -> None:
-            if wish.reason == "schedule" and outcome.path is None and _gave_way(outcome):
+            if agreed.reason == "schedule" and outcome.path is None and _gave_way(outcome):
                 self._left += 1  # the next step tries again
                 self._gave_way()
                 return
             self._note_of_open.unlink(missing_ok=True)
             note = {
-                "rank": self.who.rank,
+                "rank": self.process.rank,
                 "path": outcome.path,
                 "problem": outcome.problem,
                 "truncated": outcome.truncated,
@@ -267,13 +272,13 @@ class _Job:
                 "last_step": outcome.last_step,
                 "cost": None if self._always is None else self._always.cost(time.monotonic()),
             }
-            left = self._control / "written" / f"{self.who.name}.{outcome.first_step}"
+            left = self._control / "written" / f"{self.process.name}.{outcome.first_step}"
             with contextlib.suppress(OSError):
                 mailbox.leave(left, note)
-            self.watch.done(wish.number, note)
-            if self._always is not None and wish.reason in ("every", "slow step"):
+            self.watch.done(agreed.number, note)
+            if self._always is not None and agreed.reason in ("every", "slow step"):
                 files = tuple(filter(None, (outcome.path, outcome.meta, str(left))))
-                self._kept.add(KeptWindow(outcome.first_step, wish.took, files))
+                self._kept.add(KeptWindow(outcome.first_step, agreed.took, files))
 
         return written
 

@@ -39,10 +39,10 @@ _MAX_DATAGRAM_BYTES: Final = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingOrder:
-    """What jobs are told to record.
+    """An order to a job to record.
 
     Attributes:
-        steps: iterations, counted by the steps of optimizers, at least: Kineto looks now and then only, so that quick
+        steps: iterations, counted by the steps of optimizers, at least: Kineto checks now and then only, so that quick
             ones become more. 0 for a time instead.
         milliseconds: of time, where `steps` is 0.
         roundup: begin at a multiple of so many iterations: the same for all ranks, unless one passes while they ask.
@@ -162,7 +162,7 @@ class Daemon:
                 yield _filed(file, self.folder, process)
 
     def gone(self) -> list[int]:
-        """Processes that were told to record, and ended without a trace."""
+        """Processes that were ordered to record, and ended without a trace."""
         gone = [process for process in [*self._waiting, *self._orders] if not is_alive(process)]
         for process in gone:
             self._waiting.pop(process, None)
@@ -225,10 +225,10 @@ def descendants(process: int) -> Iterator[int]:
         for each in Path("/proc").iterdir():
             if each.name.isdecimal() and (parent := _parent_of(each)) is not None:
                 children.setdefault(parent, []).append(int(each.name))
-    found = [process]
-    for one in found:
+    queue = [process]
+    for one in queue:
         yield one
-        found.extend(sorted(children.get(one, ())))
+        queue.extend(sorted(children.get(one, ())))
 
 
 def _parent_of(folder: Path) -> int | None:

@@ -42,7 +42,7 @@ def finish(task: dict[str, Any]) -> dict[str, Any]:
     Args:
         task: `plain`: the exported file; `target`: the final name, a path or a URL; `facts`: what to mark
             the trace with; `meta`: the sidecar's content or null, `meta_target` its name; `repair`: keep what can be
-            read; `keep_free`: bytes of disk to leave alone; `path`: where fsspec may be found.
+            read; `keep_free`: bytes of disk to leave alone; `path`: folders to import fsspec from.
     """
     plain = Path(task["plain"])
     packed = plain.with_name(plain.name.removesuffix(".part") + ".gz.part")

@@ -54,7 +54,7 @@ class FinishingProcess:
         done = self._patiently(task)
         if done is not None:
             return done
-        # What had been begun is begun anew: until it has said that all is done, the exported file is there.
+        # The work is begun anew: until the process has answered, the exported file is there.
         with _started(task) as process:
             out, errors = process.communicate(_text(task, 0))
             return process.returncode, out, errors

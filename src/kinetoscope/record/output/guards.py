@@ -36,14 +36,14 @@ class TellOnce:
         self._say, self._said = say, set[str]()
 
     def __call__(self, line: str) -> None:
-        """Say it, unless it was said."""
+        """Print the line, unless it was printed."""
         if line not in self._said and len(self._said) < 100:
             self._said.add(line)
             harmless(None)(self._say)(line)
 
 
 def harmless(otherwise: R) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator: what goes wrong in the function is told in a line, never raised; `otherwise` is then returned.
+    """A decorator: an error in the function is printed as one line, never raised; `otherwise` is then returned.
 
     Recording is never the reason that a run ends. Interrupts and exits go through: they are the user's.
     """
@@ -137,9 +137,9 @@ def trim(least: int = 0) -> None:
 
 
 class LimitWatch:
-    """A thread that looks after a window while a step takes long, and calls when a limit is passed.
+    """A thread that watches a window while a step takes long, and calls when a limit is passed.
 
-    TellOnce; `too_much` says in a few words what is over its limit, "" if nothing is; `pause`, when to look again (s).
+    It calls once. `too_much` returns which limit is passed, or ""; `pause` the seconds until the next check.
     """
 
     def __init__(self, too_much: Callable[[], str], alarm: Callable[[str], Any], pause: Callable[[], float]) -> None:
@@ -156,5 +156,5 @@ class LimitWatch:
                 return
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         self._ended.set()

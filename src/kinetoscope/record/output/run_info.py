@@ -78,31 +78,31 @@ def versions() -> dict[str, str]:
     """Versions of Python, of this package, of torch and its toolkits, of frameworks that are in use."""
     from importlib import metadata
 
-    found = {"python": platform.python_version(), "system": platform.platform()}
+    packages = {"python": platform.python_version(), "system": platform.platform()}
     for package in ("kinetoscope", "torch", *(name for name in _PACKAGES if name in sys.modules)):
         try:
-            found[package] = metadata.version(package)
+            packages[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
     version = getattr(sys.modules.get("torch"), "version", None)
     for name in ("cuda", "hip"):
         if getattr(version, name, None):
-            found[name] = str(getattr(version, name))
-    return found
+            packages[name] = str(getattr(version, name))
+    return packages
 
 
 def devices() -> list[dict[str, Any]]:
     """Name and memory of each device of this process; none are brought up by asking."""
     torch = sys.modules.get("torch")
-    found: list[dict[str, Any]] = []
+    devices: list[dict[str, Any]] = []
     for kind in ("cuda", "xpu"):
         module: Any = getattr(torch, kind, None)
         if module is None or not module.is_initialized():
             continue
         for number in range(module.device_count()):
             facts = module.get_device_properties(number)
-            found.append({"kind": kind, "number": number, "name": str(facts.name), "memory": int(facts.total_memory)})
-    return found
+            devices.append({"kind": kind, "number": number, "name": str(facts.name), "memory": int(facts.total_memory)})
+    return devices
 
 
 def device_memory() -> dict[str, int]:
@@ -123,9 +123,9 @@ def git(folder: Path) -> dict[str, str]:
     """Commit and branch of the checkout that a folder lies in, read from its files; empty if there is none."""
     for parent in (folder, *folder.parents):
         try:
-            found = _git_folder(parent / ".git")
-            if found is not None:
-                return _head(found)
+            git_folder = _git_folder(parent / ".git")
+            if git_folder is not None:
+                return _head(git_folder)
         except (OSError, UnicodeDecodeError):
             return {}
     return {}
@@ -148,17 +148,17 @@ def _head(folder: Path) -> dict[str, str]:
     if ".." in name or name.startswith("/"):
         return {}
     common = folder / _short(folder / "commondir") if (folder / "commondir").is_file() else folder
-    found = {"branch": name.removeprefix("refs/heads/")[:_MAX_CHARACTERS]}
+    known = {"branch": name.removeprefix("refs/heads/")[:_MAX_CHARACTERS]}
     for each in (folder / name, common / name):
         if each.is_file() and _COMMIT.match(_short(each)):
-            return {"commit": _short(each), **found}
+            return {"commit": _short(each), **known}
     packed = common / "packed-refs"
     if packed.is_file():
         for line in packed.read_text(encoding="utf-8").splitlines():
             commit, _, reference = line.partition(" ")
             if reference == name and _COMMIT.match(commit):
-                return {"commit": commit, **found}
-    return found
+                return {"commit": commit, **known}
+    return known
 
 
 def _short(path: Path) -> str:

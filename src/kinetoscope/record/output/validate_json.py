@@ -69,13 +69,13 @@ class TraceChecker:
         self._text += text
         written = ""
         if self._before is None:
-            found = _BEGIN.search(self._text)
-            if found is None:
+            begin = _BEGIN.search(self._text)
+            if begin is None:
                 if len(self._text) > _LONGEST_FRAME:
                     raise InvalidError("no traceEvents in it")
                 return ""
-            written = self._before = self._with_rank(self._text[: found.end()])
-            self._text = self._text[found.end() :]
+            written = self._before = self._with_rank(self._text[: begin.end()])
+            self._text = self._text[begin.end() :]
         return written + self._events()
 
     def _with_rank(self, before: str) -> str:
@@ -206,12 +206,12 @@ def repaired(pieces: Iterable[str], lost: list[int]) -> Iterator[str]:
     for piece in pieces:
         text += piece
         if not begun:
-            found = _BEGIN.search(text)
-            if found is None:
+            begin = _BEGIN.search(text)
+            if begin is None:
                 continue
             begun = True
-            yield _frame(text[: found.start()])
-            text = text[found.end() :].lstrip()
+            yield _frame(text[: begin.start()])
+            text = text[begin.end() :].lstrip()
         *whole, text = text.split(_SEPARATOR)
         for event in whole:
             kept = _mended(event)
@@ -231,9 +231,9 @@ def repaired(pieces: Iterable[str], lost: list[int]) -> Iterator[str]:
 def _frame(before: str) -> str:
     known = []
     for key, value in _KNOWN:
-        found = re.search(rf'"{key}"\s*:\s*({value})', before)
-        if found:
-            known.append(f'"{key}": {found[1]}')
+        value_match = re.search(rf'"{key}"\s*:\s*({value})', before)
+        if value_match:
+            known.append(f'"{key}": {value_match[1]}')
     distributed = re.search(r'"distributedInfo"\s*:\s*', before)
     if distributed:
         try:
@@ -256,5 +256,5 @@ def _mended(event: str) -> str | None:
     return None
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return found[1] + json.dumps(found[2])[1:-1] + found[3]
+def _escaped(name: re.Match[str]) -> str:
+    return name[1] + json.dumps(name[2])[1:-1] + name[3]

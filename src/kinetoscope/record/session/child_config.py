@@ -37,7 +37,7 @@ class Plan:
         keep: how many of the newest, and as many of the slowest, windows are kept; 0 keeps all.
         spans: mark forward, backward and the calls of modules in the trace.
         signal: SIGUSR2 asks for a recording.
-        options: what else the recorder is told: fields of `RecordOptions`.
+        options: fields of `RecordOptions`.
     """
 
     dir: str

@@ -151,7 +151,7 @@ class Recorder:
         once it has stopped and exported, `on_end` before it stops, whatever the reason.
 
         Returns:
-            Whether it runs; if not, a line says why, and `on_done` is told.
+            Whether it runs; if not, the reason is printed, and passed to `on_done`.
         """
         if self._runner.window is None:
             self._thread = threading.get_ident()

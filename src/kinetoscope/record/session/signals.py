@@ -131,7 +131,7 @@ class ProgramEnd:
 class MidStepInterrupt:
     """Has the main thread end a window in the midst of a step, when a limit is passed.
 
-    The interpreter is told that a signal came that nobody sends; its handler runs on the main thread, as any does.
+    A signal is simulated in the interpreter; its handler runs on the main thread, as any does.
     """
 
     def __init__(self) -> None:
