@@ -20,7 +20,7 @@ ENGINES: Final = {
 
 
 class EngineMaker(Protocol):
-    """What an entry of the table names."""
+    """The function that an entry of the table names."""
 
     def __call__(
         self, files: Files, *, address: str | None, jobs: int, ranks: int, progress: Callable[[int], None] | None
@@ -43,6 +43,6 @@ class EngineMaker(Protocol):
 
 
 def engine_maker(name: str) -> EngineMaker:
-    """What makes the engine of that name."""
+    """The function that makes the engine of that name."""
     module, _, function = ENGINES[name].partition(":")
     return cast(EngineMaker, getattr(import_module(module), function))

@@ -76,7 +76,7 @@ class Actors(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Is the connection there?"""
+        """Whether the connection stands."""
         ...
 
     def capacity(self) -> Mapping[str, int]:
@@ -192,7 +192,7 @@ class Cluster:
     def _answers(
         self, sources: Sequence[Source], task: Task, combine: Combine | None
     ) -> Iterator[tuple[range, RanksAnswer]]:
-        """What workers answer about blocks of places, each of them once; without `combine`, about one place each."""
+        """The answers of workers about blocks of places, each once; without `combine`, a block is one place."""
         actors = self._actors
         question = packed(self._files, task, combine, actors.cloudpickle)
         waiting = _Waiting(sources, self._reader_of, MAX_BLOCK_RANKS if combine else 1)

@@ -134,7 +134,7 @@ class _DaskWorkers:
             self._close(_LEAVING_S if self._lost else 2 * TIMEOUT_S)
 
     def _from_scheduler(self, ask: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """What the scheduler answers."""
+        """The answer of the scheduler."""
         try:
             return ask(*args, **kwargs, callback_timeout=TIMEOUT_S)
         except TimeoutError as error:  # an OSError, too
@@ -203,7 +203,7 @@ def _connected(distributed: Any, address: str | None, jobs: int) -> tuple[Any, C
 
 
 def _within(seconds: float, connect: Callable[[], Any]) -> Any:
-    """What `connect` gives. Dask waits for ever where something takes the connection and is silent (2026.8)."""
+    """The result of `connect`. Dask waits for ever where something takes the connection and is silent (2026.8)."""
     result: Future[Any] = Future()
 
     def work() -> None:

@@ -17,7 +17,7 @@ from kinetoscope.model.trace.source import Source
 def folded(
     sources: Sequence[Source], answers: Iterable[tuple[Source, Partial | Failure]], combine: Combine
 ) -> tuple[Partial | None, dict[Source, Failure]]:
-    """What `Engine.reduce` returns, from what `Engine.map` yields; failures are in the order of `sources`."""
+    """The result of `Engine.reduce` from the answers of `Engine.map`; failures are in the order of `sources`."""
     place = {source: k for k, source in enumerate(sources)}
     tree = Tree(len(sources), combine)
     failures: dict[Source, Failure] = {}

@@ -138,7 +138,7 @@ def _trace(files: Files, source: Source, memory: int, count: Callable[[int], Non
 
 
 def unpacked(answer: bytes) -> RanksAnswer:
-    """What `answered` sent."""
+    """The answer that `answered` sent."""
     value = pickle.loads(answer)  # noqa: S301 - from the user's own workers; they got their code from us
     assert isinstance(value, RanksAnswer)
     return value

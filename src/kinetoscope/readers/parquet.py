@@ -88,7 +88,7 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
 
 @contextmanager
 def _blamed(folder: str) -> Iterator[None]:
-    """Whatever is wrong with the content as one error that names the folder."""
+    """Errors in the content become one error that names the folder."""
     try:
         yield
     except (ValueError, OverflowError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -97,7 +97,7 @@ def _blamed(folder: str) -> Iterator[None]:
 
 
 def _opened(folder: str, name: str, cache: Cache | None) -> tuple[Any, int]:
-    """What Polars can read a file from, and its size."""
+    """A file as Polars takes it, and its size."""
     path = f"{folder.rstrip('/')}/{parquet.FOLDER}/{name}.parquet"
     file, size = open_file(path, cache)
     with file:
@@ -279,7 +279,7 @@ def _check_values(
     packed: list[Int64s],
     strings: Strings,
 ) -> None:
-    """There are as many values as the shapes of the events say, and those that are strings are strings."""
+    """The number of values must be that of the events' shapes, and codes of strings must be valid."""
     counts = np.bincount(shape, minlength=len(shapes)) if len(shape) else np.zeros(len(shapes), np.int64)
     _require(sum(map(int.__mul__, counts.tolist(), shapes.sizes.tolist())) == len(values), "values and events disagree")
     slots = slots_of(packed, (STRING, RAW, NUMBER_TEXT))
@@ -289,7 +289,7 @@ def _check_values(
 
 @compiled
 def _impossible_codes(shape: Int32s, slots: Int64s, values: Int64s, strings: int) -> int:
-    """How many of the values that are string codes are none; see `columns.slots_of` for `slots`."""
+    """Number of values that should be codes of strings and are not; see `columns.slots_of` for `slots`."""
     first = np.int64(0)
     wrong = 0
     for row in range(shape.size):

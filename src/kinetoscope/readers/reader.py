@@ -1,4 +1,4 @@
-"""What a file format is to the rest of the program: one object; the registry of them is `readers.registry`."""
+"""The interface of a file format, a `Reader`; `readers.registry` lists them."""
 
 from __future__ import annotations
 

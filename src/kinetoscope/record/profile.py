@@ -174,7 +174,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
 
     @property
     def step_num(self) -> int:
-        """How many steps have ended."""
+        """Number of steps that have ended."""
         return self._number
 
     # --- what torch does not have ---------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
 
     @property
     def written(self) -> list[WindowOutcome]:
-        """What became of each cycle; waits for those that are being written."""
+        """The outcome of each cycle; waits for those that are being written."""
         self._recorder.flush()
         return list(self._done)
 
@@ -245,7 +245,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
 
 
 def _cycle(skip_first: int, wait: int, warmup: int, active: int, repeat: int) -> Callable[[int], str]:
-    """What torch.profiler.schedule does."""
+    """The schedule of torch.profiler.schedule."""
     length = wait + warmup + active
 
     def action(step: int) -> str:

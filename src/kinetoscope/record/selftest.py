@@ -1,4 +1,4 @@
-"""What this machine can record: three steps of a tiny model, recorded with everything on, and looked at.
+"""A test of what this machine can record: three steps of a tiny model, recorded with everything on, and checked.
 
 Run as a program of its own, so that what breaks in it breaks nothing else; prints JSON: a list of capabilities.
 """
@@ -17,11 +17,11 @@ from typing import Any, Final
 _STEP_COUNT: Final = 3
 
 Capability = tuple[str, str, str]
-"""What it is about; "yes", "no", or "absent" where there is nothing to record; and a sentence."""
+"""Its name; "yes", "no", or "absent" where there is nothing to record; and a sentence."""
 
 
 def main() -> None:
-    """Record, look, print."""
+    """Record, check, print."""
     with tempfile.TemporaryDirectory() as folder:
         results = list(capabilities(Path(folder)))
     sys.stdout.write(json.dumps([{"what": what, "can": can, "message": message} for what, can, message in results]))

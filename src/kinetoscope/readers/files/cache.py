@@ -102,7 +102,7 @@ class Cache:
 
 
 def _abandoned(path: str) -> bool:
-    """Was this half-written by a process that is no more? Then it is gone now."""
+    """Whether a dead process left this half-written file, which is then removed."""
     try:
         with open(path, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -137,7 +137,7 @@ class PartialCopy:
         return True
 
     def keep(self) -> None:
-        """It is complete: let it appear. One that is not is dropped."""
+        """Give a complete copy its final name; drop an incomplete one."""
         if self.written != self.size:
             self.drop()
             return
@@ -152,7 +152,7 @@ class PartialCopy:
 
 
 def name_of(url: str, version: str) -> str:
-    """What the copy of a file is called: where it lies and which content it has."""
+    """File name of a copy, by address and version."""
     return hashlib.sha256(f"{url}\0{version}".encode("utf-8", "surrogateescape")).hexdigest()
 
 

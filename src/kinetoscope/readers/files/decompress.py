@@ -23,7 +23,7 @@ ReadBytes = Callable[[int], bytes]
 
 
 class Decompressor(Protocol):
-    """What isal's and Zstandard's incremental decompressors share (the shape of `bz2.BZ2Decompressor`)."""
+    """The common interface of isal's and Zstandard's incremental decompressors (that of `bz2.BZ2Decompressor`)."""
 
     eof: bool
     needs_input: bool
@@ -50,7 +50,7 @@ class GoesOnError(Exception):
 
 
 def decompressor(head: bytes) -> Callable[[], Decompressor] | None:
-    """What makes a decompressor for data that begins like this; None if it is not compressed."""
+    """A factory of decompressors for data that begins like this; None if it is not compressed."""
     if head.startswith(_GZIP_MAGIC):
         return _gzip_member
     if head.startswith(_ZSTD_MAGIC) or (head[1:4] == _ZSTD_SKIPPED and head[0] >> 4 == 5):
@@ -91,7 +91,7 @@ def inflated(read: ReadBytes) -> Iterator[bytes]:
 
 
 def salvaged(read: ReadBytes, at: int, done: int) -> Iterator[bytes]:
-    """What `inflated` left out of a file that is damaged behind `at`: all text up to the damage, but the first `done`.
+    """Text that `inflated` left out of a file damaged behind `at`: up to the damage, but the first `done` bytes.
 
     A decompressor that meets the damage keeps back what it made of the same call; so it is fed byte by byte there.
     """

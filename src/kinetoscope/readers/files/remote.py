@@ -1,8 +1,8 @@
-"""Files that fsspec reads from afar: object stores, HTTP, HDFS, whatever it has a file system for.
+"""Remote files, by fsspec: object stores, HTTP, HDFS, whatever it has a file system for.
 
-A file is read once, from front to back, in ranges of which a few are under way at a time (HTTP: as one stream). What
-the network breaks off is asked for again after a while, from the byte where it broke. A copy goes into the cache as it
-is read. Credentials are those that s3fs, gcsfs, adlfs and the others find by themselves; each error is one line.
+A file is read once, from front to back, in ranges of which a few are under way at a time (HTTP: as one stream). A
+broken transfer is resumed after a while, from the byte where it broke. A copy goes into the cache as it is read.
+Credentials are those that s3fs, gcsfs, adlfs and the others find by themselves; each error is one line.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ class RemoteLocation:
 
     @property
     def is_http(self) -> bool:
-        """Is it read as a stream? Whether a web server heeds ranges shows only in its answer."""
+        """Whether it is read as a stream: that a web server ignores ranges shows only in its answer."""
         return protocol_of(self.url) in _HTTP_PROTOCOLS
 
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What a store says of a file.
+    """The facts of a file in a store.
 
     Attributes:
         size: bytes; None where it does not say.
@@ -88,13 +88,13 @@ class FileFacts:
 
 
 def protocol_of(url: str) -> str:
-    """What stands before `://`, the last of several that are chained with `::`."""
+    """The protocol before `://`, the last of several that are chained with `::`."""
     return url.partition("://")[0].rpartition("::")[2].lower()
 
 
 @contextmanager
 def blamed(url: str) -> Iterator[None]:
-    """Whatever the libraries raise as one line that names the file. Each has errors of its own, not all OSErrors."""
+    """Errors of the libraries become one line that names the file. Each has its own, not all OSErrors."""
     try:
         yield
     except KinetoscopeError:
@@ -141,7 +141,7 @@ def place(url: str) -> RemoteLocation:
 
 
 def _is_nobody(settings: Mapping[str, Any]) -> bool:
-    """Has nobody here an account at Google? Gcsfs would ask the same, and then the machine's again, for 15 seconds."""
+    """Whether there is no account at Google here. Gcsfs would ask the same, and the machine's again, for 15 seconds."""
     is_configured = any("token" in settings.get(protocol, {}) for protocol in _GOOGLE_PROTOCOLS)
     if is_configured or Path("~/.gcs_tokens").expanduser().exists():
         return False
@@ -317,7 +317,7 @@ def _exactly(where: RemoteLocation, begin: int, end: int) -> bytes:
 
 
 def _patiently(fetch: Callable[[], bytes]) -> bytes:
-    """What it gives, tried again while what goes wrong may pass."""
+    """The result of `fetch`, retried while its errors may pass."""
     for wait in WAITS_S:
         try:
             return fetch()
@@ -382,7 +382,7 @@ def _stream(where: RemoteLocation, facts: FileFacts) -> Generator[bytes, None, N
 
 
 def _from(where: RemoteLocation, position: int, facts: FileFacts) -> Iterator[bytes]:
-    """What follows the first `position` bytes."""
+    """The content behind the first `position` bytes."""
     options: dict[str, Any] = {}
     if where.is_http:
         headers = {"Accept-Encoding": "identity"}  # else what comes has another size

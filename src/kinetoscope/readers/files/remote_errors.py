@@ -1,4 +1,4 @@
-"""What a store's refusal means: one line of ours for the errors of many libraries, none of which is imported here.
+"""One line of ours for the errors of many libraries of stores, none of which is imported here.
 
 Botocore, aiohttp, gcsfs, google-auth and Azure's client each have exceptions of their own. They are classified by the
 number of the HTTP answer where they carry one, by standard exceptions among their causes, and by their names.
@@ -59,12 +59,12 @@ def as_our_error(url: str, error: Exception) -> KinetoscopeError:
 
 
 def is_refused(error: Exception) -> bool:
-    """Was it a matter of credentials?"""
+    """Whether the store refused the credentials."""
     return _has_refusal(list(_chain(error)))
 
 
 def is_passing(error: Exception) -> bool:
-    """May it be gone when tried again? A broken connection, a store in trouble; not a file that is not there."""
+    """Whether a retry may help: after a broken connection, an overloaded store; not for a missing file."""
     chain = list(_chain(error))
     if isinstance(error, (ImportError, KinetoscopeError)) or _has_refusal(chain):
         return False
@@ -117,7 +117,7 @@ def _status(error: BaseException) -> int:
 
 
 def _reason(chain: list[BaseException]) -> str:
-    """What went wrong, in one line that is not too long."""
+    """The message of the errors, in one line that is not too long."""
     for error in chain:
         strerror = error.strerror if isinstance(error, OSError) else None
         text = " ".join((strerror or str(error)).split())

@@ -59,7 +59,7 @@ def find_all(paths: Sequence[str]) -> list[CandidateFile]:
 
 
 def common_name(paths: Sequence[str]) -> str:
-    """What to call several paths: the folder that all are in."""
+    """The name of several paths: the folder that all are in."""
     if len(paths) == 1:
         return paths[0]
     parts = zip(*(path.rstrip("/").split("/") for path in paths), strict=False)
@@ -130,7 +130,7 @@ def _find_remote(path: str) -> list[CandidateFile]:
 
 
 def _in_pattern(system: Any, matches: dict[str, dict[str, Any]]) -> list[CandidateFile]:
-    """What a pattern matches: files, whatever their names, and the traces in folders."""
+    """The matches of a pattern: files, whatever their names, and the traces in folders."""
     candidates: set[CandidateFile] = set()
     for name, info in matches.items():
         if info.get("type") == "directory":

@@ -19,7 +19,7 @@ from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 
 _RANK_IN_NAME: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_=]?(\d{1,9})(?!\d)", re.IGNORECASE)
 _PROCESS: Final = re.compile(r"(?P<process>.*_\d+)\.\d{10,19}(?:\.pt)?(?:\.trace)?\.json(?:\.\w+)?\Z")
-"""What torch's tensorboard_trace_handler calls its files: host_pid.time.pt.trace.json; time in ms, newer ones in ns."""
+"""File names of torch's tensorboard_trace_handler: host_pid.time.pt.trace.json; time in ms, newer ones in ns."""
 
 _CAPTURE: Final = re.compile(r"(?:^|/)(?:capture_traces|graph_capture_profile)/|(?:^|/)(?:cuda_)?graph_capture[^/]*\Z")
 """Where vLLM and SGLang put the traces that they record while they capture CUDA graphs, and what they call them."""

@@ -100,7 +100,7 @@ class EventColumns:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """Number of rows so far."""
         return len(self._columns["ph"])
 
     def append(self, chunk: Chunk, tokenizer: int = 0) -> None:

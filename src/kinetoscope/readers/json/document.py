@@ -122,7 +122,7 @@ def next_events(window: TextWindow, document: TraceDocument) -> bool:
 
 
 def _more(window: TextWindow) -> bool:
-    """Is there anything but white space and commas? The position moves over those."""
+    """Whether anything but white space and commas follows. The position moves over those."""
     while True:
         match = _SPACE.match(window.data, window.position, window.limit)
         window.position = match.end() if match else window.position

@@ -243,7 +243,7 @@ class StoredFile:
 
     @property
     def is_here(self) -> bool:
-        """Is it on this machine?"""
+        """Whether it is on this machine."""
         return self._local is not None
 
     @property

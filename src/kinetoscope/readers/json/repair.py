@@ -1,8 +1,8 @@
-"""What the reader does with the parts of a trace that are not JSON.
+"""Repair of the parts of a trace that are not JSON.
 
 PyTorch writes names, paths and metadata without escaping them, logs into the file, and dies in the middle of writing.
-The strict tokenizer stops at the start of the broken part; `seams` finds where the next thing begins that can be
-believed, and here the bytes up to there become valid JSON, with a word on what was wrong.
+The strict tokenizer stops at the start of the broken part; `resync` finds the next believable event or
+member, and here the bytes up to there become valid JSON, with a word on the damage.
 
 The parser is tolerant, knows where it stands (object or list, how deep), and does not recurse. A quote ends a text only
 if what follows may follow a text. Numbers, escapes that are valid, repeated keys and the order of keys come out as they
@@ -22,7 +22,7 @@ Kind = Literal[
     "quotes", "backslashes", "control", "encoding", "words", "numbers",
     "commas", "brackets", "keys", "cut", "rubbish", "raw",
 ]  # fmt: skip
-"""What was wrong, for counting; `PHRASES` says it in words."""
+"""A kind of damage, for counting; `PHRASES` has the words."""
 
 PHRASES: Final[dict[Kind, str]] = {
     "quotes": "quotes inside a text escaped",

@@ -1,7 +1,7 @@
-"""Says what a file is when it is not a Kineto trace, from its first bytes.
+"""Recognises files that are no Kineto traces by their first bytes.
 
-It is asked before parsing, so it claims only what it is sure of: whatever may be a trace, broken ones included, is left
-to the reader. Ignores file names. It never unpacks, unpickles or opens anything.
+This comes before parsing, so only certain cases are named: a file that may be a trace, even a broken one, is left to
+the reader. File names do not matter. Nothing is unpacked, unpickled or opened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HEAD: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What a file is, as a noun phrase, and what to do instead, as an order."""
+    """A format that is no trace: its name, and a hint what to do instead."""
 
     what: str
     hint: str
@@ -91,7 +91,7 @@ _UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff", b"{\0", b"[\0", b"\0{", b"\0[", b"\0\
 
 
 def what_is(head: bytes) -> Recognised | None:
-    """What the file is, None if it may be a trace.
+    """The format of a file that is no trace; None if it may be one.
 
     Args:
         head: the beginning of the content (decompressed, if it was .gz or .zst), of which `HEAD` bytes are looked at.
@@ -117,7 +117,7 @@ def what_is(head: bytes) -> Recognised | None:
 
 
 def what_is_binary(head: bytes) -> Recognised | None:
-    """What the file is by its magic bytes or by not being text, None if it is text (or empty)."""
+    """The format of a binary file; None if it is text (or empty)."""
     for magic, what, hint in _MAGIC:
         if head.startswith(magic):
             return Recognised(what, hint)
@@ -187,7 +187,7 @@ def _protobuf(head: bytes) -> Recognised:
 
 
 def _packets(head: bytes) -> int:
-    """How many packets of a Perfetto trace (field 1, length, content) follow one another; 0 if anything else occurs."""
+    """Number of packets of a Perfetto trace (field 1, length, content) in a row; 0 if anything else occurs."""
     at = count = 0
     while at < len(head):
         if head[at] != 0x0A:

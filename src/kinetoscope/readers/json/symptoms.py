@@ -1,4 +1,4 @@
-"""What the reader has to say about a text: how much of it was broken, cut, repaired or lost."""
+"""The reader's symptoms of a text: how much of it was broken, cut, repaired or lost."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class KeptWindows:
 
     @property
     def kept(self) -> Sequence[KeptWindow]:
-        """What is kept, the oldest first."""
+        """The windows that are kept, the oldest first."""
         return tuple(self._kept.values())
 
     def add(self, window: KeptWindow) -> None:

@@ -24,7 +24,7 @@ _MODULE_PREFIX: Final = "[pl][module]"
 """How Lightning begins the names of the spans of modules; the analysis of modules reads them."""
 
 _UNSAFE_CHARACTERS: Final = re.compile(r'[^ -~]|["\\]')
-"""What torch's exporter breaks the file with, or loses the name for."""
+"""Characters with which torch's exporter breaks the file, or loses the name."""
 
 _SCOPED_VERSION: Final = (2, 13)
 """The version of torch from which on a mark that is made fast is an annotation, as far as we have seen."""
@@ -46,7 +46,7 @@ class OptimizerRounds:
         self._settled = False
 
     def ended_by(self, optimizer: object) -> bool:
-        """Does this step of an optimizer end a round?"""
+        """Whether this step of an optimizer ends a round."""
         one = id(optimizer)
         if self._last is None:
             self._last = one
@@ -81,7 +81,7 @@ class StepEnds:
 
     @property
     def attached(self) -> bool:
-        """Does it stand?"""
+        """Whether it is attached."""
         return self._mark is not None
 
     def attach(self) -> None:
@@ -157,7 +157,7 @@ class PassSpans:
 
     @property
     def attached(self) -> bool:
-        """Are the hooks there?"""
+        """Whether the hooks are registered."""
         return bool(self._handles)
 
     def detach(self, *, close: bool = True) -> None:

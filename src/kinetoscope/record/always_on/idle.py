@@ -58,7 +58,7 @@ class AgreedWindow:
         step: the number of steps that have ended when it begins; None for the next boundary.
         active, warmup: how many steps.
         options: fields of `RecordOptions` that differ from the job's.
-        reason: who or what asked.
+        reason: the source of the request.
         took: the step that was the reason, s.
     """
 
@@ -72,7 +72,7 @@ class AgreedWindow:
 
 
 def agreed_window(note: Mapping[str, Any], step: int | None) -> AgreedWindow:
-    """What a request asks for; what makes no sense in it is put right."""
+    """The window of a request; values that make no sense are corrected."""
     options = {name: True for name in ("with_stack", "profile_memory", "record_shapes") if note.get(name) is True}
     took = note.get("took")
     return AgreedWindow(
@@ -112,7 +112,7 @@ class RequestWatch:
         self._thread = threading.Thread(target=self._run, name="kinetoscope-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -155,7 +155,7 @@ class RequestWatch:
         self._agree()
 
     def _pass_on(self) -> None:
-        """What this process wants, a signal and a touched file become a request."""
+        """Make a request of what this process wants, of a signal and of a touched file."""
         if self._wanted is not None:
             wanted, self._wanted = self._wanted, None
             if self._own:

@@ -199,7 +199,7 @@ class _Job:
 
     @property
     def _note_of_open(self) -> Path:
-        """It is there from the first step that is recorded until it is known what came of the window."""
+        """The note that a window is open: from its first recorded step until its outcome is known."""
         return self._control / "open" / self.process.name
 
     def _gave_way(self) -> None:
@@ -255,7 +255,7 @@ class _Job:
         return opened
 
     def _written(self, agreed: AgreedWindow) -> Callable[[WindowOutcome], None]:
-        """What is to be done when the trace is on disk; on another thread."""
+        """A function to call, on another thread, when the trace is on disk."""
 
         def written(outcome: WindowOutcome) -> None:
             if agreed.reason == "schedule" and outcome.path is None and _gave_way(outcome):

@@ -171,7 +171,7 @@ class Daemon:
 
     @property
     def busy(self) -> bool:
-        """Is a recording ordered or under way?"""
+        """Whether a recording is ordered or under way."""
         return bool(self._orders or self._waiting)
 
 

@@ -1,4 +1,4 @@
-"""What keeps the recorder from hurting the job: limits on memory, time and disk, and a net under its own mistakes."""
+"""Guards that keep the recorder from hurting the job: measures of memory, a watch, a net under its own errors."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _ODD_TRACE_NAME: Final = re.compile(r',\s*"traceName"\s*:\s*".*"\s*\}\s*\Z', re.
 
 _LONGEST_EVENT: Final = 16 << 20
 _LONGEST_FRAME: Final = 64 << 20
-"""What stands before and after the events may be this long, in characters."""
+"""Characters before and after the events at most."""
 
 _MARK: Final = "kinetoscope: here the events stood"
 
@@ -58,7 +58,7 @@ class TraceChecker:
         """An element has to follow before the list may end."""
 
     def feed(self, text: str) -> str:
-        """What of it may be written now.
+        """The text that may be written now.
 
         Raises:
             InvalidError: it is no valid JSON.

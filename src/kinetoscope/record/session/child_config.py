@@ -1,4 +1,4 @@
-"""What `kinetoscope record` asks the processes that it starts to do: one environment variable that all of them inherit.
+"""The plan of `kinetoscope record` for the processes that it starts: one environment variable that all inherit.
 
 Imports nothing but the standard library, so that Python's own start-up can read it.
 """
@@ -57,7 +57,7 @@ class Plan:
 
     @property
     def scheduled(self) -> bool:
-        """Does it record without being asked, once the wait is over?"""
+        """Whether it records without a request, once the wait is over."""
         return not (self.idle or self.every)
 
     def as_text(self) -> str:

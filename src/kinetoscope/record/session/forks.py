@@ -56,7 +56,7 @@ class _Native:
 
 _native: _Native | None = None
 _kept: list[Any] = []
-"""What is never to be freed: freeing it would end a profiler that is not to be ended."""
+"""Objects that are never to be freed: that would end a profiler that must not be ended."""
 
 
 def arm() -> None:

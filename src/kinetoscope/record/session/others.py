@@ -38,7 +38,7 @@ class _Others:
         self.prepared = self.observing = False
         self.listeners: list[Callable[[], Any]] = []
         self.ours = threading.local()
-        """Has an attribute on the thread on which we ourselves call torch."""
+        """Thread-local marks: an attribute is set on the thread on which we ourselves call torch."""
 
     def begins(self, name: str) -> None:
         if vars(self.ours):

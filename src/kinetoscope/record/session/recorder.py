@@ -86,7 +86,7 @@ class Recorder:
 
     @property
     def writing(self) -> int:
-        """How many traces are on their way to the disk."""
+        """Number of traces on their way to the disk."""
         return self._delivery.writer.waiting
 
     @property

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 
 class Interruptible(Protocol):
-    """What is ended by signals: the recorder."""
+    """A recorder, as far as signals end it."""
 
     def when_free(self, act: Callable[[], Any]) -> None:
         """Call it as soon as nothing is under way that must not be cut in two."""
@@ -129,7 +129,7 @@ class ProgramEnd:
 
 
 class MidStepInterrupt:
-    """Has the main thread end a window in the midst of a step, when a limit is passed.
+    """Interrupts the main thread to end a window in the midst of a step, when a limit is passed.
 
     A signal is simulated in the interpreter; its handler runs on the main thread, as any does.
     """
