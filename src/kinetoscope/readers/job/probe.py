@@ -7,9 +7,10 @@ thorough one, within a budget for the whole job.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from kinetoscope.errors import BrokenTraceError, LimitError, NotFoundError
@@ -42,21 +43,17 @@ def probed(candidates: Sequence[CandidateFile], cache: Cache | None = None) -> l
     """
     threads = _REMOTE_THREADS if is_url(candidates[0].url) else _LOCAL_THREADS
     with ThreadPoolExecutor(threads, "kinetoscope-probe") as pool:
-        if len(candidates) == 1:
-            result = [_quick(candidates[0], cache)]
-        else:
-            result = list(pool.map(lambda candidate: _quick_or_as_it_is(candidate, cache), candidates))
+        quick = _quick if len(candidates) == 1 else _quick_or_as_it_is
+        result = list(pool.map(partial(quick, cache), candidates))
         unknown = [k for k, candidate in enumerate(result) if _needs_thorough(candidate)]
         share = BUDGET_BYTES // max(len(unknown), 1)
         if share < MIN_SHARE_BYTES:  # then only files whose ends can be read without what is between
             unknown = [k for k in unknown if not result[k].compressed]
-        thorough: Callable[[CandidateFile], CandidateFile] = lambda each: READERS[each.reader].probe(each, cache, share)  # noqa: E731
-        for k, candidate in zip(unknown, pool.map(thorough, [result[k] for k in unknown]), strict=True):
-            result[k] = candidate
-    return result
+        probing = {k: pool.submit(READERS[result[k].reader].probe, result[k], cache, share) for k in unknown}
+        return [probing[k].result() if k in probing else candidate for k, candidate in enumerate(result)]
 
 
-def _quick(candidate: CandidateFile, cache: Cache | None) -> CandidateFile:
+def _quick(cache: Cache | None, candidate: CandidateFile) -> CandidateFile:
     reader = READERS[candidate.reader]
     is_here = not is_url(candidate.url) and os.path.exists(candidate.url)
     if is_here and not reader.marker and not os.path.isfile(candidate.url):
@@ -64,9 +61,9 @@ def _quick(candidate: CandidateFile, cache: Cache | None) -> CandidateFile:
     return reader.probe(candidate, cache)
 
 
-def _quick_or_as_it_is(candidate: CandidateFile, cache: Cache | None) -> CandidateFile:
+def _quick_or_as_it_is(cache: Cache | None, candidate: CandidateFile) -> CandidateFile:
     try:
-        return _quick(candidate, cache)
+        return _quick(cache, candidate)
     except (NotFoundError, BrokenTraceError, LimitError):
         return candidate
 
