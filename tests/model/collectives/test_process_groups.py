@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.model.collectives.process_groups import (
-    Group,
+    ProcessGroup,
     configured,
     host_of,
     ranks_of,
@@ -33,24 +33,24 @@ def test_ranks_are_short() -> None:
 
 def test_long_keys_still_differ() -> None:
     ranks = [rank * rank for rank in range(200)]
-    one, other = (Group("0", "dp", 200, ranks_text(each)) for each in (ranks, [*ranks[:-1], 10**6]))
+    one, other = (ProcessGroup("0", "dp", 200, ranks_text(each)) for each in (ranks, [*ranks[:-1], 10**6]))
     assert one.key != other.key
     assert len(one.key or "") < 160
 
 
 def test_keys() -> None:
-    assert Group("0", "default_pg", 8, "0-7").key == "0 default_pg [0-7]"
-    assert Group("5", None, 8).key == "5 (8 ranks)"
-    assert Group().key is None
-    assert read_back(Group("a\nb", None, 2, "0-1").written()) == Group("a\nb", None, 2, "0-1")
+    assert ProcessGroup("0", "default_pg", 8, "0-7").key == "0 default_pg [0-7]"
+    assert ProcessGroup("5", None, 8).key == "5 (8 ranks)"
+    assert ProcessGroup().key is None
+    assert read_back(ProcessGroup("a\nb", None, 2, "0-1").written()) == ProcessGroup("a\nb", None, 2, "0-1")
 
 
 def test_cut_lists_are_completed() -> None:
-    known = [Group("0", "default_pg", 64, "0-63"), Group("1", "dp", 32, "0-62/2")]
-    assert resolved(Group("1", "dp", 32), known, -1, -1).ranks == "0-62/2"
-    assert resolved(Group("1", "dp", 16), known, -1, -1).ranks is None  # another group of that name
-    assert resolved(Group("7", None, 4), known, 2, 8).ranks == "2-26/8"
-    assert resolved(Group("7", None, 4), known, 2, -1).ranks is None
+    known = [ProcessGroup("0", "default_pg", 64, "0-63"), ProcessGroup("1", "dp", 32, "0-62/2")]
+    assert resolved(ProcessGroup("1", "dp", 32), known, -1, -1).ranks == "0-62/2"
+    assert resolved(ProcessGroup("1", "dp", 16), known, -1, -1).ranks is None  # another group of that name
+    assert resolved(ProcessGroup("7", None, 4), known, 2, 8).ranks == "2-26/8"
+    assert resolved(ProcessGroup("7", None, 4), known, 2, -1).ranks is None
     assert whole_list("[0, 1]", 2) == "0-1"
     assert whole_list("[0, 1, ...29 , ...]", 64) is None
     assert whole_list("[]", 1) is None
@@ -66,8 +66,10 @@ def test_facts_of_the_job(tmp_path: Path) -> None:
     info = {"rank": 0, "world_size": 2, "pg_config": config}
     trace = drawn.job(tmp_path, drawn.op("a", 0, 1), distributedInfo=info, host_name="node7").trace()
     assert configured(trace) == [
-        Group("0", "default_pg", 2, "0-1"), Group("1", "on demand", 2, "0-1"), Group("2", None, 3, None)
-    ]  # fmt: skip
+        ProcessGroup("0", "default_pg", 2, "0-1"),
+        ProcessGroup("1", "on demand", 2, "0-1"),
+        ProcessGroup("2", None, 3, None),
+    ]
     assert (world_size(trace), host_of(trace)) == (2, "node7")
 
 

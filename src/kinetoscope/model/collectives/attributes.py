@@ -17,6 +17,7 @@ from kinetoscope.model.collectives.process_groups import configured, ranks_of
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.trace import arguments, polars_columns
+from kinetoscope.model.trace.element_types import C10_ELEMENTS
 from kinetoscope.model.trace.event_kinds import COMMUNICATION_RECORD, WorkKind, is_collective_kernel
 from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
@@ -37,7 +38,7 @@ _KINDS: Final[tuple[tuple[str, str], ...]] = (
     ("scatter", r"scatter"),
     ("reduce", r"reduce"),
 )
-"""Kinds, and what stands in a name of each once all but letters are taken out; the first that fits counts."""
+"""Kinds, and a pattern for the letters of a name of each; the first that matches counts."""
 
 _INPUT: Final = ("all_reduce", "broadcast", "reduce", "reduce_scatter", "all_to_all", "scatter")
 GATHERS: Final = ("all_gather", "gather")
@@ -45,46 +46,18 @@ GATHERS: Final = ("all_gather", "gather")
 _EITHER: Final = ("send", "recv", "send_recv")
 
 KINDS: Final = (*dict.fromkeys(kind for kind, _ in _KINDS), "other")
-"""All kinds; what nothing tells the kind of is other."""
+"""All kinds; unknown ones are other."""
 
 BINDING: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
-"""Kinds of which no rank leaves before all have come: at one instant all of them are inside."""
+"""Kinds that no rank leaves before all have arrived: at one instant all of them are inside."""
 
 POINT_TO_POINT: Final = ("send", "recv", "send_recv")
 
 UNEVEN: Final = ("all_to_all", "gather", "scatter")
 """Kinds of which ranks may move different amounts."""
 
-MOST_ELEMENTS: Final = 1 << 58
-"""Elements that are not believed."""
-
-ELEMENT_TYPES: Final[dict[str, tuple[str, int]]] = {
-    "Bool": ("bool", 1),
-    "Byte": ("uint8", 1),
-    "Char": ("int8", 1),
-    "QInt8": ("qint8", 1),
-    "QUInt8": ("quint8", 1),
-    "Float8_e5m2": ("float8_e5m2", 1),
-    "Float8_e4m3fn": ("float8_e4m3fn", 1),
-    "Float8_e5m2fnuz": ("float8_e5m2fnuz", 1),
-    "Float8_e4m3fnuz": ("float8_e4m3fnuz", 1),
-    "Float8_e8m0fnu": ("float8_e8m0fnu", 1),
-    "Short": ("int16", 2),
-    "UInt16": ("uint16", 2),
-    "Half": ("float16", 2),
-    "BFloat16": ("bfloat16", 2),
-    "Int": ("int32", 4),
-    "UInt32": ("uint32", 4),
-    "QInt32": ("qint32", 4),
-    "Float": ("float32", 4),
-    "ComplexHalf": ("complex32", 4),
-    "Long": ("int64", 8),
-    "UInt64": ("uint64", 8),
-    "Double": ("float64", 8),
-    "ComplexFloat": ("complex64", 8),
-    "ComplexDouble": ("complex128", 16),
-}
-"""What torch calls the types of elements, and their bytes, by the names that c10 gives them."""
+MAX_ELEMENTS: Final = 1 << 58
+"""Elements of a collective; greater numbers are wrong."""
 
 BUS_FACTORS: Final[dict[str, tuple[int, int]]] = {
     "all_reduce": (2, 1),
@@ -109,16 +82,16 @@ def collective_rows(trace: Trace) -> Int32s:
 
 
 def kinds(trace: Trace, rows: Int32s) -> pl.Series:
-    """Kind of each of the rows by its argument, else by its name; null if neither tells."""
+    """Kind of each of the rows by its argument, else by its name; null if neither is known."""
     recorded = arguments.codes(trace, "collective", rows)
     named = np.where(recorded >= 0, recorded, trace.name[rows])
-    found: dict[int, str | None] = {}
+    kind_of: dict[int, str | None] = {}
     for code in np.unique(named).tolist():
         text = trace.strings.label(code)
         by_argument = bool((recorded == code).any())
         tells = by_argument or text.startswith(_CALLS) or is_collective_kernel(text)
-        found[code] = kind_named(text) if tells else None
-    return pl.Series([found[code] for code in named.tolist()], dtype=pl.String)
+        kind_of[code] = kind_named(text) if tells else None
+    return pl.Series([kind_of[code] for code in named.tolist()], dtype=pl.String)
 
 
 def sizes(trace: Trace, rows: Int32s, kind: pl.Series) -> pl.Series:
@@ -129,7 +102,7 @@ def sizes(trace: Trace, rows: Int32s, kind: pl.Series) -> pl.Series:
     """
     given = [_elements(trace, name, rows) for name in ("elements_in", "elements_out")]
     width = polars_columns.texts(trace.strings, arguments.codes(trace, "element_type", rows)).cast(pl.String)
-    of_element = {name: size for name, (_, size) in ELEMENT_TYPES.items()}
+    of_element = {name: element.bytes for name, element in C10_ELEMENTS.items()}
     width = width.str.strip_prefix("c10::").replace_strict(of_element, default=None, return_dtype=pl.Int64)
     frame = pl.DataFrame({"kind": kind, "elements_in": given[0], "elements_out": given[1], "width": width})
     return frame.select(size_of(pl.col("width"))).to_series()
@@ -137,7 +110,7 @@ def sizes(trace: Trace, rows: Int32s, kind: pl.Series) -> pl.Series:
 
 def widths(column: str) -> pl.Expr:
     """Bytes of an element, from a column with what torch calls its type."""
-    sizes = dict(ELEMENT_TYPES.values())
+    sizes = {element.name: element.bytes for element in C10_ELEMENTS.values()}
     return pl.col(column).replace_strict(sizes, default=None, return_dtype=pl.Int64)
 
 
@@ -151,12 +124,12 @@ def size_of(width: pl.Expr) -> pl.Expr:
         pl.when(kind.is_in(_INPUT)).then(given).when(kind.is_in(GATHERS)).then(got)
         .when(kind.is_in(_EITHER)).then(pl.max_horizontal(given, got))
     )  # fmt: skip
-    return pl.when(elements < MOST_ELEMENTS).then(elements * width)
+    return pl.when(elements < MAX_ELEMENTS).then(elements * width)
 
 
 def _elements(trace: Trace, name: str, rows: Int32s) -> pl.Series:
     values = arguments.integers(trace, name, rows)
-    return polars_columns.column(values, (values >= 0) & (values < MOST_ELEMENTS))
+    return polars_columns.column(values, (values >= 0) & (values < MAX_ELEMENTS))
 
 
 def members(trace: Trace, rows: Int32s) -> pl.Series:

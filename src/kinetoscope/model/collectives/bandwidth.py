@@ -1,4 +1,4 @@
-"""What matched collectives cost: how long they move data, how long ranks wait in them, and what the links deliver."""
+"""Costs of matched collectives: transfer, waiting and bandwidth."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def collectives_of(frame: pl.DataFrame) -> pl.DataFrame:
 def _factor() -> pl.Expr:
     """Bus / algorithm bandwidth by kind and number of ranks; null where either is unknown."""
     size = pl.col("group_size").cast(pl.Float64)
-    found = pl.lit(None, pl.Float64)
+    factor = pl.lit(None, pl.Float64)
     for kind, (times, less) in BUS_FACTORS.items():
         share = (size - less) / size if less else pl.lit(1.0)
-        found = pl.when(pl.col("kind") == kind).then(times * share).otherwise(found)
-    return found
+        factor = pl.when(pl.col("kind") == kind).then(times * share).otherwise(factor)
+    return factor
 
 
 def bandwidths() -> dict[str, pl.Expr]:
@@ -86,7 +86,7 @@ def bandwidths() -> dict[str, pl.Expr]:
 
 
 def incomplete(calls: pl.DataFrame) -> str:
-    """What must be said of collectives of which not all ranks have a call; "" if nothing."""
+    """A note on collectives of which not all ranks have a call; "" if there are none."""
     partial = len(calls.filter(pl.col("call").is_not_null() & (pl.col("missing") > 0)))
     if not partial:
         return ""
@@ -97,7 +97,7 @@ def incomplete(calls: pl.DataFrame) -> str:
 
 
 def alone(frame: pl.DataFrame) -> str:
-    """What must be said where only one rank is there; "" if there are more, or no calls."""
+    """A note where only one rank was read; "" if there are more, or no calls."""
     ranks = frame["rank"].unique().to_list()
     if len(ranks) != 1:
         return ""

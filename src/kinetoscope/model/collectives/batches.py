@@ -1,4 +1,4 @@
-"""Kernels of several calls at once: what `batch_isend_irecv` and coalesced collectives launch at their end.
+"""Kernels of several calls at once, which `batch_isend_irecv` and coalesced collectives launch at their end.
 
 Each call of such a batch has a record of its own on the host (`record_param_comms`) that launches nothing; the kernel
 comes later on the same thread and stands in no record.
@@ -21,16 +21,16 @@ from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
 _SEND_RECV: Final = ("send", "recv", "send_recv", "all_to_all")
-"""What a kernel of NCCL that is called SendRecv may do."""
+"""Kinds of the calls of a kernel of NCCL that is called SendRecv."""
 
 
 @dataclass(frozen=True)
-class Joined:
-    """What kernels without a record take from the calls before them.
+class Batches:
+    """Arguments that kernels without a record take from the calls before them.
 
     Attributes:
         first: int32 [kernels], the first of the calls that a kernel ends, −1 where it has a record of its own, or none.
-        kind: int64 [kernels], place in KINDS of what they do together, −1 likewise.
+        kind: int64 [kernels], place in KINDS of all calls together, −1 likewise.
         elements, peers: int64 [kernels] by the name of an argument: the sum of elements; the other rank if it is the
             same in all calls that name one, else −1. Empty where there are no batches.
     """
@@ -40,31 +40,31 @@ class Joined:
     elements: dict[str, Int64s]
     peers: dict[str, Int64s]
 
-    def told(self, name: str, own: Int64s) -> Int64s:
-        """An argument by name: of the batch for a kernel that ends one, else what it says itself."""
+    def argument(self, name: str, own: Int64s) -> Int64s:
+        """An argument by name: the batch's value if the kernel is the batch's last, else the kernel's own."""
         of_batch = self.elements.get(name, self.peers.get(name))
         return own if of_batch is None else np.where(self.first >= 0, of_batch, own)
 
 
-def joined_calls(trace: Trace, row: Int32s, launch: Int32s, parameters: Int32s) -> Joined:
+def joined_calls(trace: Trace, row: Int32s, launch: Int32s, parameters: Int32s) -> Batches:
     """For each kernel the calls that it was launched for together.
 
     `row` and `launch` are the kernels and the calls of the runtime that launched them, `parameters` their records, −1
     for none.
     """
-    joined = Joined(np.full(len(row), -1, np.int32), np.full(len(row), -1, np.int64), {}, {})
+    batches = Batches(np.full(len(row), -1, np.int32), np.full(len(row), -1, np.int64), {}, {})
     kernels = np.flatnonzero((parameters < 0) & (launch >= 0) & (arguments.codes(trace, "collective", row) < 0))
     # A replayed graph launches many kernels at once, and none of them for calls of this time.
     launches, counts = np.unique(launch[kernels], return_counts=True)
     kernels = kernels[np.isin(launch[kernels], launches[counts == 1])]
     calls = _without_kernel(trace, parameters)
     if not len(kernels) or not len(calls):
-        return joined
+        return batches
     batch, kernels = _batches(trace, kernels, launch[kernels], calls)
     kept = batch >= 0
     if not kept.any():
-        return joined
-    return _summed(trace, joined, calls[kept], batch[kept], kernels)
+        return batches
+    return _summed(trace, batches, calls[kept], batch[kept], kernels)
 
 
 def _without_kernel(trace: Trace, parameters: Int32s) -> Int32s:
@@ -78,8 +78,9 @@ def _without_kernel(trace: Trace, parameters: Int32s) -> Int32s:
     around = np.where(inside >= 0, outer[inside], -1)
     calls = calls[~np.isin(calls, around)]
     named = arguments.codes(trace, "collective", calls)
-    told = {code: kind_named(trace.strings.label(code)) is not None for code in np.unique(named[named >= 0]).tolist()}
-    calls = calls[np.array([told.get(code, False) for code in named.tolist()], np.bool_)]
+    codes = np.unique(named[named >= 0]).tolist()
+    known = [code for code in codes if kind_named(trace.strings.label(code)) is not None]
+    calls = calls[np.isin(named, known)]
     return calls[np.lexsort((calls, trace.start[calls], trace.track[calls]))]
 
 
@@ -97,31 +98,31 @@ def _batches(trace: Trace, kernels: Int64s, launch: Int32s, calls: Int32s) -> tu
     return batch, kernels
 
 
-def _summed(trace: Trace, joined: Joined, calls: Int32s, batch: Int64s, kernels: Int64s) -> Joined:
+def _summed(trace: Trace, batches: Batches, calls: Int32s, batch: Int64s, kernels: Int64s) -> Batches:
     codes = arguments.codes(trace, "collective", calls)
-    told = {code: kind_named(trace.strings.label(code)) for code in np.unique(codes).tolist()}
-    elements = {name: np.full(len(joined.first), -1, np.int64) for name in ("elements_in", "elements_out")}
-    peers = {name: np.full(len(joined.first), -1, np.int64) for name in ("source_rank", "destination_rank")}
+    kind_of = {code: kind_named(trace.strings.label(code)) for code in np.unique(codes).tolist()}
+    elements = {name: np.full(len(batches.first), -1, np.int64) for name in ("elements_in", "elements_out")}
+    peers = {name: np.full(len(batches.first), -1, np.int64) for name in ("source_rank", "destination_rank")}
     sizes = {name: arguments.integers(trace, name, calls) for name in elements}
     others = {name: arguments.integers(trace, name, calls) for name in peers}
     begins = np.flatnonzero(np.concatenate([[True], batch[1:] != batch[:-1]]))
     for low, high in zip(begins.tolist(), [*begins[1:].tolist(), len(batch)], strict=True):
         kernel = kernels[batch[low]]
-        kinds = {told[code] for code in codes[low:high].tolist()}
+        kinds = {kind_of[code] for code in codes[low:high].tolist()}
         kind = _together({each for each in kinds if each is not None})
-        joined.first[kernel] = calls[low]
-        joined.kind[kernel] = KINDS.index(kind) if kind else -1
+        batches.first[kernel] = calls[low]
+        batches.kind[kernel] = KINDS.index(kind) if kind else -1
         for name, values in sizes.items():
             given = values[low:high]
             elements[name][kernel] = given.sum() if (given >= 0).all() and (given < 1 << 50).all() else -1
         for name, values in others.items():
             named = np.unique(values[low:high][values[low:high] >= 0])
             peers[name][kernel] = named[0] if len(named) == 1 else -1
-    return Joined(joined.first, joined.kind, elements, peers)
+    return Batches(batches.first, batches.kind, elements, peers)
 
 
 def _together(kinds: set[str]) -> str | None:
-    """What calls of these kinds do in one kernel; None where they do not belong together."""
+    """The kind of a kernel of calls of these kinds; None where they do not belong together."""
     if len(kinds) == 1:
         return next(iter(kinds))
     return "send_recv" if kinds <= set(_SEND_RECV) else None

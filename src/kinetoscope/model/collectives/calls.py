@@ -1,8 +1,8 @@
-"""Collectives and point-to-point operations as one rank saw them: one row each, with all that its records tell.
+"""Collectives and point-to-point operations of one rank: one row each, with all that its records hold.
 
-NCCL and its kin: the work on the device, with what the call on the host says (`record_param_comms`, `nccl:all_reduce`,
-`c10d::…`) where the work itself says nothing, as before 2024. gloo and other libraries of the host: their spans there.
-Calls whose work was not recorded are no rows: when they ran is not known.
+NCCL and its kin: the work on the device, with the arguments of the call on the host (`record_param_comms`,
+`nccl:all_reduce`, `c10d::…`) where the work itself has none, as before 2024. gloo and other libraries of the host: their
+spans there. Calls whose work was not recorded are no rows.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
-from kinetoscope.model.collectives.attributes import GATHERS, KINDS, MOST_ELEMENTS, POINT_TO_POINT, kind_named, size_of
-from kinetoscope.model.collectives.batches import Joined, joined_calls
+from kinetoscope.model.collectives.attributes import GATHERS, KINDS, MAX_ELEMENTS, POINT_TO_POINT, kind_named, size_of
+from kinetoscope.model.collectives.batches import Batches, joined_calls
 from kinetoscope.model.collectives.group_of_call import group_columns
 from kinetoscope.model.collectives.host_records import Records, on_device, on_host
 from kinetoscope.model.collectives.payload import input_types, shaped_elements, types
@@ -55,7 +55,7 @@ CALLS: Final = Schema(
     Column(
         "candidates",
         pl.String,
-        "Groups that it may be of, one a line, as `Group.written` has them, where its records do not say which.",
+        "Groups that it may be of, one a line, as `ProcessGroup.written` has them, where its records do not say which.",
     ),
     Column("world", pl.Int64, "Ranks of the job."),
     Column("seq", pl.Int64, "Number of the collective in its process group."),
@@ -77,7 +77,7 @@ CALLS: Final = Schema(
     Column("end", pl.Int64, "When it ended, since 1970 as this rank's machine counts.", "ns", instant=True),
     Column("exposed", pl.Int64, "What of it no computation of the rank covers.", "ns"),
 )
-"""What `collective_calls` answers with."""
+"""Columns of `collective_calls`."""
 
 _NONE: Final = -1
 _KIND: Final = {kind: place for place, kind in enumerate(KINDS)}
@@ -90,15 +90,15 @@ def collective_calls(trace: Trace, steps_by: str | None = None) -> pl.DataFrame:
     Several pieces of device work of one call are one row, from the first's start to the last's end.
     """
     parts = [
-        _described(trace, steps_by, found, of_host=find is on_host)
+        _described(trace, steps_by, records, of_host=find is on_host)
         for find in (on_device, on_host)
-        if (found := find(trace)) is not None
+        if (records := find(trace)) is not None
     ]
     return CALLS.conform(pl.concat(parts).sort("start", "end", "row")) if parts else CALLS.empty()
 
 
 def selected_calls(view: Scope) -> pl.DataFrame:
-    """Those that a selection leaves: of a range of time the ones that start in it; nothing is clipped."""
+    """The selected calls: of a range of time the ones that start in it; nothing is clipped."""
     calls = collective_calls(view.trace, view.select.steps_by)
     kept = view.host_mask_untimed.copy()
     kept[view.device_work.rows] = view.device_work_mask
@@ -128,18 +128,15 @@ def with_source(frame: pl.DataFrame, trace: Trace) -> pl.DataFrame:
 
 
 def for_matching(trace: Trace, select: Selection) -> Partial:
-    """The selected calls of a rank, with its number and its machine: what all ranks' are matched from."""
+    """The selected calls of a rank, with its number and its machine, as matching needs them."""
     view = scope(trace, select)
     frame = with_source(selected_calls(view), trace)
     notes = view.notes if select.steps is not None else ()
-    unseen = (
-        0
-        if len(collective_calls(trace, select.steps_by))
-        else int(rows_beginning(trace, (COMMUNICATION_RECORD,), *RANGE_KINDS).sum())
-    )
-    if unseen:
-        said = "1 collective was called, but its" if unseen == 1 else f"{unseen} collectives were called, but their"
-        notes += (f"{said} work on devices was not recorded (ProfilerActivity.CUDA, XPU, … records it).",)
+    if not len(collective_calls(trace, select.steps_by)):
+        called = int(rows_beginning(trace, (COMMUNICATION_RECORD,), *RANGE_KINDS).sum())
+        what = "1 collective was called, but its" if called == 1 else f"{called} collectives were called, but their"
+        if called:
+            notes += (f"{what} work on devices was not recorded (ProfilerActivity.CUDA, XPU, … records it).",)
     return Partial(frame, notes)
 
 
@@ -156,42 +153,44 @@ def computation(trace: Trace) -> Intervals:
     return union(trace.start[ops], trace.end[ops])
 
 
-# --- what they say
+# --- arguments
 
 
-def _described(trace: Trace, steps_by: str | None, found: Records, *, of_host: bool) -> pl.DataFrame:
-    joined = joined_calls(trace, found.row, found.launch, found.parameters)
-    found = replace(found, parameters=np.where(joined.first >= 0, joined.first, found.parameters))
-    kind = np.where(joined.kind >= 0, joined.kind, _kinds(trace, found))
-    start, length = found.start, found.end - found.start
+def _described(trace: Trace, steps_by: str | None, records: Records, *, of_host: bool) -> pl.DataFrame:
+    batches = joined_calls(trace, records.row, records.launch, records.parameters)
+    records = replace(records, parameters=np.where(batches.first >= 0, batches.first, records.parameters))
+    kind = np.where(batches.kind >= 0, batches.kind, _kinds(trace, records))
+    start, length = records.start, records.end - records.start
     base = base_of(trace)
     own = trace.source.rank
-    peers = {name: joined.told(name, found.integers(trace, name)) for name in ("source_rank", "destination_rank")}
+    peers = {
+        name: batches.argument(name, records.integers(trace, name)) for name in ("source_rank", "destination_rank")
+    }
     sends, receives = kind == _KIND["send"], kind == _KIND["recv"]
     peers["source_rank"] = np.where(sends & (peers["destination_rank"] >= 0), own, peers["source_rank"])
     peers["destination_rank"] = np.where(receives & (peers["source_rank"] >= 0), own, peers["destination_rank"])
     frame = pl.DataFrame(
         {
-            "row": found.row.astype(np.int64),
-            "launch": polars_columns.rows(found.launch.astype(np.int64)),
-            "on_host": np.full(len(found.row), of_host),
+            "row": records.row.astype(np.int64),
+            "launch": polars_columns.rows(records.launch.astype(np.int64)),
+            "on_host": np.full(len(records.row), of_host),
             "kind": polars_columns.labelled(kind, lambda place: KINDS[place]).cast(pl.String),
-            "name": polars_columns.texts(trace.strings, trace.name[found.row]).cast(pl.String),
-            **group_columns(trace, found),
-            "seq": polars_columns.rows(found.integers(trace, "collective_sequence")),
+            "name": polars_columns.texts(trace.strings, trace.name[records.row]).cast(pl.String),
+            **group_columns(trace, records),
+            "seq": polars_columns.rows(records.integers(trace, "collective_sequence")),
             **{name: polars_columns.rows(values) for name, values in peers.items()},
-            **_content(trace, found, joined),
-            "device": polars_columns.rows(found.device),
-            "stream": polars_columns.rows(found.stream),
-            "step": _steps(steps(trace, steps_by), trace, found),
-            "profiler_step": _profiler_steps(trace, found, of_host=of_host),
+            **_content(trace, records, batches),
+            "device": polars_columns.rows(records.device),
+            "stream": polars_columns.rows(records.stream),
+            "step": _steps(steps(trace, steps_by), trace, records),
+            "profiler_step": _profiler_steps(trace, records, of_host=of_host),
             "start": start + base,
-            "end": found.end + base,
-            "exposed": length - covered(Intervals(start, found.end), computation(trace)),
+            "end": records.end + base,
+            "exposed": length - covered(Intervals(start, records.end), computation(trace)),
         }
     )
     gathered = pl.col("elements_in") * pl.col("group_size")
-    is_gather = pl.col("kind").is_in(GATHERS) & (pl.col("elements_in") < MOST_ELEMENTS >> 20)
+    is_gather = pl.col("kind").is_in(GATHERS) & (pl.col("elements_in") < MAX_ELEMENTS >> 20)
     frame = frame.with_columns(elements_out=pl.coalesce("elements_out", pl.when(is_gather).then(gathered)))
     return frame.with_columns(bytes=size_of(pl.col("width"))).select(CALLS.names)
 
@@ -201,49 +200,50 @@ def base_of(trace: Trace) -> int:
     return trace.base if abs(trace.base) < 1 << 61 else 0
 
 
-def _kinds(trace: Trace, found: Records) -> Int64s:
-    """Place in `KINDS` of each: as the argument says, else the names on the host, else that of the work itself."""
-    kind = np.full(len(found.row), _NONE, np.int64)
-    sources = [found.codes(trace, "collective")]
-    for rows in (found.span, found.operator, found.row):
+def _kinds(trace: Trace, records: Records) -> Int64s:
+    """Place in `KINDS` of each: by the argument, else the names on the host, else that of the work itself."""
+    kind = np.full(len(records.row), _NONE, np.int64)
+    sources = [records.codes(trace, "collective")]
+    for rows in (records.span, records.operator, records.row):
         sources.append(np.where(rows >= 0, trace.name[rows], _NONE).astype(np.int64))
     for codes in sources:
         missing = np.flatnonzero((kind < 0) & (codes >= 0))
         distinct, places = np.unique(codes[missing], return_inverse=True)
-        told = [_KIND.get(kind_named(trace.strings.label(code)) or "", _NONE) for code in distinct.tolist()]
-        kind[missing] = np.array(told, np.int64)[places]
+        by_name = [_KIND.get(kind_named(trace.strings.label(code)) or "", _NONE) for code in distinct.tolist()]
+        kind[missing] = np.array(by_name, np.int64)[places]
     kind[kind < 0] = _KIND["other"]
-    return _as_on_its_stream(kind, found)
+    return _as_on_its_stream(kind, records)
 
 
-def _as_on_its_stream(kind: Int64s, found: Records) -> Int64s:
-    """NCCL has one kernel for sending, receiving and all-to-all: what only its name tells is what all others there are.
+def _as_on_its_stream(kind: Int64s, records: Records) -> Int64s:
+    """Kinds where kernels that only their name describes have the kind of all others on their stream.
 
-    Those are of calls from before the recording, of which nothing but the work was recorded. A stream is of one group.
+    NCCL has one kernel for sending, receiving and all-to-all, and of calls from before the recording nothing but the
+    work was recorded. A stream is of one group.
     """
     either, exchange = _KIND["send_recv"], _KIND["all_to_all"]
-    called = (found.launch >= 0) | (found.parameters >= 0) | (found.span >= 0) | (found.operator >= 0)
+    called = (records.launch >= 0) | (records.parameters >= 0) | (records.span >= 0) | (records.operator >= 0)
     unsure = (kind == either) & ~called
     if unsure.any():
-        place, _ = group(found.device, found.stream)
+        place, _ = group(records.device, records.stream)
         others = np.isin(kind, [exchange, *map(_KIND.__getitem__, POINT_TO_POINT)]) & ~unsure
         only = np.setdiff1d(place[others & (kind == exchange)], place[others & (kind != exchange)])
         kind[unsure & np.isin(place, only)] = exchange
     return kind
 
 
-def _profiler_steps(trace: Trace, found: Records, *, of_host: bool) -> pl.Series:
+def _profiler_steps(trace: Trace, records: Records, *, of_host: bool) -> pl.Series:
     """Of what was launched within the recording: the steps of others begin when the host no longer is there."""
     marked = steps(trace, None)
     if marked.origin != "profiler":
-        return pl.Series([None], dtype=pl.Int64).new_from_index(0, len(found.row))
-    number = _steps(marked, trace, found)
-    launched = pl.Series((found.launch >= 0) | of_host, dtype=pl.Boolean)
+        return pl.Series([None], dtype=pl.Int64).new_from_index(0, len(records.row))
+    number = _steps(marked, trace, records)
+    launched = pl.Series((records.launch >= 0) | of_host, dtype=pl.Boolean)
     return number.set(~launched, None)
 
 
-def _steps(marked: Steps, trace: Trace, found: Records) -> pl.Series:
-    place = step_of(marked.host, np.where(found.launch >= 0, trace.start[found.launch], found.start))
+def _steps(marked: Steps, trace: Trace, records: Records) -> pl.Series:
+    place = step_of(marked.host, np.where(records.launch >= 0, trace.start[records.launch], records.start))
     number = marked.number[np.maximum(place, 0)] if len(marked) else np.zeros(len(place), np.int64)
     return polars_columns.column(number, place >= 0)
 
@@ -251,18 +251,21 @@ def _steps(marked: Steps, trace: Trace, found: Records) -> pl.Series:
 # --- the content
 
 
-def _content(trace: Trace, found: Records, joined: Joined) -> dict[str, pl.Series]:
+def _content(trace: Trace, records: Records, batches: Batches) -> dict[str, pl.Series]:
     """Type and number of elements, and the bytes of one (`width`): by arguments, else as inputs on the host tell."""
     places, distinct = types(
-        trace, found.codes(trace, "element_type"), input_types(trace, found.span), input_types(trace, found.operator)
+        trace,
+        records.codes(trace, "element_type"),
+        input_types(trace, records.span),
+        input_types(trace, records.operator),
     )
-    shaped = shaped_elements(trace, found.span, found.operator)
+    shaped = shaped_elements(trace, records.span, records.operator)
     columns = {
         "dtype": pl.Series([each.name for each in distinct], dtype=pl.String).gather(polars_columns.rows(places)),
         "width": pl.Series([each.bytes for each in distinct], dtype=pl.Int64).gather(polars_columns.rows(places)),
     }
     for name, of_shape in shaped.items():
-        told = joined.told(name, found.integers(trace, name))
-        values = np.where(told >= 0, told, of_shape)
-        columns[name] = polars_columns.column(values, (values >= 0) & (values < MOST_ELEMENTS))
+        recorded = batches.argument(name, records.integers(trace, name))
+        values = np.where(recorded >= 0, recorded, of_shape)
+        columns[name] = polars_columns.column(values, (values >= 0) & (values < MAX_ELEMENTS))
     return columns

@@ -1,4 +1,4 @@
-"""The process group of each collective, as its arguments tell it and `distributedInfo` completes it."""
+"""The process group of each collective, by its arguments and `distributedInfo`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.model.collectives.attributes import MOST_ELEMENTS
+from kinetoscope.model.collectives.attributes import MAX_ELEMENTS
 from kinetoscope.model.collectives.host_records import Records
-from kinetoscope.model.collectives.process_groups import Group, configured, resolved, whole_list, world_size
+from kinetoscope.model.collectives.process_groups import ProcessGroup, configured, resolved, whole_list, world_size
 from kinetoscope.model.trace.trace import Trace
 
 _NONE: Final = -1
@@ -24,28 +24,28 @@ COLUMNS: Final = {
     "candidates": pl.String,
     "world": pl.Int64,
 }
-"""What `group_columns` gives."""
+"""Columns of `group_columns`."""
 
 
-def group_columns(trace: Trace, found: Records) -> dict[str, pl.Series]:
-    """Columns of `CALLS` that tell the group; where a rank has just one, calls that name none are taken for its."""
-    names = found.codes(trace, "process_group")
-    numbers = found.integers(trace, "process_group")  # an ID in files of spring 2024
+def group_columns(trace: Trace, records: Records) -> dict[str, pl.Series]:
+    """Columns of `CALLS` about the group; where a rank has just one, calls that name none are taken for its."""
+    names = records.codes(trace, "process_group")
+    numbers = records.integers(trace, "process_group")  # an ID in files of spring 2024
     facts = (
         np.where(names >= 0, names, _NONE),
         np.where(names >= 0, _NONE, numbers),
-        found.codes(trace, "process_group_description"),
-        found.codes(trace, "process_group_ranks"),
-        found.integers(trace, "group_size"),
-        found.integers(trace, "first_rank"),
-        found.integers(trace, "rank_stride"),
+        records.codes(trace, "process_group_description"),
+        records.codes(trace, "process_group_ranks"),
+        records.integers(trace, "group_size"),
+        records.integers(trace, "first_rank"),
+        records.integers(trace, "rank_stride"),
     )
     codes, first = group(*facts)
     known = configured(trace)
     groups = [_group(trace, known, *(int(fact[row]) for fact in facts)) for row in first.tolist()]
     place = pl.Series(codes, dtype=pl.UInt32)
     candidates = [_candidates(known) if each is None else None for each in groups]
-    only = known[0] if len(known) == 1 else Group()
+    only = known[0] if len(known) == 1 else ProcessGroup()
     groups = [only if each is None else each for each in groups]
 
     distinct = pl.DataFrame(
@@ -64,18 +64,18 @@ def group_columns(trace: Trace, found: Records) -> dict[str, pl.Series]:
 
 
 def _group(
-    trace: Trace, known: list[Group], name: int, number: int, description: int, ranks: int, size: int, *even: int
-) -> Group | None:
-    """The group that arguments tell; None where they tell none."""
+    trace: Trace, known: list[ProcessGroup], name: int, number: int, description: int, ranks: int, size: int, *even: int
+) -> ProcessGroup | None:
+    """The group that arguments describe; None where they describe none."""
     strings = trace.strings
     if name < 0 and number < 0 and ranks < 0:
         return None
     called = strings.label(name) if name >= 0 else str(number) if number >= 0 else None
-    count = size if 0 < size < MOST_ELEMENTS else None
+    count = size if 0 < size < MAX_ELEMENTS else None
     listed = whole_list(strings.label(ranks), count) if ranks >= 0 else None
     about = strings.label(description) if description >= 0 else None
-    return resolved(Group(called, about, count, listed), known, *even)
+    return resolved(ProcessGroup(called, about, count, listed), known, *even)
 
 
-def _candidates(known: list[Group]) -> str:
+def _candidates(known: list[ProcessGroup]) -> str:
     return "\n".join(each.written() for each in known)

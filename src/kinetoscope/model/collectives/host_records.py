@@ -1,4 +1,4 @@
-"""Which records belong to a collective: its work or its span, and what describes it on the host."""
+"""Records of a collective: its work or its span, and the calls on the host that describe it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
 HOST_LIBRARIES: Final = ("gloo:", "ucc:", "mpi:")
-"""How the names of spans begin that are the collective itself, not a call that launches it."""
-
-"""The operator that torch records around a collective of NCCL and its kin, with its arguments."""
+"""Prefixes of spans that are the collective itself, not a call that launches it."""
 
 _LIBRARIES: Final = ("nccl:", "xccl:", "hccl:", "rccl:", *HOST_LIBRARIES)
 _OPERATORS: Final = ("c10d::",)
@@ -30,7 +28,7 @@ _NONE: Final = -1
 
 @dataclass(frozen=True)
 class Records:
-    """Collectives, and where they are described: int32 [calls] rows each, −1 for none.
+    """Collectives and the rows that describe them: int32 [calls] each, −1 for none.
 
     Attributes:
         row: the work or the span; it may carry the arguments of a collective itself.
@@ -125,7 +123,7 @@ def _above(ancestor: Int32s, rows: Int32s) -> Int32s:
 
 
 def _proper(trace: Trace, rows: Int32s, around: list[Int32s], op: Int32s) -> Bools:
-    """Which work is the collective itself: beside a kernel of the library, its call may launch copies and the like."""
+    """Whether work is the collective itself: beside a kernel of the library, its call may launch copies."""
     names = trace.name[rows]
     of_library = [
         code for code in np.unique(names[names >= 0]).tolist() if is_collective_kernel(trace.strings.glance(code))

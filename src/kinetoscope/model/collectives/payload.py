@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
-from kinetoscope.model.collectives.attributes import ELEMENT_TYPES, MOST_ELEMENTS
+from kinetoscope.model.collectives.attributes import MAX_ELEMENTS
 from kinetoscope.model.trace import arguments
-from kinetoscope.model.trace.element_types import element_type
+from kinetoscope.model.trace.element_types import C10_ELEMENTS, Element, element_type
 from kinetoscope.model.trace.trace import Trace
 
 _OUTPUT_FIRST: Final = ("c10d::alltoall_base_", "c10d::_allgather_base_", "c10d::_reduce_scatter_base_")
 """Operators whose first input is the tensor that the result goes to, and whose second is what is sent."""
-
-
-class Element(NamedTuple):
-    """A type of elements as torch names it, and the bytes of one."""
-
-    name: str
-    bytes: int
 
 
 def input_types(trace: Trace, rows: Int32s) -> Int64s:
@@ -30,30 +23,30 @@ def input_types(trace: Trace, rows: Int32s) -> Int64s:
     return _of(trace, "input_types", rows)
 
 
-def types(trace: Trace, told: Int64s, *inputs: Int64s) -> tuple[Int64s, list[Element]]:
+def types(trace: Trace, recorded: Int64s, *inputs: Int64s) -> tuple[Int64s, list[Element]]:
     """The type of each call: its place in the list of types, −1 if unknown.
 
-    `told` are string codes of c10's names of types, −1 for none; `inputs` those of `Input type`, of which the first
-    that has a tensor's counts where nothing is told.
+    `recorded` are string codes of c10's names of types, −1 for none; `inputs` those of `Input type`, of which the first
+    with a tensor's counts where none is recorded.
     """
-    places = np.full(len(told), -1, np.int64)
+    places = np.full(len(recorded), -1, np.int64)
     distinct: list[Element] = []
     readers: list[tuple[Int64s, Callable[[int], Element | None]]] = [
-        (told, lambda code: _of_c10(trace.strings.label(code))),
+        (recorded, lambda code: C10_ELEMENTS.get(trace.strings.label(code).removeprefix("c10::"))),
         *((codes, lambda code: _of_inputs(trace.strings.nested(code))) for codes in inputs),
     ]
     for codes, read in readers:
         missing = np.flatnonzero((places < 0) & (codes >= 0))
         each, back = np.unique(codes[missing], return_inverse=True)
-        found = [read(code) for code in each.tolist()]
-        distinct += [element for element in dict.fromkeys(found) if element is not None and element not in distinct]
-        index = [-1 if element is None else distinct.index(element) for element in found]
+        elements = [read(code) for code in each.tolist()]
+        distinct += [element for element in dict.fromkeys(elements) if element is not None and element not in distinct]
+        index = [-1 if element is None else distinct.index(element) for element in elements]
         places[missing] = np.array(index, np.int64)[back]
     return places, distinct
 
 
 def shaped_elements(trace: Trace, span: Int32s, operator: Int32s) -> dict[str, Int64s]:
-    """Elements that each call puts in and gets out, as the shapes of its inputs tell: int64, −1 if unknown.
+    """Elements that each call puts in and gets out, by the shapes of its inputs: int64, −1 if unknown.
 
     A library's span has what is sent; torch's operators on one tensor each way have both.
     """
@@ -69,24 +62,24 @@ def shaped_elements(trace: Trace, span: Int32s, operator: Int32s) -> dict[str, I
 
 def _of(trace: Trace, name: str, rows: Int32s) -> Int64s:
     codes = np.full(len(rows), -1, np.int64)
-    there = np.flatnonzero(rows >= 0)
-    codes[there] = arguments.codes(trace, name, rows[there])
+    present = np.flatnonzero(rows >= 0)
+    codes[present] = arguments.codes(trace, name, rows[present])
     return codes
 
 
 def _counted(trace: Trace, codes: Int64s, count: Callable[[Any], int | None]) -> Int64s:
-    """`count` of each nested JSON, asked once for each; −1 for what is not as it should be."""
+    """`count` of each nested JSON, once for each code; −1 for what is malformed."""
     result = np.full(len(codes), -1, np.int64)
-    there = np.flatnonzero(codes >= 0)
-    each, back = np.unique(codes[there], return_inverse=True)
-    found = []
+    present = np.flatnonzero(codes >= 0)
+    each, back = np.unique(codes[present], return_inverse=True)
+    counts = []
     for code in each.tolist():
         try:
             elements = count(trace.strings.nested(code))
         except (TypeError, IndexError, KeyError):
             elements = None
-        found.append(-1 if elements is None or not 0 <= elements < MOST_ELEMENTS else elements)
-    result[there] = np.array(found, np.int64)[back]
+        counts.append(-1 if elements is None or not 0 <= elements < MAX_ELEMENTS else elements)
+    result[present] = np.array(counts, np.int64)[back]
     return result
 
 
@@ -103,8 +96,8 @@ def _total(inputs: Any) -> int | None:
         return None
     if inputs == [[]]:
         return 1
-    found = [_product(dims) if _product(dims) is not None else _total_of_list(dims) for dims in inputs]
-    sizes = [size for size in found if size is not None]
+    every = [_product(dims) if _product(dims) is not None else _total_of_list(dims) for dims in inputs]
+    sizes = [size for size in every if size is not None]
     return sum(sizes) if sizes else None
 
 
@@ -116,13 +109,6 @@ def _total_of_list(tensors: Any) -> int | None:
     return None
 
 
-def _of_c10(text: str) -> Element | None:
-    found = ELEMENT_TYPES.get(text.removeprefix("c10::"))
-    return Element(*found) if found else None
-
-
 def _of_inputs(names: Any) -> Element | None:
-    for text in names if isinstance(names, list) else ():
-        if isinstance(text, str) and (found := element_type(text)):
-            return Element(found.name, found.bytes)
-    return None
+    types = (element_type(text) for text in (names if isinstance(names, list) else ()) if isinstance(text, str))
+    return next((Element(each.name, each.bytes) for each in types if each), None)

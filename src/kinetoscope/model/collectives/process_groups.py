@@ -1,4 +1,4 @@
-"""Process groups as the records of a rank tell them, and one text that stands for each.
+"""Process groups as a rank records them, and one text that stands for each.
 
 A group is its name, its description, its size and its ranks together: names alone are counters that several groups of
 a job can share. Lists of ranks are kept as short text (`0-7`, `0-56/8`), since ten thousand ranks times ten thousand
@@ -12,31 +12,31 @@ import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from typing import Any, Final
 
 from kinetoscope.model.trace.strings import value_of
 from kinetoscope.model.trace.trace import Trace
 
-_LONGEST: Final = 120
+_MAX_KEY_CHARACTERS: Final = 120
 """Characters of a list of runs beyond which a key holds the beginning and a checksum."""
 
-_MOST: Final = 1 << 20
-"""Ranks of a group that are believed."""
+_MAX_GROUP_SIZE: Final = 1 << 20
+"""Ranks of a group; greater numbers are wrong."""
 
 _RUN: Final = re.compile(r"(\d+)(?:-(\d+)(?:/(\d+))?)?")
 _NUMBERS: Final = re.compile(r"\d{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ProcessGroup:
     """A process group.
 
     Attributes:
         name: as torch numbers or hashes it; None where it is not recorded.
         description: what it is for, in words; None where it is not recorded.
         size: how many ranks it has; None if unknown.
-        ranks: which, as `ranks_text` writes them; None if unknown.
+        ranks: as `ranks_text` writes them; None if unknown.
     """
 
     name: str | None = None
@@ -57,10 +57,10 @@ class Group:
         return json.dumps([self.name, self.description, self.size, self.ranks])
 
 
-def read_back(line: str) -> Group:
+def read_back(line: str) -> ProcessGroup:
     """The group that `written` wrote."""
     name, description, size, ranks = json.loads(line)
-    return Group(name, description, size, ranks)
+    return ProcessGroup(name, description, size, ranks)
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
@@ -83,17 +83,15 @@ def ranks_text(ranks: Sequence[int]) -> str:
 
 def ranks_of(text: str) -> list[int]:
     """The ranks that `ranks_text` wrote."""
-    found: list[int] = []
-    for low, high, step in _RUN.findall(text):
-        found.extend(range(int(low), int(high or low) + 1, int(step or 1)))
-    return found
+    runs = (range(int(low), int(high or low) + 1, int(step or 1)) for low, high, step in _RUN.findall(text))
+    return list(chain.from_iterable(runs))
 
 
-def configured(trace: Trace) -> list[Group]:
-    """The groups that this rank belongs to, as `distributedInfo` tells them."""
+def configured(trace: Trace) -> list[ProcessGroup]:
+    """The groups that this rank belongs to, by `distributedInfo`."""
     facts = _facts(trace)
     config = facts.get("pg_config")
-    found = []
+    groups = []
     for each in config if isinstance(config, list) else ():
         if isinstance(each, dict):
             ranks = _ranks(each.get("ranks"))
@@ -101,22 +99,22 @@ def configured(trace: Trace) -> list[Group]:
             size = size if _is_count(size) else (len(ranks) if ranks else None)
             whole = ranks is not None and len(ranks) == size
             text = ranks_text(ranks) if ranks is not None and whole else None
-            found.append(Group(_text(each.get("pg_name")), _text(each.get("pg_desc")), size, text))
-    return list(dict.fromkeys(found))
+            groups.append(ProcessGroup(_text(each.get("pg_name")), _text(each.get("pg_desc")), size, text))
+    return list(dict.fromkeys(groups))
 
 
 def world_size(trace: Trace) -> int | None:
-    """How many ranks the job had; None if the file does not say."""
+    """The number of ranks of the job; None if it is not recorded."""
     world = _facts(trace).get("world_size")
     return world if _is_count(world) else None
 
 
 def host_of(trace: Trace) -> str | None:
-    """Name of the machine that the rank ran on; None if the file does not say."""
+    """Name of the machine that the rank ran on; None if it is not recorded."""
     return _text(trace.metadata.get("host_name"))
 
 
-def resolved(group: Group, known: Sequence[Group], start: int, stride: int) -> Group:
+def resolved(group: ProcessGroup, known: Sequence[ProcessGroup], start: int, stride: int) -> ProcessGroup:
     """A group as a call records it, with the ranks that it leaves out: those configured, else an even run of them.
 
     `known` are the groups of `distributedInfo`; `start` and `stride` the first rank and the distance of the next, as
@@ -128,10 +126,10 @@ def resolved(group: Group, known: Sequence[Group], start: int, stride: int) -> G
     if group.description is not None:
         same = [each for each in same if each.description in (group.description, None)] or same
     if len({each.ranks for each in same}) == 1:
-        return Group(group.name, group.description or same[0].description, group.size, same[0].ranks)
+        return ProcessGroup(group.name, group.description or same[0].description, group.size, same[0].ranks)
     if group.size is not None and start >= 0 and (stride > 0 or group.size == 1):
         ranks = ranks_text(range(start, start + group.size * max(stride, 1), max(stride, 1)))
-        return Group(group.name, group.description, group.size, ranks)
+        return ProcessGroup(group.name, group.description, group.size, ranks)
     return group
 
 
@@ -148,7 +146,7 @@ def _facts(trace: Trace) -> dict[str, Any]:
 
 
 def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 < value <= _MOST
+    return type(value) is int and 0 < value <= _MAX_GROUP_SIZE
 
 
 def _ranks(value: Any) -> list[int] | None:
@@ -166,9 +164,9 @@ def _text(value: Any) -> str | None:
 
 
 def _short(ranks: str) -> str:
-    if len(ranks) <= _LONGEST:
+    if len(ranks) <= _MAX_KEY_CHARACTERS:
         return ranks
-    return f"{ranks[:_LONGEST].rpartition(',')[0]},… #{zlib.crc32(ranks.encode()):08x}"
+    return f"{ranks[:_MAX_KEY_CHARACTERS].rpartition(',')[0]},… #{zlib.crc32(ranks.encode()):08x}"
 
 
 def _plural(size: int | None) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.model.collectives.attributes import GATHERS, POINT_TO_POINT, size_of, widths
-from kinetoscope.model.collectives.process_groups import Group, ranks_of, ranks_text, read_back
+from kinetoscope.model.collectives.process_groups import ProcessGroup, ranks_of, ranks_text, read_back
 
 _FACTS: Final = ["group_name", "group_description", "group_size"]
 _COLUMNS: Final = ["group", *_FACTS, "group_ranks"]
@@ -31,7 +31,7 @@ def agreed_groups(frame: pl.DataFrame) -> pl.DataFrame:
     only = fitting.filter(pl.len().over("rank", *_FACTS) == 1)
     if not len(only):
         return frame
-    keys = [Group(*row).key for row in only.select(*_FACTS, "known").iter_rows()]
+    keys = [ProcessGroup(*row).key for row in only.select(*_FACTS, "known").iter_rows()]
     only = only.with_columns(key=pl.Series(keys, dtype=pl.String))
     joined = frame.join(only, on=["rank", *_FACTS], how="left", nulls_equal=True, maintain_order="left")
     missing = recorded & pl.col("group_ranks").is_null() & pl.col("known").is_not_null()
@@ -66,7 +66,9 @@ def inferred_groups(frame: pl.DataFrame) -> pl.DataFrame:
     return _gathered(joined.drop(known))
 
 
-def _group_of(members: set[int], options: list[str], recorded_ranks: set[int], world: int | None) -> Group | None:
+def _group_of(
+    members: set[int], options: list[str], recorded_ranks: set[int], world: int | None
+) -> ProcessGroup | None:
     """The group that each of the ranks may mean, and of whose ranks just these were recorded.
 
     Of several with the same ranks only the ranks are known; if no groups are listed, all ranks of the job are a group.
@@ -80,9 +82,9 @@ def _group_of(members: set[int], options: list[str], recorded_ranks: set[int], w
     if len(fitting) == 1:
         return fitting[0]
     if len({each.ranks for each in fitting}) == 1:
-        return Group(None, None, fitting[0].size, fitting[0].ranks)
+        return ProcessGroup(None, None, fitting[0].size, fitting[0].ranks)
     if not fitting and members == set(range(world or 0)):
-        return Group(None, None, world, ranks_text(sorted(members)))
+        return ProcessGroup(None, None, world, ranks_text(sorted(members)))
     return None
 
 

@@ -1,10 +1,10 @@
-"""The types of tensors' elements, as traces name them, and what they mean for a device's arithmetic."""
+"""Types of tensors' elements as traces name them, with their size and precision."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,49 @@ _TYPES: Final[tuple[tuple[str, ElementType], ...]] = (
 files of 2021 call `Int` and `Double` are no tensors."""
 
 
+class Element(NamedTuple):
+    """The name of a type of elements in torch, and the bytes of one."""
+
+    name: str
+    bytes: int
+
+
+C10_ELEMENTS: Final = {
+    "Bool": Element("bool", 1),
+    "Byte": Element("uint8", 1),
+    "Char": Element("int8", 1),
+    "QInt8": Element("qint8", 1),
+    "QUInt8": Element("quint8", 1),
+    "Float8_e5m2": Element("float8_e5m2", 1),
+    "Float8_e4m3fn": Element("float8_e4m3fn", 1),
+    "Float8_e5m2fnuz": Element("float8_e5m2fnuz", 1),
+    "Float8_e4m3fnuz": Element("float8_e4m3fnuz", 1),
+    "Float8_e8m0fnu": Element("float8_e8m0fnu", 1),
+    "Short": Element("int16", 2),
+    "UInt16": Element("uint16", 2),
+    "Half": Element("float16", 2),
+    "BFloat16": Element("bfloat16", 2),
+    "Int": Element("int32", 4),
+    "UInt32": Element("uint32", 4),
+    "QInt32": Element("qint32", 4),
+    "Float": Element("float32", 4),
+    "ComplexHalf": Element("complex32", 4),
+    "Long": Element("int64", 8),
+    "UInt64": Element("uint64", 8),
+    "Double": Element("float64", 8),
+    "ComplexFloat": Element("complex64", 8),
+    "ComplexDouble": Element("complex128", 16),
+}
+"""Elements by the names of their types in c10, which collectives have, without `c10::`."""
+
+
 def element_type(text: str) -> ElementType | None:
     """The type that a trace calls by this name; None for what is no type of elements."""
-    return next((found for pattern, found in _TYPES if re.search(pattern, text)), None)
+    return next((each for pattern, each in _TYPES if re.search(pattern, text)), None)
 
 
 def first_element_type(types: Any) -> ElementType | None:
     """The type of the first tensor of floating-point numbers in `Input type`, else of the first of any numbers."""
-    found = [each for text in types if isinstance(text, str) and (each := element_type(text))] \
-        if isinstance(types, list) else []  # fmt: skip
-    return next((each for each in found if each.precision), found[0] if found else None)
+    texts = types if isinstance(types, list) else []
+    numbers = [each for text in texts if isinstance(text, str) and (each := element_type(text))]
+    return next((each for each in numbers if each.precision), numbers[0] if numbers else None)
