@@ -1,8 +1,8 @@
 """Collectives and point-to-point operations of one rank: one row each, with all that its records hold.
 
 NCCL and its kin: the work on the device, with the arguments of the call on the host (`record_param_comms`,
-`nccl:all_reduce`, `c10d::…`) where the work itself has none, as before 2024. gloo and other libraries of the host: their
-spans there. Calls whose work was not recorded are no rows.
+`nccl:all_reduce`, `c10d::…`) where the work itself has none, as before 2024. gloo and other libraries of the host:
+their spans there. Calls whose work was not recorded are no rows.
 """
 
 from __future__ import annotations
