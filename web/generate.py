@@ -84,24 +84,28 @@ def blocks() -> str:
     from kinetoscope.pages.parts import blocks as module
     from kinetoscope.schema import Unit
 
-    union = typing.get_args(module.Block)
-    found = [
+    classes = [
         each
         for each in vars(module).values()
         if isinstance(each, type) and dataclasses.is_dataclass(each) and each.__module__ == module.__name__
     ]
+    kinds = [each for each in classes if issubclass(each, module.Block)]
     parts = [_MADE, f"export type Unit = {_typed(Unit)};\n"]
-    parts += [_interface(each, is_block=each in union) for each in found]
-    parts.append(f"export type Block = {' | '.join(each.__name__ for each in union)};\n")
+    parts += [_interface(each, is_block=each in kinds) for each in classes]
+    parts.append(f"export type Block = {' | '.join(_name(each) for each in kinds)};\n")
     return "\n".join(parts)
 
 
 def _interface(of: type, *, is_block: bool) -> str:
     hints = typing.get_type_hints(of)
-    lines = [f"  readonly block: {json.dumps(of.__name__.lower())};"] if is_block else []
+    lines = [f"  readonly block: {json.dumps(_name(of).lower())};"] if is_block else []
     lines += [f"  readonly {field.name}: {_typed(hints[field.name])};" for field in dataclasses.fields(of)]
     doc = (inspect.getdoc(of) or "").partition("\n")[0]
-    return f"/** {doc} */\nexport interface {of.__name__} {{\n" + "\n".join(lines) + "\n}\n"
+    return f"/** {doc} */\nexport interface {_name(of)} {{\n" + "\n".join(lines) + "\n}\n"
+
+
+def _name(of: type) -> str:
+    return of.__name__ if of.__name__ == "Block" else of.__name__.removesuffix("Block")
 
 
 def _typed(hint: Any) -> str:
@@ -123,7 +127,7 @@ def _typed(hint: Any) -> str:
     if origin is Mapping:
         return f"Readonly<Record<{_typed(args[0])}, {_typed(args[1])}>>"
     if isinstance(hint, type):
-        return hint.__name__
+        return _name(hint)
     raise TypeError(f"web/generate.py knows no TypeScript for {hint!r}")
 
 

@@ -21,17 +21,18 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.pages import PAGES, named
 from kinetoscope.pages.parts.blocks import (
-    Bars,
-    Chart,
-    Columns,
-    Findings,
-    Icicle,
-    Note,
+    BarsBlock,
+    ChartBlock,
+    ColumnsBlock,
+    FactsBlock,
+    FindingsBlock,
+    IcicleBlock,
+    NoteBlock,
     Page,
-    Parts,
-    Ribbon,
-    Rows,
-    Table,
+    PartsBlock,
+    RibbonBlock,
+    RowsBlock,
+    TableBlock,
     to_plain,
 )
 from kinetoscope.pages.parts.occurrences import Measure, _of_trace
@@ -80,14 +81,14 @@ def test_every_page_is_made_of_every_trace(job: Job) -> None:
 def test_work_without_a_name_is_in_the_bars(tmp_path: Path) -> None:
     nameless = {key: value for key, value in kernel("", 20, 9, 1).items() if key != "name"}
     page = made(drawn.job(tmp_path, drawn.op("aten::mm", 0, 28), launch(5, 2, 1), nameless), "kernels")
-    [bars] = [block for block in page.blocks if isinstance(block, Bars)]
+    [bars] = [block for block in page.blocks if isinstance(block, BarsBlock)]
     assert [each.label for each in bars.bars] == ["(no name)"]
 
 
 def check(block: Any) -> None:
     """A block names only what exists, and is whole."""
     match block:
-        case Table():
+        case TableBlock():
             assert block.analysis in NAMES
             analysis = analysis_named(block.analysis)
             assert set(block.params) <= {parameter.name for parameter in analysis.parameters}
@@ -95,14 +96,14 @@ def check(block: Any) -> None:
             assert set(block.links) <= WORDS
             assert not block.sort or block.sort.removeprefix("-") in analysis.schema
             assert not block.filter or block.filter.split(":")[0] in analysis.schema
-        case Parts():
+        case PartsBlock():
             assert all(part.kind in KINDS for part in block.parts)
-        case Columns():
+        case ColumnsBlock():
             assert all(len(stack.values) == len(block.parts) for stack in block.stacks)
-        case Bars():
+        case BarsBlock():
             assert all(bar.kind in KINDS for bar in block.bars)
             assert sum(bar.share or 0 for bar in block.bars) <= 1 + 1e-9
-        case Icicle():
+        case IcicleBlock():
             assert len(block.name) == len(block.parent) == len(block.value) == len(block.kind)
             inside = [0.0] * len(block.name)
             for place, parent in enumerate(block.parent):
@@ -110,12 +111,12 @@ def check(block: Any) -> None:
                 if parent >= 0:
                     inside[parent] += block.value[place]
             assert all(part <= whole * (1 + 1e-9) for part, whole in zip(inside, block.value, strict=True))
-        case Ribbon():
+        case RibbonBlock():
             assert list(block.start) == sorted(block.start)
             assert all(kind < len(block.texts) for kind in (*block.name, *block.kind, *block.lane))
-        case Rows():
+        case RowsBlock():
             assert all(len(row) == len(block.columns) for row in block.rows)
-        case Chart():
+        case ChartBlock():
             assert list(urls(block.spec)) == ["https://vega.github.io/schema/vega-lite/v6.json"]
 
 
@@ -136,7 +137,8 @@ def urls(spec: Any) -> Iterator[str]:
 
 
 def one(page: Page, kind: type, title: str = "") -> Any:
-    return next(block for block in page.blocks if isinstance(block, kind) and block.title.startswith(title))
+    blocks: list[Any] = [block for block in page.blocks if isinstance(block, kind)]
+    return next(block for block in blocks if block.title.startswith(title))
 
 
 def answer(job: Job, name: str, page: str, **params: Any) -> Result:
@@ -146,7 +148,7 @@ def answer(job: Job, name: str, page: str, **params: Any) -> Result:
 def test_the_overviews_parts_are_the_average_step(job: Job) -> None:
     page, steps = made(job, "overview"), answer(job, "step_breakdown", "overview").frame
     if steps.height and steps.get_column("duration").sum():
-        parts = one(page, Parts).parts
+        parts = one(page, PartsBlock).parts
         assert math.isclose(sum(part.value for part in parts), float(steps.get_column("duration").mean()))  # type: ignore[arg-type]
 
 
@@ -156,7 +158,7 @@ def test_the_bars_of_kernels_are_their_totals(job: Job) -> None:
         assert "No device time" in page.sentence
         return
     sums = dict(kernels.group_by("name").agg(pl.col("total").sum()).iter_rows())
-    bars = one(page, Bars).bars
+    bars = one(page, BarsBlock).bars
     assert [bar.value for bar in bars] == sorted((v for v in sums.values() if v), reverse=True)[: len(bars)]
     assert all(sums[bar.name] == bar.value for bar in bars)
 
@@ -164,13 +166,13 @@ def test_the_bars_of_kernels_are_their_totals(job: Job) -> None:
 def test_the_ribbon_is_the_critical_path(job: Job) -> None:
     page = made(job, "critical_path")
     events = answer(job, "critical_path_events", "critical_path", group_by="event").frame
-    ribbons = [block for block in page.blocks if isinstance(block, Ribbon)]
+    ribbons = [block for block in page.blocks if isinstance(block, RibbonBlock)]
     assert len(ribbons) == bool(events.height)
     for ribbon in ribbons:
         sums: dict[str, int] = {}
         for start, end, kind in zip(ribbon.start, ribbon.end, ribbon.kind, strict=True):
             sums[ribbon.texts[kind]] = sums.get(ribbon.texts[kind], 0) + end - start
-        parts = one(page, Parts).parts
+        parts = one(page, PartsBlock).parts
         assert sum(sums.values()) == events.get_column("time").sum()
         assert {part.kind: round(part.value * steps_of(job)) for part in parts} == sums
         assert len(ribbon.start) < 12_000
@@ -189,8 +191,8 @@ def test_areas_of_memory_sum_to_what_is_in_use(tmp_path: Path) -> None:
 
 
 def areas_sum_to(page: Page, curve: pl.DataFrame) -> None:
-    drawn = pl.DataFrame(one(page, Chart).spec["data"]["values"])
-    divisor = one(page, Chart).spec["usermeta"]["time_divisor"]
+    drawn = pl.DataFrame(one(page, ChartBlock).spec["data"]["values"])
+    divisor = one(page, ChartBlock).spec["usermeta"]["time_divisor"]
     total = drawn.group_by("x").agg(pl.col("y").sum()).sort("x")
     at = dict(curve.group_by("time", maintain_order=True).agg(pl.col("allocated").last()).iter_rows())
     known = [at[round(x * divisor)] for x in total.get_column("x")]
@@ -199,7 +201,7 @@ def areas_sum_to(page: Page, curve: pl.DataFrame) -> None:
 
 
 def test_the_flame_graph_is_as_wide_as_its_time(job: Job) -> None:
-    picture = one(made(job, "modules"), Icicle, "From the program")
+    picture = one(made(job, "modules"), IcicleBlock, "From the program")
     weight = "host" if "Host time." in picture.note else "device"
     total = answer(job, "flame", "modules", weight=weight).frame.get_column("value").sum()
     roots = [value for value, parent in zip(picture.value, picture.parent, strict=True) if parent < 0]
@@ -226,7 +228,9 @@ def test_a_call_that_overlaps_partly_takes_nothing_off_what_is_drawn(tmp_path: P
 
 def test_the_ribbon_of_several_cycles_is_that_of_the_first(shared_traces: Path) -> None:
     job = read(str(shared_traces / "resnet50_v100" / "num_workers_0"))
-    both, alone = (one(named("critical_path").page(each, ALL, {}), Ribbon) for each in (job, of(job, "critical_path")))
+    both, alone = (
+        one(named("critical_path").page(each, ALL, {}), RibbonBlock) for each in (job, of(job, "critical_path"))
+    )
     assert (both.start, both.end) == (alone.start, alone.end)
     assert "the first cycle" in both.note
 
@@ -235,7 +239,7 @@ def test_the_ribbon_of_several_cycles_is_that_of_the_first(shared_traces: Path) 
 def test_calls_of_several_cycles_lead_to_their_own(shared_traces: Path, name: str) -> None:
     job = read(str(shared_traces / "resnet50_v100" / "num_workers_0"))
     page = named(name).page(job, ALL, {})
-    rows = one(page, Chart, "Each call").spec["data"]["values"]
+    rows = one(page, ChartBlock, "Each call").spec["data"]["values"]
     assert {row["link"]["cycle"] for row in rows} == {0, 1}
 
 
@@ -243,21 +247,23 @@ def test_the_chosen_bar_is_marked_and_one_call_is_a_line(tmp_path: Path) -> None
     events = [launch(10, 5, 1), launch(20, 5, 2), kernel("gemm", 30, 40, 1), kernel("gemm", 80, 50, 2)]
     job = drawn.job(tmp_path, drawn.op("aten::mm", 0, 28), drawn.op("aten::add", 90, 9), *events)
     page = named("operators").page(of(job, "operators"), ALL, {"name": "aten::mm"})
-    assert [bar.label for bar in one(page, Bars).bars if bar.chosen] == ["aten::mm"]
-    note = one(page, Note, "Each call")
+    assert [bar.label for bar in one(page, BarsBlock).bars if bar.chosen] == ["aten::mm"]
+    note = one(page, NoteBlock, "Each call")
     assert "It ran once" in note.text
     assert "device time of its own 90\u00a0ns" in note.text
-    spec = one(made(job, "kernels"), Chart, "Each call of `gemm`").spec
+    spec = one(made(job, "kernels"), ChartBlock, "Each call of `gemm`").spec
     assert [row["is"] for row in spec["data"]["values"]] == ["40\u00a0ns", "50\u00a0ns"]
 
 
 def test_bars_of_the_overview_lead_to_the_same_bars(job: Job) -> None:
     for block in made(job, "overview").blocks:
-        if isinstance(block, Bars):
+        if isinstance(block, BarsBlock):
             first = block.bars[0]
             assert first.link
             page = named(first.link.view).page(of(job, first.link.view), ALL, first.link.params)
-            assert [(bar.name, bar.kind) for bar in one(page, Bars).bars if bar.chosen] == [(first.name, first.kind)]
+            assert [(bar.name, bar.kind) for bar in one(page, BarsBlock).bars if bar.chosen] == [
+                (first.name, first.kind)
+            ]
 
 
 @pytest.mark.parametrize("name", ["operators", "kernels", "memory", "idle", "modules"])
@@ -266,7 +272,7 @@ def test_an_empty_selection_says_so_and_leads_back(name: str) -> None:
     page = made(job, name, Selection(time=(10**12, 2 * 10**12)))
     assert " in what is selected" in page.sentence
     if name != "modules":
-        assert [block.link.clear for block in page.blocks if isinstance(block, Note) and block.link] == [True]
+        assert [block.link.clear for block in page.blocks if isinstance(block, NoteBlock) and block.link] == [True]
     assert " in what is selected" not in made(job, name).sentence
 
 
@@ -288,8 +294,8 @@ def test_what_if_half_the_host_time(shared_traces: Path) -> None:
     job = read(str(shared_traces / "trace_diff" / "control"))
     page = made(job, "critical_path", host="50")
     expected = answer(job, "critical_path", "critical_path", what_if="host=0.5").frame.get_column("what_if").mean()
-    facts = next(block for block in page.blocks if type(block).__name__ == "Facts")
-    assert facts.facts[1].cells[0].value == expected  # type: ignore[union-attr]
+    facts = one(page, FactsBlock)
+    assert facts.facts[1].cells[0].value == expected
     assert " With host at 50% it would take " in page.sentence
     assert " With " not in made(job, "critical_path").sentence
 
@@ -302,19 +308,19 @@ def test_a_comparison_explains_the_whole_change(shared_traces: Path) -> None:
     page = compare(runs[1], ALL, {}, base=runs[0])
     steps = [analysis_named("step_breakdown")(run, select=steady).frame.get_column("duration") for run in runs]
     means = [float(each.mean()) for each in steps]  # type: ignore[arg-type]
-    falls = one(page, Chart).spec["data"]["values"]
+    falls = one(page, ChartBlock).spec["data"]["values"]
     assert falls[0]["high"] * 1e6 == pytest.approx(means[0], abs=1)
     assert falls[-1]["high"] * 1e6 == pytest.approx(means[1], abs=1)
     for before, after in itertools.pairwise(falls[:-1]):
         assert before["high"] == pytest.approx(after["low"])
     assert "25.2% less time" in page.sentence
     assert "data loading −58.7" in page.sentence
-    bars = one(page, Bars)
+    bars = one(page, BarsBlock)
     assert sum(bar.before for bar in bars.bars) == pytest.approx(means[0], abs=1)
     assert sum(bar.value for bar in bars.bars) == pytest.approx(means[1], abs=1)
-    for table in (block for block in page.blocks if isinstance(block, Rows)):
+    for table in (block for block in page.blocks if isinstance(block, RowsBlock)):
         assert len({table.scales[head.name] for head in table.columns if head.unit == "ns"}) == 1
-    calls = [block for block in page.blocks if isinstance(block, Rows)][1]
+    calls = [block for block in page.blocks if isinstance(block, RowsBlock)][1]
     change = [head.name for head in calls.columns].index("change")
     assert sum(row[change] for row in calls.rows) == pytest.approx(means[1] - means[0], abs=1)
     assert not compare(runs[1], ALL, {}).blocks
@@ -322,7 +328,7 @@ def test_a_comparison_explains_the_whole_change(shared_traces: Path) -> None:
 
 def test_the_findings_are_those_of_the_advisor(job: Job) -> None:
     page, advice = made(job, "findings"), advise(of(job, "findings"))
-    shown = [finding for block in page.blocks if isinstance(block, Findings) for finding in block.findings]
+    shown = [finding for block in page.blocks if isinstance(block, FindingsBlock) for finding in block.findings]
     assert [each.code for each in shown] == [each.code for each in advice.findings]
     assert page.sentence == advice.headline
 
@@ -333,12 +339,12 @@ def test_the_ledger_is_about_one_program_unless_asked(shared_traces: Path) -> No
     folders = ["resnet50_v100/num_workers_0", "trace_diff/control", "resnet50_v100/num_workers_4"]
     runs = [of(read(str(shared_traces / each)), "overview") for each in folders]
     page = ledger(runs[2], ALL, {}, runs=iter(runs), listed=28)
-    assert [bar.label for bar in one(page, Bars).bars] == ["num_workers_0", "num_workers_4"]
-    assert [bar.chosen for bar in one(page, Bars).bars] == [False, True]
+    assert [bar.label for bar in one(page, BarsBlock).bars] == ["num_workers_0", "num_workers_4"]
+    assert [bar.chosen for bar in one(page, BarsBlock).bars] == [False, True]
     assert page.facts == ("2 of 28 runs", "the newest 3 were looked at", "1 of another program left out")
-    assert len(one(ledger(runs[2], ALL, {"of": "all"}, runs=runs), Bars).bars) == 3
+    assert len(one(ledger(runs[2], ALL, {"of": "all"}, runs=runs), BarsBlock).bars) == 3
     named = ledger(runs[2], ALL, {"of": "all", "named": "control, nothing"}, runs=runs)
-    assert [bar.label for bar in one(named, Bars).bars] == ["control", "num_workers_4"]
+    assert [bar.label for bar in one(named, BarsBlock).bars] == ["control", "num_workers_4"]
 
 
 def test_the_ledger_has_a_row_for_each_run_that_has_steps(shared_traces: Path, tmp_path: Path) -> None:
@@ -349,7 +355,7 @@ def test_the_ledger_has_a_row_for_each_run_that_has_steps(shared_traces: Path, t
     page = ledger(runs[1], ALL, {}, runs=[*runs, read(str(tmp_path / "broken.json"))])
     assert page.sentence.startswith("2 runs, from the first to the last 1.34 times as fast: ")
     assert any("broken.json" in each and "left out" in each for each in page.cannot)
-    rows = [block for block in page.blocks if isinstance(block, Rows)]
+    rows = [block for block in page.blocks if isinstance(block, RowsBlock)]
     assert [row[0] for row in rows[0].rows] == ["num_workers_0", "num_workers_4"]
     kept = rows[1]
     heads = [head.name for head in kept.columns]

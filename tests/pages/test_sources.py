@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kinetoscope.model.steps.selection import ALL
 from kinetoscope.pages import sources
-from kinetoscope.pages.parts.blocks import Bars, Page, Table
+from kinetoscope.pages.parts.blocks import BarsBlock, Page, TableBlock
 from tests import drawn
 
 MODULE = [
@@ -32,11 +32,11 @@ def test_a_function_is_named_with_its_module_and_what_has_no_place_is_in_the_hea
         "`forward (Qwen2MLP) · qwen2.py:56` costs most: 60 ns of device time, 60.0% of all."
         " 40.0% could not be placed in the program."
     )
-    [bars] = [block for block in told.blocks if isinstance(block, Bars)]
+    [bars] = [block for block in told.blocks if isinstance(block, BarsBlock)]
     [bar] = bars.bars
     assert (bars.title, bar.detail) == ("Functions that cost most", "1 call: aten::mm")
     assert bar.name == "forward (Qwen2MLP) · models/qwen2.py:56"
-    [table] = [block for block in told.blocks if isinstance(block, Table)]
+    [table] = [block for block in told.blocks if isinstance(block, TableBlock)]
     assert table.params["group_by"] == "line"
 
 

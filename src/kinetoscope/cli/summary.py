@@ -48,13 +48,13 @@ def run(arguments: list[str]) -> int:
 def _answers(job: Job, meter: Meter, select: Selection, jobs: int | None) -> tuple[dict[str, Result], Advice | None]:
     """Results by name, and what to change; of large traces without that and without what compares ranks."""
     from kinetoscope.analyses import named
-    from kinetoscope.pages.parts.digest import ACROSS, ASKED
+    from kinetoscope.pages.parts.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS
 
     def ask(job: Job, asked: Mapping[str, Mapping[str, Any]]) -> dict[str, Result]:
         return job.ask({name: partial(named(name), select=select, **params) for name, params in asked.items()})
 
     if _text_bytes(job) > _LARGEST:
-        return ask(job, ASKED), None
+        return ask(job, QUESTIONS), None
     from kinetoscope.advisor.advice import advise
     from kinetoscope.engines.threads import Threads
     from kinetoscope.readers.registry import load
@@ -62,7 +62,7 @@ def _answers(job: Job, meter: Meter, select: Selection, jobs: int | None) -> tup
     if isinstance(job.engine, Threads):
         kept = Threads(partial(load, progress=meter), jobs=jobs or len(job), keep=len(job))
         job = replace(job, engine=kept)
-    return ask(job, ASKED | (ACROSS if len(job.ranks) > 1 else {})), advise(job, select=select)
+    return ask(job, QUESTIONS | (QUESTIONS_ACROSS_RANKS if len(job.ranks) > 1 else {})), advise(job, select=select)
 
 
 def _text_bytes(job: Job) -> int:

@@ -14,7 +14,7 @@ from kinetoscope.compare.ledger.ledger import distinct_names
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Bar, Bars, Block, Chart, Page, Rows
+from kinetoscope.pages.parts.blocks import Bar, BarsBlock, Block, ChartBlock, Page, RowsBlock
 from kinetoscope.pages.parts.pictures import waterfall
 from kinetoscope.pages.parts.tables import table
 from kinetoscope.schema import Column, Schema
@@ -59,12 +59,12 @@ def _blocks(found: Diff) -> Iterator[Block]:
     fall = found.waterfall.frame
     categories = fall.filter(pl.col("part").is_null()).to_dicts()
     yield _fall(found, categories)
-    yield Bars("Before and now", [_bar(row, found.new) for row in _in_order(categories)], cumulative=False)
+    yield BarsBlock("Before and now", [_bar(row, found.new) for row in _in_order(categories)], cumulative=False)
     yield _parts(found)
     yield _calls(found)
 
 
-def _fall(found: Diff, categories: list[dict[str, Any]]) -> Chart:
+def _fall(found: Diff, categories: list[dict[str, Any]]) -> ChartBlock:
     changes = [(_label(str(row["category"])), float(row["change"])) for row in categories]
     note = "Each bar is the change of one kind of time in the mean step; together they are the whole change, exactly."
     begin = ("Step before", float(found.base))
@@ -87,7 +87,7 @@ def _label(category: str) -> str:
     return LABELS[category].capitalize()
 
 
-def _parts(found: Diff) -> Rows:
+def _parts(found: Diff) -> RowsBlock:
     """What changed most in each kind of time, by name."""
     frame = found.waterfall.frame
     divided = frame.filter(pl.col("part").is_not_null()).get_column("category").unique().to_list()
@@ -103,7 +103,7 @@ def _parts(found: Diff) -> Rows:
     return table("What changed in each kind of time", _PARTS, named)
 
 
-def _calls(found: Diff) -> Rows:
+def _calls(found: Diff) -> RowsBlock:
     """Every call, kernel and copy whose time or number changed, those that changed most first."""
     frame = found.rows.frame
     frame = frame.filter((pl.col("change") != 0) | (pl.col("base_calls") != pl.col("new_calls")))

@@ -15,16 +15,17 @@ from kinetoscope.pages.parts.blocks import (
     Block,
     Cell,
     Control,
-    Controls,
+    ControlsBlock,
     Fact,
-    Facts,
+    FactsBlock,
     Page,
     Part,
-    Parts,
-    Table,
+    PartsBlock,
+    TableBlock,
 )
-from kinetoscope.pages.parts.empty import nothing, way_back
+from kinetoscope.pages.parts.recorded import device_labels
 from kinetoscope.pages.parts.ribbon import ribbon
+from kinetoscope.pages.parts.sentences import nothing, way_back
 from kinetoscope.schema import Result, Unit
 from kinetoscope.views.numbers import shown
 
@@ -58,7 +59,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
         "critical_path",
         "Critical path",
         _sentence(found.frame) + _answer(found.frame, shares),
-        blocks=tuple(_blocks(found, events, shares)),
+        blocks=tuple(_blocks(job, found, events, shares)),
         cannot=tuple(dict.fromkeys((*found.notes, *events.notes))),
     )
 
@@ -95,9 +96,9 @@ def _answer(frame: pl.DataFrame, shares: Mapping[str, float]) -> str:
     return f" With {' and '.join(asked)} it would take {shown(mean['what_if'], 'ns')} ({sign}{share})."
 
 
-def _blocks(found: Result, events: Result, shares: Mapping[str, float]) -> Iterator[Block]:
+def _blocks(job: Job, found: Result, events: Result, shares: Mapping[str, float]) -> Iterator[Block]:
     yield _parts(found)
-    path = ribbon(events, {cause: kind for cause, (kind, _) in _CAUSES.items()})
+    path = ribbon(events, {cause: kind for cause, (kind, _) in _CAUSES.items()}, device_labels(job))
     if path.start:
         yield path
     sliders = [
@@ -107,27 +108,29 @@ def _blocks(found: Result, events: Result, shares: Mapping[str, float]) -> Itera
         for cause, share in shares.items()
     ]
     note = "The schedule of each step is computed again: what was hidden may come to the fore."
-    yield Controls(sliders, "What if it took …", note, width="wide")
+    yield ControlsBlock(sliders, "What if it took …", note, width="wide")
     yield _prediction(found)
     of_step = ("step", "duration", *_CAUSES, "inferred_share", "what_if", "gain")
-    yield Table("Steps", "critical_path", columns=of_step, links={"step": "step", "start": "start"})
+    yield TableBlock("Steps", "critical_path", columns=of_step, links={"step": "step", "start": "start"})
     told = ("cause", "name", "pieces", "time", "share")
-    yield Table(
+    yield TableBlock(
         "Calls and kernels on the path", "critical_path_events", columns=told, sort="-time", links={"name": "name"}
     )
     links = {"row": "event", "start": "start"}
     each = ("step", "start", "time", "cause", "name", "thread", "device", "stream")
     by_event = {"group_by": "event"}
-    yield Table("The path, piece by piece", "critical_path_events", by_event, columns=each, sort="start", links=links)
+    yield TableBlock(
+        "The path, piece by piece", "critical_path_events", by_event, columns=each, sort="start", links=links
+    )
 
 
-def _parts(found: Result) -> Parts:
+def _parts(found: Result) -> PartsBlock:
     mean = found.frame.select(pl.col(*_CAUSES).cast(pl.Float64).mean()).row(0, named=True)
     parts = [Part(kind, label, mean[name], found.schema[name].doc) for name, (kind, label) in _CAUSES.items()]
-    return Parts("What an average step waits for", [part for part in parts if part.value])
+    return PartsBlock("What an average step waits for", [part for part in parts if part.value])
 
 
-def _prediction(found: Result) -> Facts:
+def _prediction(found: Result) -> FactsBlock:
     def cells(column: str, unit: Unit = "ns") -> list[Cell]:
         value = found.frame.get_column(column).cast(pl.Float64).mean()
         return [Cell(float(value) if isinstance(value, (int, float)) else None, unit, doc=found.schema[column].doc)]
@@ -136,4 +139,4 @@ def _prediction(found: Result) -> Facts:
     if found.frame.get_column("what_if").count():
         facts += [Fact("Predicted", cells("what_if")), Fact("Gain", cells("gain"))]
     note = "" if len(facts) > 1 else "Move a slider to see what the step would take."
-    return Facts("The average step", facts, note=note)
+    return FactsBlock("The average step", facts, note=note)

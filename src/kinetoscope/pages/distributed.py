@@ -11,10 +11,20 @@ from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.text import listed
-from kinetoscope.pages.parts.blocks import Block, Chart, Columns, Link, Note, Page, Part, Stack, Table
+from kinetoscope.pages.parts.blocks import (
+    Block,
+    ChartBlock,
+    ColumnsBlock,
+    Link,
+    NoteBlock,
+    Page,
+    Part,
+    Stack,
+    TableBlock,
+)
 from kinetoscope.pages.parts.pictures import POINTS, Axis, Dot, heat, points
+from kinetoscope.pages.parts.sentences import who_waits
 from kinetoscope.pages.parts.tables import with_values
-from kinetoscope.pages.parts.waiting import who_waits
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.text import printable
@@ -80,24 +90,26 @@ def _blocks(results: Mapping[str, Result]) -> Iterator[Block]:
     if results["collectives"].frame.height:
         yield from _bandwidth(results["collectives"])
     if one:
-        yield Note("Stragglers, steps that start apart and kernels that differ between ranks need other ranks' files.")
+        yield NoteBlock(
+            "Stragglers, steps that start apart and kernels that differ between ranks need other ranks' files."
+        )
     else:
-        yield Table("Stragglers", "stragglers", sort="-lost", links={"rank": "rank"})
+        yield TableBlock("Stragglers", "stragglers", sort="-lost", links={"rank": "rank"})
     if results["collectives"].frame.height:
         note = "" if one else "Calls, bytes and times are sums over the ranks that took part."
         names = [name for name in results["collectives"].schema.names if name != "rank"]
         told = with_values(results["collectives"].frame, names)
-        yield Table("Collectives", "collectives", columns=told, sort="-duration", note=note)
+        yield TableBlock("Collectives", "collectives", columns=told, sort="-duration", note=note)
         of_groups = [name for name in named("process_groups").schema.names if name != "rank"]
-        yield Table("Process groups", "process_groups", columns=of_groups, note=note)
-        yield Table("Overlap", "overlap", {"by": "group"})
+        yield TableBlock("Process groups", "process_groups", columns=of_groups, note=note)
+        yield TableBlock("Overlap", "overlap", {"by": "group"})
     if one:
         return
-    yield Table("Start of each step", "step_skew", links={"rank": "rank", "step": "step"})
-    yield Table(
+    yield TableBlock("Start of each step", "step_skew", links={"rank": "rank", "step": "step"})
+    yield TableBlock(
         "Kernels that differ between ranks", "kernel_spread", sort="-ratio", links={"rank": "rank", "name": "name"}
     )
-    yield Table("Devices", "devices", links={"rank": "rank"})
+    yield TableBlock("Devices", "devices", links={"rank": "rank"})
 
 
 # --- ranks
@@ -114,7 +126,7 @@ def _places(numbers: Sequence[int]) -> tuple[dict[int, int], list[str]]:
     return of, [listed(members) for members in together]
 
 
-def _of_ranks(balance: Result, *, host: bool) -> Columns:
+def _of_ranks(balance: Result, *, host: bool) -> ColumnsBlock:
     """The average step of each rank; `host`: no device work was recorded, and operators are the computation."""
     of, words = _places(balance.frame.get_column("rank").to_list())
     waited = pl.col("exposed_waiting")
@@ -134,10 +146,10 @@ def _of_ranks(balance: Result, *, host: bool) -> Columns:
     docs = {name: balance.schema[name].doc for name in _KINDS if name in balance.schema}
     parts = [Part(kind, labels[name], 0.0, docs.get(name, _UNKNOWN)) for name, (kind, _) in _KINDS.items()]
     together = " Neighbours share a column, which is their mean." if len(of) > len(words) else ""
-    return Columns("The average step of each rank", parts, stacks, note=f"By rank.{together}")
+    return ColumnsBlock("The average step of each rank", parts, stacks, note=f"By rank.{together}")
 
 
-def _waiting(balance: Result) -> Chart:
+def _waiting(balance: Result) -> ChartBlock:
     frame = balance.frame
     column = "exposed_waiting" if frame.get_column("exposed_waiting").count() else "exposed_communication"
     of_rank, ranks = _places(frame.get_column("rank").to_list())
@@ -179,7 +191,7 @@ def _waiting(balance: Result) -> Chart:
 # --- the network
 
 
-def _bandwidth(collectives: Result) -> Iterator[Chart]:
+def _bandwidth(collectives: Result) -> Iterator[ChartBlock]:
     known = pl.col("bus_bandwidth").is_finite() & (pl.col("bus_bandwidth") > 0) & (pl.col("bytes") > 0)
     rows = collectives.frame.filter(known).sort("bytes").head(POINTS)
     if not rows.height:

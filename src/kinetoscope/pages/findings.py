@@ -9,7 +9,7 @@ from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.advisor.rules import rules
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import FindingRow, Findings, Link, Note, Page
+from kinetoscope.pages.parts.blocks import FindingRow, FindingsBlock, Link, NoteBlock, Page
 
 _ABOUT = f"The whole bar is the average step; its dark end is sure, its light end possible. {METHOD}"
 
@@ -22,9 +22,9 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     ranks = len(job.ranks)
     timed = [_row(each, about, ranks) for each in advice.timed]
     others = [_row(each, about, ranks) for each in advice.findings if each not in advice.timed]
-    blocks: list[Findings | Note] = [Findings("", timed, advice.step, _ABOUT, width="full")]
+    blocks: list[FindingsBlock | NoteBlock] = [FindingsBlock("", timed, advice.step, _ABOUT, width="full")]
     if others:
-        blocks.append(Findings("Without time at stake", others, advice.step, width="full"))
+        blocks.append(FindingsBlock("Without time at stake", others, advice.step, width="full"))
     return Page("findings", "What to change", advice.headline, (), tuple(blocks), advice.notes)
 
 

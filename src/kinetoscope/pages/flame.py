@@ -8,7 +8,7 @@ from typing import Final
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Icicle
+from kinetoscope.pages.parts.blocks import IcicleBlock
 from kinetoscope.pages.parts.layers import Node, Path, joined
 
 _NARROWEST: Final = 1 / 2000
@@ -17,7 +17,7 @@ _NARROWEST: Final = 1 / 2000
 _MODULE: Final = "nn.Module: "
 
 
-def flame(job: Job, select: Selection, *, weight: str = "auto", python: str = "all") -> Icicle:
+def flame(job: Job, select: Selection, *, weight: str = "auto", python: str = "all") -> IcicleBlock:
     """Time by call stack; device time where there is any, unless `weight` says which."""
     result = named("flame")(job, select=select, weight=weight, python=python)
     totals: dict[tuple[str, ...], int] = {}
@@ -39,7 +39,7 @@ def flame(job: Job, select: Selection, *, weight: str = "auto", python: str = "a
     note += "Host time." if on_host else "Device time, charged to the calls that launched the work."
     note += f" The {trunk} calls around everything are left out." if trunk else ""
     left_out = sum(1 for node in tree.values() if node.time) - len(order)
-    return Icicle(
+    return IcicleBlock(
         "From the program down to the kernel",
         [wide[path].label(path[-1]) for path in order],
         [places.get(path[:-1], -1) for path in order],

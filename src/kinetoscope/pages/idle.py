@@ -11,9 +11,10 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Bar, Bars, Block, Chart, Link, Page, Table
-from kinetoscope.pages.parts.empty import nothing, way_back
+from kinetoscope.pages.parts.blocks import Bar, BarsBlock, Block, ChartBlock, Link, Page, TableBlock
 from kinetoscope.pages.parts.pictures import Axis, Line, bins, curves
+from kinetoscope.pages.parts.recorded import device_labels
+from kinetoscope.pages.parts.sentences import nothing, way_back
 from kinetoscope.schema import Lines, Result
 from kinetoscope.views.charts import series
 from kinetoscope.views.numbers import grouped, shown
@@ -64,7 +65,7 @@ def _sentence(idle: pl.DataFrame, select: Selection, *, worked: bool) -> str:
 
 def _blocks(job: Job, select: Selection, idle: Result, queues: Result, launches: Result) -> Iterator[Block]:
     if idle.frame.height:
-        yield _reasons(idle)
+        yield _reasons(job, idle)
     else:
         yield from way_back(select)
     if queues.frame.height:
@@ -72,16 +73,18 @@ def _blocks(job: Job, select: Selection, idle: Result, queues: Result, launches:
     if launches.frame.height:
         yield from _delays(launches)
     of_gaps = ("device", "reason", "detail", "time", "share", "window_share", "gaps", "longest", "longest_at")
-    yield Table("Idle time by reason", "idle_breakdown", columns=of_gaps, sort="-time", links={"start": "longest_at"})
-    yield Table(
+    yield TableBlock(
+        "Idle time by reason", "idle_breakdown", columns=of_gaps, sort="-time", links={"start": "longest_at"}
+    )
+    yield TableBlock(
         "Idle time of each stream", "idle_breakdown", {"by": "stream"}, sort="-time", links={"start": "longest_at"}
     )
-    yield Table("Launch calls", "launch_statistics")
-    yield Table("Queues", "queue_length")
+    yield TableBlock("Launch calls", "launch_statistics")
+    yield TableBlock("Queues", "queue_length")
     links = {"start": "start"}
     told = ("start", "name", "duration", "delay", "work_name", "work_duration", "stream", "operator")
-    yield Table("Launches", "launches", columns=told, sort="-delay", links=links)
-    yield Table("Waits of the host", "synchronizations")
+    yield TableBlock("Launches", "launches", columns=told, sort="-delay", links=links)
+    yield TableBlock("Waits of the host", "synchronizations")
 
 
 def _together(idle: pl.DataFrame) -> pl.DataFrame:
@@ -92,14 +95,15 @@ def _together(idle: pl.DataFrame) -> pl.DataFrame:
     return ends.join(sums, on=["reason", "detail"], nulls_equal=True)
 
 
-def _reasons(idle: Result) -> Bars:
+def _reasons(job: Job, idle: Result) -> BarsBlock:
     many = idle.frame.n_unique(["rank", "device"]) > _SIDE_BY_SIDE
     rows = (_together(idle.frame) if many else idle.frame).sort("time", descending=True)
     total = rows.get_column("time").sum() or 1
     several = not many and rows.n_unique(["rank", "device"]) > 1
+    labels = device_labels(job) if several else {}
     bars = []
     for row in rows.head(12).iter_rows(named=True):
-        of = f" · GPU {row['device']}" if several else ""
+        of = f" · {labels[row['device']]}" if several else ""
         at, longest = row["longest_at"], row["longest"] or 0
         link = None
         if at is not None:
@@ -107,10 +111,10 @@ def _reasons(idle: Result) -> Bars:
         detail = f"{grouped(row['gaps'])} gaps, the longest {shown(longest, 'ns')}"
         label = f"{row['reason']}: {row['detail']}" if row["detail"] else row["reason"]
         bars.append(Bar(label + of, "waiting", row["time"], row["time"] / total, detail, link))
-    return Bars("Why devices are idle", bars, note=idle.schema["time"].doc)
+    return BarsBlock("Why devices are idle", bars, note=idle.schema["time"].doc)
 
 
-def _queues(job: Job, select: Selection, queues: Result) -> Iterator[Chart]:
+def _queues(job: Job, select: Selection, queues: Result) -> Iterator[ChartBlock]:
     busiest = queues.frame.sort("calls", descending=True).head(_STREAMS)
     over_time = named("queue_length_series")(job, select=select)
     lengths = over_time.frame
@@ -135,7 +139,7 @@ def _queues(job: Job, select: Selection, queues: Result) -> Iterator[Chart]:
         )
 
 
-def _delays(launches: Result) -> Iterator[Chart]:
+def _delays(launches: Result) -> Iterator[ChartBlock]:
     """How many launches waited how long, on a logarithmic axis."""
     delays = launches.frame.get_column("delay").drop_nulls().to_numpy()
     waited = delays[delays > 0]

@@ -9,12 +9,10 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Block, Controls, Link, Page, Table
-from kinetoscope.pages.parts.controls import choice, chosen
-from kinetoscope.pages.parts.empty import way_back
+from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
 from kinetoscope.pages.parts.occurrences import occurrences
-from kinetoscope.pages.parts.ranked import few, ranked, summed
-from kinetoscope.pages.parts.tables import with_values
+from kinetoscope.pages.parts.sentences import way_back
+from kinetoscope.pages.parts.tables import concentration_sentence, ranked, summed, with_values
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import shown
 
@@ -28,26 +26,28 @@ _ROWS = (("name", "name"), ("launch", "name, launch and operator"))
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """The kernels and copies that take most of the devices' time."""
     result = named("kernels")(job, select=select, copies=True)
-    sentence = few(result.frame, "total", select, what="kernel", of="device time") + _matrix_units(result)
+    sentence = concentration_sentence(result.frame, "total", select, what="kernel", of="device time") + _matrix_units(
+        result
+    )
     return Page("kernels", "Kernels", sentence, (), tuple(_blocks(job, select, params, result)), result.notes)
 
 
 def _blocks(job: Job, select: Selection, params: Mapping[str, str], result: Result) -> Iterator[Block]:
-    group_by = chosen(params, "group_by", [value for value, _ in _ROWS], "name")
-    yield Controls((choice("group_by", "A row for each", group_by, _ROWS),))
+    group_by = chosen_value(params, "group_by", [value for value, _ in _ROWS], "name")
+    yield ControlsBlock((Control("group_by", "A row for each", group_by, _ROWS),))
     rows = summed(result.frame, "total")
     if rows.height:
         name = params.get("name") or str(rows.get_column("name")[0])
         kinds = rows.filter(pl.col("name") == name).get_column("kind")
         yield ranked("Kernels and copies", result.frame, "total", schema=result.schema, link=_choose, chosen=name)
         yield occurrences(job, select, name, "duration", kind=str(kinds[0]) if len(kinds) else "computation")
-        yield Table("Time by kind", "kernel_kinds")
+        yield TableBlock("Time by kind", "kernel_kinds")
     else:
         yield from way_back(select)
     params_of_table = {"group_by": group_by, "copies": "true"}
     told = _LAUNCHES if group_by == "launch" else _COLUMNS
     columns = with_values(result.frame, told, always=("name",))
-    yield Table(
+    yield TableBlock(
         "All kernels and copies", "kernels", params_of_table, columns=columns, sort="-total", links={"name": "name"}
     )
 

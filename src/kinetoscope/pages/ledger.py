@@ -12,8 +12,17 @@ from kinetoscope.compare.ledger.ledger import LedgerEntry, ledger_entry, result_
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Bar, Bars, Block, Control, Controls, Note, Page, Rows
-from kinetoscope.pages.parts.controls import choice, chosen
+from kinetoscope.pages.parts.blocks import (
+    Bar,
+    BarsBlock,
+    Block,
+    Control,
+    ControlsBlock,
+    NoteBlock,
+    Page,
+    RowsBlock,
+    chosen_value,
+)
 from kinetoscope.pages.parts.tables import table
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown, significant
@@ -32,7 +41,7 @@ def page(
 
     `listed` is how many runs there are, where `runs` are the newest of them.
     """
-    of = chosen(params, "of", [value for value, _ in _OF], "program")
+    of = chosen_value(params, "of", [value for value, _ in _OF], "program")
     words = [word.strip().lower() for word in params.get("named", "").split(",") if word.strip()]
     own = _program(job)
     entries: list[LedgerEntry] = []
@@ -51,7 +60,9 @@ def page(
             told.append(run)
         except KinetoscopeError as error:  # a run without steps must not cost the others their rows
             left.append(f"{run.path} is left out: {error}.")
-    controls = Controls((choice("of", "Runs", of, _OF), Control("named", "Named", params.get("named", ""), doc=_NAMED)))
+    controls = ControlsBlock(
+        (Control("of", "Runs", of, _OF), Control("named", "Named", params.get("named", ""), doc=_NAMED))
+    )
     facts = _facts(len(told), asked, max(listed, asked), other)
     if not told:
         return Page("ledger", "Ledger", "No run here has a step to compare.", facts, (controls,), tuple(left))
@@ -101,16 +112,18 @@ def _blocks(runs: Sequence[Job], found: Result, select: Selection, own: int) -> 
             found.frame.select("run", "step_time", "gain_first", "changed").rows()
         )
     ]
-    yield Bars("Mean step", bars, cumulative=False)
+    yield BarsBlock("Mean step", bars, cumulative=False)
     yield _rows("Runs", found)
     if len(runs) < 2:
-        yield Note("Put the traces of the next run beside this one, in a folder of its own: it becomes the next row.")
+        yield NoteBlock(
+            "Put the traces of the next run beside this one, in a folder of its own: it becomes the next row."
+        )
         return
     kept = delivery_of_advice(found.frame.get_column("run").to_list(), [advise(run, select=select) for run in runs])
     if kept.frame.height:
         yield _rows("Promise and delivery", kept)
     else:
-        yield Note("No finding of a run is gone in the next one.", "Promise and delivery")
+        yield NoteBlock("No finding of a run is gone in the next one.", "Promise and delivery")
 
 
 def _detail(gain: float | None, changed: str | None) -> str:
@@ -119,6 +132,6 @@ def _detail(gain: float | None, changed: str | None) -> str:
     return "; ".join(each for each in (faster, changed) if each)
 
 
-def _rows(title: str, result: Result) -> Rows:
+def _rows(title: str, result: Result) -> RowsBlock:
     """The rows of a result that no analysis makes."""
     return table(title, result.schema.without(*_HIDDEN), result.frame)

@@ -13,10 +13,9 @@ from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Block, Chart, Controls, Page, Table
-from kinetoscope.pages.parts.controls import choice, chosen
-from kinetoscope.pages.parts.empty import nothing, way_back
+from kinetoscope.pages.parts.blocks import Block, ChartBlock, Control, ControlsBlock, Page, TableBlock, chosen_value
 from kinetoscope.pages.parts.pictures import Axis, Line, curves
+from kinetoscope.pages.parts.sentences import nothing, way_back
 from kinetoscope.pages.parts.tables import first_cycle
 from kinetoscope.schema import Lines
 from kinetoscope.views.charts import series
@@ -45,8 +44,8 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     if not frame.height:
         return Page("memory", "Memory", nothing("use of memory", select), (), way_back(select), curve.notes)
     devices = sorted(frame.get_column("device").unique().to_list(), key=lambda device: (device == "cpu", device))
-    device = chosen(params, "device", devices, devices[0])
-    by = chosen(params, "by", [value for value, _ in _BY], "class")
+    device = chosen_value(params, "device", devices, devices[0])
+    by = chosen_value(params, "by", [value for value, _ in _BY], "class")
     peak, growth = (
         named("memory_peak")(job, select=select, group_by="class"),
         named("memory_growth")(job, select=select),
@@ -90,21 +89,21 @@ def _growth(growth: pl.DataFrame, device: str) -> str:
 
 
 def _blocks(job: Job, curve: pl.DataFrame, device: str, devices: Sequence[str], by: str) -> Iterator[Block]:
-    of = [choice("device", "Memory of", device, [(each, each) for each in devices])] if len(devices) > 1 else []
-    yield Controls((*of, choice("by", "By", by, _BY)))
+    of = [Control("device", "Memory of", device, [(each, each) for each in devices])] if len(devices) > 1 else []
+    yield ControlsBlock((*of, Control("by", "By", by, _BY)))
     yield _picture(job, curve.filter(device=device), by)
     at = f"device:eq:{device}"
     told = ("name", "modules", "use", "blocks", "size", "share")
-    yield Table("In use at the peak", "memory_peak", {"group_by": "class"}, columns=told, filter=at, limit=50)
-    yield Table("Growth from step to step", "memory_growth", filter=at, limit=50)
+    yield TableBlock("In use at the peak", "memory_peak", {"group_by": "class"}, columns=told, filter=at, limit=50)
+    yield TableBlock("Growth from step to step", "memory_growth", filter=at, limit=50)
     sizes = ("name", "calls", "size_increase", "self_size_increase", "allocation_size", "self_allocation_size")
-    yield Table("By operator", "memory_by_operator", columns=sizes, filter=at, sort="-self_size_increase")
+    yield TableBlock("By operator", "memory_by_operator", columns=sizes, filter=at, sort="-self_size_increase")
     links = {"start": "allocated_at", "end": "released_at"}
     each = ("operator", "module", "use", "size", "allocated_at", "released_at", "duration", "step")
-    yield Table("Blocks of memory", "memory_events", columns=each, filter=at, sort="-size", links=links)
+    yield TableBlock("Blocks of memory", "memory_events", columns=each, filter=at, sort="-size", links=links)
 
 
-def _picture(job: Job, curve: pl.DataFrame, by: str) -> Chart:
+def _picture(job: Job, curve: pl.DataFrame, by: str) -> ChartBlock:
     """Who owns what is in use, upon one another; what is reserved the tables tell."""
     first = curve.get_column("rank")[0]
     curve = first_cycle(curve.filter(rank=first))

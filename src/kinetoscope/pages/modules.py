@@ -10,10 +10,9 @@ from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.flame import flame
-from kinetoscope.pages.parts.blocks import Block, Controls, Icicle, Page, Table
-from kinetoscope.pages.parts.controls import choice, chosen
-from kinetoscope.pages.parts.empty import nothing
+from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, IcicleBlock, Page, TableBlock, chosen_value
 from kinetoscope.pages.parts.layers import Path, joined
+from kinetoscope.pages.parts.sentences import nothing
 from kinetoscope.pages.parts.tables import with_values
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown
@@ -31,8 +30,8 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """Which module the time is spent for."""
     result = named("modules")(job, select=select)
     on_device = bool(result.frame.get_column("device_total").sum())
-    where = chosen(params, "where", [value for value, _ in _WHERE], "device" if on_device else "host")
-    which = chosen(params, "pass", [value for value, _ in _PASS], "total")
+    where = chosen_value(params, "where", [value for value, _ in _WHERE], "device" if on_device else "host")
+    which = chosen_value(params, "pass", [value for value, _ in _PASS], "total")
     value = f"{where}_{which}"
     return Page(
         "modules",
@@ -77,15 +76,15 @@ def _heaviest(frame: pl.DataFrame, value: str, where: str) -> tuple[str, int, in
 
 
 def _blocks(result: Result, value: str, where: str, which: str) -> Iterator[Block]:
-    yield Controls((choice("where", "Time of", where, _WHERE), choice("pass", "Pass", which, _PASS)))
+    yield ControlsBlock((Control("where", "Time of", where, _WHERE), Control("pass", "Pass", which, _PASS)))
     if result.frame.height:
         yield icicle("Modules", result, value)
         times = [f"{where}_{of}" for of in ("total", "self", "forward", "backward")]
         told = with_values(result.frame, ("name", "calls", *times, "operators", "path"))
-        yield Table("All modules", "modules", columns=told, sort=f"-{value}", links={"name": "name"})
+        yield TableBlock("All modules", "modules", columns=told, sort=f"-{value}", links={"name": "name"})
 
 
-def icicle(title: str, result: Result, value: str) -> Icicle:
+def icicle(title: str, result: Result, value: str) -> IcicleBlock:
     """The rows of `modules`, whose paths make the tree."""
     summed = result.frame.group_by("path").agg(pl.col("name", "depth").first(), pl.col(value, "calls").sum())
     rows = summed.filter(pl.col(value) > 0).sort(["depth", value, "path"], descending=[False, True, False])
@@ -102,7 +101,7 @@ def icicle(title: str, result: Result, value: str) -> Icicle:
     kind = "host" if value.startswith("host") else "computation"
     more = len(tree) - len(order)
     note = result.schema[value].doc + " Modules of one class are together."
-    return Icicle(
+    return IcicleBlock(
         title,
         [tree[path].label(path[-1]) for path in order],
         [places.get(path[:-1], -1) for path in order],

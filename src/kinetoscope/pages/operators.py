@@ -10,12 +10,10 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Block, Controls, Link, Page, Table
-from kinetoscope.pages.parts.controls import choice, chosen
-from kinetoscope.pages.parts.empty import way_back
+from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
 from kinetoscope.pages.parts.occurrences import occurrences
-from kinetoscope.pages.parts.ranked import few, ranked, summed
-from kinetoscope.pages.parts.tables import with_values
+from kinetoscope.pages.parts.sentences import way_back
+from kinetoscope.pages.parts.tables import concentration_sentence, ranked, summed, with_values
 from kinetoscope.schema import Schema
 
 Time = Literal["device_self", "host_self"]
@@ -39,17 +37,17 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     result = named("operators")(job, select=select)
     frame = result.frame.filter(~result.frame.get_column("name").str.starts_with("ProfilerStep"))
     has_device = bool(frame.get_column("device_self").sum())
-    time = cast(Time, chosen(params, "time", tuple(_TIMES), "device_self" if has_device else "host_self"))
-    group_by = chosen(params, "group_by", ("name", "shapes", "stack"), "name")
+    time = cast(Time, chosen_value(params, "time", tuple(_TIMES), "device_self" if has_device else "host_self"))
+    group_by = chosen_value(params, "group_by", ("name", "shapes", "stack"), "name")
     return Page(
         name="operators",
         title="Operators",
-        sentence=few(frame, time, select, what="operator", of=_TIMES[time]),
+        sentence=concentration_sentence(frame, time, select, what="operator", of=_TIMES[time]),
         blocks=(
-            Controls(
+            ControlsBlock(
                 (
-                    choice("time", "Time", time, tuple(_TIMES.items())),
-                    choice(
+                    Control("time", "Time", time, tuple(_TIMES.items())),
+                    Control(
                         "group_by",
                         "A row for each",
                         group_by,
@@ -58,7 +56,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
                 )
             ),
             *_selected(job, select, params, frame, time, result.schema),
-            Table(
+            TableBlock(
                 "All operators",
                 "operators",
                 {"group_by": group_by},

@@ -13,65 +13,72 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import EVERY_STEP, Selection
 from kinetoscope.model.steps.steps import STEADY
 from kinetoscope.pages.parts.blocks import (
-    Bars,
+    BarsBlock,
     Block,
     Cell,
-    Columns,
-    Elsewhere,
+    ColumnsBlock,
+    ElsewhereBlock,
     Fact,
-    Facts,
+    FactsBlock,
     Link,
-    Note,
+    NoteBlock,
     Page,
     Part,
-    Parts,
+    PartsBlock,
     Stack,
 )
-from kinetoscope.pages.parts.digest import ACROSS, ASKED, Digest, digest
-from kinetoscope.pages.parts.ranked import named_bars
+from kinetoscope.pages.parts.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest
+from kinetoscope.pages.parts.recorded import device_labels
+from kinetoscope.pages.parts.tables import named_bars
 from kinetoscope.schema import Result, StackedBars
 from kinetoscope.views.charts.palette import kind_of
 
-_STEPS = 120
-"""Columns of steps; more are no longer told apart."""
+_MAX_COLUMNS = 120
+"""Columns of steps or ranks; more cannot be told apart."""
+
+_EVERY_STEP = "step_breakdown of every step"
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """Where a step goes."""
     del params
-    questions = ASKED | (ACROSS if len(job.ranks) > 1 else {})
-    results = job.ask({name: partial(named(name), select=select, **asked) for name, asked in questions.items()})
+    questions = QUESTIONS | (QUESTIONS_ACROSS_RANKS if len(job.ranks) > 1 else {})
+    ask = {name: partial(named(name), select=select, **params) for name, params in questions.items()}
+    ask["device_utilization"] = partial(named("device_utilization"), select=select)
+    if len(job.ranks) == 1:
+        every = replace(select, steps=EVERY_STEP) if select.steps == STEADY else select
+        ask[_EVERY_STEP] = partial(named("step_breakdown"), select=every)
+    results = job.ask(ask)
     found = digest(job.path, results)
     return Page(
         name="overview",
         title="Overview",
         sentence=f"{found.headline} {found.ranks}".strip(),
         facts=(found.name.rstrip("/").rpartition("/")[2] or found.name, *found.facts),
-        blocks=tuple(_blocks(job, select, results, found)),
+        blocks=tuple(_blocks(job, results, found)),
         cannot=tuple(dict.fromkeys(words for _, words in found.health)),
     )
 
 
-def _blocks(job: Job, select: Selection, results: Mapping[str, Result], found: Digest) -> Iterator[Block]:
+def _blocks(job: Job, results: Mapping[str, Result], found: Digest) -> Iterator[Block]:
     steps = results["step_breakdown"]
     if len(job.ranks) > 1:  # of one the page says it itself
-        yield from (Note(words) for words in found.damage)
+        yield from (NoteBlock(words) for words in found.damage)
     if any(part.time for part in found.parts):
         yield _parts(found, steps)
-    yield Elsewhere("What to change", "findings", note=found.loss)
+    yield ElsewhereBlock("What to change", "findings", note=found.loss)
     for title, tops in found.tops:
         view, kind = _LEADS[title]
         rows = [(top.name, kind or top.kind, top.calls, top.time, top.share) for top in tops]
         if rows:
             bars = named_bars(rows, partial(_chosen, view))
-            yield Bars(title, bars, cumulative=False, width="wide")
+            yield BarsBlock(title, bars, cumulative=False, width="wide")
     labels = {part.kind: part.label for part in found.parts}
     if len(job.ranks) > 1:
         yield _ranks(steps, labels)
     else:
-        every = replace(select, steps=EVERY_STEP) if select.steps == STEADY else select
-        yield from _steps(named("step_breakdown")(job, select=every), labels)
-    yield from _devices(job, select)
+        yield from _steps(results[_EVERY_STEP], labels)
+    yield from _devices(job, results["device_utilization"])
 
 
 _LEADS = {
@@ -97,13 +104,13 @@ def _chosen(view: str, name: str) -> Link:
     return Link(view=view, params={"name": name})
 
 
-def _parts(found: Digest, steps: Result) -> Parts:
+def _parts(found: Digest, steps: Result) -> PartsBlock:
     meant = _meanings(steps)
     parts = [
         Part(each.kind, each.label.capitalize(), each.time, meant.get(each.kind, ""), _MORE.get(each.kind))
         for each in found.parts
     ]
-    return Parts("Where an average step goes", [part for part in parts if part.value])
+    return PartsBlock("Where an average step goes", [part for part in parts if part.value])
 
 
 def _meanings(steps: Result) -> dict[str, str]:
@@ -130,17 +137,17 @@ def _kinds(steps: Result) -> dict[str, pl.Expr]:
 
 def _columns(
     title: str, labels: Mapping[str, str], kinds: Iterable[str], stacks: Sequence[Stack], note: str = ""
-) -> Columns:
+) -> ColumnsBlock:
     parts = [Part(kind, labels.get(kind, kind).capitalize(), 0.0) for kind in kinds]
-    return Columns(title, parts, stacks, note=note, width="narrow")
+    return ColumnsBlock(title, parts, stacks, note=note, width="narrow")
 
 
-def _steps(steps: Result, labels: Mapping[str, str]) -> Iterator[Columns]:
+def _steps(steps: Result, labels: Mapping[str, str]) -> Iterator[ColumnsBlock]:
     """Each step; what is not averaged is there, too, and marked."""
     if steps.frame.height < 2:
         return
     kinds = _kinds(steps)
-    frame = steps.frame.head(_STEPS)
+    frame = steps.frame.head(_MAX_COLUMNS)
     cycle = pl.col("cycle") if "cycle" in frame.columns else pl.lit(None, pl.Int64).alias("cycle")
     before = pl.col("steady").cum_sum().over(cycle) == 0
     apart = pl.when("steady").then(pl.lit("")).when(before).then(pl.lit("warm-up")).otherwise(pl.lit("empty"))
@@ -150,22 +157,23 @@ def _steps(steps: Result, labels: Mapping[str, str]) -> Iterator[Columns]:
         for step, start, duration, of, why, *times in rows.iter_rows()
     ]
     more = steps.frame.height - frame.height
-    said = f"The first {_STEPS} steps; {more} more are in the analysis step_breakdown. " if more else ""
+    said = f"The first {_MAX_COLUMNS} steps; {more} more are in the analysis step_breakdown. " if more else ""
     if any(stack.apart for stack in stacks):
         said += "Hatched steps are not in the average: they warm up, or are empty."
     yield _columns("Step by step", labels, kinds, stacks, said.strip())
 
 
-def _ranks(steps: Result, labels: Mapping[str, str]) -> Columns:
+def _ranks(steps: Result, labels: Mapping[str, str]) -> ColumnsBlock:
     """The average step of each rank."""
     kinds = _kinds(steps)
     means = steps.frame.select("rank", *kinds.values()).group_by("rank").mean().sort("rank")
     stacks = [
-        Stack(str(rank), times, Link(view="overview", rank=rank)) for rank, *times in means.head(_STEPS).iter_rows()
+        Stack(str(rank), times, Link(view="overview", rank=rank))
+        for rank, *times in means.head(_MAX_COLUMNS).iter_rows()
     ]
     more = means.height - len(stacks)
     return _columns(
-        "Rank by rank", labels, kinds, stacks, f"The first {_STEPS} ranks of {means.height}." if more else ""
+        "Rank by rank", labels, kinds, stacks, f"The first {_MAX_COLUMNS} ranks of {means.height}." if more else ""
     )
 
 
@@ -180,8 +188,7 @@ _RATES = {
 }
 
 
-def _devices(job: Job, select: Selection) -> Iterator[Facts]:
-    used = named("device_utilization")(job, select=select)
+def _devices(job: Job, used: Result) -> Iterator[FactsBlock]:
     if not used.frame.height:
         return
     devices: Sequence[int] = used.frame.get_column("device").to_list()
@@ -193,32 +200,30 @@ def _devices(job: Job, select: Selection) -> Iterator[Facts]:
         for name, label in _RATES.items()
     ]
     facts.extend(_memory(job, devices))
-    yield Facts("Devices" if len(devices) > 1 else "Device", facts, _heads(used.frame))
+    yield FactsBlock("Devices" if len(devices) > 1 else "Device", facts, _heads(used.frame, device_labels(job)))
 
 
 _SIDE_BY_SIDE = 4
 """Devices that have a column each; of more there are the mean and both ends."""
 
 
-def _heads(used: pl.DataFrame) -> list[str]:
+def _heads(used: pl.DataFrame, labels: Mapping[int, str]) -> list[str]:
     """What each column of a device is called: with the rank and the cycle, where there are several."""
     several = [name for name in ("rank", "cycle") if name in used.columns and used.n_unique(name) > 1]
     return [
-        " · ".join(
-            [*(f"{name} {row[name]}" for name in several), "GPU" if row["device"] is None else f"GPU {row['device']}"]
-        )
+        " · ".join([*(f"{name} {row[name]}" for name in several), labels.get(row["device"], "device")])
         for row in used.iter_rows(named=True)
     ]
 
 
-def _of_many(used: Result) -> Facts:
+def _of_many(used: Result) -> FactsBlock:
     facts = []
     for name, label in _RATES.items():
         values = used.frame.get_column(name)
         ends = (values.mean(), values.min(), values.max())
         cells = [Cell(end if isinstance(end, float) else None, "fraction") for end in ends]
         facts.append(Fact(label, cells, used.schema[name].doc))
-    return Facts(f"{used.frame.height} devices", facts, ("mean", "least", "most"))
+    return FactsBlock(f"{used.frame.height} devices", facts, ("mean", "least", "most"))
 
 
 def _memory(job: Job, devices: Sequence[int]) -> Iterator[Fact]:

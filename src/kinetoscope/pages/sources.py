@@ -12,8 +12,19 @@ from kinetoscope.analyses import named
 from kinetoscope.model.execution.call_stacks import user_sources
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Bar, Bars, Block, Controls, Link, Page, Source, SourceLine, Table
-from kinetoscope.pages.parts.controls import choice, chosen
+from kinetoscope.pages.parts.blocks import (
+    Bar,
+    BarsBlock,
+    Block,
+    Control,
+    ControlsBlock,
+    LineTime,
+    Link,
+    Page,
+    SourceBlock,
+    TableBlock,
+    chosen_value,
+)
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.text import brief, printable
@@ -33,7 +44,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """Which functions of the user's program take the time."""
     result = named("operator_stacks")(job, select=select, backward="forward")
     on_device = bool(result.frame.get_column("device_self").sum())
-    time = chosen(params, "time", [value for value, _ in _TIMES], "device_self" if on_device else "host_self")
+    time = chosen_value(params, "time", [value for value, _ in _TIMES], "device_self" if on_device else "host_self")
     functions = _functions(result, time)
     if not functions.height:
         words = "No operator could be traced to a line of the program"
@@ -97,10 +108,10 @@ def _blocks(
     files = functions.group_by("file").agg(pl.col("time").sum()).sort(["time", "file"], descending=[True, False])
     names = files.get_column("file").to_list()[:_FILES]
     file = params.get("file") or names[0]
-    yield Controls(
+    yield ControlsBlock(
         (
-            choice("time", "Time", time, _TIMES),
-            choice("file", "File", file, [(each, each) for each in dict.fromkeys((file, *names))]),
+            Control("time", "Time", time, _TIMES),
+            Control("file", "File", file, [(each, each) for each in dict.fromkeys((file, *names))]),
         )
     )
     bars = [
@@ -119,18 +130,18 @@ def _blocks(
         f"{result.schema[time].doc} The line is that of the function's `def`; in files of 2021 that of the call. The"
         " backward pass counts where its forward call stands; what could not be placed in the program is left out."
     )
-    yield Bars("Functions that cost most", bars, note=note)
-    yield Source("The file", file, _of_file(functions.filter(file=file), _totals(result, time, file)))
+    yield BarsBlock("Functions that cost most", bars, note=note)
+    yield SourceBlock("The file", file, _of_file(functions.filter(file=file), _totals(result, time, file)))
     links = {"file": "file", "line": "line", "name": "name"}
     asked = {"backward": "forward", "group_by": "line"}
     told = ("name", "function", "module", "file", "line", "calls", "device_self", "host_self", *_MORE)
-    yield Table("Operators by function", "operator_stacks", asked, columns=told, sort=f"-{time}", links=links)
+    yield TableBlock("Operators by function", "operator_stacks", asked, columns=told, sort=f"-{time}", links=links)
 
 
-def _of_file(functions: pl.DataFrame, totals: Mapping[int, int]) -> list[SourceLine]:
+def _of_file(functions: pl.DataFrame, totals: Mapping[int, int]) -> list[LineTime]:
     own = {row["line"]: row for row in functions.iter_rows(named=True)}
     return [
-        SourceLine(
+        LineTime(
             line,
             own[line]["time"] if line in own else 0,
             totals.get(line, own[line]["time"] if line in own else 0),

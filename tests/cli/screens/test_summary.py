@@ -9,7 +9,8 @@ import pytest
 
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.cli.screens.summary import WIDEST, lines
-from kinetoscope.pages.parts.digest import Column, Digest, Part, Spread, Top
+from kinetoscope.pages.parts.digest import Digest, Spread, SpreadColumn, TopRow
+from kinetoscope.pages.parts.sentences import TimePart
 from kinetoscope.views.terminal.lines import with_colour, without_colour
 from kinetoscope.views.text import cells
 
@@ -39,17 +40,20 @@ DIGEST = Digest(
     ),
     first="Up to 20.0 ms of 100 ms (20%): the process makes each batch; 14.0 ms of it is sure.",
     parts=(
-        Part("computation", "computation", 70 * MS),
-        Part("memory", "exposed copies", 0),
-        Part("data_loading", "data loading", 20 * MS),
-        Part("idle", "nothing recorded", 10 * MS),
+        TimePart("computation", "computation", 70 * MS),
+        TimePart("memory", "exposed copies", 0),
+        TimePart("data_loading", "data loading", 20 * MS),
+        TimePart("idle", "nothing recorded", 10 * MS),
     ),
     spread=Spread(
-        "Steps", "host", (Column("5", 50), Column("6", 100), Column("7", 50)), "50 – 100 ns; step 6 is longest"
+        "Steps",
+        "host",
+        (SpreadColumn("5", 50), SpreadColumn("6", 100), SpreadColumn("7", 50)),
+        "50 – 100 ns; step 6 is longest",
     ),
     tops=(
-        ("Operators", (Top("aten::mm", "host", 1200, 30 * MS, 0.3), Top("aten::add", "host", 5, 15 * MS, 0.15))),
-        ("Kernels", (Top("void gemm<128, 128>(float*, float*, int)" * 4, "computation", 1, MS, 0.0001),)),
+        ("Operators", (TopRow("aten::mm", "host", 1200, 30 * MS, 0.3), TopRow("aten::add", "host", 5, 15 * MS, 0.15))),
+        ("Kernels", (TopRow("void gemm<128, 128>(float*, float*, int)" * 4, "computation", 1, MS, 0.0001),)),
     ),
     health=(("warning", "Something is odd."), ("note", "Something else."), ("note", "a"), ("note", "b")),
     commands=(("kinetoscope show operators run.pt.trace.json", "all operators"),),
@@ -78,7 +82,7 @@ def test_few_steps_have_their_numbers_below() -> None:
 
 
 def test_a_slow_step_among_many_is_not_lost() -> None:
-    columns = tuple(Column(str(step), 900 if step == 777 else 100) for step in range(1000))
+    columns = tuple(SpreadColumn(str(step), 900 if step == 777 else 100) for step in range(1000))
     digest = dataclasses.replace(DIGEST, spread=Spread("Steps", "host", columns, "100 – 900 ns"))
     row = next(line for line in drawn(digest) if line.startswith("Steps"))
     assert row.count("█") == 1
@@ -137,7 +141,7 @@ def test_nothing_of_a_trace_acts_on_the_terminal() -> None:
         changes=(Finding(code="DATA001", severity="note", message=EVIL, stake=Stake(1.0, 2.0), step=10.0),),
         name=EVIL,
         facts=(EVIL,),
-        tops=((EVIL, (Top(EVIL, "host", 1, 1, 1.0),)),),
+        tops=((EVIL, (TopRow(EVIL, "host", 1, 1, 1.0),)),),
         health=(("note", EVIL),),
     )
     plain = without_colour(lines(evil, width=90))

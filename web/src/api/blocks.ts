@@ -36,7 +36,7 @@ export interface Parts {
   readonly width: "full" | "wide" | "narrow";
 }
 
-/** One column of `Columns`: a label, a value for each part (None where there is none), where a click leads. */
+/** One column of `ColumnsBlock`: a label, a value for each part (None where there is none), where a click leads. */
 export interface Stack {
   readonly label: string;
   readonly values: readonly (number | null)[];
@@ -55,7 +55,7 @@ export interface Columns {
   readonly width: "full" | "wide" | "narrow";
 }
 
-/** One bar of `Bars`. */
+/** One bar of `BarsBlock`. */
 export interface Bar {
   readonly label: string;
   readonly kind: string;
@@ -88,7 +88,7 @@ export interface Cell {
   readonly link: Link | null;
 }
 
-/** A line of `Facts`: what it is, what that means, a cell for each column. */
+/** A line of `FactsBlock`: what it is, what that means, a cell for each column. */
 export interface Fact {
   readonly label: string;
   readonly cells: readonly Cell[];
@@ -154,7 +154,7 @@ export interface Table {
   readonly width: "full" | "wide" | "narrow";
 }
 
-/** A column of `Rows`: its name, Polars type as text, unit and meaning. */
+/** A column of `RowsBlock`: its name, Polars type as text, unit and meaning. */
 export interface Head {
   readonly name: string;
   readonly dtype: string;
@@ -213,7 +213,7 @@ export interface Ribbon {
 }
 
 /** A line of a file that took time: its number, nanoseconds in itself and in all, and a few words. */
-export interface SourceLine {
+export interface LineTime {
   readonly line: number;
   readonly self_time: number;
   readonly total_time: number;
@@ -225,7 +225,7 @@ export interface Source {
   readonly block: "source";
   readonly title: string;
   readonly file: string;
-  readonly lines: readonly SourceLine[];
+  readonly lines: readonly LineTime[];
   readonly note: string;
   readonly width: "full" | "wide" | "narrow";
 }
@@ -267,7 +267,7 @@ export interface Page {
   readonly title: string;
   readonly sentence: string;
   readonly facts: readonly string[];
-  readonly blocks: readonly (Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Ribbon | Source | Controls | Note)[];
+  readonly blocks: readonly Block[];
   readonly cannot: readonly string[];
   readonly select: Readonly<Record<string, string>>;
 }

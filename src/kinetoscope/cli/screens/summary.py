@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from kinetoscope.cli.screens.advice import LOOKS, stake_of
-from kinetoscope.pages.parts.digest import Digest, Part, Top
+from kinetoscope.pages.parts.digest import Digest, TopRow
+from kinetoscope.pages.parts.sentences import TimePart
 from kinetoscope.views.charts.palette import KINDS
 from kinetoscope.views.numbers import grouped, scale, shown
 from kinetoscope.views.terminal.bars import bar, sparkline
@@ -84,7 +85,7 @@ def _step(digest: Digest, width: int) -> Iterator[Line]:
         yield from _legend(sorted(seen, key=lambda part: -part.time), total, width)
 
 
-def _legend(parts: Sequence[Part], total: float, width: int) -> Iterator[Line]:
+def _legend(parts: Sequence[TimePart], total: float, width: int) -> Iterator[Line]:
     """What each colour means, in as many columns as fit, each as wide as it needs."""
     for across in range(len(parts), 0, -1):
         down = -(-len(parts) // across)
@@ -95,7 +96,7 @@ def _legend(parts: Sequence[Part], total: float, width: int) -> Iterator[Line]:
         yield [piece for entry in row for piece in (*entry, ("    ", ""))]
 
 
-def _entries(parts: Sequence[Part], legend: Sequence[Part], total: float) -> list[Line]:
+def _entries(parts: Sequence[TimePart], legend: Sequence[TimePart], total: float) -> list[Line]:
     """One column of the legend."""
     unit = scale([part.time for part in legend], "ns")
     times = _right([unit.with_unit(part.time) for part in parts])
@@ -107,7 +108,7 @@ def _entries(parts: Sequence[Part], legend: Sequence[Part], total: float) -> lis
     ]
 
 
-def _mark(part: Part) -> Piece:
+def _mark(part: TimePart) -> Piece:
     return KINDS[part.kind].glyph, f"{MARK} {part.kind}"
 
 
@@ -146,7 +147,7 @@ def _tops(digest: Digest, width: int) -> Iterator[Line]:
             begun = True
 
 
-def _top(title: str, rows: Sequence[Top], width: int) -> Iterator[Line]:
+def _top(title: str, rows: Sequence[TopRow], width: int) -> Iterator[Line]:
     unit = scale([row.time for row in rows], "ns")
     calls = _right(["calls", *(grouped(row.calls) for row in rows)])
     times = _right(["time", *(unit.with_unit(row.time) for row in rows)])

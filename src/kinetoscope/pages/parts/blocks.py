@@ -11,11 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from kinetoscope.errors import UsageError
 from kinetoscope.schema import Unit
 from kinetoscope.views.exports.plain import all_fields, plain
 
 Width = Literal["full", "wide", "narrow"]
 """Of a block: the whole page; or a wide block and the narrow ones that follow it stand side by side."""
+
+
+class Block:
+    """A part of a page. The front end knows it by its class in small letters, without `Block`: `bars`, `table`."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class PartsBlock(Block):
     """One bar divided into parts, with its key beneath: value and share of each part."""
 
     title: str
@@ -70,7 +77,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """One column of `Columns`: a label, a value for each part (None where there is none), where a click leads.
+    """One column of `ColumnsBlock`: a label, a value for each part (None where there is none), where a click leads.
 
     `apart` says why it is none of those that are averaged, as `warm-up`; it is marked, and does not set the scale.
     """
@@ -82,7 +89,7 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnsBlock(Block):
     """Stacked columns beside one another on one scale: steps, or ranks. `parts` have no values of their own."""
 
     title: str
@@ -95,7 +102,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar of `Bars`.
+    """One bar of `BarsBlock`.
 
     Attributes:
         label: its words; `name` has them in full.
@@ -118,7 +125,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Bars:
+class BarsBlock(Block):
     """The few that make most of it: ranked bars with their share, and the share of all so far."""
 
     title: str
@@ -142,7 +149,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A line of `Facts`: what it is, what that means, a cell for each column."""
+    """A line of `FactsBlock`: what it is, what that means, a cell for each column."""
 
     label: str
     cells: Sequence[Cell]
@@ -150,7 +157,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FactsBlock(Block):
     """A few named numbers, in one column or one for each device."""
 
     title: str
@@ -183,7 +190,7 @@ class FindingRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class FindingsBlock(Block):
     """What to change, ranked by time at stake; `step` is the length of a step in ns, to which bars are drawn."""
 
     title: str
@@ -194,7 +201,7 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class ElsewhereBlock(Block):
     """The findings of another page, under the same selection: they take longer, so this page does not wait for them.
 
     Attributes:
@@ -210,7 +217,7 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableBlock(Block):
     """The rows of an analysis under the selection of the header, sorted, searched and paged by the server.
 
     Attributes:
@@ -237,7 +244,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A column of `Rows`: its name, Polars type as text, unit and meaning."""
+    """A column of `RowsBlock`: its name, Polars type as text, unit and meaning."""
 
     name: str
     dtype: str
@@ -246,7 +253,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowsBlock(Block):
     """A table that no single analysis answers with: all its rows, which the page sorts and searches itself.
 
     Attributes:
@@ -265,7 +272,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class ChartBlock(Block):
     """A Vega-Lite specification in the colours of light pages; a dark page puts its own colour of the kind for each.
 
     A datum may have a field `link` (a `Link` as JSON): a click on its mark follows it. A parameter named `brush` over
@@ -279,7 +286,7 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
-class Icicle:
+class IcicleBlock(Block):
     """A tree as nested rectangles, roots above: columns of equal length, parents before children.
 
     Attributes:
@@ -299,7 +306,7 @@ class Icicle:
 
 
 @dataclass(frozen=True, slots=True)
-class Ribbon:
+class RibbonBlock(Block):
     """What follows what, as one coloured band over time: segments by start.
 
     Attributes:
@@ -322,7 +329,7 @@ class Ribbon:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceLine:
+class LineTime:
     """A line of a file that took time: its number, nanoseconds in itself and in all, and a few words."""
 
     line: int
@@ -332,12 +339,12 @@ class SourceLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceBlock(Block):
     """A file with the time of its lines in the gutter. Its text is asked for separately, if it may be read at all."""
 
     title: str
     file: str
-    lines: Sequence[SourceLine]
+    lines: Sequence[LineTime]
     note: str = ""
     width: Width = "full"
 
@@ -357,8 +364,20 @@ class Control:
     doc: str = ""
 
 
+def chosen_value(params: Mapping[str, str], name: str, choices: Sequence[str], default: str) -> str:
+    """The value of a parameter of the page.
+
+    Raises:
+        UsageError: it is none of its choices.
+    """
+    value = params.get(name, default)
+    if value not in choices:
+        raise UsageError(f"{name} is {value!r}; it can be {', '.join(choices)}")
+    return value
+
+
 @dataclass(frozen=True, slots=True)
-class Controls:
+class ControlsBlock(Block):
     """Parameters of the page; a change asks for the page anew."""
 
     controls: Sequence[Control]
@@ -368,31 +387,13 @@ class Controls:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class NoteBlock(Block):
     """A few sentences, where a picture would be empty, or to explain one."""
 
     text: str
     title: str = ""
     link: Link | None = None
     width: Width = "full"
-
-
-Block = (
-    Parts
-    | Columns
-    | Bars
-    | Facts
-    | Findings
-    | Elsewhere
-    | Table
-    | Rows
-    | Chart
-    | Icicle
-    | Ribbon
-    | Source
-    | Controls
-    | Note
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +423,8 @@ def to_plain(thing: Any) -> Any:
 
 
 def block_fields(value: Any) -> Any:
-    """The fields of a dataclass as a dictionary; a block also has its class as `block`, in small letters."""
+    """The fields of a dataclass as a dictionary; of a block also its kind, as `block`."""
     fields = all_fields(value)
-    return {"block": type(value).__name__.lower(), **fields} if isinstance(value, Block) else fields
+    return (
+        {"block": type(value).__name__.removesuffix("Block").lower(), **fields} if isinstance(value, Block) else fields
+    )

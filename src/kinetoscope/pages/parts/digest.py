@@ -12,13 +12,12 @@ import polars as pl
 from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.pages.parts import recorded
-from kinetoscope.pages.parts.advice import headline, largest_loss
-from kinetoscope.pages.parts.waiting import who_waits
+from kinetoscope.pages.parts.sentences import TimePart, headline, largest_loss, who_waits
 from kinetoscope.schema import Result
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.numbers import scale
 
-ASKED: dict[str, dict[str, Any]] = {
+QUESTIONS: dict[str, dict[str, Any]] = {
     "trace_info": {},
     "step_breakdown": {},
     "operators": {},
@@ -26,7 +25,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 """The analyses whose results are needed, and what they are asked."""
 
-ACROSS: dict[str, dict[str, Any]] = {"stragglers": {}, "rank_balance": {}}
+QUESTIONS_ACROSS_RANKS: dict[str, dict[str, Any]] = {"stragglers": {}, "rank_balance": {}}
 """Those that tell who waits for whom, where there are several ranks; all ranks are asked at once."""
 
 _FEW = 3  # findings
@@ -51,16 +50,7 @@ PYTHON = "Python and waiting"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A share of the average step: a kind of time, its words, nanoseconds."""
-
-    kind: str
-    label: str
-    time: float
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
+class SpreadColumn:
     """A step, or a rank where there are many: its number and its nanoseconds."""
 
     label: str
@@ -73,12 +63,12 @@ class Spread:
 
     title: str
     kind: str
-    columns: tuple[Column, ...]
+    columns: tuple[SpreadColumn, ...]
     words: str
 
 
 @dataclass(frozen=True, slots=True)
-class Top:
+class TopRow:
     """A row of a short table: nanoseconds, and the share of the time of all rows of the whole table."""
 
     name: str
@@ -103,9 +93,9 @@ class Digest:
     loss: str
     first: str
     changes: tuple[Finding, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[TimePart, ...]
     spread: Spread | None
-    tops: tuple[tuple[str, tuple[Top, ...]], ...]
+    tops: tuple[tuple[str, tuple[TopRow, ...]], ...]
     health: tuple[tuple[str, str], ...]
     commands: tuple[tuple[str, str], ...]
     ranks: str = ""
@@ -117,7 +107,7 @@ def digest(path: str, results: Mapping[str, Result], found: Advice | None = None
 
     Args:
         path: what the user named, for the commands that are proposed.
-        results: the results of `ASKED`, and those of `ACROSS` if they were asked, by name, over all ranks.
+        results: the results of `QUESTIONS`, and of `QUESTIONS_ACROSS_RANKS` where there are several ranks, by name.
         found: what the rules say, if they were asked.
     """
     info, steps = results["trace_info"].frame, results["step_breakdown"]
@@ -153,12 +143,12 @@ _NOT_ASKED = "The rules were not asked, because the traces are large: kinetoscop
 
 def _waits(results: Mapping[str, Result], ranks: int) -> str:
     """Who waits for whom, as the page Distributed says it."""
-    if ranks < 2 or not all(name in results for name in ACROSS):
+    if ranks < 2 or not all(name in results for name in QUESTIONS_ACROSS_RANKS):
         return ""
     return who_waits(results["stragglers"], results["rank_balance"])
 
 
-def average_step(steps: Result, *, device: bool = True, stacks: bool = False) -> tuple[Part, ...]:
+def average_step(steps: Result, *, device: bool = True, stacks: bool = False) -> tuple[TimePart, ...]:
     """The average step by kinds of time, in the order in which instants are charged."""
     from kinetoscope.schema import StackedBars
 
@@ -171,7 +161,7 @@ def average_step(steps: Result, *, device: bool = True, stacks: bool = False) ->
         times[kind] = times.get(kind, 0.0) + (mean if isinstance(mean, (int, float)) else 0.0)
     labels = LABELS if device else LABELS | {"communication": "communication"}  # nothing could hide it
     labels = labels | {"idle": PYTHON} if stacks else labels
-    return tuple(Part(kind, labels.get(kind, kind), time) for kind, time in times.items())
+    return tuple(TimePart(kind, labels.get(kind, kind), time) for kind, time in times.items())
 
 
 # --- steps and ranks
@@ -181,7 +171,7 @@ def _of_steps(steps: pl.DataFrame) -> Spread | None:
     times = steps.get_column("duration").to_list()
     if len(times) < 2:
         return None
-    columns = tuple(Column(str(step), time) for step, time in steps.select("step", "duration").rows())
+    columns = tuple(SpreadColumn(str(step), time) for step, time in steps.select("step", "duration").rows())
     longest = max(columns, key=lambda column: column.time)
     words = _range(times)
     if longest.time > _UNEVEN * sorted(times)[len(times) // 2]:
@@ -189,13 +179,13 @@ def _of_steps(steps: pl.DataFrame) -> Spread | None:
     return Spread("Steps", "host", columns, words)
 
 
-def _of_ranks(steps: pl.DataFrame, parts: Sequence[Part]) -> Spread:
+def _of_ranks(steps: pl.DataFrame, parts: Sequence[TimePart]) -> Spread:
     """Ranks by what tells them apart: who communicates least is the one for whom the others wait."""
     total = sum(part.time for part in parts)
     communicating = next((part.time for part in parts if part.kind == "communication"), 0.0)
     what = "communication" if communicating > _NOTABLE * total else "duration"
     means = steps.group_by("rank").agg(pl.col(what).mean()).sort("rank").rows()
-    columns = tuple(Column(str(rank), time) for rank, time in means)
+    columns = tuple(SpreadColumn(str(rank), time) for rank, time in means)
     low, high = min(columns, key=lambda each: each.time), max(columns, key=lambda each: each.time)
     words = _range([low.time, high.time])
     if high.time <= _UNEVEN * low.time:
@@ -215,7 +205,7 @@ def _range(times: Sequence[float]) -> str:
 # --- what takes the time
 
 
-def _tops(results: Mapping[str, Result], most: int, *, device: bool) -> tuple[tuple[str, tuple[Top, ...]], ...]:
+def _tops(results: Mapping[str, Result], most: int, *, device: bool) -> tuple[tuple[str, tuple[TopRow, ...]], ...]:
     operators, kernels = results["operators"].frame, results["kernels"].frame
     if not device:
         return (("Operators by host time", _top(operators, "host_self", most)),)
@@ -225,14 +215,14 @@ def _tops(results: Mapping[str, Result], most: int, *, device: bool) -> tuple[tu
     )
 
 
-def _top(frame: pl.DataFrame, time: str, most: int) -> tuple[Top, ...]:
+def _top(frame: pl.DataFrame, time: str, most: int) -> tuple[TopRow, ...]:
     """The rows that take most, over all ranks together."""
     total = frame.get_column(time).sum()
     listed = frame.filter(~pl.col("name").str.starts_with("ProfilerStep"))  # what no call explains is no call's
     summed = listed.group_by("name").agg(pl.col("kind").first(), pl.col("calls", time).sum())
     rows = summed.filter(pl.col(time) > 0).sort([time, "name"], descending=[True, False]).head(most)
     return tuple(
-        Top(name, kind_of(kind) or "host", calls, spent, spent / total)
+        TopRow(name, kind_of(kind) or "host", calls, spent, spent / total)
         for name, kind, calls, spent in rows.select("name", "kind", "calls", time).rows()
     )
 

@@ -17,7 +17,7 @@ from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.pages.parts.blocks import Chart, Link, Note
+from kinetoscope.pages.parts.blocks import ChartBlock, Link, NoteBlock
 from kinetoscope.pages.parts.pictures import POINTS, Axis, Dot, points
 from kinetoscope.schema import Column, Schema
 from kinetoscope.views.numbers import grouped, shown
@@ -44,7 +44,7 @@ _WORDS: Final[dict[Measure, str]] = {
 }
 
 
-def occurrences(job: Job, select: Selection, name: str, measure: Measure, *, kind: str) -> Chart | Note:
+def occurrences(job: Job, select: Selection, name: str, measure: Measure, *, kind: str) -> ChartBlock | NoteBlock:
     """A dot for each time that `name` ran: when, and how long; a line of words where there is one such time."""
     frame = job.map(_of_trace, _SCHEMA, select, name=name, measure=measure).frame
     frame = frame.select(*_SCHEMA.names, "cycle" if "cycle" in frame.columns else pl.lit(None).alias("cycle"))
@@ -52,12 +52,12 @@ def occurrences(job: Job, select: Selection, name: str, measure: Measure, *, kin
     called, words = f"`{brief(printable(name), _NAME)}`", _WORDS[measure]
     title = f"Each call of {called}"
     if not frame.height:
-        return Note(f"{called} has no call in what is selected.", title)
+        return NoteBlock(f"{called} has no call in what is selected.", title)
     if frame.height == 1:
         rank, row, start, length, time, cycle = frame.row(0)
         text = f"It ran once, {shown(start, 'ns')} after the first event: {words} {shown(time, 'ns')}."
         link = _link(rank, cycle, row, start, length, "show on timeline")
-        return Note(text, title, link)
+        return NoteBlock(text, title, link)
     kept = _thinned(frame)
     dots = [
         Dot(start, time, kind, "", _link(rank, cycle, row, start, length))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kinetoscope.pages.parts.blocks import Chart, Link, Width, to_plain
+from kinetoscope.pages.parts.blocks import ChartBlock, Link, Width, to_plain
 from kinetoscope.schema import Unit
 from kinetoscope.views.charts.chart import axis_title, tooltip, vega_lite
 from kinetoscope.views.charts.palette import OWNERS, colour
@@ -84,7 +84,7 @@ def points(
     height: int = 280,
     note: str = "",
     width: Width = "full",
-) -> Chart:
+) -> ChartBlock:
     """Dots over two axes; `best` are joined by a thin line: the best seen at each x, say."""
     shown = [dot for dot in dots if (dot.x > 0 or not x.log) and (dot.y > 0 or not y.log)]
     of_x, of_y = _scale([dot.x for dot in shown], x), _scale([dot.y for dot in shown], y)
@@ -130,7 +130,7 @@ def bins(
     kind: str,
     note: str = "",
     width: Width = "full",
-) -> Chart:
+) -> ChartBlock:
     """A histogram: `counts[i]` fall between `edges[i]` and `edges[i + 1]`."""
     unit = _scale(edges, x)
     rows = [
@@ -168,7 +168,7 @@ def heat(
     links: Sequence[Sequence[Link | None]] | None = None,
     note: str = "",
     width: Width = "full",
-) -> Chart:
+) -> ChartBlock:
     """A map of heat: `values[row][column]` as depth of one colour, from nothing to the greatest; None stays empty."""
     of = scale([value for row in values for value in row if value is not None], unit)
     cells = [
@@ -211,7 +211,7 @@ def curves(
     brush: bool = False,
     note: str = "",
     width: Width = "full",
-) -> Chart:
+) -> ChartBlock:
     """Values over time: lines, or areas upon one another. With `brush` a stretch of x can be chosen as time range.
 
     Args:
@@ -270,7 +270,7 @@ def curves(
 
 def waterfall(
     title: str, begin: tuple[str, float], changes: Sequence[tuple[str, float]], end: str, *, unit: Unit, note: str = ""
-) -> Chart:
+) -> ChartBlock:
     """From one value to another by changes, each begun where the one before ended; more is worse."""
     total = begin[1] + sum(change for _, change in changes)
     of = scale([begin[1], total], unit)
@@ -309,8 +309,8 @@ def _fall(label: str, low: float, high: float, text: str, rgb: str) -> Row:
 # --- what they share
 
 
-def _chart(title: str, spec: Row, note: str, width: Width) -> Chart:
-    return Chart(title, vega_lite(**spec), note=note, width=width)
+def _chart(title: str, spec: Row, note: str, width: Width) -> ChartBlock:
+    return ChartBlock(title, vega_lite(**spec), note=note, width=width)
 
 
 def _scale(values: Sequence[float], axis: Axis) -> Scale:

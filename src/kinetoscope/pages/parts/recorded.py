@@ -8,9 +8,17 @@ from typing import Final
 
 import polars as pl
 
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.timeline.counters import device_titles
 from kinetoscope.model.trace.symptoms import DAMAGED
 from kinetoscope.model.trace.text import listed
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Column, Schema
 from kinetoscope.views.numbers import grouped, shown, significant
+
+WORK_BEFORE: Final = "WORK_BEFORE"
+"""Code of the symptom that work from before the recording was left out."""
 
 _NUMBER: Final = re.compile(r"\d{1,9}")
 
@@ -61,8 +69,29 @@ def _devices(info: pl.DataFrame) -> str:
     used = pl.col("value").str.ends_with("used")
     rows = info.filter((pl.col("topic") == "device") & used).with_columns(name=pl.col("value").str.split(", ").list[0])
     rows = rows.unique(["rank", "item"], maintain_order=True)  # each cycle of a rank lists them again
-    counted = rows.group_by("name", maintain_order=True).len()
-    return ", ".join(f"{count} × {name}" if count > 1 else name for name, count in counted.rows())
+    counted = rows.with_columns(pl.col("name").replace("unnamed", "device")).group_by("name", maintain_order=True).len()
+    return ", ".join(f"{count} × {name}" if count > 1 or name == "device" else name for name, count in counted.rows())
+
+
+_LABELS: Final = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("device", pl.Int64, "Number of the device."),
+    Column("label", pl.String, "What the timeline calls the device."),
+)
+
+
+def device_labels(job: Job) -> dict[int, str]:
+    """The label of each device, as on the timeline: `GPU 0`, `MTIA 17`; of several on different ranks the first."""
+    rows = job.map(_labels_of_trace, _LABELS, ALL).frame.select("device", "label").rows()
+    return dict(reversed(rows))
+
+
+def _labels_of_trace(trace: Trace, _: Selection) -> Partial:
+    titles = device_titles(trace)
+    return Partial(pl.DataFrame({"device": list(titles), "label": list(titles.values())}, schema=_LABEL_TYPES))
+
+
+_LABEL_TYPES: Final = {"device": pl.Int64, "label": pl.String}
 
 
 def damage(info: pl.DataFrame) -> tuple[str, ...]:
@@ -103,5 +132,6 @@ def has_steps(info: pl.DataFrame) -> bool:
 
 
 def has_work_before(info: pl.DataFrame) -> bool:
-    """Was a device busy with work from before the recording."""
-    return info.filter((pl.col("topic") == "health") & pl.col("item").str.ends_with("WORK_BEFORE")).height > 0
+    """Whether a device was busy with work from before the recording."""
+    code = pl.col("item").str.split(" ").list.last()
+    return info.filter((pl.col("topic") == "health") & (code == WORK_BEFORE)).height > 0

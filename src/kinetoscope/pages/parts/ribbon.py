@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.pages.parts.blocks import Ribbon
+from kinetoscope.pages.parts.blocks import RibbonBlock
 from kinetoscope.pages.parts.tables import first_cycle
 from kinetoscope.schema import Result
 from kinetoscope.views.grammar import short
@@ -20,10 +20,11 @@ _COLUMNS: Final = 1600
 """So many of the shortest pieces that still stand alone would fill the picture; it is no wider than that."""
 
 
-def ribbon(events: Result, kinds: Mapping[str, str]) -> Ribbon:
-    """The pieces of `critical_path_events` of one rank by start; `kinds` has the colour of each cause.
+def ribbon(events: Result, kinds: Mapping[str, str], labels: Mapping[int, str]) -> RibbonBlock:
+    """The pieces of `critical_path_events` of one rank by start.
 
-    The lengths of the segments of each cause sum to the time of its pieces, exactly.
+    `kinds` has the colour of each cause, `labels` those of devices. The segments of each cause sum to the
+    time of its pieces, exactly.
     """
     frame = events.frame.filter(pl.col("start").is_not_null() & (pl.col("rank") == pl.col("rank").first()))
     cycles, frame = "cycle" in frame.columns and frame.n_unique("cycle") > 1, first_cycle(frame)
@@ -42,13 +43,13 @@ def ribbon(events: Result, kinds: Mapping[str, str]) -> Ribbon:
         return [texts.setdefault(text, len(texts)) for text in words]
 
     causes = frame.get_column("cause").to_list()
-    return Ribbon(
+    return RibbonBlock(
         "The path",
         start=frame.get_column("start").to_list(),
         end=(frame.get_column("start") + frame.get_column("time")).to_list(),
         name=places([_name(*row) for row in frame.select("name", "pieces").iter_rows()]),
         kind=places([kinds.get(cause, "idle") for cause in causes]),
-        lane=places([_lane(*row) for row in frame.select("thread", "device", "stream").iter_rows()]),
+        lane=places([_lane(labels, *row) for row in frame.select("thread", "device", "stream").iter_rows()]),
         row=frame.get_column("event").fill_null(-1).to_list(),
         texts=list(texts),
         note=note,
@@ -81,7 +82,7 @@ def _name(name: str | None, pieces: int) -> str:
     return own if pieces == 1 else f"{own}, the longest of {grouped(pieces)} pieces"
 
 
-def _lane(thread: int | None, device: int | None, stream: int | None) -> str:
+def _lane(labels: Mapping[int, str], thread: int | None, device: int | None, stream: int | None) -> str:
     if device is not None:
-        return f"GPU {device} · stream {stream}"
+        return f"{labels.get(device, f'device {device}')} · stream {stream}"
     return "" if thread is None else f"thread {thread}"

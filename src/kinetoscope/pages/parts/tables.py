@@ -1,15 +1,26 @@
-"""Tables that a page made itself, with the units and names that tables of analyses have."""
+"""Rows of results as tables, as ranked bars, and as a sentence about the few that make most of a column."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import polars as pl
 
-from kinetoscope.pages.parts.blocks import Head, Rows
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.parts.blocks import Bar, BarsBlock, Head, Link, RowsBlock, Width
+from kinetoscope.pages.parts.sentences import nothing
 from kinetoscope.schema import Schema
+from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.charts.scales import scales
-from kinetoscope.views.names import short_names
+from kinetoscope.views.names import short_names, shortened
+from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.text import brief, printable
+
+_MOST_SHARE: Final = 0.8
+_RANKED_BARS: Final = 10
+_NAME_CELLS: Final = 60  # cells of a name in a sentence
+_LABEL_CELLS: Final = 64  # cells of a name beside a bar
 
 
 def first_cycle(frame: pl.DataFrame) -> pl.DataFrame:
@@ -19,16 +30,85 @@ def first_cycle(frame: pl.DataFrame) -> pl.DataFrame:
 
 def with_values(frame: pl.DataFrame, columns: Sequence[str], *, always: Sequence[str] = ()) -> tuple[str, ...]:
     """The columns in which some row has a value, and those that are shown `always`; all where there is no row."""
-    known = {name for name in columns if not frame.height or name in always or _says_something(frame, name)}
+    known = {name for name in columns if not frame.height or name in always or _has_values(frame, name)}
     return tuple(name for name in columns if name in known)
 
 
-def _says_something(frame: pl.DataFrame, name: str) -> bool:
+def _has_values(frame: pl.DataFrame, name: str) -> bool:
     return name not in frame.columns or frame.get_column(name).null_count() < frame.height
 
 
-def table(title: str, schema: Schema, frame: pl.DataFrame, note: str = "") -> Rows:
+def table(title: str, schema: Schema, frame: pl.DataFrame, note: str = "") -> RowsBlock:
     """All rows of `frame`, which has the columns of `schema`."""
     heads = [Head(column.name, str(column.dtype), column.unit, column.doc) for column in schema]
     units = {name: (unit.label, unit.divisor) for name, unit in scales(frame, schema).items()}
-    return Rows(title, heads, frame.select(schema.names).rows(), units, short_names(frame), note)
+    return RowsBlock(title, heads, frame.select(schema.names).rows(), units, short_names(frame), note)
+
+
+def summed(frame: pl.DataFrame, value: str) -> pl.DataFrame:
+    """name, kind, calls and `value` of each name over ranks and groups, the largest first; those above 0 only."""
+    named = frame.with_columns(pl.col("name").fill_null("(no name)"))
+    sums = named.group_by("name").agg(pl.col("kind").first(), pl.col("calls", value).sum())
+    return sums.filter(pl.col(value) > 0).sort([value, "name"], descending=[True, False])
+
+
+def concentration_sentence(frame: pl.DataFrame, value: str, select: Selection, *, what: str, of: str) -> str:
+    """How few names make most of a column, and which is the first; `what` is the word for one of them."""
+    rows = summed(frame, value)
+    total = float(rows.get_column(value).sum())
+    if not total:
+        return nothing(f"{of} of any {what}", select)
+    name, first = rows.row(0, named=True)["name"], rows.get_column(value)[0]
+    leader = f"`{brief(printable(name), _NAME_CELLS)}` alone {shown(first / total, 'fraction')}"
+    count = int((rows.get_column(value).cum_sum() < _MOST_SHARE * total).sum()) + 1
+    if count == rows.height <= 1:
+        return f"One {what} takes all of the {of} ({shown(total, 'ns')}): {leader.removesuffix(' alone 100%')}."
+    makes = f"{grouped(count)} of {grouped(rows.height)} {what}s make{'s' * (count == 1)}"
+    return f"{makes} {_MOST_SHARE:.0%} of the {of} ({shown(total, 'ns')}), {leader}."
+
+
+def ranked(
+    title: str,
+    frame: pl.DataFrame,
+    value: str,
+    *,
+    schema: Schema,
+    kind: str = "",
+    link: Callable[[str], Link] | None = None,
+    chosen: str = "",
+    width: Width = "full",
+) -> BarsBlock:
+    """Bars of the first ten names, with the share of all; `link` says where a name leads; `kind` is that of all."""
+    rows = summed(frame, value)
+    total = rows.get_column(value).sum() or 1
+    top = [
+        (name, kind or own, calls, spent, spent / total)
+        for name, own, calls, spent in rows.head(_RANKED_BARS).iter_rows()
+    ]
+    bars = named_bars(top, link, chosen=chosen)
+    more = rows.height - len(bars)
+    note = schema[value].doc + (f" {grouped(more)} more below." if more > 0 else "")
+    return BarsBlock(title, bars, schema[value].unit, note=note, width=width)
+
+
+def named_bars(
+    rows: Sequence[tuple[str, str, int | None, float, float]],
+    link: Callable[[str], Link] | None = None,
+    *,
+    chosen: str = "",
+) -> list[Bar]:
+    """A bar for each name, kind, calls, time and share; labels are short, and tell the bars apart."""
+    labels = shortened([name for name, *_ in rows], _LABEL_CELLS)
+    return [
+        Bar(
+            label,
+            kind_of(kind) or "host",
+            spent,
+            share,
+            "" if calls is None else f"{grouped(calls)} call{'s' * (calls != 1)}",
+            link(name) if link else None,
+            name,
+            name == chosen,
+        )
+        for label, (name, kind, calls, spent, share) in zip(labels, rows, strict=True)
+    ]

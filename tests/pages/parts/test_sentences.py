@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kinetoscope.pages.parts.advice import headline, largest_loss
-from kinetoscope.pages.parts.digest import LABELS, Part
+from kinetoscope.pages.parts.digest import LABELS
+from kinetoscope.pages.parts.sentences import TimePart, headline, largest_loss
 
 MS = 1_000_000
 
 
-def parts(**times: float) -> list[Part]:
-    return [Part(kind, LABELS[kind], time * MS) for kind, time in times.items()]
+def parts(**times: float) -> list[TimePart]:
+    return [TimePart(kind, LABELS[kind], time * MS) for kind, time in times.items()]
 
 
 def test_the_headline_says_what_a_step_takes_and_what_the_device_does() -> None:

@@ -1,27 +1,28 @@
-"""The two sentences of the summary: where the step goes, and its largest loss.
+"""Sentences of pages and of the summary: where a step goes, its largest loss, who waits for whom, what is missing.
 
-The words are the same for all runs; what to change is said by the rules of `advise`, which look closer.
+They are the same for all runs; what to change is said by the rules of `advise`, which look closer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
-from kinetoscope.views.numbers import shown
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.parts.blocks import Link, NoteBlock
+from kinetoscope.schema import Result
+from kinetoscope.views.numbers import grouped, shown
 
 _SMALL = 0.05  # a loss under this share of the step is not worth a word
 
 
-class Share(Protocol):
-    """A kind of time, its words, and nanoseconds of the average step."""
+@dataclass(frozen=True, slots=True)
+class TimePart:
+    """A kind of time in the average step: its colour, its words, nanoseconds."""
 
-    @property
-    def kind(self) -> str: ...  # noqa: D102
-    @property
-    def label(self) -> str: ...  # noqa: D102
-    @property
-    def time(self) -> float: ...  # noqa: D102
+    kind: str
+    label: str
+    time: float
 
 
 _DEVICE = {
@@ -42,7 +43,7 @@ _HOST = _DEVICE | {
 _STACKS = {"idle": "the host runs Python outside of operators, or waits"}
 
 
-def headline(parts: Sequence[Share], *, ranks: int, device: bool, marked: bool, before: bool = False) -> str:
+def headline(parts: Sequence[TimePart], *, ranks: int, device: bool, marked: bool, before: bool = False) -> str:
     """Where the average step goes, in one sentence.
 
     Args:
@@ -69,7 +70,7 @@ def headline(parts: Sequence[Share], *, ranks: int, device: bool, marked: bool, 
     return f"{step}{across}, and the device computes for {shown(computing, 'fraction')} of it."
 
 
-def largest_loss(parts: Sequence[Share], *, device: bool, stacks: bool = False) -> str:
+def largest_loss(parts: Sequence[TimePart], *, device: bool, stacks: bool = False) -> str:
     """The largest loss of the average step, and what it means.
 
     Args:
@@ -89,3 +90,40 @@ def largest_loss(parts: Sequence[Share], *, device: bool, stacks: bool = False) 
     why = {**(_DEVICE if device else _HOST), **(_STACKS if stacks else {})}[largest.kind]
     time, share = shown(largest.time, "ns"), shown(largest.time / total, "fraction")
     return f"The largest loss is {largest.label}, {time} ({share}): {why}."
+
+
+def who_waits(stragglers: Result, balance: Result) -> str:
+    """Which rank the others wait for and why, or that none makes them wait."""
+    slow = stragglers.frame.filter("straggler").sort("lost", descending=True)
+    waiting = float(balance.frame.get_column("exposed_waiting").sum() or 0)
+    whole = float(balance.frame.get_column("duration").sum() or 0)
+    waits = f"Ranks wait {shown(waiting / whole, 'fraction')} of the time for one another" if whole and waiting else ""
+    if slow.height:
+        rank, lost, cause, share = slow.select("rank", "lost", "cause", "lost_share").row(0)
+        others = f", and {grouped(slow.height - 1)} more" if slow.height > 1 else ""
+        why = f" ({cause})" if cause else ""
+        found = (
+            f"The others wait for rank {rank}{why}{others}: {shown(lost, 'ns')} in all, {shown(share, 'fraction')} of"
+        )
+        return f"{found} their steps."
+    return f"{waits}; no rank is slower than the others." if waits else "No rank makes the others wait."
+
+
+EVERYTHING = Link("Show everything", clear=True)
+"""The same page without a selection of steps, time, devices or threads."""
+
+
+def is_part(select: Selection) -> bool:
+    """Whether less is looked at than all steps: a range, a device, a thread."""
+    chosen = (select.time, select.devices, select.streams, select.threads, select.annotation)
+    return select.steps not in (None, "steady") or any(each is not None for each in chosen)
+
+
+def nothing(what: str, select: Selection) -> str:
+    """What is missing, and whether in the selection or at all: one sentence."""
+    return f"There is no {what} in what is selected." if is_part(select) else f"No {what} was recorded."
+
+
+def way_back(select: Selection) -> tuple[NoteBlock, ...]:
+    """For a page that is empty: how to see everything, where it may be the selection that leaves nothing."""
+    return (NoteBlock("What was recorded may lie outside of it.", link=EVERYTHING),) if is_part(select) else ()
