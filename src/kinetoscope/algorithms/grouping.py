@@ -32,6 +32,11 @@ class Reduced(NamedTuple):
     least: Int64s
     greatest: Int64s
 
+    @property
+    def common(self) -> Int64s:
+        """The value of each group whose rows all have the same, else −1."""
+        return np.where(self.least == self.greatest, self.least, -1)
+
 
 def group(*keys: IntegerArray) -> tuple[Int32s, Int32s]:
     """Number the distinct combinations of keys.

@@ -90,8 +90,7 @@ Values = dict[str, pl.Series | Int64s | None]
 
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view, ranges = scope(trace, select), named_ranges(trace)
-    asked = (select.steps, select.threads, select.annotation)
-    notes = list(view.notes) if any(each is not None for each in asked) else []
+    notes = list(view.notes) if select.is_of_calls else []
     if not ranges.names:
         notes.append("No annotations were recorded (`with torch.profiler.record_function(name):` makes one).")
         return Partial(pl.DataFrame(schema=_SCHEMA), tuple(notes))
@@ -187,12 +186,8 @@ def _launched(view: Scope, ranges: Annotations, row: Int32s) -> Values:
 
 def _outside(view: Scope, outside: Bools) -> Iterator[str]:
     if outside.any():
-        duration = view.device_work.duration[view.device_work_mask]
-        share = int(duration[outside].sum()) / max(int(duration.sum()), 1)
-        yield (
-            f"{outside.sum():,} of {len(outside):,} pieces of device work ({share:.1%} of device time) are in no range:"
-            " launched outside all of them, or by a call that was not recorded."
-        )
+        count = view.count_of_work(outside)
+        yield f"{count} are in no range: launched outside all of them, or by a call that was not recorded."
 
 
 def _under_shadows(view: Scope, ranges: Annotations, shadows: Bools) -> Values:

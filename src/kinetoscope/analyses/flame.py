@@ -126,8 +126,7 @@ def _of_trace(
     backward: Backward,
 ) -> Partial:
     view = scope(trace, select)
-    asked = (select.steps, select.threads, select.annotation)
-    notes = list(view.notes) if any(each is not None for each in asked) else []
+    notes = list(view.notes) if select.is_of_calls else []
     on_device = weight == "device" or (weight == "auto" and bool(view.device_work_mask.any()))
     paths = _paths(trace, python, operators, operators and not on_device, backward)
     frame = _device(view, paths, kernels=kernels) if on_device else _host(view, paths)
@@ -199,7 +198,7 @@ def _host(view: Scope, paths: _Paths) -> pl.DataFrame:
 
 def _device(view: Scope, paths: _Paths, *, kernels: bool) -> pl.DataFrame:
     work = view.device_work
-    row = np.where(work.launch >= 0, work.launch, work.op)[view.device_work_mask]
+    row = work.caller[view.device_work_mask]
     node = np.where(row >= 0, paths.tree.node[row], np.int32(NO_NODE))
     node[row < 0] = NO_NODE - 1
     names = view.trace.name[work.rows[view.device_work_mask]] if kernels else np.full(len(node), -1, np.int32)

@@ -187,12 +187,9 @@ def _frame(trace: Trace, rates: FlopRates, codes: Int32s, groups: int, given: Va
     on_host = is_host_only(trace)
     moved = [each.bytes for each in rates.counts.variants]
     nbytes = np.array([np.nan if each is None else each for each in moved], np.float64)
-    reduced = reduce_by(codes, groups, rates.precision.astype(np.int64))
-    same = (reduced.rows > 0) & (reduced.least == reduced.greatest) & (reduced.least >= 0)
+    precision = reduce_by(codes, groups, rates.precision.astype(np.int64)).common
     values = {
-        "precision": [
-            PRECISIONS[code] if one else None for code, one in zip(reduced.least.tolist(), same.tolist(), strict=True)
-        ],
+        "precision": [PRECISIONS[code] if code >= 0 else None for code in precision.tolist()],
         "calls": np.bincount(codes[kept], minlength=groups),
         "flop": flop,
         "device_time": polars_columns.column(device, ran),
@@ -216,9 +213,8 @@ def _positive(values: NDArray[Any]) -> Floats:
 def _common_peak(codes: Int32s, groups: int, rates: FlopRates) -> pl.Series:
     """The peak of each group where all calls that ran on a device agree in it."""
     known = np.nan_to_num(rates.peak, nan=-1.0)
-    reduced = reduce_by(np.where(rates.ran, codes, -1).astype(np.int32), groups, known.astype(np.int64))
-    same = (reduced.rows > 0) & (reduced.least == reduced.greatest) & (reduced.least > 0)
-    return polars_columns.numbers(np.where(same, reduced.least.astype(np.float64), np.nan))
+    peak = reduce_by(np.where(rates.ran, codes, -1).astype(np.int32), groups, known.astype(np.int64)).common
+    return polars_columns.numbers(np.where(peak > 0, peak.astype(np.float64), np.nan))
 
 
 def _possible(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:

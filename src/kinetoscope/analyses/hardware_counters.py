@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Floats, Int32s
-from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, outermost_op
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
@@ -148,7 +148,7 @@ def _frame(view: Scope, samples: _Samples, by: By) -> pl.DataFrame:
     np.maximum.at(greatest, codes, samples.value)
     counter = trace.strings.labels(samples.key[first].tolist())
     summed = np.array([_SUM_NAME.search(name) is not None for name in counter], np.bool_) & np.isfinite(total)
-    one = _common(codes, len(first), kernel)
+    one = reduce_by(codes, len(first), kernel.astype(np.int64)).common
     frame = pl.DataFrame(
         {
             "outer_operator": _operators(trace, outer[first]),
@@ -170,11 +170,3 @@ def _frame(view: Scope, samples: _Samples, by: By) -> pl.DataFrame:
 
 def _operators(trace: Trace, codes: Int32s) -> list[str | None]:
     return [call_name(trace.strings.label(code), EventKind.HOST_OP) if code >= 0 else None for code in codes.tolist()]
-
-
-def _common(codes: Int32s, groups: int, kernel: Int32s) -> Int32s:
-    """The kernel of each group, −1 where there are several."""
-    least, greatest = np.full(groups, np.iinfo(np.int32).max, np.int32), np.full(groups, -1, np.int32)
-    np.minimum.at(least, codes, kernel)
-    np.maximum.at(greatest, codes, kernel)
-    return np.where(least == greatest, greatest, np.int32(-1))

@@ -141,7 +141,7 @@ def _launched(view: Scope, chosen: Bools, selected: Bools) -> _Launched:
     calls = np.flatnonzero(chosen & view.host_mask).astype(np.int32)
     parent = call_tree(trace).parent
     around = ancestor(parent, chosen)
-    event = np.where(work.launch >= 0, work.launch, work.op)
+    event = work.caller
     begun = np.where(work.launch >= 0, trace.start[work.launch], work.start) if len(trace) else work.start
     places = np.flatnonzero(selected & (event >= 0))
     places = places[np.lexsort((places, work.start[places], begun[places]))]

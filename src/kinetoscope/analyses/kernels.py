@@ -170,10 +170,7 @@ def _mean(codes: Int32s, groups: int, values: Floats, duration: Int64s) -> pl.Se
 
 def _common(trace: Trace, attributes: _Attributes, codes: Int32s, groups: int) -> dict[str, pl.Series]:
     """Each attribute where all calls of a group agree, else null."""
-    agreed = []
-    for values in attributes.all():
-        reduced = reduce_by(codes, groups, values)
-        agreed.append(np.where(reduced.least == reduced.greatest, reduced.least, -1))
+    agreed = (reduce_by(codes, groups, values).common for values in attributes.all())
     operator, grid, block, registers, shared_memory = agreed
     return {
         "operator": polars_columns.texts(trace.strings, operator).cast(pl.String),

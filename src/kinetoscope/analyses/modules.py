@@ -86,10 +86,9 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     view, tree = scope(trace, select), modules_of(trace)
     if not len(tree):
         return Partial(pl.DataFrame(schema=_SCHEMA), (_NOTE_WITHOUT_MODULES,))
-    asked = (select.steps, select.threads, select.annotation)
-    notes = list(view.notes) if any(each is not None for each in asked) else []
+    notes = list(view.notes) if select.is_of_calls else []
     calls = np.bincount(tree.node[view.host_mask & tree.is_call], minlength=len(tree))
-    work = _launched(view)
+    work = view.device_work.caller[view.device_work_mask]
     own = owned_times(view.trace, tree.owner, view.clip)  # a call that is not selected still takes its time off
     rows = np.flatnonzero(tree.owner & view.host_mask_untimed).astype(np.int32)
     values: dict[str, Int64s | None] = {
@@ -104,12 +103,6 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         values.update(host_backward=None, device_backward=None)
     notes += _notes(view, tree, work)
     return Partial(_ordered(tree, values, select), tuple(notes))
-
-
-def _launched(view: Scope) -> Int32s:
-    """Where each selected piece of device work was launched: its launch, else its operator, −1 if neither is known."""
-    work = view.device_work
-    return np.where(work.launch >= 0, work.launch, work.op)[view.device_work_mask]
 
 
 # --- columns
@@ -181,12 +174,7 @@ def _notes(view: Scope, tree: Modules, launched: Int32s) -> Iterator[str]:
     if not len(launched):
         yield no_work_note(view, "the columns of device time are empty")
         return
-    work = view.device_work
-    start, end = view.clipped(work.start[view.device_work_mask], work.end[view.device_work_mask])
     outside = (launched < 0) | (tree.node[launched] < 0)
     if outside.any():
-        share = int((end - start)[outside].sum()) / max(int((end - start).sum()), 1)
-        yield (
-            f"{outside.sum():,} of {len(outside):,} pieces of device work ({share:.1%} of device time) are in no row: "
-            "launched outside all modules, or by a call that was not recorded."
-        )
+        count = view.count_of_work(outside)
+        yield f"{count} are in no row: launched outside all modules, or by a call that was not recorded."

@@ -123,8 +123,7 @@ def _of_trace(
     work = launched_by_python(view, nested)
     values = {**host_costs(view, nested, groups), **device_costs(view, nested, groups, work)}
     frame = _frame(trace, groups, details, values)
-    asked = (select.steps, select.threads, select.annotation)
-    notes = list(view.notes) if any(each is not None for each in asked) else []
+    notes = list(view.notes) if select.is_of_calls else []
     if group_by == "line":
         frame = frame.with_columns(call_stack=pl.lit(None, pl.String))
     if len(frame) and not stacks.texts:

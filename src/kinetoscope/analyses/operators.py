@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Int32s
+from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.call_stacks import call_stacks
 from kinetoscope.model.execution.calls import ShownCalls, calls, is_outside_calls
@@ -121,8 +121,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: boo
         **memory_costs("host_memory", view, nested, groups, allocations(trace, of_host=True)),
         **memory_costs("device_memory", view, nested, groups, allocations(trace, of_host=False)),
     }
-    asked = (select.steps, select.threads, select.annotation)
-    notes = [*view.warm_up, *(view.notes if any(each is not None for each in asked) else ())]
+    notes = [*view.warm_up, *(view.notes if select.is_of_calls else ())]
     numbers = {name: [None] * len(groups) if column is None else column for name, column in values.items()}
     frame = pl.DataFrame({**texts(trace, groups, details), **numbers}, schema=_SCHEMA)
     notes += [*_device_notes(view, groups, work.own), *_notes(view, frame, group_by, python)]
@@ -157,19 +156,14 @@ def _device_notes(view: Scope, groups: Groups, own: Int32s) -> Iterator[str]:
     if not len(own):
         yield no_work_note(view, "the columns of device time are empty")
         return
-    work = view.device_work
-    start, end = view.clipped(work.start[view.device_work_mask], work.end[view.device_work_mask])
-
-    def counted(which: Bools) -> str:
-        share = int((end - start)[which].sum()) / max(int((end - start).sum()), 1)
-        return f"{which.sum():,} of {len(own):,} pieces of device work ({share:.1%} of device time)"
-
     lost = (own < 0) | (groups.code[own] < 0)
     if lost.any():
-        yield f"{counted(lost)} are in no row: what launched them was not recorded, not selected, or has no row."
+        count = view.count_of_work(lost)
+        yield f"{count} are in no row: what launched them was not recorded, not selected, or has no row."
     alone = ~lost & (view.trace.kind[own] == EventKind.RUNTIME)
     if alone.any():
-        yield f"{counted(alone)} were launched outside all operators: they are device_self of the launch calls."
+        count = view.count_of_work(alone)
+        yield f"{count} were launched outside all operators: they are device_self of the launch calls."
 
 
 def _notes(view: Scope, frame: pl.DataFrame, group_by: GroupBy, python: bool) -> Iterator[str]:

@@ -81,5 +81,5 @@ def inside(trace: Trace, calls: Bools) -> Bools:
 def launched_in(trace: Trace, calls: Bools) -> Bools:
     """Which device work was launched by events of these (`inside`): bool [work]."""
     work = device_work(trace)
-    event = np.where(work.launch >= 0, work.launch, work.op)
+    event = work.caller
     return np.asarray((event >= 0) & calls[event]) if len(trace) else np.zeros(0, np.bool_)

@@ -148,7 +148,7 @@ def _times(rank: RankView) -> Int64s:
     trace, work = rank.trace, rank.work
     if not rank.has_device:
         return trace.end - trace.start
-    event = np.where(work.launch >= 0, work.launch, work.op)
+    event = work.caller
     top = np.where(event >= 0, outermost_op(trace)[event], np.int32(-1))
     return sum_by(top.astype(np.int32), len(trace), work.duration)
 
@@ -167,7 +167,7 @@ def _some_left(rank: RankView, runs: _Runs, gone: Bools, kernels: Bools) -> Fact
     counts = np.bincount(runs.run)[runs.run]
     of_row = np.ones(len(trace))
     of_row[runs.rows] = np.clip((_PASSES - 1) / (counts - 1), _TINY_LEFT, 1.0)  # one of them is kept whole
-    event = np.where(work.launch >= 0, work.launch, work.op)
+    event = work.caller
     left = of_row[outermost_op(trace)[event]]
     left[work.duration < _TINY] = _TINY_LEFT
     leave_only(factors, kernels, left[kernels])

@@ -104,7 +104,7 @@ def launching_calls(found: ShownCalls, work: DeviceWork) -> Int32s:
 
     Where the launch was not recorded, it is that of the operator that the work belongs to.
     """
-    event = np.where(work.launch >= 0, work.launch, work.op)
+    event = work.caller
     return np.where(event >= 0, found.around[event], np.int32(NO_ROW))
 
 

@@ -62,6 +62,11 @@ class DeviceWork:
         """Duration of each, ns: int64 [work]."""
         return self.end - self.start
 
+    @property
+    def caller(self) -> Int32s:
+        """Row of the call that launched each, else of the operator it was launched for, −1 if unknown: int32 [work]."""
+        return np.where(self.launch >= 0, self.launch, self.op)
+
     def of(self, *kinds: WorkKind) -> Bools:
         """Which are of these kinds: bool [work]."""
         return any_of(self.kind, kinds)

@@ -93,7 +93,7 @@ def flop_counts(trace: Trace) -> FlopCounts:
     missed = candidates[~known]
     missed = missed[(around[missed] < 0) & ~_holds(trace, np.concatenate([counted, missed]))[missed]]
     work = device_work(trace)
-    event = np.where(work.launch >= 0, work.launch, work.op)
+    event = work.caller
     place = np.full(len(trace) + 1, -1, np.int32)
     place[counted] = np.arange(len(counted), dtype=np.int32)
     call = place[np.where(event >= 0, around[event], -1)] if len(work) else np.empty(0, np.int32)

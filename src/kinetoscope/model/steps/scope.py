@@ -77,6 +77,17 @@ class Scope:
         low, high = self.clip
         return Intervals(np.clip(start, low, high), np.clip(end, low, high))
 
+    def count_of_work(self, which: Bools) -> str:
+        """`3 of 20 pieces of device work (1.5% of device time)`, for a note about some of the selected work.
+
+        Args:
+            which: bool [selected work].
+        """
+        start, end = self.clipped(self.device_work.start, self.device_work.end)
+        time = (end - start)[self.device_work_mask]
+        share = int(time[which].sum()) / max(int(time.sum()), 1)
+        return f"{which.sum():,} of {len(which):,} pieces of device work ({share:.1%} of device time)"
+
 
 @derived
 def origin_of_time(trace: Trace) -> int:

@@ -31,6 +31,11 @@ class Selection:
     annotation: str | None = None
     steps_by: str | None = None
 
+    @property
+    def is_of_calls(self) -> bool:
+        """It chooses calls of the host: by steps, threads or an annotation."""
+        return any(each is not None for each in (self.steps, self.threads, self.annotation))
+
 
 ALL: Final = Selection()
 """Everything that was recorded."""
